@@ -1,0 +1,62 @@
+# make setup   make .venv, with everything that the project and its tests need
+# make demo    train TransEvolve on generated sentence pairs and translate with it
+# make test    run the tests
+# make lint    check style and formatting
+# make clean   remove all that make has made
+#
+# PYTHON=...   the interpreter to make .venv with (3.9 to 3.12)
+#
+# pip's own environment variables apply. On a machine without a GPU, point PIP_EXTRA_INDEX_URL at an
+# index of CPU builds: the default one has CUDA builds of torch, a download of several GB.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/complete
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints/ci.txt
+
+.PHONY: setup demo test lint clean
+
+setup: $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo/demo.py
+
+# More threads than this are slower on models of the size that tests use.
+test: export OMP_NUM_THREADS ?= 2
+test: $(STAMP)
+	$(BIN)/python -m pytest -q --durations=10
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamp is written last and removed first, so an interrupted set-up starts afresh.
+# fairseq builds without torch only (its source distribution lacks the files of the extensions that
+# need torch), fairseq-fixed with torch only; pip skips the one that is not for this Python. With
+# build isolation, fairseq-fixed would download and build against another torch.
+$(STAMP): Makefile setup.py pyproject.toml constraints/ci.txt
+	@fail() { echo "make setup: $$1" >&2; exit 1; }; \
+	command -v $(PYTHON) >/dev/null || fail "$(PYTHON) not found; set PYTHON to a Python 3.9-3.12"; \
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 12))' || \
+		fail "$(PYTHON) is $$($(PYTHON) --version); set PYTHON to a Python 3.9-3.12"; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		fail "$(PYTHON) lacks the modules venv and ensurepip; install them (python3-venv)"; \
+	$(PYTHON) -c 'import os, sysconfig as s; open(os.path.join(s.get_path("include"), "Python.h"))' \
+		2>/dev/null || fail "$(PYTHON) lacks its C headers; install them (python3-dev)"; \
+	for compiler in gcc g++; do command -v $$compiler >/dev/null || \
+		fail "$$compiler not found; install it (build-essential)"; done
+	@test -f $@ || rm -rf $(VENV)
+	@rm -f $@
+	@echo "Making $(VENV); compiling fairseq takes most of the time, some minutes."
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) pip
+	$(INSTALL) cython numpy setuptools wheel
+	$(INSTALL) --no-build-isolation --no-deps 'fairseq; python_version < "3.11"'
+	$(INSTALL) torch
+	$(INSTALL) --no-build-isolation --editable '.[demo,plots,test]'
+	@touch $@

@@ -1,0 +1,49 @@
+"""Makes fairseq work with today's releases of torch and torch_xla.
+
+The only place that knows about versions; importing it is enough.
+
+* torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs one that is not
+  among torch's own, :class:`argparse.Namespace`.
+* fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
+  ``get_ordinal``) or changed (``get_memory_info``).
+"""
+
+import argparse
+import os
+
+import torch
+
+try:
+    import torch_xla.core.xla_model as xm
+    from torch_xla import runtime
+except ImportError:
+    xm = None
+
+
+def _host_memory():
+    page = os.sysconf("SC_PAGE_SIZE")
+    limit = page * os.sysconf("SC_PHYS_PAGES")
+    return {"bytes_limit": limit, "bytes_used": limit - page * os.sysconf("SC_AVPHYS_PAGES")}
+
+
+def _restore_xla_names():
+    if not hasattr(xm, "xrt_world_size"):
+        xm.xrt_world_size = runtime.world_size
+    if not hasattr(xm, "get_ordinal"):
+        xm.get_ordinal = runtime.global_ordinal
+
+    device_memory = xm.get_memory_info
+
+    def get_memory_info(device=None):
+        # The CPU client does not report its memory, which is the host's.
+        info = _host_memory() if runtime.device_type() == "CPU" else device_memory(device)
+        free = info["bytes_limit"] - info["bytes_used"]
+        return {**info, "kb_free": free // 1024, "kb_total": info["bytes_limit"] // 1024}
+
+    xm.get_memory_info = get_memory_info
+
+
+if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every type
+    torch.serialization.add_safe_globals([argparse.Namespace])
+if xm is not None:
+    _restore_xla_names()

@@ -1,0 +1,222 @@
+"""TransEvolve (Dutta et al. 2021): attention computed once a block, evolving over depth."""
+
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import (
+    FairseqEncoderDecoderModel,
+    register_model,
+    register_model_architecture,
+)
+from fairseq.models.transformer import (
+    Embedding,
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+)
+from fairseq.models.transformer.transformer_config import (
+    DEFAULT_MAX_SOURCE_POSITIONS,
+    DEFAULT_MAX_TARGET_POSITIONS,
+    DecoderConfig,
+    EncDecBaseConfig,
+)
+from omegaconf import II
+
+from fairseq_odeformers.modules.time_evolving_attention import BACKENDS, check_attention_sizes
+from fairseq_odeformers.modules.transevolve_block import (
+    TransEvolveDecoderBlock,
+    TransEvolveEncoderBlock,
+)
+
+
+@dataclass
+class TransEvolveConfig(FairseqDataclass):
+    """Options of TransEvolve; the defaults are the paper's base model, fullFF-2."""
+
+    encoder_embed_dim: int = field(default=512, metadata={"help": "encoder width d"})
+    encoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "encoder inner width"})
+    encoder_attention_heads: int = field(default=8, metadata={"help": "encoder attention heads"})
+    encoder_blocks: int = field(
+        default=2, metadata={"help": "encoder blocks, each of which computes its attention once"}
+    )
+    encoder_depth: int = field(default=3, metadata={"help": "depth of an encoder block"})
+    decoder_embed_dim: int = field(
+        default=II("model.encoder_embed_dim"),
+        metadata={"help": "decoder width; must be the encoder's"},
+    )
+    decoder_ffn_embed_dim: int = field(
+        default=II("model.encoder_ffn_embed_dim"), metadata={"help": "decoder inner width"}
+    )
+    decoder_attention_heads: int = field(
+        default=II("model.encoder_attention_heads"), metadata={"help": "decoder attention heads"}
+    )
+    decoder_blocks: int = field(
+        default=II("model.encoder_blocks"), metadata={"help": "decoder blocks"}
+    )
+    decoder_depth: int = field(
+        default=II("model.encoder_depth"), metadata={"help": "depth of a decoder block"}
+    )
+    ffn_type: ChoiceEnum(["full", "random"]) = field(
+        default="full",
+        metadata={"help": "feed-forward layers: the Transformer's, or made of random rotations"},
+    )
+    time_dim: int = field(
+        default=II("model.encoder_embed_dim"), metadata={"help": "width d' of the time map; even"}
+    )
+    attention_backend: ChoiceEnum(BACKENDS) = field(
+        default="auto", metadata={"help": "how to evaluate the attention; same numbers"}
+    )
+    dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability of embeddings and residual branches"}
+    )
+    attention_dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability of queries and keys"}
+    )
+    max_source_positions: int = field(
+        default=DEFAULT_MAX_SOURCE_POSITIONS, metadata={"help": "longest source"}
+    )
+    max_target_positions: int = field(
+        default=DEFAULT_MAX_TARGET_POSITIONS, metadata={"help": "longest target"}
+    )
+    share_all_embeddings: bool = field(
+        default=False,
+        metadata={"help": "share encoder, decoder and output embeddings (joined dictionary)"},
+    )
+    share_decoder_input_output_embed: bool = field(
+        default=False, metadata={"help": "share decoder input and output embeddings"}
+    )
+
+
+@register_model("transevolve", dataclass=TransEvolveConfig)
+class TransEvolveModel(FairseqEncoderDecoderModel):
+    """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in the place of layers.
+
+    Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
+    of training and generation) is fairseq's. ``--arch transevolve`` is the base model with free
+    choices; the four ``transevolve_*`` architectures are the paper's variants, with all embeddings
+    tied.
+    """
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_config(cfg)
+        source, target = task.source_dictionary, task.target_dictionary
+        encoder_embed = Embedding(len(source), cfg.encoder_embed_dim, source.pad())
+        if not cfg.share_all_embeddings:
+            decoder_embed = Embedding(len(target), cfg.decoder_embed_dim, target.pad())
+        elif source == target:
+            decoder_embed = encoder_embed
+        else:
+            raise ValueError(
+                f"--share-all-embeddings (set by the paper's architectures) needs one dictionary, "
+                f"but source and target have two, of {len(source)} and {len(target)} symbols; "
+                "prepare the data with fairseq-preprocess --joined-dictionary, or use "
+                "--arch transevolve, which does not tie them"
+            )
+        return cls(
+            TransEvolveEncoder(cfg, source, encoder_embed),
+            TransEvolveDecoder(cfg, target, decoder_embed),
+        )
+
+
+class TransEvolveEncoder(TransformerEncoderBase):
+    """fairseq's Transformer encoder over ``--encoder-blocks`` blocks."""
+
+    def __init__(self, cfg, dictionary, embed_tokens):
+        self.block_options = block_options(cfg, "encoder")
+        super().__init__(transformer_config(cfg), dictionary, embed_tokens)
+
+    def build_encoder_layer(self, cfg):
+        return TransEvolveEncoderBlock(**self.block_options)
+
+
+class TransEvolveDecoder(TransformerDecoderBase):
+    """fairseq's Transformer decoder over ``--decoder-blocks`` blocks."""
+
+    def __init__(self, cfg, dictionary, embed_tokens):
+        self.block_options = block_options(cfg, "decoder")
+        super().__init__(transformer_config(cfg), dictionary, embed_tokens)
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        return TransEvolveDecoderBlock(**self.block_options)
+
+
+def block_options(cfg, side: str) -> dict:
+    """The arguments of a block of the ``encoder`` or ``decoder``."""
+    return dict(
+        embed_dim=cfg[f"{side}_embed_dim"],
+        ffn_embed_dim=cfg[f"{side}_ffn_embed_dim"],
+        num_heads=cfg[f"{side}_attention_heads"],
+        depth=cfg[f"{side}_depth"],
+        time_dim=cfg.time_dim,
+        ffn_type=cfg.ffn_type,
+        dropout=cfg.dropout,
+        attention_dropout=cfg.attention_dropout,
+        attention_backend=cfg.attention_backend,
+    )
+
+
+def transformer_config(cfg) -> TransformerConfig:
+    """What fairseq's encoder and decoder need to know: all but the inside of the blocks."""
+    return TransformerConfig(
+        dropout=cfg.dropout,
+        encoder=EncDecBaseConfig(embed_dim=cfg.encoder_embed_dim, layers=cfg.encoder_blocks),
+        decoder=DecoderConfig(embed_dim=cfg.decoder_embed_dim, layers=cfg.decoder_blocks),
+        max_source_positions=cfg.max_source_positions,
+        max_target_positions=cfg.max_target_positions,
+        share_decoder_input_output_embed=(
+            cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
+        ),
+    )
+
+
+def check_config(cfg):
+    """Raise a ValueError that names the first option that cannot be built, and the remedy."""
+    for side in ("encoder", "decoder"):
+        for name in ("blocks", "depth"):
+            value = cfg[f"{side}_{name}"]
+            if value < 1:
+                raise ValueError(f"--{side}-{name} {value}: give at least 1")
+        inner = cfg[f"{side}_ffn_embed_dim"]
+        if cfg.ffn_type == "random" and (inner % 2 or cfg.encoder_embed_dim % 2):
+            raise ValueError(
+                f"--ffn-type random pairs sines with cosines: --{side}-ffn-embed-dim {inner} and "
+                f"--{side}-embed-dim {cfg.encoder_embed_dim} must be even"
+            )
+        check_attention_sizes(
+            cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"], cfg.time_dim, f"--{side}-"
+        )
+    if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
+        raise ValueError(
+            f"--encoder-embed-dim {cfg.encoder_embed_dim} and --decoder-embed-dim "
+            f"{cfg.decoder_embed_dim} differ: the encoder output is the value of the decoder's "
+            "attention as it stands; give both the same width"
+        )
+
+
+def paper_variant(args, ffn_type, blocks):
+    """A variant of the paper (section 7.1): six depths in one or two blocks, tied embeddings."""
+    args.ffn_type = getattr(args, "ffn_type", ffn_type)
+    args.encoder_blocks = getattr(args, "encoder_blocks", blocks)
+    args.encoder_depth = getattr(args, "encoder_depth", 6 // blocks)
+    args.share_all_embeddings = getattr(args, "share_all_embeddings", True)
+
+
+@register_model_architecture("transevolve", "transevolve_randomff_1")
+def transevolve_randomff_1(args):
+    paper_variant(args, "random", 1)
+
+
+@register_model_architecture("transevolve", "transevolve_randomff_2")
+def transevolve_randomff_2(args):
+    paper_variant(args, "random", 2)
+
+
+@register_model_architecture("transevolve", "transevolve_fullff_1")
+def transevolve_fullff_1(args):
+    paper_variant(args, "full", 1)
+
+
+@register_model_architecture("transevolve", "transevolve_fullff_2")
+def transevolve_fullff_2(args):
+    paper_variant(args, "full", 2)

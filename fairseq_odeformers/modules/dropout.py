@@ -1,0 +1,29 @@
+"""Dropout that does not hold up training on a CPU."""
+
+import torch
+import torch.nn.functional as F
+from fairseq.modules import FairseqDropout
+from torch import Tensor
+
+
+def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
+    """Zero each element with probability *p* and scale the others by 1 / (1 - p).
+
+    torch draws the elements of a CPU tensor one Bernoulli variable at a time on a single core.
+    Here an element takes 16 random bits, four of them to a draw, which is four times as fast; *p*
+    is rounded to a multiple of 2^-16, and the scale is that of the rounded *p*. On other devices
+    this is torch's own dropout.
+    """
+    dropped = round(p * 2**16)
+    if not training or dropped in (0, 2**16) or x.device.type != "cpu":
+        return F.dropout(x, p, training)
+    bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    keep = bits.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
+    return x * (keep.to(x.dtype) * (2**16 / (2**16 - dropped)))
+
+
+class Dropout(FairseqDropout):
+    """fairseq's dropout module on top of :func:`dropout`."""
+
+    def forward(self, x, inplace: bool = False):
+        return dropout(x, self.p, self.training or self.apply_during_inference)

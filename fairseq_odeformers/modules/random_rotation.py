@@ -1,0 +1,73 @@
+"""Feed-forward layer made of fixed random rotations (Dutta et al. 2021, section 5)."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def random_rotation(size: int, columns: int, depth: int, total_depth: int) -> Tensor:
+    r"""First columns of a random sine-cosine matrix, which approximates a rotation (Eq. 10).
+
+    .. math::
+        U_{ij} = \frac{1}{\sqrt{s}} \sin(w_{ij} j l / P), \quad
+        U_{i, s/2 + j} = \frac{1}{\sqrt{s}} \cos(w_{ij} j l / P), \quad
+        j = 1 \dots s/2, \; P = \frac{s L}{2 \pi}, \; w_{ij} \sim N(0, s^2)
+
+    Args:
+        size: number s of rows; even.
+        columns: how many columns to make, at most ``size``.
+        depth, total_depth: l and L.
+
+    Returns:
+        Tensor of shape (size, columns).
+    """
+    j = torch.arange(1.0, min(columns, size // 2) + 1)
+    phase = torch.randn(size, len(j)) * j * (2 * math.pi * depth / total_depth)  # s cancels in w/P
+    return torch.cat([phase.sin(), phase.cos()], dim=1)[:, :columns] / math.sqrt(size)
+
+
+class RandomRotationFeedForward(nn.Module):
+    r"""randomFF: both matrices are U S V^T with U and V fixed and random (paper, Eq. 11).
+
+    .. math::
+        y = \mathrm{relu}(x U_1 S_1 V_1^T + B_1) U_2 S_2 V_2^T + B_2
+
+    Only the diagonals S and the biases B are learnt. S has k = min(``embed_dim``,
+    ``ffn_embed_dim``) entries, so just k columns of each rotation matter and no more are made.
+    The rotations are buffers: they are drawn at construction and saved with the model.
+
+    Args:
+        embed_dim: width d of input and output; even.
+        ffn_embed_dim: inner width d_ff; even.
+        depth, total_depth: depth l = 1..L of this layer in its block, and L.
+    """
+
+    def __init__(self, embed_dim, ffn_embed_dim, depth, total_depth):
+        super().__init__()
+        rank = min(embed_dim, ffn_embed_dim)
+        for name, size in (
+            ("u1", embed_dim),
+            ("v1", ffn_embed_dim),
+            ("u2", ffn_embed_dim),
+            ("v2", embed_dim),
+        ):
+            self.register_buffer(name, random_rotation(size, rank, depth, total_depth))
+        self.s1 = nn.Parameter(torch.empty(rank))
+        self.b1 = nn.Parameter(torch.zeros(ffn_embed_dim))
+        self.s2 = nn.Parameter(torch.empty(rank))
+        self.b2 = nn.Parameter(torch.zeros(embed_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Diagonals uniform in +-sqrt(6/k), biases zero, as in the released code."""
+        bound = math.sqrt(6 / self.s1.numel())
+        nn.init.uniform_(self.s1, -bound, bound)
+        nn.init.uniform_(self.s2, -bound, bound)
+        nn.init.zeros_(self.b1)
+        nn.init.zeros_(self.b2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From and to (..., C)."""
+        h = nn.functional.linear(x @ self.u1 * self.s1, self.v1, self.b1).relu_()
+        return nn.functional.linear(h @ self.u2 * self.s2, self.v2, self.b2)

@@ -1,0 +1,248 @@
+"""Blocks of TransEvolve (Dutta et al. 2021, section 6)."""
+
+from typing import Optional
+
+import torch
+from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.modules import LayerNorm
+from torch import Tensor, nn
+
+from .dropout import Dropout
+from .random_rotation import RandomRotationFeedForward
+from .time_evolving_attention import (
+    TimeEvolvingAttention,
+    attention_weights,
+    merge_heads,
+    split_heads,
+)
+
+
+class FeedForward(nn.Sequential):
+    """fullFF: the Transformer's feed-forward layer (paper, Eq. 3), Glorot-uniform."""
+
+    def __init__(self, embed_dim, ffn_embed_dim):
+        super().__init__(
+            nn.Linear(embed_dim, ffn_embed_dim),
+            nn.ReLU(inplace=True),
+            nn.Linear(ffn_embed_dim, embed_dim),
+        )
+        for layer in (self[0], self[2]):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+
+class TransEvolveDepth(nn.Module):
+    """What depth l of a block owns: W_o^l of its attention, FF^l, and their LayerNorms.
+
+    Args:
+        depth, total_depth: l and L.
+        cross_attention: whether there is a W_o^l for the encoder-decoder attention as well.
+    """
+
+    def __init__(
+        self, embed_dim, ffn_embed_dim, ffn_type, dropout, depth, total_depth, cross_attention=False
+    ):
+        super().__init__()
+        self.self_attn_layer_norm = LayerNorm(embed_dim)
+        self.self_attn_out_proj = output_projection(embed_dim)
+        self.encoder_attn_out_proj = output_projection(embed_dim) if cross_attention else None
+        self.final_layer_norm = LayerNorm(embed_dim)
+        self.feed_forward = (
+            FeedForward(embed_dim, ffn_embed_dim)
+            if ffn_type == "full"
+            else RandomRotationFeedForward(embed_dim, ffn_embed_dim, depth, total_depth)
+        )
+        self.dropout_module = Dropout(dropout)
+
+    def values(self, x: Tensor, num_heads: int) -> Tensor:
+        """LN(X) split into heads: from (B, T, C) to (B, H, T, C/H)."""
+        return split_heads(self.self_attn_layer_norm(x), num_heads)
+
+    def forward(
+        self, x: Tensor, self_attn: Tensor, encoder_attn: Optional[Tensor] = None
+    ) -> Tensor:
+        """H = A^l LN(X) W_o + X (+ A_ed^l X_enc W_o), then FF(LN(H)) + H (paper, Eqs. 9, 11, 13).
+
+        Args:
+            x: state X of the depth before (B, T, C).
+            self_attn, encoder_attn: attended values, A^l LN(X) and A_ed^l X_enc (B, H, T, C/H).
+        """
+        x = x + self.dropout_module(self.self_attn_out_proj(merge_heads(self_attn)))
+        if encoder_attn is not None:
+            x = x + self.dropout_module(self.encoder_attn_out_proj(merge_heads(encoder_attn)))
+        return x + self.dropout_module(self.feed_forward(self.final_layer_norm(x)))
+
+
+class TransEvolveEncoderBlock(nn.Module):
+    """Encoder block of depth L; takes the place of a layer in fairseq's Transformer encoder.
+
+    Args:
+        embed_dim, ffn_embed_dim, num_heads, time_dim: widths d, d_ff and d', and heads H.
+        depth: depth L.
+        ffn_type: ``full`` or ``random``.
+        dropout: dropout probability of the residual branches.
+        attention_dropout, attention_backend: see :class:`TimeEvolvingAttention`.
+    """
+
+    cross_attention = False
+
+    def __init__(
+        self,
+        embed_dim,
+        ffn_embed_dim,
+        num_heads,
+        depth,
+        time_dim,
+        ffn_type="full",
+        dropout=0.0,
+        attention_dropout=0.0,
+        attention_backend="auto",
+    ):
+        super().__init__()
+        self.num_heads = num_heads
+        attention = (embed_dim, num_heads, depth, time_dim, attention_dropout, attention_backend)
+        self.self_attn = TimeEvolvingAttention(*attention)
+        self.encoder_attn = TimeEvolvingAttention(*attention) if self.cross_attention else None
+        self.depths = nn.ModuleList(
+            TransEvolveDepth(
+                embed_dim, ffn_embed_dim, ffn_type, dropout, index + 1, depth, self.cross_attention
+            )
+            for index in range(depth)
+        )
+        self.layer_norm = LayerNorm(embed_dim)
+
+    def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor] = None) -> Tensor:
+        """
+        Args:
+            x: input (T, B, C).
+            encoder_padding_mask: true where a token is padding (B, T).
+
+        Returns:
+            output (T, B, C).
+        """
+        x = x.transpose(0, 1)
+        attend = self.self_attn.evolve(*self.self_attn(x, x, encoder_padding_mask))
+        for index, depth in enumerate(self.depths):
+            x = depth(x, attend(index, depth.values(x, self.num_heads)))
+        return self.layer_norm(x).transpose(0, 1)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Called by fairseq's encoder and decoder; there is no older layout."""
+
+
+@with_incremental_state
+class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
+    """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
+
+    Queries and keys of the encoder-decoder attention come from the block's input and the encoder
+    output, and its values are the encoder output at every depth; so all its depths are attended
+    to in one product.
+
+    In incremental decoding, a new token adds to the saved state of the block its key, the key's
+    bias, and at each depth its value.
+    """
+
+    cross_attention = True
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor,
+        encoder_padding_mask: Optional[Tensor] = None,
+        incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]] = None,
+        self_attn_mask: Optional[Tensor] = None,
+        self_attn_padding_mask: Optional[Tensor] = None,
+        need_attn: bool = False,
+        need_head_weights: bool = False,
+    ):
+        """
+        Args:
+            x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
+            encoder_out: encoder output (S, B, C).
+            encoder_padding_mask: true where a source token is padding (B, S).
+            self_attn_mask: given if the self-attention is causal; it stands for itself, its values
+                are not read.
+            self_attn_padding_mask: true where a target token is padding (B, T).
+            need_attn, need_head_weights: fairseq asks for the weights of the last layer; a block
+            has
+                them once for all its depths and never as a tensor of their own: none are returned.
+
+        Returns:
+            output (T, B, C), and None twice in the place of attention weights and saved state.
+        """
+        x = x.transpose(0, 1)
+        if incremental_state is None:
+            x = self._forward_full(
+                x,
+                encoder_out.transpose(0, 1),
+                encoder_padding_mask,
+                self_attn_mask is not None,
+                self_attn_padding_mask,
+            )
+        else:
+            x = self._forward_step(
+                x, encoder_out, encoder_padding_mask, incremental_state, self_attn_padding_mask
+            )
+        return self.layer_norm(x).transpose(0, 1), None, None
+
+    def _forward_full(self, x, encoder_out, encoder_padding_mask, causal, padding_mask):
+        attend = self.self_attn.evolve(*self.self_attn(x, x, padding_mask), causal)
+        attend_source = self.encoder_attn.evolve(
+            *self.encoder_attn(x, encoder_out, encoder_padding_mask)
+        )
+        encoder_attn = attend_source.all_depths(split_heads(encoder_out, self.num_heads))
+        for index, depth in enumerate(self.depths):
+            x = depth(x, attend(index, depth.values(x, self.num_heads)), encoder_attn[index])
+        return x
+
+    def _forward_step(self, x, encoder_out, encoder_padding_mask, incremental_state, padding_mask):
+        source = self.get_incremental_state(incremental_state, "source")
+        if source is None:
+            encoder_out = encoder_out.transpose(0, 1)
+            key, bias = self.encoder_attn.keys(encoder_out, encoder_padding_mask)
+            value = split_heads(encoder_out, self.num_heads)
+            source = {"key": key.contiguous(), "bias": bias, "value": value.contiguous()}
+            self.set_incremental_state(incremental_state, "source", source)
+        encoder_weights = attention_weights(
+            self.encoder_attn.queries(x), source["key"], source["bias"]
+        )
+        encoder_attn = encoder_weights @ source["value"]  # B, H, L, C/H
+
+        target = self.get_incremental_state(incremental_state, "target") or {}
+        key, bias = self.self_attn.keys(x, padding_mask)
+        append(target, "key", key)
+        append(target, "bias", bias)
+        weights = attention_weights(self.self_attn.queries(x), target["key"], target["bias"])
+        for index, depth in enumerate(self.depths):
+            at = slice(index, index + 1)
+            value = append(target, f"value{index}", depth.values(x, self.num_heads))
+            x = depth(x, weights[:, :, at] @ value, encoder_attn[:, :, at])
+        self.set_incremental_state(incremental_state, "target", target)
+        return x
+
+    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+        """Put the saved state into the order of ``new_order`` (beams).
+
+        Like fairseq's own attention, leaves the source alone as long as the number of hypotheses is
+        the same: beams are then only permuted within a sentence, and share its source.
+        """
+        for name in ("source", "target"):
+            saved = self.get_incremental_state(incremental_state, name)
+            if saved is None or (name == "source" and saved["key"].size(0) == new_order.size(0)):
+                continue
+            saved = {key: tensor.index_select(0, new_order) for key, tensor in saved.items()}
+            self.set_incremental_state(incremental_state, name, saved)
+        return incremental_state
+
+
+def append(saved: dict[str, Tensor], name: str, new: Tensor) -> Tensor:
+    """Append a token (B, H, 1, *) to a saved tensor (B, H, T, *), and return all of it."""
+    saved[name] = torch.cat([saved[name], new], dim=2) if name in saved else new
+    return saved[name]
+
+
+def output_projection(embed_dim: int) -> nn.Linear:
+    """W_o, without a bias, Glorot-uniform."""
+    projection = nn.Linear(embed_dim, embed_dim, bias=False)
+    nn.init.xavier_uniform_(projection.weight)
+    return projection

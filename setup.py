@@ -1,0 +1,35 @@
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+setup(
+    name="fairseq-odeformers",
+    version="0.1.0",
+    description="Transformers derived from ODE solvers, as a fairseq plugin",
+    long_description=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="MIT",
+    classifiers=[
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+    packages=find_packages(include=["fairseq_odeformers", "fairseq_odeformers.*"]),
+    python_requires=">=3.9,<3.13",
+    install_requires=[
+        # Two distributions of the same module: fairseq imports on Python <= 3.10 only.
+        'fairseq==0.12.2; python_version < "3.11"',
+        'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
+        "numpy<2",
+        "sacrebleu",
+        "sacremoses",
+        "subword-nmt",
+        "torch",
+        "torchdiffeq",
+    ],
+    extras_require={
+        "demo": ["Babel"],
+        "plots": ["matplotlib"],
+        "test": ["Babel", "pytest", "ruff", "setuptools", "wheel"],
+    },
+)

@@ -1,0 +1,128 @@
+"""What ``compat`` repairs, each shown through the part of fairseq that is broken without it."""
+
+import argparse
+import importlib.util
+import os
+import pickle
+import runpy
+import subprocess
+import sys
+import types
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.distributed import utils as distributed_utils
+
+from fairseq_odeformers import compat
+
+SAFE_BY_DEFAULT = tuple(int(v) for v in torch.__version__.split(".")[:2]) >= (2, 6)
+
+
+def checkpoint(**extra_state):
+    """A checkpoint with the entries that fairseq's trainer saves."""
+    return {
+        "args": None,
+        "cfg": {
+            "_name": None,
+            "common": {"seed": 1},
+            "model": argparse.Namespace(arch="transformer", dropout=0.3),
+            "task": {"_name": "translation"},
+        },
+        "model": {"weight": torch.arange(6.0).reshape(2, 3)},
+        "criterion": None,
+        "optimizer_history": [
+            {
+                "criterion_name": "CrossEntropyCriterion",
+                "optimizer_name": "FairseqAdam",
+                "lr_scheduler_state": {"best": None},
+                "num_updates": 7,
+            }
+        ],
+        "task_state": {},
+        "extra_state": {
+            "train_iterator": {"epoch": 1},
+            "val_loss": 1.0,
+            **extra_state,
+        },
+        "last_optimizer_state": {"state": {}, "param_groups": []},
+    }
+
+
+def test_checkpoint_with_namespace_loads(tmp_path):
+    path = str(tmp_path / "checkpoint.pt")
+    saved = checkpoint()
+    checkpoint_utils.torch_persistent_save(saved, path)
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(path)
+    assert loaded["cfg"]["model"] == saved["cfg"]["model"]
+    assert torch.equal(loaded["model"]["weight"], saved["model"]["weight"])
+
+
+class CreatesFolder:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+def test_checkpoint_with_foreign_type_is_refused(tmp_path):
+    path, trace = str(tmp_path / "checkpoint.pt"), tmp_path / "trace"
+    checkpoint_utils.torch_persistent_save(checkpoint(foreign=CreatesFolder(str(trace))), path)
+    with pytest.raises(pickle.UnpicklingError, match="mkdir"):
+        checkpoint_utils.load_checkpoint_to_cpu(path)
+    assert not trace.exists()
+
+
+@pytest.fixture
+def fake_xm(monkeypatch):
+    """The names of torch_xla 2.9 that matter here, as the third of eight TPUs sees them."""
+    xla, core, xm, runtime = (
+        types.ModuleType(name)
+        for name in ("torch_xla", "torch_xla.core", "torch_xla.core.xla_model", "torch_xla.runtime")
+    )
+    xla.core, core.xla_model, xla.runtime = core, xm, runtime
+    runtime.world_size, runtime.global_ordinal = lambda: 8, lambda: 2
+    runtime.device_type = lambda: "TPU"
+    xm.get_memory_info = {"xla:2": {"bytes_used": 3 << 20, "bytes_limit": 5 << 20}}.__getitem__
+    for module in (xla, core, xm, runtime):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(distributed_utils, "xm", xm)
+    monkeypatch.setattr(distributed_utils, "_USE_XLA", True)
+    return xm
+
+
+def test_xla_names(fake_xm):
+    runpy.run_path(compat.__file__)
+    assert distributed_utils.get_global_world_size() == 8
+    assert distributed_utils.get_global_rank() == 2
+    memory = fake_xm.get_memory_info("xla:2")
+    assert (memory["kb_free"], memory["kb_total"]) == (2 << 10, 5 << 10)
+
+
+def test_xla_memory_is_that_of_the_host_on_cpu(fake_xm):
+    sys.modules["torch_xla.runtime"].device_type = lambda: "CPU"
+    runpy.run_path(compat.__file__)
+    memory = fake_xm.get_memory_info("xla:0")
+    assert 0 < memory["kb_free"] < memory["kb_total"]
+
+
+USE_XLA = """
+import fairseq_odeformers
+import torch_xla.core.xla_model as xm
+from fairseq.distributed import utils
+
+utils._USE_XLA = True
+assert (utils.get_global_world_size(), utils.get_global_rank()) == (1, 0)
+memory = xm.get_memory_info(xm.xla_device())
+assert 0 < memory["kb_free"] < memory["kb_total"]
+"""
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch_xla"), reason="needs torch_xla")
+def test_xla_names_of_installed_torch_xla():
+    env = {**os.environ, "PJRT_DEVICE": "CPU"}
+    subprocess.run([sys.executable, "-c", USE_XLA], env=env, check=True)

@@ -1,0 +1,77 @@
+"""A wheel holds all that ``--user-dir`` needs, and registers once however it is imported."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "fairseq_odeformers"
+
+
+def run(*command, **kwargs):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **kwargs).stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel built from a copy of the checkout."""
+    source, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for name in (PACKAGE, "tests"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    build = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", dist, source)
+    run(sys.executable, "-m", "pip", *build)
+    (path,) = dist.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Runs Python in an empty folder, with the wheel's package before the checkout's."""
+    site, cwd = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("cwd")
+    install = ("install", "--quiet", "--no-deps", "--no-index", "--target", site, wheel)
+    run(sys.executable, "-m", "pip", *install)
+    env = {**os.environ, "PYTHONPATH": str(site)}
+
+    def python(*args):
+        return run(sys.executable, *args, cwd=cwd, env=env)
+
+    python.folder = str(site / PACKAGE)
+    return python
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == {str(path.relative_to(ROOT)) for path in (ROOT / PACKAGE).rglob("*.py")}
+
+
+def test_module_prints_the_user_dir(installed):
+    assert installed("-m", PACKAGE) == installed.folder + "\n"
+
+
+def test_train_accepts_the_architecture(installed):
+    """fairseq-train exits with an error if ``--arch`` is not registered."""
+    options = ("--user-dir", installed.folder, "--arch", "transevolve_fullff_2")
+    assert "usage:" in installed("-m", "fairseq_cli.train", *options, "--help")
+
+
+REGISTER_TWICE = f"""
+import argparse, sys
+from fairseq import models, utils
+import {PACKAGE}
+utils.import_user_module(argparse.Namespace(user_dir=sys.argv[1]))
+model = models.ARCH_MODEL_REGISTRY["transevolve_fullff_2"]
+print(sys.modules[model.__module__].__file__)
+"""
+
+
+def test_user_dir_after_import_by_name(installed):
+    """fairseq raises when a name is registered twice."""
+    assert installed("-c", REGISTER_TWICE, installed.folder).startswith(installed.folder)
