@@ -1,0 +1,29 @@
+"""Multi30k, task 1 (Elliott et al., 2016): image captions in German and English.
+
+The corpus has 29,000 training and 1,014 validation pairs; the test set is ``test_2016_flickr``.
+"""
+
+from pathlib import Path
+
+from fairseq_odeformers.data import cli
+from fairseq_odeformers.data.archives import download
+from fairseq_odeformers.data.parallel_text import Files
+
+URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+LANGS = ("de", "en")
+SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+NAMES = [f"{name}.{lang}" for name in SPLITS.values() for lang in LANGS]
+
+
+def fetch(folder: Path) -> Path:
+    for name in NAMES:
+        download(f"{URL}/{name}.gz", folder / f"{name}.gz")
+    return folder
+
+
+def parallel_files(raw: Path, out: Path) -> Files:
+    return {split: (raw / f"{name}.de", raw / f"{name}.en") for split, name in SPLITS.items()}
+
+
+if __name__ == "__main__":
+    cli.main("multi30k", LANGS, NAMES, fetch, parallel_files, bpe_operations=8000)

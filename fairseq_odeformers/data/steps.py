@@ -1,0 +1,55 @@
+"""Preparation in steps that can be interrupted and run again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Callable
+
+logger = logging.getLogger(__name__)
+
+RECIPE = "recipe.json"
+
+
+def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) -> None:
+    """Fill *folder* with ``make(temporary_folder)``, unless that is done already.
+
+    Args:
+        folder: where the result stands; it appears complete or not at all.
+        recipe: everything that determines the result, as JSON values. It is kept in the folder as
+            ``recipe.json``; a folder with another recipe is made anew.
+        make: writes the result into the empty folder that it is given.
+    """
+    recipe = json.loads(json.dumps(recipe))
+    kept = folder / RECIPE
+    if kept.exists() and json.loads(kept.read_text()) == recipe:
+        logger.info(f"{folder} is up to date")
+        return
+    temporary = folder.with_name(folder.name + ".tmp")
+    for stale in (temporary, folder):
+        shutil.rmtree(stale, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        make(temporary)
+        (temporary / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def fingerprints(paths: Iterable[Path]) -> list[tuple[str, str]]:
+    """Name and SHA-256 of each file, for a recipe."""
+    return [(path.name, sha256(path)) for path in paths]
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

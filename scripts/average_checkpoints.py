@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Average the parameters of several checkpoints of one training run.
+
+The last ten by update, of a run with --save-interval-updates 2000 --keep-interval-updates 10:
+
+    python scripts/average_checkpoints.py --checkpoint-dir checkpoints --by update --last 10 \\
+        --output checkpoints/averaged.pt
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.checkpoint_utils import checkpoint_paths
+
+import fairseq_odeformers  # noqa: F401  (lets torch's safe loader read fairseq's checkpoints)
+
+FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
+
+
+def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
+    """The newest *last* checkpoints in *folder*, oldest first.
+
+    Args:
+        by: ``epoch`` for those of ``--save-interval`` (``checkpoint7.pt``), ``update`` for those
+            of ``--save-interval-updates`` (``checkpoint_7_14000.pt``).
+
+    Raises:
+        ValueError: there are fewer.
+    """
+    newest_first = checkpoint_paths(str(folder), FILE_NAMES[by])
+    if len(newest_first) < last:
+        raise ValueError(f"--last {last}: {folder} has {len(newest_first)} checkpoints by {by}")
+    return [Path(path) for path in reversed(newest_first[:last])]
+
+
+def load(path: Path) -> dict[str, Any]:
+    """A checkpoint, read with torch's safe loader; raises ValueError if the file is none."""
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError(f"{path} is damaged or not a checkpoint")
+        file.seek(0)
+        try:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+        except (RuntimeError, pickle.UnpicklingError) as error:
+            raise ValueError(f"{path}: {str(error).splitlines()[0]}") from error
+    if not isinstance(state, dict) or "model" not in state:
+        raise ValueError(f"{path} is not a fairseq checkpoint")
+    return state
+
+
+def average(paths: Sequence[Path]) -> dict[str, Any]:
+    """The last checkpoint, its parameters replaced by their mean over all checkpoints.
+
+    Means are taken in float64, so that a tensor that is the same in all checkpoints stays the same
+    bit for bit. Tensors that share memory still do. The optimizer's state is left out.
+
+    Raises:
+        ValueError: the checkpoints differ in the names or shapes of their tensors, or in the values
+            of one that is not floating-point.
+    """
+    sums: dict[str, torch.Tensor] = {}
+    for path in paths:
+        state = load(path)
+        model = state["model"]
+        sums = sums or {
+            name: torch.zeros_like(tensor, dtype=torch.float64)
+            if tensor.is_floating_point()
+            else tensor
+            for name, tensor in model.items()
+        }
+        for name in sorted(sums.keys() | model.keys()):
+            if name not in sums or name not in model or sums[name].shape != model[name].shape:
+                raise ValueError(f"{paths[0]} and {path} are of different models: see {name}")
+            if model[name].is_floating_point():
+                sums[name] += model[name]
+            elif not torch.equal(sums[name], model[name]):
+                raise ValueError(f"{paths[0]} and {path} differ in {name}, which has no mean")
+    for name, tensor in model.items():
+        if tensor.is_floating_point():
+            tensor.copy_(sums[name] / len(paths))
+    state.pop("last_optimizer_state", None)
+    return state
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--inputs", metavar="FILE", type=Path, nargs="+", help="the checkpoints")
+    which.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="take the last in DIR")
+    parser.add_argument("--last", metavar="N", type=int, help="how many in --checkpoint-dir")
+    parser.add_argument(
+        "--by", choices=FILE_NAMES, default="update", help="which in --checkpoint-dir (%(default)s)"
+    )
+    parser.add_argument("--output", metavar="FILE", type=Path, required=True)
+    args = parser.parse_args(argv)
+    if (args.checkpoint_dir is None) != (args.last is None):
+        parser.error("--checkpoint-dir and --last go together")
+    if args.last is not None and args.last < 1:
+        parser.error(f"--last {args.last}: must be at least 1")
+    try:
+        paths = args.inputs or last_checkpoints(args.checkpoint_dir, args.by, args.last)
+        state = average(paths)
+        temporary = args.output.with_name(args.output.name + ".tmp")
+        torch.save(state, temporary)
+        os.replace(temporary, args.output)
+    except (ValueError, OSError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""The pipeline from raw parallel text to binarised data."""
+
+import pytest
+from fairseq.data import Dictionary, data_utils
+
+from fairseq_odeformers.data import parallel_text
+from fairseq_odeformers.data.parallel_text import prepare
+
+NUMBERS = ["Null", "Eins", "Zwei", "Drei", "Vier", "Fünf", "Sechs", "Sieben", "Acht", "Neun"]
+
+
+def words(number):
+    return " ".join(NUMBERS[int(digit)] for digit in str(number))
+
+
+def write_corpus(folder, train=100, edit=lambda split, pairs: pairs):
+    """Raw files of numbers in words and in digits."""
+    raw = {}
+    for split, numbers in (
+        ("train", range(train)),
+        ("valid", range(1000, 1008)),
+        ("test", range(2000, 2008)),
+    ):
+        pairs = edit(split, [(words(n), " ".join(str(n))) for n in numbers])
+        raw[split] = folder / f"{split}.words", folder / f"{split}.digits"
+        for path, lines in zip(raw[split], zip(*pairs)):
+            path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return raw
+
+
+def run(raw, out, workers=2, **options):
+    return prepare(raw, out, "words", "digits", bpe_operations=30, workers=workers, **options)
+
+
+def contents(folder):
+    return {
+        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    run(write_corpus(folder), folder / "out")
+    return folder / "out"
+
+
+def test_binarised_data_holds_the_text_of_all_splits(prepared):
+    dictionary = Dictionary.load(str(prepared / "data-bin" / "dict.words.txt"))
+    for split in ("train", "valid", "test"):
+        for lang in ("words", "digits"):
+            dataset = data_utils.load_indexed_dataset(
+                str(prepared / "data-bin" / f"{split}.words-digits.{lang}"), dictionary
+            )
+            expected = lines(prepared / "tokenized" / f"{split}.{lang}")
+            assert [dictionary.string(ids, "subword_nmt") for ids in dataset] == expected
+
+
+def test_both_languages_share_dictionary_and_codes(prepared):
+    data_bin = prepared / "data-bin"
+    assert lines(data_bin / "dict.words.txt") == lines(data_bin / "dict.digits.txt")
+    assert 1 < len(lines(data_bin / "code")) <= 31  # a header, and at most the merges asked for
+    assert sorted(path.name for path in prepared.iterdir()) == ["bpe", "data-bin", "tokenized"]
+
+
+def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path):
+    raw = write_corpus(tmp_path, train=2000)  # several chunks of work
+    run(raw, tmp_path / "one", workers=1)
+    run(raw, tmp_path / "three", workers=3)
+    assert contents(tmp_path / "one") == contents(tmp_path / "three")
+
+
+def test_an_interrupted_call_resumes(prepared, tmp_path, monkeypatch):
+    def interrupt(*argv):
+        raise KeyboardInterrupt
+
+    raw, out = write_corpus(tmp_path), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(parallel_text, "_fairseq_preprocess", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(raw, out)
+    assert sorted(path.name for path in out.iterdir()) == ["bpe", "tokenized"]
+
+    monkeypatch.setattr(parallel_text, "_map_pairs", None)  # what was done is not done again
+    run(raw, out)
+    assert contents(out) == contents(prepared)
+
+
+def test_a_changed_option_repeats_the_steps_that_depend_on_it(tmp_path, monkeypatch):
+    raw, out = write_corpus(tmp_path), tmp_path / "out"
+    run(raw, out)
+    before = contents(out / "tokenized")
+    prepare(raw, out, "words", "digits", bpe_operations=5, workers=2)
+    assert contents(out / "tokenized") == before
+    assert len(lines(out / "data-bin" / "code")) == 6
+
+    run(raw, out, lowercase=False)
+    assert lines(out / "tokenized" / "train.words")[10] == "Eins Null"
+
+
+def test_changed_raw_text_is_prepared_anew(tmp_path):
+    run(write_corpus(tmp_path), tmp_path / "out")
+    run(write_corpus(tmp_path, train=50), tmp_path / "out")
+    assert len(lines(tmp_path / "out" / "tokenized" / "train.words")) == 50
+
+
+def test_only_training_pairs_are_cleaned(tmp_path, caplog):
+    odd = [
+        ("", "1"),
+        ("eins", " \t"),
+        ("Eins " * 10_000, "1 " * 10_000),
+        ("eins " * 176, "1 " * 176),
+        ("eins " * 175, "1 " * 175),
+        ("eins zwei drei vier", "1 2"),
+        ("eins zwei", "1 2 3"),
+    ]
+    kept = [odd[4], odd[6]]
+    with caplog.at_level("INFO"):
+        run(write_corpus(tmp_path, edit=lambda split, pairs: pairs + odd), tmp_path / "out")
+    tokenized = tmp_path / "out" / "tokenized"
+    assert lines(tokenized / "train.words")[100:] == [source.strip() for source, _ in kept]
+    assert lines(tokenized / "train.digits")[100:] == [target.strip() for _, target in kept]
+    for split in ("valid", "test"):
+        assert lines(tokenized / f"{split}.words")[8:] == [s.lower().strip() for s, _ in odd]
+        assert lines(tokenized / f"{split}.digits")[8:] == [t.strip() for _, t in odd]
+    assert (
+        "kept 102 pairs and dropped 2 with an empty side, 2 of more than 175 tokens and 1 with a "
+        "length ratio above 1.5"
+    ) in caplog.text
+
+
+def test_text_is_tokenised_as_moses_does_for_each_language(tmp_path):
+    sentence = 'Er sagt: "Q&A", z.B.\u2028[»it\'s«] am 1.\r'
+    raw = write_corpus(tmp_path, edit=lambda _, pairs: [*pairs, (sentence, sentence)])
+    prepare(raw, tmp_path / "out", "de", "en", bpe_operations=30, workers=1)
+    quoted = "er sagt : &quot; q &amp; a &quot; , z.b. &#91; » "
+    tokenized = tmp_path / "out" / "tokenized"
+    for split in ("train", "test"):
+        assert lines(tokenized / f"{split}.de")[-1] == quoted + "it &apos; s « &#93; am 1."
+        assert lines(tokenized / f"{split}.en")[-1] == quoted + "it &apos;s « &#93; am 1 ."
+
+
+def test_different_line_counts_are_an_error_that_names_both_files(tmp_path):
+    raw = write_corpus(tmp_path)
+    with open(raw["test"][1], "a") as file:
+        file.write("one more\n")
+    message = "test.words has 8 lines, but .*test.digits has 9"
+    with pytest.raises(ValueError, match=message):
+        run(raw, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_text_that_is_not_utf8_is_an_error_that_names_file_and_line(tmp_path):
+    raw = write_corpus(tmp_path)
+    with open(raw["train"][0], "ab") as file:
+        file.write("Fünf\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="train.words, line 101: not UTF-8"):
+        run(raw, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_empty_files_are_an_error(tmp_path):
+    raw = write_corpus(tmp_path)
+    for path in raw["valid"]:
+        path.write_text("")
+    with pytest.raises(ValueError, match="valid.words and .*valid.digits are empty"):
+        run(raw, tmp_path / "out")
+
+
+def test_an_error_if_cleaning_leaves_nothing(tmp_path):
+    raw = write_corpus(tmp_path, edit=lambda split, pairs: [("eins", "1 2 3")] * 3)
+    with pytest.raises(ValueError, match="cleaning leaves no training pair"):
+        run(raw, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []

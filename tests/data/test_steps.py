@@ -1,0 +1,51 @@
+"""Steps are made once for each recipe, and completely or not at all."""
+
+import hashlib
+
+import pytest
+
+from fairseq_odeformers.data.steps import build, fingerprints
+
+
+def write_value(folder):
+    (folder / "value").write_text("1")
+
+
+def never(folder):
+    raise AssertionError("the step was repeated")
+
+
+def test_a_finished_step_is_not_repeated(tmp_path):
+    build(tmp_path / "step", {"langs": ("de", "en")}, write_value)
+    build(tmp_path / "step", {"langs": ("de", "en")}, never)
+    assert (tmp_path / "step" / "value").read_text() == "1"
+
+
+def test_another_recipe_replaces_the_result(tmp_path):
+    build(tmp_path / "step", {"n": 1}, write_value)
+    build(tmp_path / "step", {"n": 2}, lambda folder: (folder / "other").touch())
+    assert sorted(path.name for path in (tmp_path / "step").iterdir()) == ["other", "recipe.json"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failed_step_leaves_nothing(tmp_path, error):
+    def fail(folder):
+        write_value(folder)
+        raise error
+
+    with pytest.raises(error):
+        build(tmp_path / "step", {}, fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_not_taken_over(tmp_path):
+    (tmp_path / "step.tmp").mkdir()
+    (tmp_path / "step.tmp" / "half").touch()
+    build(tmp_path / "step", {}, write_value)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["recipe.json", "step", "value"]
+
+
+def test_fingerprints_depend_on_the_content_alone(tmp_path):
+    content = b"x" * 3_000_000
+    (tmp_path / "file").write_bytes(content)
+    assert fingerprints([tmp_path / "file"]) == [("file", hashlib.sha256(content).hexdigest())]

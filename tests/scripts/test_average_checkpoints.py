@@ -1,0 +1,166 @@
+"""``scripts/average_checkpoints.py`` averages parameters and nothing else."""
+
+import argparse
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
+
+spec = importlib.util.spec_from_file_location("average_checkpoints", SCRIPT)
+average_checkpoints = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(average_checkpoints)
+
+
+def checkpoint(seed, dtype=torch.float32, **tensors):
+    """A checkpoint of a model with tied embeddings, a frozen buffer and a counter."""
+    generator = torch.Generator().manual_seed(seed)
+    embedding = torch.randn(7, 4, generator=generator).to(dtype)
+    frozen = torch.randn(5, generator=torch.Generator().manual_seed(0)).to(dtype)
+    return {
+        "args": None,
+        "cfg": {"model": argparse.Namespace(arch="transformer")},
+        "model": {
+            "encoder.embed_tokens.weight": embedding,
+            "decoder.output_projection.weight": embedding,
+            "frozen": frozen,
+            "counter": torch.tensor([3]),
+            **tensors,
+        },
+        "extra_state": {"seed": seed},
+        "last_optimizer_state": {"step": seed},
+    }
+
+
+def save(folder, states, form="checkpoint{}.pt"):
+    paths = [folder / form.format(number) for number in range(1, len(states) + 1)]
+    for state, path in zip(states, paths):
+        torch.save(state, path)
+    return paths
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_parameters_are_the_mean(tmp_path, dtype):
+    states = [checkpoint(seed, dtype) for seed in range(1, 11)]
+    averaged = average_checkpoints.average(save(tmp_path, states))
+    name = "encoder.embed_tokens.weight"
+    mean = torch.stack([state["model"][name].double() for state in states]).mean(0)
+    assert averaged["model"][name].dtype == dtype
+    torch.testing.assert_close(averaged["model"][name], mean.to(dtype))
+    assert averaged["extra_state"] == {"seed": 10}
+    assert averaged["cfg"]["model"].arch == "transformer"
+    assert "last_optimizer_state" not in averaged
+
+
+@pytest.mark.parametrize("count", [1, 3, 10])
+def test_what_is_equal_in_all_checkpoints_stays_bit_identical(tmp_path, count):
+    states = [checkpoint(seed) for seed in range(count)]
+    averaged = average_checkpoints.average(save(tmp_path, states))["model"]
+    assert torch.equal(averaged["frozen"], states[0]["model"]["frozen"])
+    assert torch.equal(averaged["counter"], torch.tensor([3]))
+    assert averaged["counter"].dtype == torch.int64
+
+
+def test_tied_parameters_stay_tied(tmp_path):
+    averaged = average_checkpoints.average(save(tmp_path, [checkpoint(1), checkpoint(2)]))["model"]
+    tied = averaged["encoder.embed_tokens.weight"], averaged["decoder.output_projection.weight"]
+    assert tied[0].data_ptr() == tied[1].data_ptr()
+
+
+@pytest.mark.parametrize(
+    "other, message",
+    [
+        ({"extra": torch.zeros(1)}, "are of different models: see extra"),
+        ({"frozen": torch.zeros(6)}, "are of different models: see frozen"),
+        ({"counter": torch.tensor([4])}, "differ in counter"),
+    ],
+)
+@pytest.mark.parametrize("swap", [False, True])
+def test_checkpoints_that_do_not_match_are_an_error(tmp_path, other, message, swap):
+    states = [checkpoint(1), checkpoint(2, **other)]
+    paths = save(tmp_path, states[::-1] if swap else states)
+    with pytest.raises(ValueError, match=f"checkpoint1.pt and .*checkpoint2.pt {message}"):
+        average_checkpoints.average(paths)
+
+
+@pytest.mark.parametrize(
+    "by, last, expected",
+    [
+        ("epoch", 2, ["checkpoint9.pt", "checkpoint10.pt"]),
+        ("update", 3, ["checkpoint_1_800.pt", "checkpoint_2_1600.pt", "checkpoint_11_9600.pt"]),
+    ],
+)
+def test_the_last_checkpoints_are_taken_in_numerical_order(tmp_path, by, last, expected):
+    for name in ("8", "9", "10", "_1_800", "_2_1600", "_11_9600", "_best", "_last"):
+        (tmp_path / f"checkpoint{name}.pt").touch()
+    paths = average_checkpoints.last_checkpoints(tmp_path, by, last)
+    assert [path.name for path in paths] == expected
+
+
+def run(monkeypatch, capsys, *options):
+    """Exit status and last line on standard error."""
+    monkeypatch.setattr("sys.argv", ["average_checkpoints.py", *map(str, options)])
+    with pytest.raises(SystemExit) as stopped:
+        average_checkpoints.main()
+    return stopped.value.code, capsys.readouterr().err.splitlines()[-1]
+
+
+def test_too_few_checkpoints_are_an_error_with_both_numbers(tmp_path, monkeypatch, capsys):
+    save(tmp_path, [checkpoint(1)] * 3, "checkpoint_1_{}.pt")
+    status, message = run(
+        *(monkeypatch, capsys, "--checkpoint-dir", tmp_path, "--last", 10),
+        *("--output", tmp_path / "averaged.pt"),
+    )
+    assert status == 1
+    assert message.endswith(f"error: --last 10: {tmp_path} has 3 checkpoints by update")
+    assert not (tmp_path / "averaged.pt").exists()
+
+
+def test_what_is_no_checkpoint_is_an_error_that_names_it(tmp_path, monkeypatch, capsys):
+    (cut,) = save(tmp_path, [checkpoint(1)])
+    cut.write_bytes(cut.read_bytes()[:1000])
+    (tmp_path / "text.pt").write_text("text")
+    torch.save([1, 2], tmp_path / "list.pt")
+    torch.save({"model": Path()}, tmp_path / "foreign.pt")
+    for name, reason in (
+        ("checkpoint1.pt", "is damaged or not a checkpoint"),
+        ("text.pt", "is damaged or not a checkpoint"),
+        ("list.pt", "is not a fairseq checkpoint"),
+        ("foreign.pt", "Weights only load failed"),
+        ("absent.pt", "No such file"),
+    ):
+        options = ("--inputs", tmp_path / name, "--output", tmp_path / "averaged.pt")
+        status, message = run(monkeypatch, capsys, *options)
+        assert status == 1 and name in message and reason in message
+    assert not list(tmp_path.glob("averaged*"))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--checkpoint-dir", "."], "--checkpoint-dir and --last go together"),
+        (["--inputs", "a.pt", "--last", 2], "--checkpoint-dir and --last go together"),
+        (["--checkpoint-dir", ".", "--last", 0], "--last 0: must be at least 1"),
+    ],
+)
+def test_bad_options(options, message, monkeypatch, capsys):
+    status, line = run(monkeypatch, capsys, *options, "--output", "averaged.pt")
+    assert status == 2 and line.endswith(f"error: {message}")
+
+
+def test_the_script_writes_what_fairseq_reads(tmp_path):
+    paths = save(tmp_path, [checkpoint(1), checkpoint(2)])
+    output = tmp_path / "averaged.pt"
+    subprocess.run(
+        [sys.executable, SCRIPT, "--inputs", *paths, "--output", output],
+        check=True,
+        env={"PYTHONPATH": str(SCRIPT.parents[1])},
+    )
+    state = torch.load(output, weights_only=True)
+    expected = average_checkpoints.average(paths)["model"]
+    assert all(torch.equal(state["model"][name], expected[name]) for name in expected)
+    assert len(list(tmp_path.iterdir())) == 3
