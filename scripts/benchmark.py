@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Speed of the architectures against fairseq's own Transformer of the same size, side by side.
+
+    scripts/benchmark.py train       one training step of translation (forward, backward, Adam)
+    scripts/benchmark.py generate    beam search over a batch, as fairseq-generate does it
+    scripts/benchmark.py encoder     one training step of the encoder alone, at several lengths
+
+In each round every model runs once, in turn, so that a ratio compares neighbours in time. Printed
+are the medians over the rounds, and the median (minimum-maximum) over the rounds of the ratio to
+the first model: above 1 is faster than it. Batches are random; all sequences have the given
+length.
+"""
+
+import argparse
+import logging
+import math
+import platform
+import statistics
+import time
+from types import SimpleNamespace
+
+import torch
+from fairseq import options
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import build_model
+from fairseq.optim.adam import FairseqAdam
+from fairseq.sequence_generator import SequenceGenerator
+
+import fairseq_odeformers  # noqa: F401  registers the architectures
+from fairseq_odeformers.modules.time_evolving_attention import (
+    TimeEvolvingAttention,
+    future_mask,
+    split_heads,
+)
+
+SIZES = {
+    "transformer": "--arch transformer --encoder-layers {layers} --decoder-layers {layers}",
+    "transevolve": "--arch {model} --encoder-blocks {blocks} --encoder-depth {depth}",
+}
+COMMON = (
+    "--encoder-embed-dim {embed_dim} --decoder-embed-dim {embed_dim} "
+    "--encoder-ffn-embed-dim {ffn_embed_dim} --decoder-ffn-embed-dim {ffn_embed_dim} "
+    "--encoder-attention-heads {heads} --decoder-attention-heads {heads} "
+    "--dropout {dropout} --share-all-embeddings "
+    "--max-source-positions 100000 --max-target-positions 100000"
+)
+
+
+def random_dictionary(size):
+    dictionary = Dictionary()
+    while len(dictionary) < size:
+        dictionary.add_symbol(f"word{len(dictionary)}")
+    return dictionary
+
+
+def make_model(name, args, dictionary):
+    """A model by its architecture, ``:backend`` appended to name an attention backend."""
+    model, _, backend = name.partition(":")
+    line = SIZES[model.split("_")[0]] + " " + COMMON
+    line = line.format(model=model, layers=args.blocks * args.depth, **vars(args)).split()
+    if backend in ("factored", "fused"):
+        line += ["--attention-backend", backend]
+    parsed = options.parse_args_and_arch(
+        options.get_training_parser(), ["unused", "--task", "translation", *line]
+    )
+    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    built = build_model(convert_namespace_to_omegaconf(parsed).model, task)
+    if backend == "literal":
+        for module in built.modules():
+            if isinstance(module, TimeEvolvingAttention):
+                module.__class__ = LiteralAttention
+                module.add_literal_parameters()
+    return built
+
+
+class LiteralAttention(TimeEvolvingAttention):
+    """The paper's formula as it stands: A1, A2, A3 and a softmax at every depth (Eqs. 6 and 9)."""
+
+    def add_literal_parameters(self):
+        self.time_key = torch.nn.Parameter(torch.randn_like(self.time_query))
+
+    def forward(self, query, key, key_padding_mask=None):
+        q = self.dropout_module(self.q_proj(query))
+        k = self.dropout_module(self.k_proj(key))
+        a0, a1, a2 = (
+            split_heads(x, self.num_heads)
+            for x in (q * self.scaling, q @ self.time_key.T, k @ self.time_query.T)
+        )
+        a0 = a0 @ split_heads(k, self.num_heads).transpose(-2, -1)
+        if key_padding_mask is not None:
+            a0 = a0.masked_fill(key_padding_mask[:, None, None], -math.inf)
+        return a0, a1, a2
+
+    def evolve(self, a0, a1, a2, causal=False):
+        if causal:
+            a0 = a0.masked_fill(future_mask(a0), -math.inf)
+        a3 = (self.time_key * self.time_query).sum(1)
+        time_map = self.time_map()
+
+        def attend(depth, value):
+            t = time_map[depth].view(self.num_heads, -1, 1)
+            constant = (a3 * time_map[depth] ** 2).view(self.num_heads, 1, -1).sum(-1, keepdim=True)
+            scores = a0 + a1 @ t + (a2 @ t).transpose(-2, -1) + constant
+            return scores.softmax(-1) @ value
+
+        attend.all_depths = lambda value: [attend(i, value) for i in range(len(time_map))]
+        return attend
+
+
+def training_step(model, args, dictionary, length):
+    tokens = torch.randint(dictionary.nspecial, len(dictionary), (args.batch, length))
+    lengths = torch.full((args.batch,), length)
+    previous = tokens.roll(1, 1)
+    optimizer = FairseqAdam(
+        SimpleNamespace(
+            adam_betas="(0.9, 0.98)",
+            adam_eps=1e-8,
+            weight_decay=0.0,
+            lr=[5e-4],
+            tpu=False,
+            use_old_adam=False,
+            fp16_adam_stats=False,
+        ),
+        list(model.parameters()),
+    )
+    model.train()
+
+    def step():
+        logits, _ = model(tokens, lengths, previous)
+        lprobs = logits.log_softmax(-1).flatten(0, 1)
+        torch.nn.functional.nll_loss(lprobs, tokens.flatten(), reduction="sum").backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def encoder_step(model, args, dictionary, length):
+    tokens = torch.randint(dictionary.nspecial, len(dictionary), (args.batch, length))
+    lengths = torch.full((args.batch,), length)
+    encoder = model.encoder.train()
+
+    def step():
+        encoder(tokens, lengths)["encoder_out"][0].square().sum().backward()
+        encoder.zero_grad()
+
+    return step
+
+
+def generation(model, args, dictionary, length):
+    model.eval()
+    generator = SequenceGenerator(
+        [model], dictionary, beam_size=args.beam, max_len_a=0, max_len_b=length, min_len=length
+    )
+    tokens = torch.randint(dictionary.nspecial, len(dictionary), (args.batch, length))
+    tokens[:, -1] = dictionary.eos()
+    sample = {"net_input": {"src_tokens": tokens, "src_lengths": torch.full((args.batch,), length)}}
+    return lambda: generator.generate([model], sample)
+
+
+MEASUREMENTS = {"train": training_step, "generate": generation, "encoder": encoder_step}
+
+
+def measure(steps, rounds):
+    """Seconds of each of *steps* in each round, one after the other, after a warm-up round."""
+    seconds = {name: [] for name in steps}
+    for round_ in range(rounds + 1):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            if round_:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=MEASUREMENTS)
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=["transformer", "transevolve_fullff_2"],
+        help="architectures, the first of which is compared against; append :factored, :fused or "
+        ":literal to a transevolve for a form of its attention",
+    )
+    parser.add_argument("--embed-dim", type=int, default=256)
+    parser.add_argument("--ffn-embed-dim", type=int, default=1024)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--blocks", type=int, default=2)
+    parser.add_argument("--depth", type=int, default=2, help="of a block; layers = blocks x depth")
+    parser.add_argument("--dropout", type=float, default=0.3)
+    parser.add_argument("--vocabulary", type=int, default=8000)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[16])
+    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+
+    dictionary = random_dictionary(args.vocabulary)
+    models = {name: make_model(name, args, dictionary) for name in args.models}
+    print(" ".join(f"{key}={value}" for key, value in vars(args).items() if key != "models"))
+    print(f"{platform.machine()}, torch {torch.__version__}")
+    print(f"\n| length | model | parameters | ms | x {args.models[0]} (min-max) |")
+    print("| ---: | --- | ---: | ---: | --- |")
+    for length in args.lengths:
+        steps = {
+            name: MEASUREMENTS[args.what](model, args, dictionary, length)
+            for name, model in models.items()
+        }
+        seconds = measure(steps, args.rounds)
+        for name, times in seconds.items():
+            ratios = [base / own for base, own in zip(seconds[args.models[0]], times)]
+            size = sum(p.numel() for p in models[name].parameters())
+            print(
+                f"| {length} | {name} | {size:,} | {statistics.median(times) * 1e3:.0f} | "
+                f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}) |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    main()
