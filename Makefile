@@ -13,7 +13,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/complete
-INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints/ci.txt
+WHEELS := $(VENV)/wheels
+PIP := $(BIN)/python -m pip --quiet
+PINS := --constraint constraints/ci.txt
 
 .PHONY: setup demo test lint clean
 
@@ -54,9 +56,12 @@ $(STAMP): Makefile setup.py pyproject.toml constraints/ci.txt
 	@rm -f $@
 	@echo "Making $(VENV); compiling fairseq takes most of the time, some minutes."
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) pip
-	$(INSTALL) cython numpy setuptools wheel
-	$(INSTALL) --no-build-isolation --no-deps 'fairseq; python_version < "3.11"'
-	$(INSTALL) torch
-	$(INSTALL) --no-build-isolation --editable '.[demo,plots,test]'
+	mkdir -p $(WHEELS)
+	$(PIP) install $(PINS) pip
+	$(PIP) install $(PINS) cython numpy setuptools wheel
+	$(PIP) wheel $(PINS) --no-build-isolation --no-deps --wheel-dir $(WHEELS) \
+		'fairseq; python_version < "3.11"'
+	$(PIP) install $(PINS) torch
+	$(PIP) install $(PINS) --no-build-isolation --find-links $(WHEELS) \
+		--editable '.[demo,plots,test]'
 	@touch $@

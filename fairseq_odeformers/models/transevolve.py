@@ -26,6 +26,7 @@ from fairseq_odeformers.modules.time_evolving_attention import BACKENDS, check_a
 from fairseq_odeformers.modules.transevolve_block import (
     TransEvolveDecoderBlock,
     TransEvolveEncoderBlock,
+    shared_rows,
 )
 
 
@@ -128,6 +129,11 @@ class TransEvolveEncoder(TransformerEncoderBase):
 
     def build_encoder_layer(self, cfg):
         return TransEvolveEncoderBlock(**self.block_options)
+
+    def reorder_encoder_out(self, encoder_out, new_order):
+        """Reorder for beam search; the beams of a sentence share one row."""
+        rows, beams = shared_rows(new_order, encoder_out.get("beams", 1))
+        return {**super().reorder_encoder_out(encoder_out, rows), "beams": beams}
 
 
 class TransEvolveDecoder(TransformerDecoderBase):

@@ -191,8 +191,9 @@ def scaled_exp(x: Tensor, dim: int) -> Tensor:
 
 
 def attention_weights(q: Tensor, k: Tensor, bias: Tensor) -> Tensor:
-    """A^l of a single query at every depth, as generation needs it: (B, H, L, S)."""
-    return torch.softmax(q @ k.transpose(-2, -1) + bias.transpose(-2, -1), dim=-1)
+    """A^l at every depth, as generation needs them of its few queries: (B, H, T, L, S)."""
+    scores = (q @ k.transpose(-2, -1)).unsqueeze(3) + bias.transpose(-2, -1).unsqueeze(2)
+    return scores.softmax(-1)
 
 
 def fourier_basis(depth: int, time_dim: int) -> Tensor:

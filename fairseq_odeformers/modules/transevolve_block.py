@@ -158,7 +158,8 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         """
         Args:
             x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
-            encoder_out: encoder output (S, B, C).
+            encoder_out: encoder output (S, B, C); in beam search B / beams sentences, see
+                :func:`shared_rows`.
             encoder_padding_mask: true where a source token is padding (B, S).
             self_attn_mask: given if the self-attention is causal; it stands for itself, its values
                 are not read.
@@ -170,14 +171,11 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         Returns:
             output (T, B, C), and None twice in the place of attention weights and saved state.
         """
-        x = x.transpose(0, 1)
+        x, encoder_out = x.transpose(0, 1), encoder_out.transpose(0, 1)
         if incremental_state is None:
+            causal = self_attn_mask is not None
             x = self._forward_full(
-                x,
-                encoder_out.transpose(0, 1),
-                encoder_padding_mask,
-                self_attn_mask is not None,
-                self_attn_padding_mask,
+                x, encoder_out, encoder_padding_mask, causal, self_attn_padding_mask
             )
         else:
             x = self._forward_step(
@@ -186,6 +184,11 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         return self.layer_norm(x).transpose(0, 1), None, None
 
     def _forward_full(self, x, encoder_out, encoder_padding_mask, causal, padding_mask):
+        beams = x.size(0) // encoder_out.size(0)
+        if beams > 1:
+            encoder_out = encoder_out.repeat_interleave(beams, dim=0)
+            if encoder_padding_mask is not None:
+                encoder_padding_mask = encoder_padding_mask.repeat_interleave(beams, dim=0)
         attend = self.self_attn.evolve(*self.self_attn(x, x, padding_mask), causal)
         attend_source = self.encoder_attn.evolve(
             *self.encoder_attn(x, encoder_out, encoder_padding_mask)
@@ -198,21 +201,23 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
     def _forward_step(self, x, encoder_out, encoder_padding_mask, incremental_state, padding_mask):
         source = self.get_incremental_state(incremental_state, "source")
         if source is None:
-            encoder_out = encoder_out.transpose(0, 1)
             key, bias = self.encoder_attn.keys(encoder_out, encoder_padding_mask)
             value = split_heads(encoder_out, self.num_heads)
             source = {"key": key.contiguous(), "bias": bias, "value": value.contiguous()}
             self.set_incremental_state(incremental_state, "source", source)
-        encoder_weights = attention_weights(
-            self.encoder_attn.queries(x), source["key"], source["bias"]
-        )
-        encoder_attn = encoder_weights @ source["value"]  # B, H, L, C/H
+        beams = x.size(0) // encoder_out.size(0)
+        query = self.encoder_attn.queries(x)  # B * beams, H, 1, D
+        query = query.squeeze(2).unflatten(0, (-1, beams)).transpose(1, 2)  # B, H, beams, D
+        weights = attention_weights(query, source["key"], source["bias"])  # B, H, beams, L, S
+        encoder_attn = (weights.flatten(2, 3) @ source["value"]).unflatten(2, (beams, -1))
+        encoder_attn = encoder_attn.transpose(1, 2).flatten(0, 1)  # B * beams, H, L, C/H
 
         target = self.get_incremental_state(incremental_state, "target") or {}
         key, bias = self.self_attn.keys(x, padding_mask)
         append(target, "key", key)
         append(target, "bias", bias)
-        weights = attention_weights(self.self_attn.queries(x), target["key"], target["bias"])
+        query = self.self_attn.queries(x)
+        weights = attention_weights(query, target["key"], target["bias"]).squeeze(2)
         for index, depth in enumerate(self.depths):
             at = slice(index, index + 1)
             value = append(target, f"value{index}", depth.values(x, self.num_heads))
@@ -221,18 +226,31 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         return x
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
-        """Put the saved state into the order of ``new_order`` (beams).
-
-        Like fairseq's own attention, leaves the source alone as long as the number of hypotheses is
-        the same: beams are then only permuted within a sentence, and share its source.
-        """
-        for name in ("source", "target"):
-            saved = self.get_incremental_state(incremental_state, name)
-            if saved is None or (name == "source" and saved["key"].size(0) == new_order.size(0)):
-                continue
-            saved = {key: tensor.index_select(0, new_order) for key, tensor in saved.items()}
+        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
+        target = self.get_incremental_state(incremental_state, "target")
+        if target is None:
+            return
+        source = self.get_incremental_state(incremental_state, "source")
+        rows, _ = shared_rows(new_order, target["key"].size(0) // source["key"].size(0))
+        for name, saved, order in (("source", source, rows), ("target", target, new_order)):
+            saved = {key: tensor.index_select(0, order) for key, tensor in saved.items()}
             self.set_incremental_state(incremental_state, name, saved)
-        return incremental_state
+
+
+def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
+    """Reorder hypotheses that share rows, as the beams of a sentence share its encoder output.
+
+    Args:
+        new_order: index of hypotheses, of which the first ``beams`` share row 0, the next row 1, ...
+        beams: how many hypotheses share a row.
+
+    Returns:
+        Index of rows, and how many of the reordered hypotheses share each of them.
+    """
+    rows = new_order // beams
+    distinct, counts = rows.unique_consecutive(return_counts=True)
+    beams = int(counts[0])
+    return (distinct, beams) if (counts == beams).all() else (rows, 1)
 
 
 def append(saved: dict[str, Tensor], name: str, new: Tensor) -> Tensor:

@@ -141,13 +141,13 @@ def test_factored_form_takes_half_precision():
 
 
 @pytest.mark.parametrize("form", [FactoredAttention, FusedAttention])
-def test_single_query_weights_are_those_of_the_last_row(float64, form):
-    q, k, bias = torch.randn(B, H, 1, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
+def test_weights_are_those_of_the_forms(float64, form):
+    q, k, bias = torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
     values = torch.randn(B, H, S, 4)
     weights = attention_weights(q, k, bias)
     for depth in range(L):
         expected = form(q, k, bias, causal=False)(depth, values)
-        assert torch.allclose(weights[:, :, depth : depth + 1] @ values, expected, rtol=1e-12)
+        assert torch.allclose(weights[:, :, :, depth] @ values, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("backend", ["factored", "fused"])
