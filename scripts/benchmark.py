@@ -30,7 +30,6 @@ from fairseq.sequence_generator import SequenceGenerator
 import fairseq_odeformers  # noqa: F401  registers the architectures
 from fairseq_odeformers.modules.time_evolving_attention import (
     TimeEvolvingAttention,
-    future_mask,
     split_heads,
 )
 
@@ -55,20 +54,19 @@ def random_dictionary(size):
 
 
 def make_model(name, args, dictionary):
-    """A model by its architecture, ``:backend`` appended to name an attention backend."""
+    """A model by its architecture, ``:form`` appended to name a form of its attention."""
     model, _, backend = name.partition(":")
     line = SIZES[model.split("_")[0]] + " " + COMMON
     line = line.format(model=model, layers=args.blocks * args.depth, **vars(args)).split()
-    if backend in ("factored", "fused"):
-        line += ["--attention-backend", backend]
     parsed = options.parse_args_and_arch(
         options.get_training_parser(), ["unused", "--task", "translation", *line]
     )
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     built = build_model(convert_namespace_to_omegaconf(parsed).model, task)
-    if backend == "literal":
-        for module in built.modules():
-            if isinstance(module, TimeEvolvingAttention):
+    for module in built.modules():
+        if isinstance(module, TimeEvolvingAttention) and backend:
+            module.backend = backend
+            if backend == "literal":
                 module.__class__ = LiteralAttention
                 module.add_literal_parameters()
     return built
@@ -94,7 +92,7 @@ class LiteralAttention(TimeEvolvingAttention):
 
     def evolve(self, a0, a1, a2, causal=False):
         if causal:
-            a0 = a0.masked_fill(future_mask(a0), -math.inf)
+            a0 = a0 + torch.full(a0.shape[-2:], -math.inf).triu(1)
         a3 = (self.time_key * self.time_query).sum(1)
         time_map = self.time_map()
 
@@ -183,8 +181,8 @@ def main():
         "--models",
         nargs="+",
         default=["transformer", "transevolve_fullff_2"],
-        help="architectures, the first of which is compared against; append :factored, :fused or "
-        ":literal to a transevolve for a form of its attention",
+        help="architectures, the first of which is compared against; append :direct, :factored, "
+        ":fused or :literal to a transevolve for a form of its attention",
     )
     parser.add_argument("--embed-dim", type=int, default=256)
     parser.add_argument("--ffn-embed-dim", type=int, default=1024)

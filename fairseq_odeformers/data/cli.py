@@ -69,8 +69,11 @@ def main(
     args = parser.parse_args()
     if args.source and not args.source.exists():
         parser.error(f"--from {args.source}: no such file or folder")
-    if args.source and args.source.resolve() in (args.out / "raw").resolve().parents:
-        parser.error(f"--out {args.out} lies in --from {args.source}; choose another folder")
+    raw = args.out / "raw"
+    if args.source and overlap(args.source.resolve(), raw.resolve()):
+        parser.error(
+            f"--from {args.source} overlaps {raw}, made by this script; choose another --out"
+        )
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
         datefmt="%Y-%m-%d %H:%M:%S",
@@ -80,7 +83,6 @@ def main(
     )
     try:
         source = args.source or fetch(args.out / "download")
-        raw = args.out / "raw"
         files = [source]
         if source.is_dir():
             packed = [f"{name}.gz" for name in names]
@@ -95,9 +97,14 @@ def main(
             valid_interval=valid_interval,
             workers=args.workers,
         )
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"{parser.prog}: error: {error}")
     logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+def overlap(one: Path, other: Path) -> bool:
+    """Whether one of the two is, or lies in, the other."""
+    return one == other or one in other.parents or other in one.parents
 
 
 def positive_int(text: str) -> int:

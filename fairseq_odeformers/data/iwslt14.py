@@ -13,7 +13,7 @@ from fairseq_odeformers.data.archives import download
 from fairseq_odeformers.data.parallel_text import Files, read_lines
 from fairseq_odeformers.data.steps import build, fingerprints
 
-URL = "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
+URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
 LANGS = ("de", "en")
 TRAIN = "train.tags.de-en.{}"
 TEST = [

@@ -71,7 +71,7 @@ def prepare(
 
     Raises:
         ValueError: the two files of a split differ in their number of lines; a file is empty or not
-            UTF-8; cleaning leaves no pair.
+            UTF-8; cleaning leaves no pair, or none for ``valid``.
     """
     for files in raw.values():
         count_pairs(*files)
@@ -89,6 +89,8 @@ def prepare(
                 if valid_interval:
                     splits = ["train"] * (valid_interval - 1) + ["valid"]
             _write(zip(itertools.cycle(splits), pairs), folder, langs)
+        if valid_interval and "valid" not in _splits(folder, langs):
+            raise ValueError(f"cleaning leaves fewer than {valid_interval} training pairs")
 
     def encode(folder: Path) -> None:
         logger.info(f"learning {bpe_operations:,} BPE operations")

@@ -23,22 +23,32 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
         recipe: everything that determines the result, as JSON values. It is kept in the folder as
             ``recipe.json``; a folder with another recipe is made anew.
         make: writes the result into the empty folder that it is given.
+
+    Raises:
+        ValueError: *folder* holds something that no step has made; it is left alone.
     """
     recipe = json.loads(json.dumps(recipe))
     kept = folder / RECIPE
     if kept.exists() and json.loads(kept.read_text()) == recipe:
         logger.info(f"{folder} is up to date")
         return
-    temporary = folder.with_name(folder.name + ".tmp")
-    for stale in (temporary, folder):
-        shutil.rmtree(stale, ignore_errors=True)
+    if folder.exists() and not kept.exists():
+        raise ValueError(
+            f"{folder} is in the way; move it, or choose another folder for the result"
+        )
+    temporary, replaced = (folder.with_name(folder.name + end) for end in (".tmp", ".old"))
+    shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
         make(temporary)
         (temporary / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
+        shutil.rmtree(replaced, ignore_errors=True)
+        if folder.exists():
+            folder.rename(replaced)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def fingerprints(paths: Iterable[Path]) -> list[tuple[str, str]]:

@@ -11,6 +11,9 @@ from .dropout import Dropout
 
 BACKENDS = ("auto", "factored", "fused")
 
+# Up to SHORT queries or keys "auto" takes the plain softmax, up to LONG keys the factored form.
+SHORT, LONG = 32, 1024
+
 # The bias of a padded key: its weight is exactly zero, while gradients stay finite.
 MASKED_BIAS = -1e4
 
@@ -74,8 +77,8 @@ class TimeEvolvingAttention(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """Scaled Q of an input (B, T, C), of shape (B, H, T, (d + d')/H)."""
-        q = self.dropout_module(self.q_proj(x))
-        return split_heads(q * self.scaling, self.num_heads)
+        q = F.linear(x, self.q_proj.weight * self.scaling)
+        return split_heads(self.dropout_module(q), self.num_heads)
 
     def keys(self, x: Tensor, padding_mask: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
         """K and the bias b^l of every key at every depth.
@@ -98,18 +101,23 @@ class TimeEvolvingAttention(nn.Module):
         return split_heads(k, self.num_heads), bias
 
     def evolve(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False):
-        """Attention over all depths, from :meth:`queries` and :meth:`keys`.
+        """Attention over all depths, from :meth:`queries` and :meth:`keys`; may differ in batch.
 
         ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
         hands each depth to ``scaled_dot_product_attention`` and keeps none. They compute the same
-        numbers. ``auto`` takes ``factored`` in single precision up to 1,024 keys, where it is the
-        faster, and ``fused`` beyond and in half precision.
+        numbers, and so does the plain softmax of all depths at once that ``auto`` takes for short
+        sequences and in generation. Then ``auto`` takes ``factored`` up to 1,024 keys and ``fused``
+        beyond. Half precision cannot hold the exponentials and takes ``fused`` for ``factored``.
         """
         backend = self.backend
         if backend == "auto":
-            half = q.dtype in (torch.float16, torch.bfloat16)
-            backend = "fused" if half or k.size(2) > 1024 else "factored"
-        return (FactoredAttention if backend == "factored" else FusedAttention)(q, k, bias, causal)
+            if min(q.size(2), k.size(2)) <= SHORT:
+                backend = "direct"
+            else:
+                backend = "factored" if k.size(2) <= LONG else "fused"
+        if backend == "factored" and q.dtype in (torch.float16, torch.bfloat16):
+            backend = "fused"
+        return FORMS[backend](q, k, bias, causal)
 
     def forward(self, query: Tensor, key: Tensor, key_padding_mask: Optional[Tensor] = None):
         """What is computed once a block: Q of ``query`` (B, T, C), K and b of ``key`` (B, S, C).
@@ -119,13 +127,8 @@ class TimeEvolvingAttention(nn.Module):
         return self.queries(query), *self.keys(key, key_padding_mask)
 
 
-class FactoredAttention:
-    r"""softmax(A0 + b^l) V = E (e^{c^l} V) / (E e^{c^l}), with one exponential E for all depths.
-
-    The mean of b over the depths goes into the scores, once: with :math:`\bar b` that mean and
-    :math:`c^l = b^l - \bar b`, :math:`E = \exp(A_0 + \bar b)`. Both exponentials are scaled so
-    that their largest entry, in a row of E and in a depth of c, is e^40: then float32 holds their
-    products as long as, within a row, either the scores or c^l spans less than 110.
+class DirectAttention:
+    """softmax(A0 + b^l) V as it stands, with the softmax of all depths taken at once.
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
@@ -134,30 +137,60 @@ class FactoredAttention:
     """
 
     def __init__(self, q, k, bias, causal):
-        mean = bias.mean(-1, keepdim=True)
-        scores = (q @ k.transpose(-2, -1)).add_(mean.transpose(-2, -1))
-        if causal:
-            scores = scores.masked_fill(future_mask(q), -math.inf)
-        self.weights = scaled_exp(scores, -1)  # B, H, T, S
-        self.key_weights = scaled_exp(bias - mean, 2)  # B, H, S, L
-        self.rowsum = self.weights @ self.key_weights  # B, H, T, L
+        scores = masked_scores(q, k, causal).unsqueeze(2) + bias.transpose(-2, -1).unsqueeze(3)
+        self.weights = scores.softmax(-1)  # B, H, L, T, S
 
     def __call__(self, depth: int, value: Tensor) -> Tensor:
         """A^l V at depth index l - 1, from and to (B, H, T, D)."""
-        weighted = self.key_weights[..., depth : depth + 1] * value
-        return (self.weights @ weighted / self.rowsum[..., depth : depth + 1]).to(value.dtype)
+        return self.weights[:, :, depth] @ value
+
+    def all_depths(self, value: Tensor) -> Tensor:
+        """A^l V for l = 1..L with the same values (L, B, H, T, D)."""
+        out = self.weights.flatten(2, 3) @ value
+        return out.unflatten(2, self.weights.shape[2:4]).permute(2, 0, 1, 3, 4)
+
+
+class FactoredAttention:
+    r"""softmax(A0 + b^l) V = E (e^{c^l} V) / (E e^{c^l}), with one exponential E for all depths.
+
+    The mean of b over the depths goes into the scores, once: with :math:`\bar b` that mean and
+    :math:`c^l = b^l - \bar b`, :math:`E = \exp(A_0 + \bar b)`. Both exponentials are scaled to a
+    maximum of e^20, along a row of E and a depth of c: then float32 holds their products if a row
+    of the scores, or c^l over the keys of the sequence, spans less than 100. Beyond that, the fused
+    form is the one to take.
+
+    The arguments are those of :class:`DirectAttention`.
+    """
+
+    def __init__(self, q, k, bias, causal):
+        mean = bias.mean(-1, keepdim=True)
+        scores = masked_scores(q, k, causal) + mean.transpose(-2, -1)
+        scores = scores - scores.detach().amax(-1, keepdim=True)
+        self.weights = (scores + 20).exp()  # B, H, T, S
+        evolution = bias - mean
+        largest = evolution.masked_fill(mean < MASKED_BIAS / 2, -math.inf).amax(2, keepdim=True)
+        evolution = (evolution - largest.detach()).clamp(max=0)  # above 0 is padding only
+        self.key_weights = (evolution + 20).exp()  # B, H, S, L
+        self.rowsum = self.weights @ self.key_weights  # B, H, T, L
+        # Slices of these would fill a tensor of zeros each in the backward pass.
+        self.key_weight = self.key_weights.unsqueeze(-2).unbind(-1)
+        self.row = self.rowsum.unsqueeze(-2).unbind(-1)
+
+    def __call__(self, depth: int, value: Tensor) -> Tensor:
+        """A^l V at depth index l - 1, from and to (B, H, T, D)."""
+        return self.weights @ (self.key_weight[depth] * value) / self.row[depth]
 
     def all_depths(self, value: Tensor) -> Tensor:
         """A^l V for l = 1..L with the same values, as one product (L, B, H, T, D)."""
         weighted = self.key_weights.unsqueeze(-1) * value.unsqueeze(-2)  # B, H, S, L, D
         out = (self.weights @ weighted.flatten(-2)).unflatten(-1, weighted.shape[-2:])
-        return (out / self.rowsum.unsqueeze(-1)).permute(3, 0, 1, 2, 4).to(value.dtype)
+        return (out / self.rowsum.unsqueeze(-1)).permute(3, 0, 1, 2, 4)
 
 
 class FusedAttention:
     """softmax(A0 + b^l) V with b^l as one more key feature, (q, 1) . (k, b): memory O(T + S).
 
-    The arguments are those of :class:`FactoredAttention`. Features are padded with zeros to a
+    The arguments are those of :class:`DirectAttention`. Features are padded with zeros to a
     common multiple of 8, which the fused kernels ask for.
     """
 
@@ -184,16 +217,7 @@ class FusedAttention:
         return torch.stack([self(depth, value) for depth in range(self.bias.size(-1))])
 
 
-def scaled_exp(x: Tensor, dim: int) -> Tensor:
-    """exp(x), scaled along *dim* to a maximum of e^40; in single precision at least."""
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    return (x - (x.detach().amax(dim, keepdim=True) - 40)).exp_()
-
-
-def attention_weights(q: Tensor, k: Tensor, bias: Tensor) -> Tensor:
-    """A^l at every depth, as generation needs them of its few queries: (B, H, T, L, S)."""
-    scores = (q @ k.transpose(-2, -1)).unsqueeze(3) + bias.transpose(-2, -1).unsqueeze(2)
-    return scores.softmax(-1)
+FORMS = {"direct": DirectAttention, "factored": FactoredAttention, "fused": FusedAttention}
 
 
 def fourier_basis(depth: int, time_dim: int) -> Tensor:
@@ -203,10 +227,13 @@ def fourier_basis(depth: int, time_dim: int) -> Tensor:
     return torch.cat([phase.sin(), phase.cos()], dim=1)
 
 
-def future_mask(q: Tensor) -> Tensor:
-    """True where a key lies after its query (T, T)."""
-    length = q.size(-2)
-    return torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
+def masked_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:
+    """A0 (B, H, T, S), minus infinity where *causal* hides a key that lies after its query."""
+    scores = q @ k.transpose(-2, -1)
+    if causal:
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(future, -math.inf)
+    return scores
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

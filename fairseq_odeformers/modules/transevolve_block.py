@@ -11,7 +11,6 @@ from .dropout import Dropout
 from .random_rotation import RandomRotationFeedForward
 from .time_evolving_attention import (
     TimeEvolvingAttention,
-    attention_weights,
     merge_heads,
     split_heads,
 )
@@ -171,77 +170,55 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         Returns:
             output (T, B, C), and None twice in the place of attention weights and saved state.
         """
-        x, encoder_out = x.transpose(0, 1), encoder_out.transpose(0, 1)
-        if incremental_state is None:
-            causal = self_attn_mask is not None
-            x = self._forward_full(
-                x, encoder_out, encoder_padding_mask, causal, self_attn_padding_mask
-            )
-        else:
-            x = self._forward_step(
-                x, encoder_out, encoder_padding_mask, incremental_state, self_attn_padding_mask
-            )
+        x = x.transpose(0, 1)
+        saved = self.get_incremental_state(incremental_state, "saved") or {}
+        encoder_attn = self._attend_source(
+            x, encoder_out.transpose(0, 1), encoder_padding_mask, saved
+        )
+        key, bias = self.self_attn.keys(x, self_attn_padding_mask)
+        attend = self.self_attn.evolve(
+            self.self_attn.queries(x),
+            append(saved, "key", key),
+            append(saved, "bias", bias),
+            causal=self_attn_mask is not None,
+        )
+        for index, depth in enumerate(self.depths):
+            value = append(saved, f"value{index}", depth.values(x, self.num_heads))
+            x = depth(x, attend(index, value), encoder_attn[index])
+        self.set_incremental_state(incremental_state, "saved", saved)
         return self.layer_norm(x).transpose(0, 1), None, None
 
-    def _forward_full(self, x, encoder_out, encoder_padding_mask, causal, padding_mask):
+    def _attend_source(self, x, encoder_out, padding_mask, saved):
+        """A_ed^l X_enc of every depth: L tensors (B, H, T, C/H)."""
         beams = x.size(0) // encoder_out.size(0)
-        if beams > 1:
-            encoder_out = encoder_out.repeat_interleave(beams, dim=0)
-            if encoder_padding_mask is not None:
-                encoder_padding_mask = encoder_padding_mask.repeat_interleave(beams, dim=0)
-        attend = self.self_attn.evolve(*self.self_attn(x, x, padding_mask), causal)
-        attend_source = self.encoder_attn.evolve(
-            *self.encoder_attn(x, encoder_out, encoder_padding_mask)
-        )
-        encoder_attn = attend_source.all_depths(split_heads(encoder_out, self.num_heads))
-        for index, depth in enumerate(self.depths):
-            x = depth(x, attend(index, depth.values(x, self.num_heads)), encoder_attn[index])
-        return x
-
-    def _forward_step(self, x, encoder_out, encoder_padding_mask, incremental_state, padding_mask):
-        source = self.get_incremental_state(incremental_state, "source")
-        if source is None:
-            key, bias = self.encoder_attn.keys(encoder_out, encoder_padding_mask)
-            value = split_heads(encoder_out, self.num_heads)
-            source = {"key": key.contiguous(), "bias": bias, "value": value.contiguous()}
-            self.set_incremental_state(incremental_state, "source", source)
-        beams = x.size(0) // encoder_out.size(0)
-        query = self.encoder_attn.queries(x)  # B * beams, H, 1, D
-        query = query.squeeze(2).unflatten(0, (-1, beams)).transpose(1, 2)  # B, H, beams, D
-        weights = attention_weights(query, source["key"], source["bias"])  # B, H, beams, L, S
-        encoder_attn = (weights.flatten(2, 3) @ source["value"]).unflatten(2, (beams, -1))
-        encoder_attn = encoder_attn.transpose(1, 2).flatten(0, 1)  # B * beams, H, L, C/H
-
-        target = self.get_incremental_state(incremental_state, "target") or {}
-        key, bias = self.self_attn.keys(x, padding_mask)
-        append(target, "key", key)
-        append(target, "bias", bias)
-        query = self.self_attn.queries(x)
-        weights = attention_weights(query, target["key"], target["bias"]).squeeze(2)
-        for index, depth in enumerate(self.depths):
-            at = slice(index, index + 1)
-            value = append(target, f"value{index}", depth.values(x, self.num_heads))
-            x = depth(x, weights[:, :, at] @ value, encoder_attn[:, :, at])
-        self.set_incremental_state(incremental_state, "target", target)
-        return x
+        if "source_key" not in saved:
+            key, bias = self.encoder_attn.keys(encoder_out, padding_mask)
+            saved["source_key"], saved["source_bias"] = key.contiguous(), bias
+            saved["source_value"] = split_heads(encoder_out, self.num_heads).contiguous()
+        # The beams of a sentence are so many more queries of it: B, H, beams * T, D.
+        query = self.encoder_attn.queries(x).unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
+        attend = self.encoder_attn.evolve(query, saved["source_key"], saved["source_bias"])
+        attn = attend.all_depths(saved["source_value"]).unflatten(3, (beams, -1))
+        return attn.transpose(2, 3).flatten(1, 2).unbind(0)
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
         """Put the saved state into the order of ``new_order``, an index of hypotheses."""
-        target = self.get_incremental_state(incremental_state, "target")
-        if target is None:
+        saved = self.get_incremental_state(incremental_state, "saved")
+        if saved is None:
             return
-        source = self.get_incremental_state(incremental_state, "source")
-        rows, _ = shared_rows(new_order, target["key"].size(0) // source["key"].size(0))
-        for name, saved, order in (("source", source, rows), ("target", target, new_order)):
-            saved = {key: tensor.index_select(0, order) for key, tensor in saved.items()}
-            self.set_incremental_state(incremental_state, name, saved)
+        rows, _ = shared_rows(new_order, saved["key"].size(0) // saved["source_key"].size(0))
+        saved = {
+            name: tensor.index_select(0, rows if name.startswith("source") else new_order)
+            for name, tensor in saved.items()
+        }
+        self.set_incremental_state(incremental_state, "saved", saved)
 
 
 def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
     """Reorder hypotheses that share rows, as the beams of a sentence share its encoder output.
 
     Args:
-        new_order: index of hypotheses, of which the first ``beams`` share row 0, the next row 1, ...
+        new_order: index of hypotheses; the first ``beams`` of the old ones share row 0, and so on.
         beams: how many hypotheses share a row.
 
     Returns:

@@ -27,6 +27,24 @@ def test_another_recipe_replaces_the_result(tmp_path):
     assert sorted(path.name for path in (tmp_path / "step").iterdir()) == ["other", "recipe.json"]
 
 
+def test_a_folder_that_no_step_has_made_is_left_alone(tmp_path):
+    (tmp_path / "step").mkdir()
+    (tmp_path / "step" / "mine").touch()
+    with pytest.raises(ValueError, match="step is in the way"):
+        build(tmp_path / "step", {}, never)
+    assert [path.name for path in tmp_path.rglob("*")] == ["step", "mine"]
+
+
+def test_a_failed_replacement_keeps_the_result(tmp_path):
+    def fail(folder):
+        raise KeyboardInterrupt
+
+    build(tmp_path / "step", {"n": 1}, write_value)
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "step", {"n": 2}, fail)
+    build(tmp_path / "step", {"n": 1}, never)
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_failed_step_leaves_nothing(tmp_path, error):
     def fail(folder):

@@ -1,5 +1,6 @@
 """TransEvolve as a fairseq model: the paper's equations, sizes, masking, and generation."""
 
+import functools
 import math
 
 import pytest
@@ -8,6 +9,7 @@ from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import build_model
+from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_odeformers.modules.transevolve_block import (
@@ -128,7 +130,7 @@ def literal_feed_forward(ffn, x):
     return h @ square(ffn.u2) @ sigma2 @ square(ffn.v2).T + ffn.b2
 
 
-@pytest.mark.parametrize("backend", ["factored", "fused"])
+@pytest.mark.parametrize("backend", ["auto", "factored", "fused"])
 @pytest.mark.parametrize("ffn_type", ["full", "random"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_block_equals_the_literal_formula(float64, kind, ffn_type, backend):
@@ -227,7 +229,7 @@ def test_padding_changes_nothing(model):
     assert (together[1:2, :4] - alone).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("backend", ["factored", "fused"])
+@pytest.mark.parametrize("backend", ["auto", "factored", "fused"])
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_decoder_is_causal(arch, backend):
     """Changing a later token changes nothing before it, up to the rounding of a common factor."""
@@ -279,11 +281,19 @@ def test_incremental_equals_full_decoding(model):
 
 
 def generate(models, incremental, prefix_tokens=None):
+    """Beams with saved state, or decoded from scratch at each step over copies of the source."""
     source, lengths = source_batch()
     generator = SequenceGenerator(models, Task(50).target_dictionary, beam_size=4, max_len_b=12)
     generator.model.has_incremental = incremental
     sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
-    return generator.generate(models, sample, prefix_tokens=prefix_tokens)
+    if not incremental:
+        for encoder in (model.encoder for model in models):
+            copying = functools.partial(TransformerEncoderBase.reorder_encoder_out, encoder)
+            encoder.reorder_encoder_out = copying
+    found = generator.generate(models, sample, prefix_tokens=prefix_tokens)
+    for model in models:
+        vars(model.encoder).pop("reorder_encoder_out", None)
+    return found
 
 
 def sharpen(model):

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from fairseq_odeformers.modules.time_evolving_attention import (
+    FORMS,
+    DirectAttention,
     FactoredAttention,
     FusedAttention,
     TimeEvolvingAttention,
-    attention_weights,
     merge_heads,
     split_heads,
 )
@@ -65,7 +66,7 @@ def grads(output, attn, inputs):
     )
 
 
-@pytest.mark.parametrize("backend", ["factored", "fused"])
+@pytest.mark.parametrize("backend", FORMS)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("time_dim", [12, 6])
 def test_equals_the_literal_formula(float64, backend, causal, time_dim):
@@ -91,7 +92,7 @@ def test_equals_the_literal_formula(float64, backend, causal, time_dim):
             assert (ours - theirs).abs().max() < 1e-9
 
 
-@pytest.mark.parametrize("form", [FactoredAttention, FusedAttention])
+@pytest.mark.parametrize("form", FORMS.values())
 def test_all_depths_are_the_single_depths(float64, form):
     attend = form(
         torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L), causal=False
@@ -114,7 +115,7 @@ def test_factored_equals_fused_with_large_logits(causal):
         assert (a - b).norm() / b.norm() < 1e-5
 
 
-@pytest.mark.parametrize("form", [FactoredAttention, FusedAttention])
+@pytest.mark.parametrize("form", FORMS.values())
 @pytest.mark.parametrize("causal", [False, True])
 def test_stays_exact_where_training_takes_the_logits(form, causal):
     """Scores, and biases about a mean, that span 100 in float32: value and gradient."""
@@ -133,24 +134,42 @@ def test_stays_exact_where_training_takes_the_logits(form, causal):
         assert (ours - exact).norm() / exact.norm() < 1e-4
 
 
-def test_factored_form_takes_half_precision():
-    q, k, bias, values = (torch.randn(B, H, 6, n) for n in (8, 8, L, 4))
-    half = FactoredAttention(q.half(), k.half(), bias.half(), True)(0, values.half())
-    assert half.dtype == torch.float16
-    assert torch.allclose(half.float(), FactoredAttention(q, k, bias, True)(0, values), atol=1e-2)
+@pytest.mark.parametrize("form", FORMS.values())
+@pytest.mark.parametrize("scale", [1, 1e-4, 1e-7])
+def test_gradients_stay_exact_however_small(form, scale):
+    """With attention that is nearly uniform over many keys, and a loss of any magnitude."""
+    inputs = [torch.randn(1, 1, 512, n) for n in (8, 8, L, 4)]
+    weight = scale * torch.randn(1, 1, 512, 4)
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        q, k, bias, values = (x.to(dtype).requires_grad_() for x in inputs)
+        out = form(q * 0.1, k * 0.1, bias * 0.1, False)(1, values)
+        results.append(torch.autograd.grad((out * weight).sum(), (q, k, bias, values)))
+    for ours, exact in zip(*results):
+        assert (ours - exact).norm() / exact.norm() < 1e-4
 
 
-@pytest.mark.parametrize("form", [FactoredAttention, FusedAttention])
-def test_weights_are_those_of_the_forms(float64, form):
-    q, k, bias = torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
-    values = torch.randn(B, H, S, 4)
-    weights = attention_weights(q, k, bias)
-    for depth in range(L):
-        expected = form(q, k, bias, causal=False)(depth, values)
-        assert torch.allclose(weights[:, :, :, depth] @ values, expected, rtol=1e-12)
+def test_factored_form_holds_long_sums():
+    """8,192 keys of equal weight and values of 10."""
+    q, k, bias = torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 8192, 8), torch.zeros(1, 1, 8192, L)
+    out = FactoredAttention(q, k, bias, False)(0, torch.full((1, 1, 8192, 4), 10.0))
+    assert torch.allclose(out, torch.tensor(10.0), rtol=1e-4)
 
 
-@pytest.mark.parametrize("backend", ["factored", "fused"])
+@pytest.mark.parametrize("backend", FORMS)
+def test_a_shift_of_all_biases_at_a_depth_changes_nothing(backend):
+    """Whatever its size, and beside padding that it does not reach."""
+    attn = TimeEvolvingAttention(C, H, L, C, backend=backend)
+    x = torch.randn(B, T, C)
+    padding = torch.zeros(B, T, dtype=torch.bool)
+    padding[0, :2] = True
+    q, k, bias = attn(x, x, padding)
+    shift = torch.tensor([0.0, -300.0, 0.0, 0.0]) * ~padding[:, None, :, None]
+    out, shifted = (attn.evolve(q, k, b)(1, split_heads(x, H)) for b in (bias, bias + shift))
+    assert (out - shifted)[:, :, 2:].abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("backend", FORMS)
 def test_fully_masked_rows_stay_finite(backend):
     """Left padding under a causal mask: the first rows see padding alone, in value and gradient."""
     attn = TimeEvolvingAttention(C, H, L, C, backend=backend)
@@ -181,13 +200,24 @@ def test_dropout_acts_on_queries_and_keys_in_training_only():
     assert (attn.queries(x) != 0).all() and (attn.keys(x)[0] != 0).all()
 
 
-def test_auto_takes_the_fused_form_for_half_precision_and_long_sequences():
-    attn = TimeEvolvingAttention(C, H, L, C)
-    short, long = torch.randn(1, 4, C), torch.randn(1, 1025, C)
-    assert isinstance(attn.evolve(*attn(short, short)), FactoredAttention)
-    assert isinstance(attn.evolve(*attn(short, long)), FusedAttention)
-    attn, short = attn.bfloat16(), short.bfloat16()
-    assert isinstance(attn.evolve(*attn(short, short)), FusedAttention)
+@pytest.mark.parametrize(
+    ("queries", "keys", "dtype", "form"),
+    [
+        (1, 2000, torch.float32, DirectAttention),
+        (32, 2000, torch.float32, DirectAttention),
+        (2000, 32, torch.float32, DirectAttention),
+        (33, 33, torch.float32, FactoredAttention),
+        (33, 1024, torch.float32, FactoredAttention),
+        (33, 1025, torch.float32, FusedAttention),
+        (33, 33, torch.float16, FusedAttention),
+        (33, 33, torch.bfloat16, FusedAttention),
+    ],
+)
+def test_auto_chooses_by_length_and_precision(queries, keys, dtype, form):
+    attn = TimeEvolvingAttention(C, H, L, C).to(dtype)
+    x, y = torch.randn(1, queries, C, dtype=dtype), torch.randn(1, keys, C, dtype=dtype)
+    with torch.no_grad():
+        assert type(attn.evolve(*attn(x, y))) is form
 
 
 @pytest.mark.parametrize(
