@@ -21,11 +21,13 @@ setup(
         'fairseq==0.12.2; python_version < "3.11"',
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
         "numpy<2",
+        "omegaconf",
         "sacrebleu",
         "sacremoses",
         "subword-nmt",
         "torch",
         "torchdiffeq",
+        "tqdm",
     ],
     extras_require={
         "demo": ["Babel"],

@@ -2,8 +2,8 @@
 
 The only place that knows about versions; importing it is enough.
 
-* torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs one that is not
-  among torch's own, :class:`argparse.Namespace`.
+* torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs
+  :class:`argparse.Namespace`, and after validation with ``--eval-bleu`` numpy's arrays of numbers.
 * fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
   ``get_ordinal``) or changed (``get_memory_info``).
 """
@@ -11,6 +11,7 @@ The only place that knows about versions; importing it is enough.
 import argparse
 import os
 
+import numpy as np
 import torch
 
 try:
@@ -44,6 +45,14 @@ def _restore_xla_names():
 
 
 if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every type
-    torch.serialization.add_safe_globals([argparse.Namespace])
+    torch.serialization.add_safe_globals(
+        [
+            argparse.Namespace,
+            np.core.multiarray._reconstruct,
+            np.ndarray,
+            np.dtype,
+            *(type(np.dtype(number)) for number in (int, float)),
+        ]
+    )
 if xm is not None:
     _restore_xla_names()

@@ -29,6 +29,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
 from fairseq_odeformers.modules.time_evolving_attention import (
+    FORMS,
     TimeEvolvingAttention,
     split_heads,
 )
@@ -197,6 +198,9 @@ def main():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
+    for name in args.models:
+        if name.partition(":")[2] not in ("", "literal", *FORMS):
+            parser.error(f"--models {name}: no such form of the attention")
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
 

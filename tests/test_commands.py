@@ -20,18 +20,32 @@ TRAINING = (
     "--optimizer adam --lr 0.005 --max-tokens 400 --no-progress-bar"
 ).split()
 
+# BLEU on the validation set puts numpy arrays into the checkpoint.
+EVALUATION = [
+    "--skip-invalid-size-inputs-valid-test",
+    "--eval-bleu",
+    "--eval-bleu-args",
+    '{"beam": 2, "max_len_b": 10}',
+]
 
-def command(name, *args, check=True, cwd=None):
-    """Run one of fairseq's commands in a process of its own."""
+
+def command(name, *args, cwd=None):
+    """The output of one of fairseq's commands, run in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", f"fairseq_cli.{name}", *map(str, args)],
-        check=check,
+        check=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         cwd=cwd,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     ).stdout
+
+
+def failing_command(*args):
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        command(*args)
+    return error.value.stdout
 
 
 def train(data, save_dir, *args):
@@ -51,6 +65,9 @@ def generate(data, path, *args):
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     write_corpus(folder / "raw", train=120, valid=8, test=8, seed=1)
+    for language in ("de", "en"):
+        with open(folder / "raw" / f"valid.{language}", "a") as file:
+            file.write("2 " * 10_000 + "\n")
     raw = {
         split: (folder / "raw" / f"{split}.de", folder / "raw" / f"{split}.en")
         for split in ("train", "valid", "test")
@@ -62,20 +79,20 @@ def data(tmp_path_factory):
 def checkpoints(data, tmp_path_factory):
     """A folder with the checkpoints of updates 3 and 6, of a run stopped at 3 and resumed."""
     folder = tmp_path_factory.mktemp("checkpoints")
-    saving = ["--save-interval-updates", 3, "--disable-validation"]
-    train(data, folder, *saving, "--max-update", 3)
-    log = train(data, folder, *saving, "--max-update", 6)
+    options = ["--save-interval-updates", 3, *EVALUATION]
+    train(data, folder, *options, "--max-update", 3)
+    log = train(data, folder, *options, "--max-update", 6)
     assert re.search(r"Loaded checkpoint .*checkpoint_last.pt \(epoch 1 @ 3 updates\)", log)
     return folder
 
 
 def state(path):
-    return torch.load(path, weights_only=False)["model"]
+    return torch.load(path)["model"]
 
 
 def test_resumed_training_equals_uninterrupted_training(data, checkpoints, tmp_path):
     """Bit for bit: the random numbers of dropout, too, go on where they stopped."""
-    train(data, tmp_path, "--disable-validation", "--max-update", 6)
+    train(data, tmp_path, *EVALUATION, "--max-update", 6)
     resumed, straight = (state(f / "checkpoint_last.pt") for f in (checkpoints, tmp_path))
     assert resumed.keys() == straight.keys()
     assert all(torch.equal(resumed[name], straight[name]) for name in resumed)
@@ -123,18 +140,26 @@ checkpoint: {{save_dir: {tmp_path / "checkpoints"}}}
 
 def test_folder_without_dictionaries_is_named(data, tmp_path):
     """fairseq's own message names the file that is missing, before training starts."""
-    out = command(
-        *["train", tmp_path, "-s", "de", "-t", "en", "--user-dir", USER_DIR, *MODEL, *TRAINING],
-        check=False,
+    out = failing_command(
+        *["train", tmp_path, "-s", "de", "-t", "en", "--user-dir", USER_DIR, *MODEL, *TRAINING]
     )
     assert f"No such file or directory: '{tmp_path / 'dict.de.txt'}'" in out
 
 
 def test_bad_option_stops_training_before_it_starts(data, tmp_path):
-    out = command(
+    out = failing_command(
         *["train", data, "--user-dir", USER_DIR, *MODEL, *TRAINING, "--time-dim", 7],
         *["--save-dir", tmp_path],
-        check=False,
     )
     assert out.rstrip().splitlines()[-1].startswith("ValueError: --time-dim 7")
     assert not list(tmp_path.iterdir())
+
+
+def test_overlong_sentences_stop_generation_or_are_skipped(data, checkpoints):
+    """fairseq's own message and option: a sentence of the valid split has 10,000 tokens."""
+    args = ["--user-dir", USER_DIR, "--path", checkpoints / "checkpoint_last.pt"]
+    args += ["--gen-subset", "valid", "--beam", 1, "--required-batch-size-multiple", 1]
+    out = failing_command("generate", data, *args)
+    assert "--skip-invalid-size-inputs-valid-test" in out
+    out = command("generate", data, *args, "--skip-invalid-size-inputs-valid-test")
+    assert "Translated 8 sentences" in out

@@ -9,10 +9,9 @@ from torch import Tensor
 def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     """Zero each element with probability *p* and scale the others by 1 / (1 - p).
 
-    torch draws the elements of a CPU tensor one Bernoulli variable at a time on a single core.
-    Here an element takes 16 random bits, four of them to a draw, which is four times as fast; *p*
-    is rounded to a multiple of 2^-16, and the scale is that of the rounded *p*. On other devices
-    this is torch's own dropout.
+    On a CPU torch draws one Bernoulli variable an element, which takes a tenth of a training step.
+    Here an element takes 16 random bits, four elements to a draw; *p* is rounded to a multiple of
+    2^-16, and the scale is that of the rounded *p*. On other devices this is torch's own dropout.
     """
     dropped = round(p * 2**16)
     if not training or dropped in (0, 2**16) or x.device.type != "cpu":

@@ -126,7 +126,7 @@ class TransEvolveEncoderBlock(nn.Module):
         return self.layer_norm(x).transpose(0, 1)
 
     def upgrade_state_dict_named(self, state_dict, name):
-        """Called by fairseq's encoder and decoder; there is no older layout."""
+        """Called by fairseq's encoder; there is no older layout."""
 
 
 @with_incremental_state
@@ -164,8 +164,7 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
                 are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
             need_attn, need_head_weights: fairseq asks for the weights of the last layer; a block
-            has
-                them once for all its depths and never as a tensor of their own: none are returned.
+                may never have them as a tensor: none are returned.
 
         Returns:
             output (T, B, C), and None twice in the place of attention weights and saved state.
