@@ -4,7 +4,7 @@
 #     examples/multi30k/run.sh transformer transevolve_fullff_2
 #
 # Data and results lie in $DATA (default data/multi30k); a run that was interrupted goes on. Each
-# architecture ends with two lines, BLEU of the best checkpoint and of the average of the last five.
+# architecture ends with two lines, BLEU of the best checkpoint and of the average of the last three.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 PATH=$PWD/.venv/bin:$PATH
@@ -31,7 +31,7 @@ for arch in "$@"; do
         --lr 2e-3 --lr-scheduler inverse_sqrt --warmup-updates 400 \
         --max-tokens 4096 --max-epoch 10 --seed "$SEED" \
         --save-dir "$checkpoints" --no-progress-bar
-    python scripts/average_checkpoints.py --checkpoint-dir "$checkpoints" --by epoch --last 5 \
+    python scripts/average_checkpoints.py --checkpoint-dir "$checkpoints" --by epoch --last 3 \
         --output "$checkpoints/averaged.pt"
     for name in checkpoint_best averaged; do
         score=$(fairseq-generate "$DATA/data-bin" --user-dir fairseq_odeformers \
