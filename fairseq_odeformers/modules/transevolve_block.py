@@ -84,6 +84,7 @@ class TransEvolveEncoderBlock(nn.Module):
     """
 
     cross_attention = False
+    load_to_BT = False  # the encoder of fairseq 0.12.2 asks for it
 
     def __init__(
         self,
