@@ -42,7 +42,7 @@ COMMON = (
     "--encoder-embed-dim {embed_dim} --decoder-embed-dim {embed_dim} "
     "--encoder-ffn-embed-dim {ffn_embed_dim} --decoder-ffn-embed-dim {ffn_embed_dim} "
     "--encoder-attention-heads {heads} --decoder-attention-heads {heads} "
-    "--dropout {dropout} --share-all-embeddings "
+    "--dropout {dropout} --attention-dropout {attention_dropout} --share-all-embeddings "
     "--max-source-positions 100000 --max-target-positions 100000"
 )
 
@@ -191,6 +191,7 @@ def main():
     parser.add_argument("--blocks", type=int, default=2)
     parser.add_argument("--depth", type=int, default=2, help="of a block; layers = blocks x depth")
     parser.add_argument("--dropout", type=float, default=0.3)
+    parser.add_argument("--attention-dropout", type=float, default=0.0)
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--lengths", type=int, nargs="+", default=[16])

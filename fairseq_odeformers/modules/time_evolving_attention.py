@@ -139,10 +139,12 @@ class DirectAttention:
     def __init__(self, q, k, bias, causal):
         scores = masked_scores(q, k, causal).unsqueeze(2) + bias.transpose(-2, -1).unsqueeze(3)
         self.weights = scores.softmax(-1)  # B, H, L, T, S
+        # Indexing depth by depth would fill a tensor of zeros for each in the backward pass.
+        self.weight = self.weights.unbind(2)
 
     def __call__(self, depth: int, value: Tensor) -> Tensor:
         """A^l V at depth index l - 1, from and to (B, H, T, D)."""
-        return self.weights[:, :, depth] @ value
+        return self.weight[depth] @ value
 
     def all_depths(self, value: Tensor) -> Tensor:
         """A^l V for l = 1..L with the same values (L, B, H, T, D)."""
@@ -172,7 +174,6 @@ class FactoredAttention:
         evolution = (evolution - largest.detach()).clamp(max=0)  # above 0 is padding only
         self.key_weights = (evolution + 20).exp()  # B, H, S, L
         self.rowsum = self.weights @ self.key_weights  # B, H, T, L
-        # Slices of these would fill a tensor of zeros each in the backward pass.
         self.key_weight = self.key_weights.unsqueeze(-2).unbind(-1)
         self.row = self.rowsum.unsqueeze(-2).unbind(-1)
 
