@@ -77,7 +77,8 @@ class LiteralAttention(TimeEvolvingAttention):
     """The paper's formula as it stands: A1, A2, A3 and a softmax at every depth (Eqs. 6 and 9)."""
 
     def add_literal_parameters(self):
-        self.time_key = torch.nn.Parameter(torch.randn_like(self.time_query))
+        self.time_key = torch.nn.Parameter(torch.empty_like(self.time_query))
+        torch.nn.init.xavier_uniform_(self.time_key)
 
     def forward(self, query, key, key_padding_mask=None):
         q = self.dropout_module(self.q_proj(query))
@@ -91,9 +92,7 @@ class LiteralAttention(TimeEvolvingAttention):
             a0 = a0.masked_fill(key_padding_mask[:, None, None], -math.inf)
         return a0, a1, a2
 
-    def evolve(self, a0, a1, a2, causal=False):
-        if causal:
-            a0 = a0 + torch.full(a0.shape[-2:], -math.inf).triu(1)
+    def evolve(self, a0, a1, a2):
         a3 = (self.time_key * self.time_query).sum(1)
         time_map = self.time_map()
 
@@ -103,7 +102,6 @@ class LiteralAttention(TimeEvolvingAttention):
             scores = a0 + a1 @ t + (a2 @ t).transpose(-2, -1) + constant
             return scores.softmax(-1) @ value
 
-        attend.all_depths = lambda value: [attend(i, value) for i in range(len(time_map))]
         return attend
 
 
@@ -183,7 +181,7 @@ def main():
         nargs="+",
         default=["transformer", "transevolve_fullff_2"],
         help="architectures, the first of which is compared against; append :direct, :factored, "
-        ":fused or :literal to a transevolve for a form of its attention",
+        ":fused or (encoder) :literal to a transevolve for a form of its attention",
     )
     parser.add_argument("--embed-dim", type=int, default=256)
     parser.add_argument("--ffn-embed-dim", type=int, default=1024)
@@ -202,6 +200,8 @@ def main():
     for name in args.models:
         if name.partition(":")[2] not in ("", "literal", *FORMS):
             parser.error(f"--models {name}: no such form of the attention")
+        if name.endswith(":literal") and args.what != "encoder":
+            parser.error(f"--models {name}: the literal formula is for the encoder alone")
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
 

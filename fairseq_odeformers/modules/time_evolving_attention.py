@@ -12,7 +12,7 @@ from .dropout import Dropout
 BACKENDS = ("auto", "factored", "fused")
 
 # Up to SHORT queries or keys "auto" takes the plain softmax, up to LONG keys the factored form.
-SHORT, LONG = 32, 1024
+SHORT, LONG = 32, 2048
 
 # The bias of a padded key: its weight is exactly zero, while gradients stay finite.
 MASKED_BIAS = -1e4
@@ -106,7 +106,7 @@ class TimeEvolvingAttention(nn.Module):
         ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
         hands each depth to ``scaled_dot_product_attention`` and keeps none. They compute the same
         numbers, and so does the plain softmax of all depths at once that ``auto`` takes for short
-        sequences and in generation. Then ``auto`` takes ``factored`` up to 1,024 keys and ``fused``
+        sequences and in generation. Then ``auto`` takes ``factored`` up to 2,048 keys and ``fused``
         beyond. Half precision cannot hold the exponentials and takes ``fused`` for ``factored``.
         """
         backend = self.backend
