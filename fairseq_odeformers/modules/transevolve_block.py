@@ -9,11 +9,7 @@ from torch import Tensor, nn
 
 from .dropout import Dropout
 from .random_rotation import RandomRotationFeedForward
-from .time_evolving_attention import (
-    TimeEvolvingAttention,
-    merge_heads,
-    split_heads,
-)
+from .time_evolving_attention import TimeEvolvingAttention, merge_heads, split_heads
 
 
 class FeedForward(nn.Sequential):
