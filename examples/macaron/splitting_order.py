@@ -1,0 +1,192 @@
+"""Measure the order of Lie-Trotter and Strang-Marchuk splitting on a system of particles.
+
+The particles x = (x_1, ..., x_n) in R^d follow x' = F(x) + G(x), in 64-bit floating point, with
+
+    diffusion   F(x)_i = sum_j a_ij (x_j - x_i),   a = softmax(x Wq (x Wk)^T / sqrt(d))
+    convection  G(x)_i = tanh(x_i W1 + b) W2
+
+which are in small the self-attention and the feed-forward network of a Transformer layer. The
+weights are random. Let S_F^h, S_G^h and S_{F+G}^h be the flows of the three fields over a time h,
+and F' and G' the Jacobians. With the flows integrated to rounding, the local truncation errors are
+
+    Lie-Trotter     S_{F+G}^h - S_G^h S_F^h               = h^2/2 (F'G - G'F) + O(h^3)
+    Strang-Marchuk  S_{F+G}^h - S_G^{h/2} S_F^h S_G^{h/2} = O(h^3)
+
+(Lu et al., 2019, https://arxiv.org/abs/1906.02762, Theorems 1 and 2). The networks do not compute
+these flows: each of their sub-layers is one explicit Euler step. Then the errors are
+
+    Transformer     h^2/2 (F'F + F'G - G'F + G'G) + O(h^3)
+    Macaron Net     h^2/2 (F'F + G'G / 2)         + O(h^3)
+
+Both are of second order. The theorem is about the splitting, not about the networks: Macaron's
+half-steps remove the commutator F'G - G'F and half of G'G, but the rest of the error of Euler's
+method remains and dominates, so that the Macaron Net has the order of the Transformer.
+
+Prints a table of the errors in the Frobenius norm and draws them; needs the extra ``plots``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+from torchdiffeq import odeint
+
+Field = Callable[[Tensor], Tensor]  # x -> x'
+Flow = Callable[[float, Tensor], Tensor]  # h, x(t) -> x(t + h), or an approximation of it
+
+STEPS = [2.0**-k for k in range(3, 11)]
+
+
+def particle_system(particles: int, dim: int, seed: int) -> tuple[Field, Field, Tensor]:
+    """Diffusion F, convection G and initial positions (particles x dim), drawn at random."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    def weight(fan_in: int, fan_out: int) -> Tensor:
+        return normal(fan_in, fan_out) / math.sqrt(fan_in)
+
+    w_q, w_k = weight(dim, dim), weight(dim, dim)
+    w_1, b, w_2 = weight(dim, 4 * dim), normal(4 * dim), weight(4 * dim, dim)
+
+    def diffusion(x: Tensor) -> Tensor:
+        scores = (x @ w_q) @ (x @ w_k).T / math.sqrt(dim)
+        return torch.softmax(scores, dim=-1) @ x - x  # each row of the softmax sums to one
+
+    def convection(x: Tensor) -> Tensor:
+        return torch.tanh(x @ w_1 + b) @ w_2
+
+    return diffusion, convection, normal(particles, dim)
+
+
+def flow(f: Field) -> Flow:
+    """The flow of x' = f(x), to rounding."""
+
+    def s(h: float, x: Tensor) -> Tensor:
+        t = torch.tensor([0.0, h], dtype=x.dtype)
+        # Without step_t, the solver steps past h and interpolates, with an error of up to 1e-8.
+        options = {"step_t": t[1:]}
+        return odeint(
+            lambda _, y: f(y), x, t, rtol=1e-13, atol=1e-13, method="dopri8", options=options
+        )[1]
+
+    return s
+
+
+def euler(f: Field) -> Flow:
+    return lambda h, x: x + h * f(x)
+
+
+def lie_trotter(s_f: Flow, s_g: Flow) -> Flow:
+    return lambda h, x: s_g(h, s_f(h, x))
+
+
+def strang_marchuk(s_f: Flow, s_g: Flow) -> Flow:
+    return lambda h, x: s_g(h / 2, s_f(h, s_g(h / 2, x)))
+
+
+def local_errors(f: Field, g: Field, x: Tensor) -> dict[str, np.ndarray]:
+    """Frobenius norm of the local truncation error of each scheme at *x*, for all of STEPS."""
+    schemes = {
+        "Lie-Trotter": lie_trotter(flow(f), flow(g)),
+        "Strang-Marchuk": strang_marchuk(flow(f), flow(g)),
+        "Transformer (Lie-Trotter, Euler)": lie_trotter(euler(f), euler(g)),
+        "Macaron Net (Strang-Marchuk, Euler)": strang_marchuk(euler(f), euler(g)),
+    }
+    exact = flow(lambda y: f(y) + g(y))
+    truth = [exact(h, x) for h in STEPS]
+    return {
+        name: np.array([(y - scheme(h, x)).norm().item() for h, y in zip(STEPS, truth)])
+        for name, scheme in schemes.items()
+    }
+
+
+def fitted_order(errors: np.ndarray) -> float:
+    """Slope of the least-squares line through log(error) against log(step)."""
+    return np.polyfit(np.log(STEPS), np.log(errors), 1)[0]
+
+
+def table(errors: dict[str, np.ndarray]) -> str:
+    """The errors of each scheme, their orders p and error constants, in Markdown."""
+    rows = [["step h", *errors], ["---"] * (1 + len(errors))]
+    for h, *row in zip(STEPS, *errors.values()):
+        rows.append([f"1/{1 / h:.0f}", *(f"{error:.2e}" for error in row)])
+    orders = {name: fitted_order(column) for name, column in errors.items()}
+    rows.append(["fitted order", *(f"**{order:.2f}**" for order in orders.values())])
+    # The order is rounded: a fitted one would leave a power of h in the constant.
+    constants = [errors[name][-1] / STEPS[-1] ** round(order) for name, order in orders.items()]
+    rows.append(["error / h^p at the last h", *(f"{constant:.3f}" for constant in constants)])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def draw(errors: dict[str, np.ndarray], out: Path) -> None:
+    """Write the errors against the steps, with lines of slope 2 and 3, as a PNG file."""
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.add_subplot(
+        xscale="log", yscale="log", xlabel="step h", ylabel="local truncation error"
+    )
+    # The lines of the two networks nearly coincide; large circles and small squares show both.
+    styles = [("C0o-", 5), ("C1s-", 5), ("C0o--", 9), ("C1s--", 4)]
+    for (name, column), (style, size) in zip(errors.items(), styles):
+        label = f"{name}: {fitted_order(column):.2f}"
+        axes.plot(STEPS, column, style, markersize=size, markerfacecolor="white", label=label)
+    for name, slope in [("Lie-Trotter", 2), ("Strang-Marchuk", 3)]:
+        reference = errors[name][-1] / 3 * (np.array(STEPS) / STEPS[-1]) ** slope
+        axes.plot(STEPS, reference, "k:", linewidth=1)
+        axes.text(STEPS[-2], reference[-2], f"slope {slope}", ha="left", va="top")
+    axes.legend(title="scheme: fitted order", fontsize="small")
+    temporary = out.with_name(out.name + ".tmp")
+    try:
+        figure.savefig(temporary, format="png", dpi=120)
+        temporary.replace(out)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument(
+        "--out",
+        metavar="FILE.png",
+        type=Path,
+        default=Path(__file__).with_suffix(".png"),
+        help="the figure (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of weights and positions")
+    parser.add_argument("--particles", type=int, default=8, metavar="N", help="number of particles")
+    parser.add_argument("--dim", type=int, default=4, metavar="D", help="dimension of the space")
+    args = parser.parse_args()
+    if args.particles < 2:
+        parser.error(f"--particles {args.particles}: give at least 2; one alone does not diffuse")
+    if args.dim < 1:
+        parser.error(f"--dim {args.dim}: give at least 1")
+    if not 0 <= args.seed < 2**63:
+        parser.error(f"--seed {args.seed}: give a number from 0 to 2^63 - 1")
+    if args.out.suffix != ".png":
+        parser.error(f"--out {args.out}: the figure is a PNG file; give a name that ends in .png")
+    if not args.out.parent.is_dir():
+        parser.error(f"--out {args.out}: no folder {args.out.parent}; make it first")
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    errors = local_errors(*particle_system(args.particles, args.dim, args.seed))
+    print(table(errors), end="")
+    try:
+        draw(errors, args.out)
+    except OSError as error:
+        sys.exit(f"splitting_order: {error}")
+
+
+if __name__ == "__main__":
+    main()
