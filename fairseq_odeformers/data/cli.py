@@ -6,51 +6,64 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
-from fairseq_odeformers.data.archives import unpack
+from fairseq_odeformers.data.archives import download, unpack
 from fairseq_odeformers.data.parallel_text import Files, prepare
 from fairseq_odeformers.data.steps import build, fingerprints
 
 
-def main(
-    name: str,
-    langs: Sequence[str],
-    names: Sequence[str],
-    fetch: Callable[[Path], Path],
-    parallel_files: Callable[[Path, Path], Files],
-    bpe_operations: int,
-    valid_interval: int | None = None,
-) -> None:
+@dataclass(frozen=True)
+class Corpus:
+    """A published parallel corpus, and how to prepare it.
+
+    Attributes:
+        langs: source and target language.
+        archives: what to download, and the names of the files that are needed of each: URLs of tar
+            or zip archives, or of single files (compressed, if the URL is the name with ``.gz``).
+        parallel_files: ``parallel_files(raw, out)`` returns the parallel text of each split, made
+            below *out* if the corpus' own files, in *raw*, are something else.
+        recipe: options of :func:`~fairseq_odeformers.data.parallel_text.prepare`.
+    """
+
+    langs: tuple[str, str]
+    archives: Mapping[str, Sequence[str]]
+    parallel_files: Callable[[Path, Path], Files]
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+
+def main(name: str, corpora: Sequence[Corpus], bpe_operations: int) -> None:
     """Prepare a published corpus; an error ends the program with a message of one line.
 
     Args:
-        name: the corpus, as in ``prepare-{name}.sh``.
-        langs: source and target language.
-        names: the files of the corpus that are needed.
-        fetch: ``fetch(folder)`` downloads the corpus into *folder* and returns the archive or
-            folder that contains the files.
-        parallel_files: ``parallel_files(raw, out)`` returns the parallel text of each split, made
-            below *out* if the corpus' own files, in *raw*, are something else.
+        name: as in ``prepare-{name}.sh``.
+        corpora: if there are several, the first argument of the script chooses the language pair.
         bpe_operations: default of ``--bpe-operations``.
-        valid_interval: see :func:`~fairseq_odeformers.data.parallel_text.prepare`.
     """
+    pairs = {"-".join(corpus.langs): corpus for corpus in corpora}
     parser = argparse.ArgumentParser(prog=f"prepare-{name}.sh", allow_abbrev=False)
+    default_out = f"data/{name}"
+    if len(pairs) > 1:
+        parser.add_argument("pair", choices=pairs, help="source and target language")
+        default_out += "-{pair}"
+    else:
+        parser.set_defaults(pair=next(iter(pairs)))
     parser.add_argument(
         "--from",
         dest="source",
         metavar="PATH",
         type=Path,
-        help="archive (tar, zip) or folder that contains the corpus (default: download it)",
+        help="archive (tar, zip) of the corpus, or folder that has its files or its archives under "
+        "their published names (default: download it)",
     )
     parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
-        default=Path("data", name),
-        help="where to put the result, in DIR/data-bin (default: %(default)s)",
+        help=f"where to put the result, in DIR/data-bin (default: {default_out})",
     )
     parser.add_argument(
         "--bpe-operations",
@@ -67,9 +80,11 @@ def main(
         help="number of processes (default: one a core, %(default)s)",
     )
     args = parser.parse_args()
+    corpus = pairs[args.pair]
+    out = args.out or Path(default_out.format(pair=args.pair))
     if args.source and not args.source.exists():
         parser.error(f"--from {args.source}: no such file or folder")
-    raw = args.out / "raw"
+    raw = out / "raw"
     if args.source and overlap(args.source.resolve(), raw.resolve()):
         parser.error(
             f"--from {args.source} overlaps {raw}, made by this script; choose another --out"
@@ -82,24 +97,52 @@ def main(
         force=True,  # importing fairseq has set it up
     )
     try:
-        source = args.source or fetch(args.out / "download")
-        files = [source]
-        if source.is_dir():
-            packed = [f"{name}.gz" for name in names]
-            files = sorted(path for path in source.rglob("*") if path.name in (*names, *packed))
-        recipe = {"from": fingerprints(files)}
-        build(raw, recipe, lambda folder: unpack(source, names, folder))
+        source = args.source or fetch(corpus.archives, out / "download")
+        extract(source, corpus.archives, raw)
         data_bin = prepare(
-            parallel_files(raw, args.out),
-            args.out,
-            *langs,
+            corpus.parallel_files(raw, out),
+            out,
+            *corpus.langs,
             bpe_operations=args.bpe_operations,
-            valid_interval=valid_interval,
             workers=args.workers,
+            **corpus.recipe,
         )
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"{parser.prog}: error: {error}")
     logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+def fetch(urls: Sequence[str], folder: Path) -> Path:
+    """Download *urls* into *folder*, and return it."""
+    for url in urls:
+        download(url, folder / Path(url).name)
+    return folder
+
+
+def extract(source: Path, archives: Mapping[str, Sequence[str]], raw: Path) -> None:
+    """Fill *raw* with the files of *archives*, from *source*: an archive of them all, or a folder.
+
+    In a folder, a file may be there as such or in the archive that it belongs to.
+
+    Raises:
+        ValueError: a file is missing, or an archive damaged.
+    """
+    contents = sorted(filter(Path.is_file, source.rglob("*"))) if source.is_dir() else []
+    members: dict[Path, list[str]] = {}
+    for url, names in archives.items():
+        unpacked = {path.name.removesuffix(".gz") for path in contents}.issuperset(names)
+        packed = [path for path in contents if path.name == Path(url).name]
+        members.setdefault(packed[0] if packed and not unpacked else source, []).extend(names)
+
+    inputs = [path for path in members if path.is_file()]
+    loose = members.get(source, [])
+    inputs += [path for path in contents if path.name.removesuffix(".gz") in loose]
+
+    def copy(folder: Path) -> None:
+        for path, names in members.items():
+            unpack(path, names, folder)
+
+    build(raw, {"from": fingerprints(inputs)}, copy)
 
 
 def overlap(one: Path, other: Path) -> bool:

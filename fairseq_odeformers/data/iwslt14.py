@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairseq_odeformers.data import cli
-from fairseq_odeformers.data.archives import download
-from fairseq_odeformers.data.parallel_text import Files, read_lines
+from fairseq_odeformers.data.parallel_text import Files, concatenate, read_lines
+from fairseq_odeformers.data.sgm import test_sentences
 from fairseq_odeformers.data.steps import build, fingerprints
 
 URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
@@ -24,13 +24,6 @@ NAMES = [document.format(lang) for document in (TRAIN, *TEST) for lang in LANGS]
 
 METADATA = re.compile("<(url|talkid|keywords)>")
 TEXT_TAG = re.compile("</?(title|description)>")
-SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
-
-
-def fetch(folder: Path) -> Path:
-    archive = folder / "de-en.tgz"
-    download(URL, archive)
-    return archive
 
 
 def parallel_files(raw: Path, out: Path) -> Files:
@@ -46,19 +39,12 @@ def strip_markup(raw: Path, folder: Path) -> None:
     Raises:
         ValueError: a file has not as many sentences as its translation.
     """
-    for split, documents, sentences in (
+    for split, names, sentences in (
         ("train", [TRAIN], training_sentences),
         ("test", TEST, test_sentences),
     ):
-        for document in documents:
-            paths = [raw / document.format(lang) for lang in LANGS]
-            texts = [list(sentences(path)) for path in paths]
-            if len(texts[0]) != len(texts[1]):
-                counts = (f"{path} has {len(text):,}" for path, text in zip(paths, texts))
-                raise ValueError(f"sentences do not pair up: {', '.join(counts)}")
-            for lang, text in zip(LANGS, texts):
-                with open(folder / f"{split}.{lang}", "a", encoding="utf-8") as file:
-                    file.writelines(sentence + "\n" for sentence in text)
+        documents = (tuple(raw / name.format(lang) for lang in LANGS) for name in names)
+        concatenate(documents, sentences, tuple(folder / f"{split}.{lang}" for lang in LANGS))
 
 
 def training_sentences(path: Path) -> Iterator[str]:
@@ -67,13 +53,6 @@ def training_sentences(path: Path) -> Iterator[str]:
             yield TEXT_TAG.sub("", line)
 
 
-def test_sentences(path: Path) -> Iterator[str]:
-    for line in read_lines(path):
-        if "<seg id" in line:
-            yield SEGMENT_TAG.sub("", line).replace("’", "'")
-
-
 if __name__ == "__main__":
-    cli.main(
-        "iwslt14", LANGS, NAMES, fetch, parallel_files, bpe_operations=10000, valid_interval=23
-    )
+    corpus = cli.Corpus(LANGS, {URL: NAMES}, parallel_files, {"valid_interval": 23})
+    cli.main("iwslt14", [corpus], bpe_operations=10000)

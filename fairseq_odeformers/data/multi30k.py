@@ -6,7 +6,6 @@ The corpus has 29,000 training and 1,014 validation pairs; the test set is ``tes
 from pathlib import Path
 
 from fairseq_odeformers.data import cli
-from fairseq_odeformers.data.archives import download
 from fairseq_odeformers.data.parallel_text import Files
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
@@ -15,15 +14,11 @@ SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 NAMES = [f"{name}.{lang}" for name in SPLITS.values() for lang in LANGS]
 
 
-def fetch(folder: Path) -> Path:
-    for name in NAMES:
-        download(f"{URL}/{name}.gz", folder / f"{name}.gz")
-    return folder
-
-
 def parallel_files(raw: Path, out: Path) -> Files:
     return {split: (raw / f"{name}.de", raw / f"{name}.en") for split, name in SPLITS.items()}
 
 
 if __name__ == "__main__":
-    cli.main("multi30k", LANGS, NAMES, fetch, parallel_files, bpe_operations=8000)
+    downloads = {f"{URL}/{name}.gz": [name] for name in NAMES}
+    corpus = cli.Corpus(LANGS, downloads, parallel_files)
+    cli.main("multi30k", [corpus], bpe_operations=8000)

@@ -2,7 +2,8 @@
 
 The recipe is that of fairseq's translation examples: Moses tokenisation, cleaning of the training
 pairs by length, lower-casing, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
-dictionary. Raw text is UTF-8 with one sentence a line.
+dictionary. Raw text is UTF-8 with one sentence a line. Text is streamed: what is held in memory is
+the vocabulary.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import logging
 import multiprocessing
 import os
 import shutil
-from collections import Counter
+import unicodedata
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Callable
 
 from fairseq import options
 from fairseq_cli import preprocess
-from sacremoses import MosesTokenizer
+from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
@@ -29,8 +32,8 @@ from fairseq_odeformers.data.steps import build, fingerprints
 
 logger = logging.getLogger(__name__)
 
-MAX_TOKENS = 175
-MAX_RATIO = 1.5
+BATCH_SIZE = 256  # pairs that a process works on at a time
+MAX_CACHED_WORDS = 200_000
 
 Pair = tuple[str, str]  # a sentence and its translation
 Files = dict[str, tuple[Path, Path]]  # source and target file of each split
@@ -43,15 +46,20 @@ def prepare(
     target_lang: str,
     bpe_operations: int,
     lowercase: bool = True,
+    normalized_splits: Sequence[str] = (),
+    aggressive_hyphens: bool = False,
+    max_tokens: int = 175,
+    max_ratio: float = 1.5,
     valid_interval: int | None = None,
     workers: int | None = None,
 ) -> Path:
     """Tokenise, clean, encode and binarise a parallel corpus.
 
-    Training pairs are dropped if a side is empty or longer than 175 tokens, or if one side has more
-    than 1.5 times the tokens of the other. The pairs of the other splits are all kept, so that they
-    stay aligned with the raw text: fairseq translates an empty line like any other, but
-    ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
+    Training pairs are dropped if a side is empty or longer than *max_tokens*, or if one side has
+    more than *max_ratio* times the tokens of the other. The pairs of the other splits are all kept,
+    so that they stay aligned with the raw text: fairseq translates an empty line like any other,
+    but ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024
+    tokens.
 
     A call that was interrupted resumes with the step it was in, and steps whose inputs and options
     have not changed are not repeated. The result does not depend on *workers*.
@@ -61,6 +69,11 @@ def prepare(
         out: folder for what the steps leave: ``tokenized``, ``bpe`` and ``data-bin``.
         bpe_operations: merges of the joint byte-pair encoding, learnt on the training pairs.
         lowercase: whether to lower-case the text.
+        normalized_splits: the splits whose text first goes through the Moses punctuation normaliser
+            and has its non-printing characters replaced by spaces.
+        aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
+        max_tokens: of a side of a training pair, before the byte-pair encoding.
+        max_ratio: of the tokens of the two sides of a training pair.
         valid_interval: every how many-th cleaned training pair goes to ``valid`` instead, for
             corpora that have no such split.
         workers: number of processes (default: one a core).
@@ -82,10 +95,11 @@ def prepare(
     def tokenize(folder: Path) -> None:
         for split, files in raw.items():
             logger.info(f"tokenizing {split}")
-            pairs = _map_pairs(_moses_tokenizer, (langs, lowercase), files, workers)
+            moses = (langs, lowercase, split in normalized_splits, aggressive_hyphens)
+            pairs = _map_pairs(_moses_tokenizer, moses, files, workers)
             splits = [split]
             if split == "train":
-                pairs = _clean(pairs)
+                pairs = _clean(pairs, max_tokens, max_ratio)
                 if valid_interval:
                     splits = ["train"] * (valid_interval - 1) + ["valid"]
             _write(zip(itertools.cycle(splits), pairs), folder, langs)
@@ -115,6 +129,10 @@ def prepare(
         "raw": {split: fingerprints(files) for split, files in raw.items()},
         "langs": langs,
         "lowercase": lowercase,
+        "normalized_splits": normalized_splits,
+        "aggressive_hyphens": aggressive_hyphens,
+        "max_tokens": max_tokens,
+        "max_ratio": max_ratio,
         "valid_interval": valid_interval,
     }
     build(tokenized, recipe, tokenize)
@@ -152,6 +170,34 @@ def read_lines(path: Path) -> Iterator[str]:
                 raise ValueError(f"{path}, line {number}: not UTF-8 ({error.reason})") from error
 
 
+def concatenate(
+    documents: Iterable[tuple[Path, Path]],
+    sentences: Callable[[Path], Iterable[str]],
+    files: tuple[Path, Path],
+) -> None:
+    """Write the text of parallel documents, one after the other, to a pair of files.
+
+    Args:
+        documents: the two files of each document.
+        sentences: ``sentences(path)`` yields the sentences of a file.
+        files: the two files to write.
+
+    Raises:
+        ValueError: a document has not as many sentences as its translation.
+    """
+    for document in documents:
+        counts = []
+        for path, file in zip(document, files):
+            counts.append(0)
+            with open(file, "a", encoding="utf-8") as stream:
+                for sentence in sentences(path):
+                    stream.write(sentence + "\n")
+                    counts[-1] += 1
+        if counts[0] != counts[1]:
+            described = (f"{path} has {count:,}" for path, count in zip(document, counts))
+            raise ValueError(f"sentences do not pair up: {', '.join(described)}")
+
+
 def _splits(folder: Path, langs: Sequence[str]) -> Files:
     """The files of each split in *folder*."""
     source, target = langs
@@ -179,11 +225,24 @@ def _write(labelled: Iterable[tuple[str, Pair]], folder: Path, langs: Sequence[s
 def _map_pairs(
     make_function: Callable, args: tuple, files: tuple[Path, Path], workers: int
 ) -> Iterator[Pair]:
-    """Apply ``make_function(*args)``, made once in each of several processes, to pairs in order."""
+    """Apply ``make_function(*args)``, made once in each of several processes, to pairs in order.
+
+    Reading keeps pace with the caller: a few batches for each process are in memory.
+    """
     pairs = zip(*map(read_lines, files))
-    with multiprocessing.Pool(workers, _start_worker, (make_function, args)) as pool:
-        results = pool.imap(_work, pairs, chunksize=256)
-        yield from tqdm(results, total=count_pairs(*files), unit=" pairs", mininterval=1)
+
+    def batches() -> Iterator[list[Pair]]:
+        pending = deque()
+        with ProcessPoolExecutor(workers, None, _start_worker, (make_function, args)) as pool:
+            while batch := list(itertools.islice(pairs, BATCH_SIZE)):
+                pending.append(pool.submit(_work, batch))
+                if len(pending) > 4 * workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+
+    results = itertools.chain.from_iterable(batches())
+    yield from tqdm(results, total=count_pairs(*files), unit=" pairs", mininterval=1)
 
 
 def _start_worker(make_function: Callable, args: tuple) -> None:
@@ -191,36 +250,58 @@ def _start_worker(make_function: Callable, args: tuple) -> None:
     _function = make_function(*args)
 
 
-def _work(pair: Pair) -> Pair:
-    return _function(pair)
+def _work(pairs: list[Pair]) -> list[Pair]:
+    return [_function(pair) for pair in pairs]
 
 
-def _moses_tokenizer(langs: Sequence[str], lowercase: bool) -> Callable[[Pair], Pair]:
+def _moses_tokenizer(
+    langs: Sequence[str], lowercase: bool, normalize: bool, aggressive_hyphens: bool
+) -> Callable[[Pair], Pair]:
+    normalizers = [MosesPunctNormalizer(lang) for lang in langs]
     tokenizers = [MosesTokenizer(lang) for lang in langs]
 
     def tokenize(pair: Pair) -> Pair:
-        texts = (" ".join(t.tokenize(text)) for t, text in zip(tokenizers, pair))
+        if normalize:
+            texts = (n.normalize(text) for n, text in zip(normalizers, pair))
+            pair = tuple(map(_replace_non_printing, texts))
+        texts = (
+            " ".join(tokenizer.tokenize(text, aggressive_dash_splits=aggressive_hyphens))
+            for tokenizer, text in zip(tokenizers, pair)
+        )
         return tuple(text.lower() if lowercase else text for text in texts)
 
     return tokenize
 
 
+def _replace_non_printing(text: str) -> str:
+    """*text* with a space for each character of the Unicode categories C (control, format, ...)."""
+    if text.isprintable():
+        return text
+    return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
+
+
 def _bpe_encoder(code: Path) -> Callable[[Pair], Pair]:
     with open(code, encoding="utf-8") as file:
         bpe = BPE(file)
-    return lambda pair: tuple(map(bpe.segment, pair))
+
+    def encode(pair: Pair) -> Pair:
+        if len(bpe.cache) > MAX_CACHED_WORDS:
+            bpe.cache.clear()
+        return tuple(map(bpe.segment, pair))
+
+    return encode
 
 
-def _clean(pairs: Iterable[Pair]) -> Iterator[Pair]:
+def _clean(pairs: Iterable[Pair], max_tokens: int, max_ratio: float) -> Iterator[Pair]:
     """Drop pairs with an empty or long side or of very different lengths; log how many."""
     counts = Counter()
     for pair in pairs:
         short, long = sorted(len(sentence.split()) for sentence in pair)
         if short == 0:
             verdict = "empty"
-        elif long > MAX_TOKENS:
+        elif long > max_tokens:
             verdict = "long"
-        elif long > MAX_RATIO * short:
+        elif long > max_ratio * short:
             verdict = "uneven"
         else:
             verdict = "kept"
@@ -228,8 +309,8 @@ def _clean(pairs: Iterable[Pair]) -> Iterator[Pair]:
         counts[verdict] += 1
     logger.info(
         f"cleaning kept {counts['kept']:,} pairs and dropped {counts['empty']:,} with an empty "
-        f"side, {counts['long']:,} of more than {MAX_TOKENS} tokens and {counts['uneven']:,} with "
-        f"a length ratio above {MAX_RATIO}"
+        f"side, {counts['long']:,} of more than {max_tokens} tokens and {counts['uneven']:,} with "
+        f"a length ratio above {max_ratio}"
     )
     if not counts["kept"]:
         raise ValueError("cleaning leaves no training pair")

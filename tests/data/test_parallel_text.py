@@ -4,7 +4,7 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_odeformers.data import parallel_text
-from fairseq_odeformers.data.parallel_text import prepare
+from fairseq_odeformers.data.parallel_text import concatenate, prepare, read_lines
 
 NUMBERS = ["Null", "Eins", "Zwei", "Drei", "Vier", "Fünf", "Sechs", "Sieben", "Acht", "Neun"]
 
@@ -142,6 +142,83 @@ def test_text_is_tokenised_as_moses_does_for_each_language(tmp_path):
     for split in ("train", "test"):
         assert lines(tokenized / f"{split}.de")[-1] == quoted + "it &apos; s « &#93; am 1."
         assert lines(tokenized / f"{split}.en")[-1] == quoted + "it &apos;s « &#93; am 1 ."
+
+
+def test_chosen_splits_are_normalised(tmp_path):
+    sentence = "„Ja“ — sagt\x85er…\u00adnein’s"
+    raw = write_corpus(tmp_path, edit=lambda _, pairs: [*pairs, (sentence, sentence)])
+    run(raw, tmp_path / "out", normalized_splits=("train", "valid"))
+    tokenized = tmp_path / "out" / "tokenized"
+    for split in ("train", "valid"):
+        expected = "&quot; ja &quot; - sagt er ... nein &apos; s"
+        assert lines(tokenized / f"{split}.words")[-1] == expected
+    assert lines(tokenized / "test.words")[-1] == "„ ja “ — sagt er … \u00ad nein ’ s"
+
+
+def test_words_are_split_at_hyphens_on_request(tmp_path):
+    sentence = "ein 2-Pfund-Brot - ja"
+    raw = write_corpus(tmp_path, edit=lambda _, pairs: [*pairs, (sentence, sentence)])
+    run(raw, tmp_path / "out", aggressive_hyphens=True, lowercase=False)
+    for split in ("train", "valid", "test"):
+        text = lines(tmp_path / "out" / "tokenized" / f"{split}.words")
+        assert text[-1] == "ein 2 @-@ Pfund @-@ Brot - ja"
+
+
+def test_cleaning_has_the_bounds_that_it_is_given(tmp_path):
+    odd = [
+        ("1 " * 80, "1 " * 80),
+        ("1 " * 81, "1 " * 80),
+        ("1 " * 27, "1 1 1"),
+        ("1 " * 28, "1 1 1"),
+    ]
+    raw = write_corpus(tmp_path, edit=lambda split, pairs: odd + pairs)
+    run(raw, tmp_path / "out", max_tokens=80, max_ratio=9)
+    kept = [len(line.split()) for line in lines(tmp_path / "out" / "tokenized" / "train.words")]
+    assert kept[:2] == [80, 27] and len(kept) == 102
+
+
+def test_reading_keeps_pace_with_writing(tmp_path, monkeypatch):
+    """However slowly the results are taken, a few batches are in memory."""
+    files = write_corpus(tmp_path, train=20_000)["train"]
+    lines_read = []
+
+    def counting_read_lines(path):
+        for line in read_lines(path):
+            lines_read.append(line)
+            yield line
+
+    monkeypatch.setattr(parallel_text, "count_pairs", lambda *files: None)
+    monkeypatch.setattr(parallel_text, "read_lines", counting_read_lines)
+    moses = (("de", "en"), True, False, False)
+    pairs = parallel_text._map_pairs(parallel_text._moses_tokenizer, moses, files, workers=1)
+    first = [next(pairs) for _ in range(300)]
+    assert [target.replace(" ", "") for _, target in first] == [str(n) for n in range(300)]
+    assert len(lines_read) < 10 * 2 * parallel_text.BATCH_SIZE < 40_000
+    pairs.close()
+
+
+def test_encoding_does_not_depend_on_the_cache(prepared, monkeypatch):
+    monkeypatch.setattr(parallel_text, "MAX_CACHED_WORDS", 2)
+    encode = parallel_text._bpe_encoder(prepared / "data-bin" / "code")
+    tokenized, encoded = (
+        zip(*(lines(prepared / step / f"train.{lang}") for lang in ("words", "digits")))
+        for step in ("tokenized", "bpe")
+    )
+    assert list(map(encode, tokenized)) == list(encoded)
+
+
+def test_documents_are_concatenated_line_by_line(tmp_path):
+    """A last line without a newline stays a line; a document that does not pair up is named."""
+    texts = {"a.de": "eins\nzwei", "a.en": "one\ntwo\n", "b.de": "drei\n", "b.en": "three"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    files = (tmp_path / "train.de", tmp_path / "train.en")
+    documents = [(tmp_path / f"{name}.de", tmp_path / f"{name}.en") for name in "ab"]
+    concatenate(documents, read_lines, files)
+    assert [lines(file) for file in files] == [["eins", "zwei", "drei"], ["one", "two", "three"]]
+    crossed = [(documents[0][0], documents[1][1]), (documents[1][0], documents[0][1])]
+    with pytest.raises(ValueError, match="do not pair up: .*a.de has 2, .*b.en has 1"):
+        concatenate(crossed, read_lines, files)
 
 
 def test_different_line_counts_are_an_error_that_names_both_files(tmp_path):
