@@ -117,25 +117,115 @@ def test_generation_takes_ensembles_and_prefixes(data, checkpoints):
     assert "Generate test with beam=5: BLEU" in out
 
 
-def test_hydra_trains_from_a_configuration_file(data, tmp_path):
-    """Options of the family's dataclass, with the decoder's following the encoder's."""
-    (tmp_path / "train.yaml").write_text(f"""
+def hydra_train(data, folder, model):
+    """The parameters after two updates of a model configured in YAML."""
+    (folder / "train.yaml").write_text(f"""
 common: {{user_dir: {USER_DIR}, log_format: simple}}
 task: {{_name: translation, data: {data}, source_lang: de, target_lang: en}}
-model: {{_name: transevolve, encoder_embed_dim: 16, encoder_ffn_embed_dim: 32,
-        encoder_attention_heads: 2, encoder_depth: 1, share_all_embeddings: true}}
+model: {{{model}, encoder_embed_dim: 16, encoder_ffn_embed_dim: 32, encoder_attention_heads: 2,
+        share_all_embeddings: true}}
 criterion: {{_name: label_smoothed_cross_entropy, label_smoothing: 0.1}}
 optimizer: {{_name: adam}}
 lr_scheduler: {{_name: inverse_sqrt, warmup_updates: 2}}
 dataset: {{max_tokens: 400, disable_validation: true}}
 optimization: {{max_update: 2, lr: [0.001]}}
-checkpoint: {{save_dir: {tmp_path / "checkpoints"}}}
+checkpoint: {{save_dir: {folder / "checkpoints"}}}
 """)
-    command("hydra_train", "--config-dir", tmp_path, "--config-name", "train", cwd=tmp_path)
-    saved = state(tmp_path / "checkpoints" / "checkpoint_last.pt")
+    command("hydra_train", "--config-dir", folder, "--config-name", "train", cwd=folder)
+    return state(folder / "checkpoints" / "checkpoint_last.pt")
+
+
+def test_hydra_trains_transevolve(data, tmp_path):
+    """Options of the family's dataclass, with the decoder's following the encoder's."""
+    saved = hydra_train(data, tmp_path, "_name: transevolve, encoder_depth: 1")
     blocks = {name.split(".")[2] for name in saved if name.startswith("decoder.layers.")}
     depths = {name.split(".")[4] for name in saved if name.startswith("decoder.layers.0.depths.")}
     assert (blocks, depths) == ({"0", "1"}, {"0"})
+
+
+def test_hydra_trains_macaron(data, tmp_path):
+    saved = hydra_train(data, tmp_path, "_name: macaron_transformer, decoder_layers: 1")
+    layers = {name.split(".")[2] for name in saved if name.startswith("decoder.layers.")}
+    assert layers == {"0"}
+    assert saved["decoder.layers.0.macaron_fc1.weight"].shape == (32, 16)
+
+
+def test_macaron_trains_and_generates(data, tmp_path):
+    arch = ["--arch", "macaron_transformer_iwslt_de_en", "--share-all-embeddings"]
+    train(data, tmp_path, *arch, "--skip-invalid-size-inputs-valid-test", "--max-update", 2)
+    path = tmp_path / "checkpoint_last.pt"
+    assert len(generate(data, path)) == 16
+
+
+@pytest.fixture(scope="module")
+def text(data, tmp_path_factory):
+    """The English side alone, and the first word of each training sentence as its class."""
+    folder = tmp_path_factory.mktemp("text")
+    for split, lines in (("train", 120), ("valid", 8)):
+        sentences = (data.parent / "bpe" / f"{split}.en").read_text().splitlines()[:lines]
+        (folder / f"{split}.input").write_text("".join(line + "\n" for line in sentences))
+        classes = (str(len(line.split()) % 2) for line in sentences)
+        (folder / f"{split}.label").write_text("".join(line + "\n" for line in classes))
+    for name, dictionary in (("input", ["--srcdict", data / "dict.en.txt"]), ("label", [])):
+        command(
+            *["preprocess", "--only-source", "--trainpref", folder / f"train.{name}"],
+            *["--validpref", folder / f"valid.{name}", *dictionary],
+            *["--destdir", folder / ("input0" if name == "input" else name)],
+        )
+    return folder
+
+
+def train_encoder(data, save_dir, task, arch, *args):
+    return command(
+        *["train", data, "--user-dir", USER_DIR, "--task", task, "--arch", arch],
+        *["--save-dir", save_dir, "--optimizer", "adam", "--lr", 0.001, "--max-update", 2],
+        *["--max-tokens", 400, "--no-progress-bar", *args],
+    )
+
+
+def test_macaron_language_model_trains_and_is_evaluated(text, tmp_path):
+    sizes = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
+    sizes += ["--decoder-input-dim", 16, "--decoder-output-dim", 16, "--tokens-per-sample", 32]
+    train_encoder(text / "input0", tmp_path, "language_modeling", "macaron_transformer_lm", *sizes)
+    out = command(
+        *["eval_lm", text / "input0", "--user-dir", USER_DIR, "--gen-subset", "valid"],
+        *["--path", tmp_path / "checkpoint_last.pt", "--max-tokens", 400],
+    )
+    assert re.search(r"Loss \(base 2\): [0-9.]+, Perplexity: [0-9.]+", out)
+
+
+def test_macaron_bert_is_pretrained_and_fine_tuned(text, tmp_path):
+    """masked_lm, then sentence_prediction from its checkpoint, interrupted and resumed."""
+    sizes = "--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
+    sizes += ["--encoder-attention-heads", 2, "--max-positions", 64]
+    length = ["--tokens-per-sample", 64, "--sample-break-mode", "complete"]
+    train_encoder(
+        text / "input0",
+        tmp_path,
+        "masked_lm",
+        "macaron_bert_base",
+        *sizes,
+        *length,
+        "--criterion",
+        "masked_lm",
+    )
+    pretrained = state(tmp_path / "checkpoint_last.pt")
+    options = ["--criterion", "sentence_prediction", "--num-classes", 2, "--init-token", 0, *sizes]
+    options += ["--finetune-from-model", tmp_path / "checkpoint_last.pt"]
+    options += ["--skip-invalid-size-inputs-valid-test"]
+    arguments = [text, tmp_path / "tuned", "sentence_prediction", "macaron_bert_base", *options]
+    log = train_encoder(*arguments)
+    assert re.search(r"valid on 'valid' subset .* accuracy [0-9.]+", log)
+    tuned = state(tmp_path / "tuned" / "checkpoint_last.pt")
+    name = "encoder.sentence_encoder.layers.0.macaron_fc1.weight"
+    change = (tuned[name] - pretrained[name]).abs().max()
+    assert 0 < change < 0.01  # two updates of at most 0.001 a weight, and a little more
+    assert tuned["classification_heads.sentence_classification_head.out_proj.weight"].shape == (
+        2,
+        16,
+    )
+    log = train_encoder(*arguments, "--max-update", 3)
+    assert re.search(r"Loaded checkpoint .*tuned/checkpoint_last.pt \(epoch 1 @ 2 updates\)", log)
 
 
 def test_folder_without_dictionaries_is_named(data, tmp_path):

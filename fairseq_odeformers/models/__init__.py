@@ -1,3 +1,8 @@
 """Registered models; importing this package registers them all."""
 
-from . import transevolve  # noqa: F401
+from . import (  # noqa: F401
+    macaron_bert,
+    macaron_transformer,
+    macaron_transformer_lm,
+    transevolve,
+)

@@ -23,13 +23,6 @@ def seed():
     torch.manual_seed(0)
 
 
-@pytest.fixture
-def float64():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 def literal_attention(attn, x, y, values, depth, w_k_tilde, mask):
     """softmax(A0 + A1 T^T + T A2 + A3 (T . T)) V at depth l, head by head (paper, Eqs. 6-9).
 

@@ -1,0 +1,177 @@
+"""Encoder-decoder Macaron Net (Lu et al. 2019): fairseq's Transformer with Macaron layers."""
+
+import logging
+from argparse import Namespace
+from dataclasses import dataclass, field, fields, make_dataclass
+from inspect import isclass
+from typing import Optional
+
+import torch
+from fairseq.dataclass import FairseqDataclass
+from fairseq.distributed import fsdp_wrap
+from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+    TransformerModelBase,
+)
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from omegaconf import II
+
+from fairseq_odeformers.modules.macaron_layer import MacaronDecoderLayer, MacaronEncoderLayer
+
+logger = logging.getLogger(__name__)
+
+
+def flat_fields(config: type, prefix: str = "") -> list:
+    """The fields of a config, and of those nested in it with their place as prefix of the name."""
+    flat = []
+    for item in fields(config):
+        if isclass(item.type) and issubclass(item.type, FairseqDataclass):
+            flat += flat_fields(item.type, f"{item.name}_")
+        elif not item.name.startswith("_"):
+            default = item.default
+            if isinstance(default, str):  # an interpolation may name a nested field
+                default = default.replace("model.decoder.", "model.decoder_")
+            flat.append(
+                (prefix + item.name, item.type, field(default=default, metadata=item.metadata))
+            )
+    return flat
+
+
+# fairseq's command line knows nested options by flat names, but does not fill nested configs.
+FlatTransformerConfig = make_dataclass(
+    "FlatTransformerConfig", flat_fields(TransformerConfig), bases=(FairseqDataclass,)
+)
+
+
+@dataclass
+class MacaronTransformerConfig(FlatTransformerConfig):
+    """Options of fairseq's Transformer; the defaults are the paper's base model."""
+
+    attention_dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability for attention weights"}
+    )
+    activation_dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability after activation in both FFNs"}
+    )
+    encoder_ffn_embed_dim: int = field(
+        default=1024, metadata={"help": "inner width of each of the two FFNs of an encoder layer"}
+    )
+    encoder_normalize_before: bool = field(
+        default=True, metadata={"help": "apply layernorm before each encoder block"}
+    )
+    encoder_layers_to_keep: Optional[str] = field(
+        default=None, metadata={"help": "which encoder layers to keep when pruning, such as 0,2,4"}
+    )
+    decoder_embed_dim: int = field(
+        default=II("model.encoder_embed_dim"), metadata={"help": "decoder embedding dimension"}
+    )
+    decoder_ffn_embed_dim: int = field(
+        default=II("model.encoder_ffn_embed_dim"),
+        metadata={"help": "inner width of each of the two FFNs of a decoder layer"},
+    )
+    decoder_normalize_before: bool = field(
+        default=True, metadata={"help": "apply layernorm before each decoder block"}
+    )
+    decoder_layers_to_keep: Optional[str] = field(
+        default=None, metadata={"help": "which decoder layers to keep when pruning, such as 0,2,4"}
+    )
+
+
+class MacaronEncoder(TransformerEncoderBase):
+    """fairseq's Transformer encoder over Macaron layers."""
+
+    def build_encoder_layer(self, cfg):
+        return wrap_layer(MacaronEncoderLayer(cfg, return_fc=self.return_fc), cfg)
+
+
+class MacaronDecoder(TransformerDecoderBase):
+    """fairseq's Transformer decoder over Macaron layers."""
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        return wrap_layer(MacaronDecoderLayer(cfg, no_encoder_attn), cfg)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        # fairseq takes version 2 for one without final LayerNorm; the authors' code has it.
+        if f"{name}.layer_norm.weight" in state_dict:
+            state_dict[f"{name}.version"] = torch.Tensor([3])
+        return super().upgrade_state_dict_named(state_dict, name)
+
+
+@register_model("macaron_transformer", dataclass=MacaronTransformerConfig)
+class MacaronTransformerModel(TransformerModelBase):
+    """Encoder-decoder Macaron Net; ``--arch macaron_transformer`` is the paper's base model.
+
+    ``fairseq-generate --path`` also reads the checkpoints that the paper's authors published.
+    """
+
+    add_args = classmethod(BaseFairseqModel.add_args.__func__)
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_parity(cfg, "encoder", "decoder")
+        return super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        return MacaronEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        return MacaronDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+
+def wrap_layer(layer, cfg):
+    """Activation checkpointing and FSDP, as ``cfg`` asks for them."""
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    return fsdp_wrap(
+        layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    )
+
+
+def check_parity(cfg, *sides: str):
+    """Warn, once, if two FFNs are not as large as a Transformer's with four times the width.
+
+    ``sides`` are those that the model has, ``encoder`` and ``decoder``.
+    """
+    for side in sides:
+        width, inner_width = cfg[f"{side}_embed_dim"], cfg[f"{side}_ffn_embed_dim"]
+        if inner_width != 2 * width:
+            logger.warning(
+                f"--{side}-ffn-embed-dim {inner_width} is not twice the width {width}: a layer has "
+                f"the parameters of a Transformer layer with inner width {2 * inner_width}, not "
+                f"{4 * width}"
+            )
+            break
+
+
+def paper_model(args, embed_dim, ffn_embed_dim, attention_heads):
+    """A model of the paper's section 4.1, with the inner width of the authors' code."""
+    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", embed_dim)
+    args.encoder_ffn_embed_dim = getattr(args, "encoder_ffn_embed_dim", ffn_embed_dim)
+    for side in ("encoder", "decoder"):
+        name = f"{side}_attention_heads"
+        setattr(args, name, getattr(args, name, attention_heads))
+
+
+# The second name of each preset is the one in the authors' checkpoints.
+@register_model_architecture("macaron_transformer", "transformer_iwslt_de_en_macaron_v2")
+@register_model_architecture("macaron_transformer", "macaron_transformer_iwslt_de_en")
+def macaron_transformer_iwslt_de_en(args):
+    paper_model(args, 512, 512, 4)
+
+
+@register_model_architecture("macaron_transformer", "transformer_wmt_en_de_macaron_v2")
+@register_model_architecture("macaron_transformer", "macaron_transformer_wmt_en_de")
+def macaron_transformer_wmt_en_de(args):
+    paper_model(args, 512, 1024, 8)
+
+
+@register_model_architecture("macaron_transformer", "transformer_wmt_en_de_big_t2t_macaron")
+@register_model_architecture("macaron_transformer", "macaron_transformer_wmt_en_de_big")
+def macaron_transformer_wmt_en_de_big(args):
+    args.dropout = getattr(args, "dropout", 0.3)
+    paper_model(args, 1024, 2048, 16)

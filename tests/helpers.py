@@ -1,0 +1,69 @@
+"""What the tests of several architectures share."""
+
+import torch
+from fairseq import options
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import build_model
+
+import fairseq_odeformers  # noqa: F401
+
+SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
+PAD, EOS = 1, 2
+
+
+class Task:
+    """All that building a model asks of a task."""
+
+    cfg = None
+
+    def __init__(self, words=50, target_words=None):
+        self.dictionary = self.source_dictionary = self.make_dictionary(words)
+        self.target_dictionary = self.make_dictionary(target_words or words)
+
+    @staticmethod
+    def make_dictionary(words):
+        dictionary = Dictionary()
+        for index in range(words - len(dictionary)):
+            dictionary.add_symbol(f"word{index}")
+        return dictionary
+
+
+def model_config(arch, *extra, task="translation"):
+    """The model's part of what ``fairseq-train`` makes of a command line."""
+    line = ["unused", "--task", task, "--arch", arch, *extra]
+    args = options.parse_args_and_arch(options.get_training_parser(), line)
+    return convert_namespace_to_omegaconf(args).model
+
+
+def make_model(arch, *extra, task=None, sizes=SMALL):
+    torch.manual_seed(0)
+    return build_model(model_config(arch, *sizes, *extra), task or Task())
+
+
+def source_batch():
+    """Three sentences with fairseq's left padding, and their lengths."""
+    torch.manual_seed(1)
+    tokens = torch.randint(4, 50, (3, 9))
+    tokens[:, -1] = EOS
+    tokens[1, :4] = PAD
+    tokens[2, :1] = PAD
+    return tokens, torch.tensor([9, 5, 8])
+
+
+def count_parameters(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def layer_norm(norm, x):
+    x = x - x.mean(-1, keepdim=True)
+    return x / (x.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight + norm.bias
+
+
+def assert_same_gradients(ours, theirs, inputs, tolerance=1e-9):
+    """Two results, and the gradients of a weighted sum of each with respect to the inputs."""
+    assert (ours - theirs).abs().max() < tolerance
+    weight = torch.randn_like(theirs)
+    gradients = (torch.autograd.grad((out * weight).sum(), inputs) for out in (ours, theirs))
+    for a, b in zip(*gradients):
+        assert (a - b).abs().max() < tolerance * max(1, b.abs().max().item())
