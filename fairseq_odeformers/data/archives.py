@@ -106,7 +106,8 @@ def members(source: Path) -> Iterator[tuple[str, BinaryIO]]:
 def unpack(source: Path, names: Sequence[str], folder: Path) -> None:
     """Copy the files called *names*, from whatever folder of *source*, into *folder*.
 
-    A file may be there as such or compressed as ``name.gz``.
+    A name may begin with the last folders of the file's path, as in ``RTE/train.tsv``; the copy is
+    called ``train.tsv``. A file may be there as such or compressed as ``name.gz``.
 
     Raises:
         ValueError: *source* is damaged, or has not all of the files.
@@ -114,10 +115,10 @@ def unpack(source: Path, names: Sequence[str], folder: Path) -> None:
     logger.info(f"reading {source}")
     missing = set(names)
     for member, stream in members(source):
-        name = Path(member).name.removesuffix(".gz")
-        if name in missing:
+        path = Path(member.removesuffix(".gz"))
+        for name in filter(path.match, sorted(missing)):
             try:
-                with open(folder / name, "wb") as file:
+                with open(folder / path.name, "wb") as file:
                     packed = member.endswith(".gz")
                     shutil.copyfileobj(gzip.open(stream) if packed else stream, file)
             except DAMAGED as error:
