@@ -3,7 +3,8 @@
 The only place that knows about versions; importing it is enough.
 
 * torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs
-  :class:`argparse.Namespace`, and after validation with ``--eval-bleu`` numpy's arrays of numbers.
+  :class:`argparse.Namespace`, and after validation with ``--eval-bleu`` or a correlation numpy's
+  arrays of numbers and its numbers.
 * fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
   ``get_ordinal``) or changed (``get_memory_info``).
 """
@@ -49,6 +50,7 @@ if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every
         [
             argparse.Namespace,
             np.core.multiarray._reconstruct,
+            np.core.multiarray.scalar,
             np.ndarray,
             np.dtype,
             *(type(np.dtype(number)) for number in (int, float)),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 
+import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -56,6 +57,15 @@ def test_checkpoint_with_namespace_loads(tmp_path):
     loaded = checkpoint_utils.load_checkpoint_to_cpu(path)
     assert loaded["cfg"]["model"] == saved["cfg"]["model"]
     assert torch.equal(loaded["model"]["weight"], saved["model"]["weight"])
+
+
+def test_checkpoint_with_numpy_s_numbers_loads(tmp_path):
+    """As the metrics of --eval-bleu (arrays) and of a regression (scalars) leave them."""
+    path = str(tmp_path / "checkpoint.pt")
+    saved = {"best": np.float64(0.5), "counts": np.array([3, 4])}
+    checkpoint_utils.torch_persistent_save(checkpoint(**saved), path)
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(path)["extra_state"]
+    assert loaded["best"] == 0.5 and loaded["counts"].tolist() == [3, 4]
 
 
 class CreatesFolder:
