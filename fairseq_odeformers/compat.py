@@ -3,8 +3,8 @@
 The only place that knows about versions; importing it is enough.
 
 * torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs
-  :class:`argparse.Namespace`, and after validation with ``--eval-bleu`` or a correlation numpy's
-  arrays of numbers and its numbers.
+  :class:`argparse.Namespace`; after validation with ``--eval-bleu`` or a correlation numpy's arrays
+  of numbers and its numbers; and, of fairseq 0.6, its meters under the name that they had.
 * fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
   ``get_ordinal``) or changed (``get_memory_info``).
 """
@@ -14,12 +14,21 @@ import os
 
 import numpy as np
 import torch
+from fairseq.logging import meters
 
 try:
     import torch_xla.core.xla_model as xm
     from torch_xla import runtime
 except ImportError:
     xm = None
+
+METERS = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
+
+
+def _old_name(meter):
+    """What fairseq 0.6 calls the class; unpickles to an instance of the class itself."""
+    members = {"__module__": "fairseq.meters", "__new__": lambda _: object.__new__(meter)}
+    return type(meter.__name__, (meter,), members)
 
 
 def _host_memory():
@@ -54,6 +63,8 @@ if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every
             np.ndarray,
             np.dtype,
             *(type(np.dtype(number)) for number in (int, float)),
+            *METERS,
+            *map(_old_name, METERS),
         ]
     )
 if xm is not None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import meters
 
 from fairseq_odeformers import compat
 
@@ -66,6 +67,19 @@ def test_checkpoint_with_numpy_s_numbers_loads(tmp_path):
     checkpoint_utils.torch_persistent_save(checkpoint(**saved), path)
     loaded = checkpoint_utils.load_checkpoint_to_cpu(path)["extra_state"]
     assert loaded["best"] == 0.5 and loaded["counts"].tolist() == [3, 4]
+
+
+def test_checkpoint_of_fairseq_0_6_loads(tmp_path, monkeypatch):
+    """Its meters are pickled as members of fairseq.meters, now fairseq.logging.meters."""
+    old_meters = [meters.AverageMeter(), meters.TimeMeter(), meters.StopwatchMeter()]
+    path = str(tmp_path / "checkpoint.pt")
+    with monkeypatch.context() as old_names:
+        for meter in old_meters:
+            old_names.setattr(type(meter), "__module__", "fairseq.meters")
+        checkpoint_utils.torch_persistent_save(checkpoint(train_meters=old_meters), path)
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(path)["extra_state"]["train_meters"]
+    assert [type(meter) for meter in loaded] == [type(meter) for meter in old_meters]
+    assert [vars(meter) for meter in loaded] == [vars(meter) for meter in old_meters]
 
 
 class CreatesFolder:
