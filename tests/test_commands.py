@@ -185,7 +185,7 @@ def train_encoder(data, save_dir, task, arch, *args):
 
 def test_macaron_language_model_trains_and_is_evaluated(text, tmp_path):
     sizes = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
-    sizes += ["--decoder-input-dim", 16, "--decoder-output-dim", 16, "--tokens-per-sample", 32]
+    sizes += ["--tokens-per-sample", 32]
     train_encoder(text / "input0", tmp_path, "language_modeling", "macaron_transformer_lm", *sizes)
     out = command(
         *["eval_lm", text / "input0", "--user-dir", USER_DIR, "--gen-subset", "valid"],

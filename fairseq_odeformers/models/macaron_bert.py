@@ -6,12 +6,13 @@ from typing import Optional
 
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from fairseq.models import register_model, register_model_architecture
 from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 
-from .macaron_transformer import MacaronEncoder, check_parity, flat_fields
+from .macaron_transformer import MacaronEncoder, check_config
+from .options import DataclassOptions, flat_fields
 
 ENCODER_OPTIONS = (
     "encoder_",
@@ -28,7 +29,11 @@ ENCODER_OPTIONS = (
 
 EncoderConfig = make_dataclass(
     "EncoderConfig",
-    [item for item in flat_fields(TransformerConfig) if item[0].startswith(ENCODER_OPTIONS)],
+    [
+        item
+        for item in flat_fields(TransformerConfig)
+        if item[0].startswith(ENCODER_OPTIONS) and item[0] != "encoder_embed_path"
+    ],
     bases=(FairseqDataclass,),
 )
 
@@ -87,7 +92,7 @@ class MacaronBertEncoder(RobertaEncoder):
 
 
 @register_model("macaron_bert", dataclass=MacaronBertConfig)
-class MacaronBertModel(RobertaModel):
+class MacaronBertModel(DataclassOptions, RobertaModel):
     """Masked language model with classification heads.
 
     fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it as they do
@@ -95,11 +100,9 @@ class MacaronBertModel(RobertaModel):
     positions and no next-sentence prediction.
     """
 
-    add_args = classmethod(BaseFairseqModel.add_args.__func__)
-
     @classmethod
     def build_model(cls, cfg, task):
-        check_parity(cfg, "encoder")
+        check_config(cfg, "encoder")
         args = Namespace(**cfg)
         if args.max_positions is None:
             args.max_positions = getattr(task.cfg, "tokens_per_sample", task.max_positions())

@@ -2,14 +2,13 @@
 
 import logging
 from argparse import Namespace
-from dataclasses import dataclass, field, fields, make_dataclass
-from inspect import isclass
+from dataclasses import dataclass, field, make_dataclass
 from typing import Optional
 
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
-from fairseq.models import BaseFairseqModel, register_model, register_model_architecture
+from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import (
     TransformerConfig,
     TransformerDecoderBase,
@@ -21,26 +20,11 @@ from omegaconf import II
 
 from fairseq_odeformers.modules.macaron_layer import MacaronDecoderLayer, MacaronEncoderLayer
 
+from .options import DataclassOptions, flat_fields
+
 logger = logging.getLogger(__name__)
 
 
-def flat_fields(config: type, prefix: str = "") -> list:
-    """The fields of a config, and of those nested in it with their place as prefix of the name."""
-    flat = []
-    for item in fields(config):
-        if isclass(item.type) and issubclass(item.type, FairseqDataclass):
-            flat += flat_fields(item.type, f"{item.name}_")
-        elif not item.name.startswith("_"):
-            default = item.default
-            if isinstance(default, str):  # an interpolation may name a nested field
-                default = default.replace("model.decoder.", "model.decoder_")
-            flat.append(
-                (prefix + item.name, item.type, field(default=default, metadata=item.metadata))
-            )
-    return flat
-
-
-# fairseq's command line knows nested options by flat names, but does not fill nested configs.
 FlatTransformerConfig = make_dataclass(
     "FlatTransformerConfig", flat_fields(TransformerConfig), bases=(FairseqDataclass,)
 )
@@ -54,7 +38,11 @@ class MacaronTransformerConfig(FlatTransformerConfig):
         default=0.1, metadata={"help": "dropout probability for attention weights"}
     )
     activation_dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability after activation in both FFNs"}
+        default=0.1,
+        metadata={
+            "help": "dropout probability after activation in both FFNs",
+            "argparse_alias": "--relu-dropout",
+        },
     )
     encoder_ffn_embed_dim: int = field(
         default=1024, metadata={"help": "inner width of each of the two FFNs of an encoder layer"}
@@ -101,17 +89,15 @@ class MacaronDecoder(TransformerDecoderBase):
 
 
 @register_model("macaron_transformer", dataclass=MacaronTransformerConfig)
-class MacaronTransformerModel(TransformerModelBase):
+class MacaronTransformerModel(DataclassOptions, TransformerModelBase):
     """Encoder-decoder Macaron Net; ``--arch macaron_transformer`` is the paper's base model.
 
     ``fairseq-generate --path`` also reads the checkpoints that the paper's authors published.
     """
 
-    add_args = classmethod(BaseFairseqModel.add_args.__func__)
-
     @classmethod
     def build_model(cls, cfg, task):
-        check_parity(cfg, "encoder", "decoder")
+        check_config(cfg, "encoder", "decoder")
         return super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
 
     @classmethod
@@ -125,18 +111,26 @@ class MacaronTransformerModel(TransformerModelBase):
 
 def wrap_layer(layer, cfg):
     """Activation checkpointing and FSDP, as ``cfg`` asks for them."""
-    if cfg.checkpoint_activations:
+    checkpoint = cfg.checkpoint_activations or cfg.offload_activations
+    if checkpoint:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-    return fsdp_wrap(
-        layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
-    )
+    return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
 
 
-def check_parity(cfg, *sides: str):
-    """Warn, once, if two FFNs are not as large as a Transformer's with four times the width.
+def check_config(cfg, *sides: str):
+    """Refuse what two FFNs cannot do, and warn, once, if they have not a Transformer's parameters.
 
-    ``sides`` are those that the model has, ``encoder`` and ``decoder``.
+    Args:
+        sides: those that the model has, ``encoder`` and ``decoder``.
+
+    Raises:
+        ValueError: ``--quant-noise-scalar`` is given.
     """
+    if cfg.quant_noise_scalar > 0:
+        raise ValueError(
+            f"--quant-noise-scalar {cfg.quant_noise_scalar}: fairseq cannot quantize the output "
+            "layers of half-step FFNs to integers; use --quant-noise-pq, or leave it at 0"
+        )
     for side in sides:
         width, inner_width = cfg[f"{side}_embed_dim"], cfg[f"{side}_ffn_embed_dim"]
         if inner_width != 2 * width:

@@ -6,14 +6,30 @@ from dataclasses import dataclass, field
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
+from omegaconf import II, OmegaConf
 
-from .macaron_transformer import MacaronDecoder, check_parity
+from .macaron_transformer import MacaronDecoder, check_config
+from .options import DataclassOptions
+
+NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers": 0}
 
 
 @dataclass
 class MacaronTransformerLanguageModelConfig(TransformerLanguageModelConfig):
     """Options of fairseq's Transformer LM, but for two of NormFormer's."""
 
+    attention_dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability for attention weights"}
+    )
+    activation_dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability after activation in both FFNs"}
+    )
+    decoder_input_dim: int = field(
+        default=II("model.decoder_embed_dim"), metadata={"help": "decoder input dimension"}
+    )
+    decoder_output_dim: int = field(
+        default=II("model.decoder_embed_dim"), metadata={"help": "decoder output dimension"}
+    )
     decoder_ffn_embed_dim: int = field(
         default=1024, metadata={"help": "inner width of each of the two FFNs of a layer"}
     )
@@ -23,11 +39,11 @@ class MacaronTransformerLanguageModelConfig(TransformerLanguageModelConfig):
 
 
 @register_model("macaron_transformer_lm", dataclass=MacaronTransformerLanguageModelConfig)
-class MacaronTransformerLanguageModel(TransformerLanguageModel):
+class MacaronTransformerLanguageModel(DataclassOptions, TransformerLanguageModel):
     """Causal language model of Macaron layers, for fairseq's ``language_modeling`` task.
 
-    The defaults are the decoder of the paper's base translation model; the paper has no language
-    model of its own.
+    The defaults are those of the decoder of the paper's base translation model; the paper has no
+    language model of its own.
 
     Raises:
         ValueError: ``--scale-fc`` or ``--scale-resids``, defined for layers with one FFN, is given.
@@ -42,10 +58,14 @@ class MacaronTransformerLanguageModel(TransformerLanguageModel):
                     f"{option}: NormFormer defines it for a layer with one feed-forward network, "
                     "a Macaron layer has two; leave it out, or use --arch transformer_lm"
                 )
-        check_parity(cfg, "decoder")
+        check_config(cfg, "decoder")
         # fairseq's model makes the embeddings, in whatever form the options ask for.
-        embed_tokens = super().build_model(cfg, task).decoder.embed_tokens
-        decoder_cfg = TransformerConfig.from_namespace(Namespace(**cfg))
-        return cls(
-            MacaronDecoder(decoder_cfg, task.target_dictionary, embed_tokens, no_encoder_attn=True)
+        embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder
+        args = Namespace(**{**cfg, "max_target_positions": embeddings.max_target_positions})
+        if args.decoder_layers_to_keep:
+            args.decoder_layers = len(args.decoder_layers_to_keep.split(","))
+        decoder_cfg = TransformerConfig.from_namespace(args)
+        decoder = MacaronDecoder(
+            decoder_cfg, task.target_dictionary, embeddings.embed_tokens, no_encoder_attn=True
         )
+        return cls(decoder)

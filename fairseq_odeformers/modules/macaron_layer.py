@@ -3,6 +3,7 @@
 from types import FunctionType
 from typing import Callable, Optional
 
+import torch
 import torch.nn.functional as F
 from fairseq.modules import LayerNorm
 from fairseq.modules.quant_noise import quant_noise
@@ -12,12 +13,17 @@ from fairseq.modules.transformer_layer import (
 )
 from torch import Tensor, nn
 
+from .dropout import Dropout
+
 
 class HalfStepLinear(nn.Linear):
     """Half of an affine map: the last layer of a feed-forward network with a half-step residual."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return 0.5 * F.linear(x, self.weight, self.bias)
+        # Halving is exact wherever it is done; a batch to train on is larger than the weights.
+        if self.training:
+            return F.linear(x, self.weight / 2, self.bias / 2)
+        return F.linear(x, self.weight, self.bias) / 2
 
 
 def second_name(function: Callable, name: str) -> Callable:
@@ -56,6 +62,10 @@ class MacaronLayer:
         self.macaron_fc1 = self.build_fc1(self.embed_dim, inner_dim, *quantization)
         self.macaron_fc2 = self.build_fc2(inner_dim, self.embed_dim, *quantization)
         self.macaron_layer_norm = LayerNorm(self.embed_dim, export=cfg.export)
+        # The project's dropout is the same but for its speed on a CPU.
+        for name in ("dropout_module", "activation_dropout_module"):
+            module = getattr(self, name)
+            setattr(self, name, Dropout(module.p, module_name=module.module_name))
 
     def build_fc2(self, input_dim, output_dim, q_noise, qn_block_size):
         return quant_noise(HalfStepLinear(input_dim, output_dim), q_noise, qn_block_size)
@@ -129,6 +139,16 @@ class MacaronEncoderLayer(MacaronLayer, TransformerEncoderLayerBase):
     attention_and_second_half_step = second_name(
         TransformerEncoderLayerBase.forward, "attention_and_second_half_step"
     )
+
+    # fairseq 0.12.2 copies the parameters for an inference kernel, which knows no half steps.
+    _load_from_state_dict = nn.Module._load_from_state_dict
+
+    def __init__(self, cfg, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        self.can_use_fastpath = False
+        for name in list(self._parameters):
+            delattr(self, name)
+            self.register_buffer(name, torch.empty(0), persistent=False)
 
     def forward(
         self, x, encoder_padding_mask: Optional[Tensor], attn_mask: Optional[Tensor] = None

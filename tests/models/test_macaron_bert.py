@@ -18,6 +18,13 @@ def test_as_large_as_bert_base():
     assert count_parameters(macaron) == count_parameters(roberta) + 12 * 3 * 768 == 109_140_528
 
 
+def test_layers_with_layer_norm_after_them():
+    model = make_bert("macaron_bert_base", "--no-encoder-normalize-before").eval()
+    assert model.encoder.sentence_encoder.layer_norm is None
+    features, _ = model(torch.randint(4, 50, (2, 8)), features_only=True)
+    assert features.mean(-1).abs().max() < 1e-5  # what a LayerNorm leaves, as it is initialised
+
+
 def test_masked_language_model_sees_both_sides_but_no_padding():
     model = make_bert().eval()
     tokens = torch.randint(4, 50, (2, 8))

@@ -1,12 +1,15 @@
 """The Macaron Net for translation and language modelling: sizes, options, published checkpoints."""
 
 import argparse
+import contextlib
 import logging
 import math
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.logging import meters
+from fairseq.sequence_generator import SequenceGenerator
 from helpers import (
     PAD,
     SMALL,
@@ -21,7 +24,6 @@ from helpers import (
 TIED = "--share-all-embeddings"
 PRE_NORM = ["--encoder-normalize-before", "--decoder-normalize-before"]
 LM_SIZES = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
-LM_SIZES += ["--decoder-input-dim", "16", "--decoder-output-dim", "16"]
 
 
 # --- sizes -----------------------------------------------------------------
@@ -58,6 +60,21 @@ def test_presets_have_the_paper_s_options():
     assert iwslt.decoder_input_dim == iwslt.decoder_output_dim == 512
 
 
+@pytest.mark.parametrize("arch", ["macaron_transformer", "macaron_transformer_wmt_en_de_big"])
+def test_switches_keep_their_meaning(arch):
+    """Options of fairseq's Transformer that are on by default here can be given, or turned off."""
+    given = model_config(arch, *PRE_NORM)
+    assert given.encoder_normalize_before and given.decoder_normalize_before
+    off = model_config(arch, "--no-encoder-normalize-before", "--no-decoder-normalize-before")
+    assert not off.encoder_normalize_before and not off.decoder_normalize_before
+    assert model_config(arch, "--relu-dropout", "0.2").activation_dropout == 0.2
+
+
+def test_scalar_quantization_is_refused():
+    with pytest.raises(ValueError, match="--quant-noise-scalar 0.5"):
+        make_model("macaron_transformer", "--quant-noise-scalar", "0.5")
+
+
 def test_unequal_parameters_are_warned_of_once(caplog):
     caplog.set_level(logging.WARNING)
     make_model("macaron_transformer", "--encoder-ffn-embed-dim", "31")
@@ -72,15 +89,40 @@ def test_unequal_parameters_are_warned_of_once(caplog):
 # --- what it inherits ------------------------------------------------------
 
 
-@pytest.mark.parametrize("arch", ["macaron_transformer", "macaron_transformer_iwslt_de_en"])
-def test_torchscript(arch):
-    """The scripted model computes the same, and so does its decoder token by token."""
-    model = make_model(arch, TIED).eval()
-    scripted = torch.jit.script(model)
+def test_torchscript():
+    """The scripted model computes the same, and searches the same beams token by token."""
+    model = make_model("macaron_transformer", TIED).eval()
     source, lengths = source_batch()
     target = torch.randint(4, 50, (3, 7))
-    ours, theirs = (m(source, lengths, target)[0] for m in (model, scripted))
-    assert (ours - theirs).abs().max() < 1e-5
+    full, scripted = (m(source, lengths, target)[0] for m in (model, torch.jit.script(model)))
+    assert (full - scripted).abs().max() < 1e-5
+    generator = SequenceGenerator([model], Task().target_dictionary, beam_size=3, max_len_b=9)
+    sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
+    ours, theirs = generator(sample), torch.jit.script(generator)(sample)
+    for sentence, other in zip(ours, theirs):
+        assert [h["tokens"].tolist() for h in sentence] == [h["tokens"].tolist() for h in other]
+
+
+def test_scripted_training_drops_too():
+    layer = make_model("macaron_transformer", TIED, "--dropout", "0.5").encoder.layers[0]
+    scripted, x = torch.jit.script(layer.train()), torch.randn(9, 3, 16)
+    assert not torch.equal(scripted(x, None), scripted(x, None))
+
+
+def test_cross_self_attention():
+    """The decoder's self-attention sees the source as well, step by step as at once."""
+    model = make_model(
+        "macaron_transformer", TIED, "--cross-self-attention", "--no-cross-attention"
+    )
+    model.eval()
+    source, lengths = source_batch()
+    target = torch.randint(4, 50, (3, 7))
+    encoder_out = model.encoder(source, lengths)
+    full, _ = model.decoder(target, encoder_out=encoder_out)
+    state = {}
+    for length in range(1, 8):
+        step, _ = model.decoder(target[:, :length], encoder_out, incremental_state=state)
+        assert (step[:, 0] - full[:, length - 1]).abs().max() < 1e-5
 
 
 def test_alignment():
@@ -109,11 +151,12 @@ def test_layer_drop_and_pruning():
     assert torch.equal(small.state_dict()["encoder.layers.1.macaron_fc1.weight"], kept)
 
 
-def test_activation_checkpointing_changes_no_gradient():
+@pytest.mark.parametrize("option", ["--checkpoint-activations", "--offload-activations"])
+def test_activation_checkpointing_changes_no_gradient(option):
     source, lengths = source_batch()
     target = torch.randint(4, 50, (3, 7))
     gradients = []
-    for extra in ([], ["--checkpoint-activations"]):
+    for extra in ([], [option]):
         model = make_model("macaron_transformer", TIED, *extra, "--dropout", "0.1")
         torch.manual_seed(3)
         model(source, lengths, target)[0].square().sum().backward()
@@ -135,6 +178,14 @@ def test_quant_noise_reaches_both_ffns():
 # --- published checkpoints -------------------------------------------------
 
 WIDTH, HEADS, INNER, LAYERS = 16, 4, 16, 2
+
+
+@contextlib.contextmanager
+def fairseq_0_6_names():
+    """Meters are pickled as members of the module that they were in."""
+    meters.TimeMeter.__module__ = "fairseq.meters"
+    yield
+    meters.TimeMeter.__module__ = meters.__name__
 
 
 def published_checkpoint(path, data, arch, normalize_before=True):
@@ -225,26 +276,28 @@ def published_checkpoint(path, data, arch, normalize_before=True):
             ).items()
         },
     )
-    torch.save(
-        {
-            "args": args,
-            "model": model,
-            "optimizer_history": [
-                {
-                    "criterion_name": "LabelSmoothedCrossEntropyCriterion",
-                    "optimizer_name": "FairseqAdam",
-                    "lr_scheduler_state": {"best": 4.0},
-                    "num_updates": 10,
-                }
-            ],
-            "last_optimizer_state": None,
-            "extra_state": {
-                "train_iterator": {"epoch": 1, "iterations_in_epoch": 10},
-                "val_loss": 4.0,
+    with fairseq_0_6_names():
+        torch.save(
+            {
+                "args": args,
+                "model": model,
+                "optimizer_history": [
+                    {
+                        "criterion_name": "LabelSmoothedCrossEntropyCriterion",
+                        "optimizer_name": "FairseqAdam",
+                        "lr_scheduler_state": {"best": 4.0},
+                        "num_updates": 10,
+                    }
+                ],
+                "last_optimizer_state": None,
+                "extra_state": {
+                    "train_iterator": {"epoch": 1, "iterations_in_epoch": 10},
+                    "val_loss": 4.0,
+                    "train_meters": {"wall": meters.TimeMeter()},
+                },
             },
-        },
-        path,
-    )
+            path,
+        )
     return model
 
 
@@ -387,6 +440,7 @@ def test_language_model_keeps_fairseq_s_embeddings():
     adaptive = "--adaptive-input --adaptive-input-cutoff 20,30 --adaptive-softmax-cutoff 20,30"
     model = make_lm(*adaptive.split(), "--tie-adaptive-weights")
     assert model.decoder.adaptive_softmax.cutoff == [20, 30, 50]
+    assert model.decoder.max_target_positions == 1024
     assert len(model.decoder.layers) == 6
     assert all(hasattr(layer, "macaron_fc1") for layer in model.decoder.layers)
 

@@ -1,0 +1,47 @@
+"""Options of models that take over those of fairseq's own."""
+
+from argparse import SUPPRESS, BooleanOptionalAction
+from dataclasses import field, fields
+from inspect import isclass
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+
+
+def flat_fields(config: type, prefix: str = "") -> list:
+    """The fields of a config, and of those nested in it with their place as prefix of the name.
+
+    fairseq's command line knows nested options by such names, but does not fill nested configs.
+    """
+    flat = []
+    for item in fields(config):
+        if isclass(item.type) and issubclass(item.type, FairseqDataclass):
+            flat += flat_fields(item.type, f"{prefix}{item.name}_")
+        elif not item.name.startswith("_"):
+            default = item.default
+            if isinstance(default, str):  # an interpolation may name a nested field
+                default = default.replace("model.decoder.", "model.decoder_")
+            copy = field(default=default, metadata=item.metadata)
+            flat.append((prefix + item.name, item.type, copy))
+    return flat
+
+
+class DataclassOptions:
+    """Mixin of a model that has a dataclass, while its base class in fairseq has other options.
+
+    A switch that is on by default keeps its meaning on the command line and gets a form with
+    ``--no-`` that turns it off; fairseq would make the switch itself turn it off.
+    """
+
+    @classmethod
+    def add_args(cls, parser):
+        config = vars(cls)["__dataclass"]
+        for item in fields(config):
+            if item.default is True:
+                parser.add_argument(
+                    "--" + item.name.replace("_", "-"),
+                    action=BooleanOptionalAction,
+                    default=SUPPRESS,
+                    help=item.metadata["help"],
+                )
+        gen_parser_from_dataclass(parser, config(), delete_default=True)
