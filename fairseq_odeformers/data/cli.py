@@ -1,4 +1,4 @@
-"""The command line that the scripts for parallel corpora share."""
+"""What the command lines of the preparing scripts share, and that of the parallel corpora."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
@@ -44,27 +45,17 @@ def main(name: str, corpora: Sequence[Corpus], bpe_operations: int) -> None:
         bpe_operations: default of ``--bpe-operations``.
     """
     pairs = {"-".join(corpus.langs): corpus for corpus in corpora}
-    parser = argparse.ArgumentParser(prog=f"prepare-{name}.sh", allow_abbrev=False)
-    default_out = f"data/{name}"
+    default_out = f"data/{name}-{{pair}}" if len(pairs) > 1 else f"data/{name}"
+    parser = make_parser(
+        name,
+        source="archive (tar, zip) of the corpus, or folder that has its files or its archives "
+        "under their published names (default: download it)",
+        out=f"where to put the result, in DIR/data-bin (default: {default_out})",
+    )
     if len(pairs) > 1:
         parser.add_argument("pair", choices=pairs, help="source and target language")
-        default_out += "-{pair}"
     else:
         parser.set_defaults(pair=next(iter(pairs)))
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="PATH",
-        type=Path,
-        help="archive (tar, zip) of the corpus, or folder that has its files or its archives under "
-        "their published names (default: download it)",
-    )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        help=f"where to put the result, in DIR/data-bin (default: {default_out})",
-    )
     parser.add_argument(
         "--bpe-operations",
         metavar="N",
@@ -72,31 +63,12 @@ def main(name: str, corpora: Sequence[Corpus], bpe_operations: int) -> None:
         default=bpe_operations,
         help="merges of the joint byte-pair encoding (default: %(default)s)",
     )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=positive_int,
-        default=os.cpu_count(),
-        help="number of processes (default: one a core, %(default)s)",
-    )
     args = parser.parse_args()
     corpus = pairs[args.pair]
     out = args.out or Path(default_out.format(pair=args.pair))
-    if args.source and not args.source.exists():
-        parser.error(f"--from {args.source}: no such file or folder")
     raw = out / "raw"
-    if args.source and overlap(args.source.resolve(), raw.resolve()):
-        parser.error(
-            f"--from {args.source} overlaps {raw}, made by this script; choose another --out"
-        )
-    logging.basicConfig(
-        format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
-        datefmt="%Y-%m-%d %H:%M:%S",
-        level=logging.INFO,
-        stream=sys.stdout,
-        force=True,  # importing fairseq has set it up
-    )
-    try:
+    check_source(parser, args.source, raw)
+    with reporting(parser.prog):
         source = args.source or fetch(corpus.archives, out / "download")
         extract(source, corpus.archives, raw)
         data_bin = prepare(
@@ -107,9 +79,55 @@ def main(name: str, corpora: Sequence[Corpus], bpe_operations: int) -> None:
             workers=args.workers,
             **corpus.recipe,
         )
+        logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+def make_parser(
+    name: str, source: str, out: str, description: str | None = None
+) -> argparse.ArgumentParser:
+    """The parser of ``prepare-{name}.sh``, with the options that all these scripts have.
+
+    Args:
+        source: help of ``--from``.
+        out: help of ``--out``.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"prepare-{name}.sh", description=description, allow_abbrev=False
+    )
+    parser.add_argument("--from", dest="source", metavar="PATH", type=Path, help=source)
+    parser.add_argument("--out", metavar="DIR", type=Path, help=out)
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=positive_int,
+        default=os.cpu_count(),
+        help="number of processes (default: one a core, %(default)s)",
+    )
+    return parser
+
+
+def check_source(parser: argparse.ArgumentParser, source: Path | None, raw: Path) -> None:
+    """Stop if ``--from`` does not exist, or overlaps the folder *raw* that the script makes."""
+    if source and not source.exists():
+        parser.error(f"--from {source}: no such file or folder")
+    if source and overlap(source.resolve(), raw.resolve()):
+        parser.error(f"--from {source} overlaps {raw}, made by this script; choose another --out")
+
+
+@contextmanager
+def reporting(prog: str) -> Iterator[None]:
+    """Log to standard output; an error ends the program with a message of one line."""
+    logging.basicConfig(
+        format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
+        datefmt="%Y-%m-%d %H:%M:%S",
+        level=logging.INFO,
+        stream=sys.stdout,
+        force=True,  # importing fairseq has set it up
+    )
+    try:
+        yield
     except (ValueError, OSError, RuntimeError) as error:
-        sys.exit(f"{parser.prog}: error: {error}")
-    logging.info(f"{data_bin} is ready for fairseq-train")
+        sys.exit(f"{prog}: error: {error}")
 
 
 def fetch(urls: Sequence[str], folder: Path) -> Path:

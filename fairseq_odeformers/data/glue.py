@@ -10,13 +10,9 @@ order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are d
 
 from __future__ import annotations
 
-import argparse
 import logging
 import math
-import multiprocessing
-import os
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -31,9 +27,9 @@ from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 
 from fairseq_odeformers.data.archives import download, members, unpack
-from fairseq_odeformers.data.cli import overlap, positive_int
-from fairseq_odeformers.data.parallel_text import _fairseq_preprocess as fairseq_preprocess
-from fairseq_odeformers.data.parallel_text import read_lines
+from fairseq_odeformers.data.cli import check_source, make_parser, positive_int, reporting
+from fairseq_odeformers.data.parallel_text import fairseq_preprocess, read_lines
+from fairseq_odeformers.data.processes import map_in_processes
 from fairseq_odeformers.data.steps import build, fingerprints, sha256
 
 logger = logging.getLogger(__name__)
@@ -464,32 +460,24 @@ def _write_lines(path: Path, lines: Iterable[str]) -> None:
 
 def _map(
     make_function: Callable, args: tuple, items: Iterable, workers: int, label: Path
-) -> Iterator:
-    """Apply ``make_function(*args)``, made once in each of several processes, to items in order."""
-    with multiprocessing.Pool(workers, _start_worker, (make_function, args)) as pool:
-        results = pool.imap(_work, items, chunksize=256)
-        yield from tqdm(
-            results, desc=f"{label.parent.name}/{label.name}", unit=" lines", mininterval=1
-        )
-
-
-def _start_worker(make_function: Callable, args: tuple) -> None:
-    global _function
-    _function = make_function(*args)
-
-
-def _work(item: Any) -> Any:
-    return _function(item)
+) -> Iterable:
+    results = map_in_processes(make_function, args, items, workers)
+    return tqdm(results, desc=f"{label.parent.name}/{label.name}", unit=" lines", mininterval=1)
 
 
 def _tokenizer(sentences: int) -> Callable[[list[str]], list[str]]:
-    normalizer, tokenizer = MosesPunctNormalizer("en"), MosesTokenizer("en")
+    tokenize = tokenizer()
+    return lambda row: [*map(tokenize, row[:sentences]), *row[sentences:]]
+
+
+def tokenizer() -> Callable[[str], str]:
+    """Normalises punctuation, lower-cases and tokenises, as the pretraining corpus has to be."""
+    normalizer, moses = MosesPunctNormalizer("en"), MosesTokenizer("en")
 
     def tokenize(text: str) -> str:
-        text = normalizer.normalize(text).lower()
-        return " ".join(tokenizer.tokenize(text, escape=False))
+        return " ".join(moses.tokenize(normalizer.normalize(text).lower(), escape=False))
 
-    return lambda row: [*map(tokenize, row[:sentences]), *row[sentences:]]
+    return tokenize
 
 
 def _bpe_encoder(codes: Path) -> Callable[[str], str]:
@@ -498,28 +486,16 @@ def _bpe_encoder(codes: Path) -> Callable[[str], str]:
 
 def main() -> None:
     """The command line; an error ends the program with a message of one line."""
-    parser = argparse.ArgumentParser(
-        prog="prepare-glue.sh",
+    parser = make_parser(
+        "glue",
+        source="folder with the published files or the unpacked tasks, or an archive of them "
+        "(default: download the files)",
+        out="where to put the results, in DIR/TASK-bin (default: %(default)s)",
         description="Prepare GLUE tasks for fairseq-train --task sentence_prediction.",
-        allow_abbrev=False,
     )
+    parser.set_defaults(out=Path("data", "glue"))
     parser.add_argument(
         "tasks", metavar="TASK", nargs="*", help=f"{', '.join(TASKS)} (default: all of them)"
-    )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="PATH",
-        type=Path,
-        help="folder with the published files or the unpacked tasks, or an archive of them "
-        "(default: download the files)",
-    )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        default=Path("data", "glue"),
-        help="where to put the results, in DIR/TASK-bin (default: %(default)s)",
     )
     parser.add_argument(
         "--bpe-codes",
@@ -536,41 +512,19 @@ def main() -> None:
         type=positive_int,
         help=f"merges to learn without --bpe-codes (default: {BPE_OPERATIONS})",
     )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=positive_int,
-        default=os.cpu_count(),
-        help="number of processes (default: one a core, %(default)s)",
-    )
     args = parser.parse_args()
     for task in args.tasks:
         if task not in TASKS:
             parser.error(f"TASK {task}: choose from {', '.join(TASKS)}")
-    for option, path in (
-        ("--from", args.source),
-        ("--bpe-codes", args.bpe_codes),
-        ("--dict", args.dict),
-    ):
+    check_source(parser, args.source, args.out / "raw")
+    for option, path in (("--bpe-codes", args.bpe_codes), ("--dict", args.dict)):
         if path and not path.exists():
             parser.error(f"{option} {path}: no such file or folder")
     if bool(args.bpe_codes) != bool(args.dict):
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     if args.bpe_codes and args.bpe_operations:
         parser.error("--bpe-operations is for learning codes; leave it out with --bpe-codes")
-    raw = args.out / "raw"
-    if args.source and overlap(args.source.resolve(), raw.resolve()):
-        parser.error(
-            f"--from {args.source} overlaps {raw}, made by this script; choose another --out"
-        )
-    logging.basicConfig(
-        format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
-        datefmt="%Y-%m-%d %H:%M:%S",
-        level=logging.INFO,
-        stream=sys.stdout,
-        force=True,  # importing fairseq has set it up
-    )
-    try:
+    with reporting(parser.prog):
         results = prepare(
             list(dict.fromkeys(args.tasks)) or list(TASKS),
             args.source,
@@ -579,9 +533,7 @@ def main() -> None:
             args.bpe_operations or BPE_OPERATIONS,
             args.workers,
         )
-    except (ValueError, OSError, RuntimeError) as error:
-        sys.exit(f"{parser.prog}: error: {error}")
-    logging.info(f"ready for fairseq-train: {', '.join(map(str, results))}")
+        logging.info(f"ready for fairseq-train: {', '.join(map(str, results))}")
 
 
 if __name__ == "__main__":

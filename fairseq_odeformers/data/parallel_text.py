@@ -14,9 +14,8 @@ import multiprocessing
 import os
 import shutil
 import unicodedata
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Callable
@@ -28,11 +27,11 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 
+from fairseq_odeformers.data.processes import map_in_processes
 from fairseq_odeformers.data.steps import build, fingerprints
 
 logger = logging.getLogger(__name__)
 
-BATCH_SIZE = 256  # pairs that a process works on at a time
 MAX_CACHED_WORDS = 200_000
 
 Pair = tuple[str, str]  # a sentence and its translation
@@ -118,7 +117,7 @@ def prepare(
             _write(zip(itertools.repeat(split), pairs), folder, langs)
 
     def binarize(folder: Path) -> None:
-        _fairseq_preprocess(
+        fairseq_preprocess(
             *["--source-lang", source_lang, "--target-lang", target_lang, "--joined-dictionary"],
             *(f"--{split}pref={bpe / split}" for split in _splits(bpe, langs)),
             *["--destdir", str(folder), "--workers", str(workers)],
@@ -198,6 +197,23 @@ def concatenate(
             raise ValueError(f"sentences do not pair up: {', '.join(described)}")
 
 
+def fairseq_preprocess(*argv: str) -> None:
+    """Run ``fairseq-preprocess``, in a process of its own because it leaves log handlers behind.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    logger.info(f"fairseq-preprocess {' '.join(argv)}")
+    args = options.get_preprocessing_parser().parse_args(argv)
+    process = multiprocessing.Process(target=preprocess.main, args=(args,))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"fairseq-preprocess failed with exit status {process.exitcode}")
+    # It names the temporary folder and the number of workers.
+    Path(args.destdir, "preprocess.log").unlink()
+
+
 def _splits(folder: Path, langs: Sequence[str]) -> Files:
     """The files of each split in *folder*."""
     source, target = langs
@@ -224,34 +240,10 @@ def _write(labelled: Iterable[tuple[str, Pair]], folder: Path, langs: Sequence[s
 
 def _map_pairs(
     make_function: Callable, args: tuple, files: tuple[Path, Path], workers: int
-) -> Iterator[Pair]:
-    """Apply ``make_function(*args)``, made once in each of several processes, to pairs in order.
-
-    Reading keeps pace with the caller: a few batches for each process are in memory.
-    """
+) -> Iterable[Pair]:
     pairs = zip(*map(read_lines, files))
-
-    def batches() -> Iterator[list[Pair]]:
-        pending = deque()
-        with ProcessPoolExecutor(workers, None, _start_worker, (make_function, args)) as pool:
-            while batch := list(itertools.islice(pairs, BATCH_SIZE)):
-                pending.append(pool.submit(_work, batch))
-                if len(pending) > 4 * workers:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-
-    results = itertools.chain.from_iterable(batches())
-    yield from tqdm(results, total=count_pairs(*files), unit=" pairs", mininterval=1)
-
-
-def _start_worker(make_function: Callable, args: tuple) -> None:
-    global _function
-    _function = make_function(*args)
-
-
-def _work(pairs: list[Pair]) -> list[Pair]:
-    return [_function(pair) for pair in pairs]
+    results = map_in_processes(make_function, args, pairs, workers)
+    return tqdm(results, total=count_pairs(*files), unit=" pairs", mininterval=1)
 
 
 def _moses_tokenizer(
@@ -314,16 +306,3 @@ def _clean(pairs: Iterable[Pair], max_tokens: int, max_ratio: float) -> Iterator
     )
     if not counts["kept"]:
         raise ValueError("cleaning leaves no training pair")
-
-
-def _fairseq_preprocess(*argv: str) -> None:
-    """Run ``fairseq-preprocess``, in a process of its own because it leaves log handlers behind."""
-    logger.info(f"fairseq-preprocess {' '.join(argv)}")
-    args = options.get_preprocessing_parser().parse_args(argv)
-    process = multiprocessing.Process(target=preprocess.main, args=(args,))
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise RuntimeError(f"fairseq-preprocess failed with exit status {process.exitcode}")
-    # It names the temporary folder and the number of workers.
-    Path(args.destdir, "preprocess.log").unlink()

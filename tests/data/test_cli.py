@@ -2,6 +2,7 @@
 
 import gzip
 import tarfile
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -47,6 +48,14 @@ def test_bad_options(options, message, tmp_path, monkeypatch, capsys):
     line = run([corpus("de", "en")], options, monkeypatch, capsys)
     assert line == f"prepare-corpus.sh: error: {message}"
     assert [path.name for path in tmp_path.rglob("*")] == ["raw", "corpus"]
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, BrokenProcessPool])
+def test_an_error_ends_the_program_with_one_line(error, monkeypatch):
+    monkeypatch.setattr("logging.basicConfig", lambda **options: None)
+    with pytest.raises(SystemExit, match="^prepare-corpus.sh: error: reason$"):
+        with cli.reporting("prepare-corpus.sh"):
+            raise error("reason")
 
 
 @pytest.mark.parametrize("options", [[], ["de-en"]])

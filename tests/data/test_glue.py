@@ -3,6 +3,7 @@
 import zipfile
 
 import pytest
+from script_helpers import contents
 
 from fairseq_odeformers.data import glue
 from fairseq_odeformers.data.glue import MSR_FILES, TASKS, examples, read_table, split_mrpc
@@ -25,10 +26,10 @@ def write_lines(path, lines):
     return path
 
 
-@pytest.fixture
-def archive(tmp_path):
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
     """An archive of two tasks, whose files have the same names."""
-    path = tmp_path / "glue.zip"
+    path = tmp_path_factory.mktemp("archive") / "glue.zip"
     with zipfile.ZipFile(path, "w") as zipped:
         for name, lines in RTE.items():
             header = RTE_HEADER.replace("\tlabel", "") if name == "test.tsv" else RTE_HEADER
@@ -42,13 +43,17 @@ def prepare(archive, out, workers=2):
     return glue.prepare(["RTE", "CoLA"], archive, out, None, bpe_operations=30, workers=workers)
 
 
-def contents(folder):
-    return {
-        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
+@pytest.fixture(scope="module")
+def prepared(archive, tmp_path_factory):
+    """What the preparation leaves."""
+    out = tmp_path_factory.mktemp("prepared")
+    prepare(archive, out)
+    return out
 
 
-def test_the_result_does_not_depend_on_interruptions_and_workers(archive, tmp_path, monkeypatch):
+def test_the_result_does_not_depend_on_interruptions_and_workers(
+    archive, prepared, tmp_path, monkeypatch
+):
     calls = []
 
     def interrupt(*argv):
@@ -61,21 +66,19 @@ def test_the_result_does_not_depend_on_interruptions_and_workers(archive, tmp_pa
     with monkeypatch.context() as patch:
         patch.setattr(glue, "fairseq_preprocess", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            prepare(archive, tmp_path / "out")
+            prepare(archive, tmp_path / "out", workers=1)
     assert not list((tmp_path / "out").glob("RTE-bin*"))
 
     with monkeypatch.context() as patch:
         patch.setattr(glue, "tokenize", None)  # what was done is not done again
         patch.setattr(glue, "learn_vocabulary", None)
-        results = prepare(archive, tmp_path / "out")
+        results = prepare(archive, tmp_path / "out", workers=1)
     assert results == [tmp_path / "out" / "RTE-bin", tmp_path / "out" / "CoLA-bin"]
-    prepare(archive, tmp_path / "uninterrupted", workers=1)
-    assert contents(tmp_path / "out") == contents(tmp_path / "uninterrupted")
+    assert contents(tmp_path / "out") == contents(prepared)
 
 
-def test_each_task_has_its_own_files(archive, tmp_path):
-    prepare(archive, tmp_path / "out")
-    tokenized = tmp_path / "out" / "tokenized"
+def test_each_task_has_its_own_files(prepared):
+    tokenized = prepared / "tokenized"
     assert (tokenized / "CoLA" / "train.input0").read_text() == "it is one .\none is it is .\n"
     assert (tokenized / "RTE" / "test.input1").read_text() == "it is 6 .\n\n"
 

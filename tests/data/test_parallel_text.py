@@ -1,7 +1,9 @@
 """The pipeline from raw parallel text to binarised data."""
 
+import shutil
+
 import pytest
-from fairseq.data import Dictionary, data_utils
+from script_helpers import binarized_lines, contents, lines, times
 
 from fairseq_odeformers.data import parallel_text
 from fairseq_odeformers.data.parallel_text import concatenate, prepare, read_lines
@@ -23,23 +25,13 @@ def write_corpus(folder, train=100, edit=lambda split, pairs: pairs):
     ):
         pairs = edit(split, [(words(n), " ".join(str(n))) for n in numbers])
         raw[split] = folder / f"{split}.words", folder / f"{split}.digits"
-        for path, lines in zip(raw[split], zip(*pairs)):
-            path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        for path, sentences in zip(raw[split], zip(*pairs)):
+            path.write_text("".join(line + "\n" for line in sentences), encoding="utf-8")
     return raw
 
 
 def run(raw, out, workers=2, **options):
     return prepare(raw, out, "words", "digits", bpe_operations=30, workers=workers, **options)
-
-
-def contents(folder):
-    return {
-        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
-
-
-def lines(path):
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +42,10 @@ def prepared(tmp_path_factory):
 
 
 def test_binarised_data_holds_the_text_of_all_splits(prepared):
-    dictionary = Dictionary.load(str(prepared / "data-bin" / "dict.words.txt"))
     for split in ("train", "valid", "test"):
         for lang in ("words", "digits"):
-            dataset = data_utils.load_indexed_dataset(
-                str(prepared / "data-bin" / f"{split}.words-digits.{lang}"), dictionary
-            )
             expected = lines(prepared / "tokenized" / f"{split}.{lang}")
-            assert [dictionary.string(ids, "subword_nmt") for ids in dataset] == expected
+            assert binarized_lines(prepared / "data-bin", split, "words-digits", lang) == expected
 
 
 def test_both_languages_share_dictionary_and_codes(prepared):
@@ -80,32 +68,31 @@ def test_an_interrupted_call_resumes(prepared, tmp_path, monkeypatch):
 
     raw, out = write_corpus(tmp_path), tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(parallel_text, "_fairseq_preprocess", interrupt)
+        patch.setattr(parallel_text, "fairseq_preprocess", interrupt)
         with pytest.raises(KeyboardInterrupt):
             run(raw, out)
     assert sorted(path.name for path in out.iterdir()) == ["bpe", "tokenized"]
 
-    monkeypatch.setattr(parallel_text, "_map_pairs", None)  # what was done is not done again
+    monkeypatch.setattr(parallel_text, "map_in_processes", None)  # what was done is not done again
     run(raw, out)
     assert contents(out) == contents(prepared)
 
 
-def test_a_changed_option_repeats_the_steps_that_depend_on_it(tmp_path, monkeypatch):
-    raw, out = write_corpus(tmp_path), tmp_path / "out"
-    run(raw, out)
-    before = contents(out / "tokenized")
+def test_a_changed_option_repeats_the_steps_that_depend_on_it(prepared, tmp_path):
+    raw, out = write_corpus(tmp_path), shutil.copytree(prepared, tmp_path / "out")
+    before = times(out / "tokenized")
     prepare(raw, out, "words", "digits", bpe_operations=5, workers=2)
-    assert contents(out / "tokenized") == before
+    assert times(out / "tokenized") == before
     assert len(lines(out / "data-bin" / "code")) == 6
 
     run(raw, out, lowercase=False)
     assert lines(out / "tokenized" / "train.words")[10] == "Eins Null"
 
 
-def test_changed_raw_text_is_prepared_anew(tmp_path):
-    run(write_corpus(tmp_path), tmp_path / "out")
-    run(write_corpus(tmp_path, train=50), tmp_path / "out")
-    assert len(lines(tmp_path / "out" / "tokenized" / "train.words")) == 50
+def test_changed_raw_text_is_prepared_anew(prepared, tmp_path):
+    out = shutil.copytree(prepared, tmp_path / "out")
+    run(write_corpus(tmp_path, train=50), out)
+    assert len(lines(out / "tokenized" / "train.words")) == 50
 
 
 def test_only_training_pairs_are_cleaned(tmp_path, caplog):
@@ -175,26 +162,6 @@ def test_cleaning_has_the_bounds_that_it_is_given(tmp_path):
     run(raw, tmp_path / "out", max_tokens=80, max_ratio=9)
     kept = [len(line.split()) for line in lines(tmp_path / "out" / "tokenized" / "train.words")]
     assert kept[:2] == [80, 27] and len(kept) == 102
-
-
-def test_reading_keeps_pace_with_writing(tmp_path, monkeypatch):
-    """However slowly the results are taken, a few batches are in memory."""
-    files = write_corpus(tmp_path, train=20_000)["train"]
-    lines_read = []
-
-    def counting_read_lines(path):
-        for line in read_lines(path):
-            lines_read.append(line)
-            yield line
-
-    monkeypatch.setattr(parallel_text, "count_pairs", lambda *files: None)
-    monkeypatch.setattr(parallel_text, "read_lines", counting_read_lines)
-    moses = (("de", "en"), True, False, False)
-    pairs = parallel_text._map_pairs(parallel_text._moses_tokenizer, moses, files, workers=1)
-    first = [next(pairs) for _ in range(300)]
-    assert [target.replace(" ", "") for _, target in first] == [str(n) for n in range(300)]
-    assert len(lines_read) < 10 * 2 * parallel_text.BATCH_SIZE < 40_000
-    pairs.close()
 
 
 def test_encoding_does_not_depend_on_the_cache(prepared, monkeypatch):

@@ -115,3 +115,33 @@ def test_outputs_that_cannot_be_scored(text, message, tmp_path):
     (tmp_path / "out.txt").write_text(text)
     with pytest.raises(ValueError, match=f"out.txt.* ?{message}"):
         read_hypotheses(tmp_path / "out.txt", 3)
+
+
+@pytest.mark.parametrize(
+    "options, status, message",
+    [
+        (
+            [],
+            2,
+            "--reference data/wmt14-en-fr/raw/newstest2014-fren-ref.fr.sgm: no such file; "
+            "prepare-wmt14.sh en-fr leaves newstest2014-fren-ref.fr.sgm in the folder raw below "
+            "its --out",
+        ),
+        (
+            ["--reference", "reference.fr"],
+            1,
+            "out.txt translates 2 of 3 sentences (the first without is 2); give fairseq-generate "
+            "--required-batch-size-multiple 1",
+        ),
+    ],
+)
+def test_an_error_is_a_message_of_one_line(options, status, message, tmp_path, monkeypatch, capsys):
+    write_output(tmp_path / "out.txt", ["a", "b"])
+    (tmp_path / "reference.fr").write_text("a\nb\nc\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        wmt14_score.main(["en-fr", "out.txt", *options])
+    assert stopped.value.code == status
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.splitlines()[-1] == f"score-wmt14.sh: error: {message}"

@@ -1,0 +1,50 @@
+"""A function applied to a stream of items by several processes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from typing import Any, Callable, TypeVar
+
+CHUNK_SIZE = 256  # items that a process works on at a time
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_in_processes(
+    make_function: Callable[..., Callable[[Item], Result]],
+    args: tuple[Any, ...],
+    items: Iterable[Item],
+    workers: int,
+) -> Iterator[Result]:
+    """Apply ``make_function(*args)`` to each item; the results have the order of the items.
+
+    The function is made once in each of *workers* processes, so that neither it nor what it holds
+    is sent to them. Reading keeps pace with the caller: of *items*, a few chunks for each process
+    are in memory.
+
+    Raises:
+        BrokenProcessPool: a process was killed, or could not make the function.
+        Exception: reading an item or applying the function to it raised this one.
+    """
+    items = iter(items)
+    pending = deque()
+    with ProcessPoolExecutor(workers, None, _start_worker, (make_function, args)) as pool:
+        while chunk := list(islice(items, CHUNK_SIZE)):
+            pending.append(pool.submit(_work, chunk))
+            if len(pending) > 4 * workers:
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
+
+
+def _start_worker(make_function: Callable[..., Callable], args: tuple[Any, ...]) -> None:
+    global _function
+    _function = make_function(*args)
+
+
+def _work(chunk: list[Item]) -> list[Result]:
+    return list(map(_function, chunk))

@@ -1,0 +1,44 @@
+"""Running the scripts, and reading what they leave."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from fairseq.data import Dictionary, data_utils
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+
+def run(script, *options, cwd):
+    """The finished process of a shell script, its output captured."""
+    return subprocess.run(
+        ["bash", SCRIPTS / script, *map(str, options)],
+        cwd=cwd,
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+    )
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def binarized_lines(data_bin, split, pair, lang):
+    """One side of a binarised split as text, its byte pairs joined."""
+    dictionary = Dictionary.load(str(data_bin / f"dict.{lang}.txt"))
+    dataset = data_utils.load_indexed_dataset(str(data_bin / f"{split}.{pair}.{lang}"), dictionary)
+    return [dictionary.string(ids, "subword_nmt") for ids in dataset]
+
+
+def contents(folder):
+    """The bytes of each file below a folder."""
+    return {
+        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def times(folder):
+    """When each file and folder below a folder was last changed."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
