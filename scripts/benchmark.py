@@ -37,10 +37,13 @@ from fairseq_odeformers.modules.time_evolving_attention import (
 SIZES = {
     "transformer": "--arch transformer --encoder-layers {layers} --decoder-layers {layers}",
     "transevolve": "--arch {model} --encoder-blocks {blocks} --encoder-depth {depth}",
+    "macaron": (
+        "--arch {model} --encoder-layers {layers} --decoder-layers {layers} --activation-dropout 0"
+    ),
 }
 COMMON = (
     "--encoder-embed-dim {embed_dim} --decoder-embed-dim {embed_dim} "
-    "--encoder-ffn-embed-dim {ffn_embed_dim} --decoder-ffn-embed-dim {ffn_embed_dim} "
+    "--encoder-ffn-embed-dim {inner_width} --decoder-ffn-embed-dim {inner_width} "
     "--encoder-attention-heads {heads} --decoder-attention-heads {heads} "
     "--dropout {dropout} --attention-dropout {attention_dropout} --share-all-embeddings "
     "--max-source-positions 100000 --max-target-positions 100000"
@@ -57,10 +60,15 @@ def random_dictionary(size):
 def make_model(name, args, dictionary):
     """A model by its architecture, ``:form`` appended to name a form of its attention."""
     model, _, backend = name.partition(":")
-    line = SIZES[model.split("_")[0]] + " " + COMMON
-    line = line.format(model=model, layers=args.blocks * args.depth, **vars(args)).split()
+    family = model.split("_")[0]
+    line = (SIZES[family] + " " + COMMON).format(
+        model=model,
+        layers=args.blocks * args.depth,
+        inner_width=args.ffn_embed_dim // (2 if family == "macaron" else 1),  # it has two FFNs
+        **vars(args),
+    )
     parsed = options.parse_args_and_arch(
-        options.get_training_parser(), ["unused", "--task", "translation", *line]
+        options.get_training_parser(), ["unused", "--task", "translation", *line.split()]
     )
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     built = build_model(convert_namespace_to_omegaconf(parsed).model, task)

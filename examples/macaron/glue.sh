@@ -11,7 +11,7 @@
 # From the environment: DATA (data/glue), ARCH (macaron_bert_base), SEED (1), SAVE_DIR
 # ($DATA/$ARCH-$task-seed$SEED), and EPOCHS, BATCH and LR. The defaults of the last three are those of
 # the authors' code for the task; the paper searches epochs 3, 4, 5, batches of 16 and 32 and rates of
-# 5e-5 and 3e-5 on the development set.
+# 5e-5 (printed as 5e-3) and 3e-5 on the development set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 PATH=$PWD/.venv/bin:$PATH
