@@ -15,20 +15,25 @@ SEED=${SEED:-1}
 [ -e "$DATA/data-bin/dict.de.txt" ] || scripts/prepare-multi30k.sh --out "$DATA"
 
 for arch in "$@"; do
+    layers=(--encoder-layers 4 --decoder-layers 4)
+    inner_width=1024
     case $arch in
-        transformer) depth=(--encoder-layers 4 --decoder-layers 4) ;;
-        transevolve_*_1) depth=(--encoder-blocks 1 --encoder-depth 4) ;;
-        transevolve_*_2) depth=(--encoder-blocks 2 --encoder-depth 2) ;;
+        transformer) sizes=("${layers[@]}") ;;
+        macaron_transformer) sizes=("${layers[@]}" --activation-dropout 0) inner_width=512 ;;
+        transevolve_*_1) sizes=(--encoder-blocks 1 --encoder-depth 4) ;;
+        transevolve_*_2) sizes=(--encoder-blocks 2 --encoder-depth 2) ;;
         *) echo "$arch: no sizes for it in $0" >&2; exit 2 ;;
     esac
     checkpoints=$DATA/$arch-seed$SEED
+    # An epoch has 121 updates.
     fairseq-train "$DATA/data-bin" --user-dir fairseq_odeformers -s de -t en --arch "$arch" \
-        "${depth[@]}" --encoder-embed-dim 256 --decoder-embed-dim 256 \
-        --encoder-ffn-embed-dim 1024 --decoder-ffn-embed-dim 1024 \
+        "${sizes[@]}" --encoder-embed-dim 256 --decoder-embed-dim 256 \
+        --encoder-ffn-embed-dim "$inner_width" --decoder-ffn-embed-dim "$inner_width" \
         --encoder-attention-heads 4 --decoder-attention-heads 4 --share-all-embeddings \
-        --dropout 0.3 --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
-        --optimizer adam --adam-betas '(0.9, 0.98)' \
-        --lr 2e-3 --lr-scheduler inverse_sqrt --warmup-updates 400 \
+        --dropout 0.3 --attention-dropout 0 \
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
+        --optimizer adam --adam-betas '(0.9, 0.98)' --lr 2e-3 \
+        --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 1210 \
         --max-tokens 4096 --max-epoch 10 --seed "$SEED" \
         --save-dir "$checkpoints" --no-progress-bar
     python scripts/average_checkpoints.py --checkpoint-dir "$checkpoints" --by epoch --last 3 \
