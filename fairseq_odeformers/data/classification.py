@@ -1,0 +1,73 @@
+"""Classification data, binarised as fairseq's ``sentence_prediction`` reads it.
+
+A data set is a folder with ``input0``, ``input1`` if its examples are pairs, and ``label``; each
+has a dictionary ``dict.txt`` and the splits ``train``, ``valid`` and ``test``.
+``fairseq-preprocess`` makes the same of text whose tokens are separated by spaces; this does
+without the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import make_builder
+
+
+def make_dictionary(symbols: Iterable[str]) -> Dictionary:
+    """A dictionary of *symbols* in their order, after fairseq's special ones."""
+    dictionary = Dictionary()
+    for symbol in symbols:
+        dictionary.add_symbol(symbol)
+    return dictionary
+
+
+def write_dictionaries(
+    folder: Path, inputs: int, dictionary: Dictionary, classes: Sequence[str]
+) -> None:
+    """Write the ``dict.txt`` of each part of a data set.
+
+    Args:
+        folder: of the data set.
+        inputs: 1, or 2 if the examples are pairs.
+        classes: names of the classes, in the order of their numbers.
+    """
+    parts = {f"input{index}": dictionary for index in range(inputs)}
+    for part, symbols in {**parts, "label": make_dictionary(classes)}.items():
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        symbols.save(str(folder / part / "dict.txt"))
+
+
+def write_split(folder: Path, split: str, examples: Iterable[tuple[Sequence, str]]) -> int:
+    """Write a split of a data set whose dictionaries stand in *folder*.
+
+    Args:
+        examples: pairs of the inputs of an example (one or two one-dimensional arrays of dictionary
+            indices) and the name of its class.
+
+    Returns:
+        The number of examples.
+
+    Raises:
+        ValueError: a class that is not in the dictionary; the message counts examples from 1.
+    """
+    parts = sorted(path.name for path in folder.iterdir() if (path / "dict.txt").exists())
+    dictionaries = [Dictionary.load(str(folder / part / "dict.txt")) for part in parts]
+    stems = [str(folder / part / split) for part in parts]
+    builders = [
+        make_builder(f"{stem}.bin", "mmap", len(dictionary))
+        for stem, dictionary in zip(stems, dictionaries)
+    ]
+    labels = dictionaries[-1]  # "label" sorts after "input0" and "input1"
+    number = 0
+    for number, (inputs, name) in enumerate(examples, start=1):
+        if name not in labels.indices:
+            classes = ", ".join(labels.symbols[labels.nspecial :])
+            raise ValueError(f"{split}, example {number}: class {name} is none of {classes}")
+        for builder, ids in zip(builders, (*inputs, [labels.index(name), labels.eos()])):
+            builder.add_item(torch.as_tensor(ids))
+    for builder, stem in zip(builders, stems):
+        builder.finalize(f"{stem}.idx")
+    return number
