@@ -10,7 +10,6 @@ The last ten by update, of a run with --save-interval-updates 2000 --keep-interv
 from __future__ import annotations
 
 import argparse
-import os
 import pickle
 import zipfile
 from collections.abc import Sequence
@@ -20,7 +19,8 @@ from typing import Any
 import torch
 from fairseq.checkpoint_utils import checkpoint_paths
 
-import fairseq_odeformers  # noqa: F401  (lets torch's safe loader read fairseq's checkpoints)
+# The package also lets torch's safe loader read fairseq's checkpoints.
+from fairseq_odeformers.data.steps import replacing
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
@@ -110,9 +110,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         paths = args.inputs or last_checkpoints(args.checkpoint_dir, args.by, args.last)
         state = average(paths)
-        temporary = args.output.with_name(args.output.name + ".tmp")
-        torch.save(state, temporary)
-        os.replace(temporary, args.output)
+        with replacing(args.output) as path:
+            torch.save(state, path)
     except (ValueError, OSError) as error:
         parser.exit(1, f"{parser.prog}: error: {error}\n")
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

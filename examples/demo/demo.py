@@ -26,7 +26,7 @@ from sacrebleu.metrics import BLEU
 
 import fairseq_odeformers
 from fairseq_odeformers.data import cldr, parallel_text
-from fairseq_odeformers.data.steps import build, fingerprints
+from fairseq_odeformers.data.steps import build, fingerprints, replacing
 
 ARCH = "transevolve_fullff_2"
 SPLITS = ("train", "valid", "test")
@@ -72,9 +72,8 @@ def demo(args: argparse.Namespace) -> None:
     build(translations, recipe, lambda to: generate(command, to / "generate.log"))
 
     result = report(raw, checkpoints / "train.log", translations / "generate.log")
-    temporary = args.out / "result.md.tmp"
-    temporary.write_text(result, encoding="utf-8")
-    temporary.replace(args.out / "result.md")
+    with replacing(args.out / "result.md") as path:
+        path.write_text(result, encoding="utf-8")
     print(f"\n{result}", end="")
 
 

@@ -39,6 +39,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torchdiffeq import odeint
 
+from fairseq_odeformers.data.steps import replacing
+
 Field = Callable[[Tensor], Tensor]  # x -> x'
 Flow = Callable[[float, Tensor], Tensor]  # h, x(t) -> x(t + h), or an approximation of it
 
@@ -144,12 +146,8 @@ def draw(errors: dict[str, np.ndarray], out: Path) -> None:
         axes.plot(STEPS, reference, "k:", linewidth=1)
         axes.text(STEPS[-2], reference[-2], f"slope {slope}", ha="left", va="top")
     axes.legend(title="scheme: fitted order", fontsize="small")
-    temporary = out.with_name(out.name + ".tmp")
-    try:
-        figure.savefig(temporary, format="png", dpi=120)
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(out) as path:
+        figure.savefig(path, format="png", dpi=120)
 
 
 def parse_args() -> argparse.Namespace:

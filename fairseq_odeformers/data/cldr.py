@@ -31,6 +31,8 @@ from babel.lists import format_list
 from babel.numbers import format_compact_decimal, format_currency, format_percent
 from babel.units import format_unit
 
+from fairseq_odeformers.data.steps import replacing
+
 Pair = tuple[str, str]  # a German text and the same in English
 
 MAX_PAIRS = 500_000  # beyond it the pairs differ in little more than their numbers
@@ -467,11 +469,9 @@ def write_corpus(folder: Path, train: int, valid: int, test: int, seed: int) -> 
     for split, size in sizes.items():
         sides = zip(*itertools.islice(source, size))
         for language, lines in zip(("de", "en"), sides):
-            path = folder / f"{split}.{language}"
-            temporary = path.with_name(path.name + ".tmp")
-            with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-                file.writelines(f"{line}\n" for line in lines)
-            temporary.replace(path)
+            with replacing(folder / f"{split}.{language}") as path:
+                with open(path, "w", encoding="utf-8", newline="\n") as file:
+                    file.writelines(f"{line}\n" for line in lines)
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable
 
@@ -49,6 +50,17 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     shutil.rmtree(replaced, ignore_errors=True)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path that, once something is written there, takes the place of *path*."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def fingerprints(paths: Iterable[Path]) -> list[tuple[str, str]]:
