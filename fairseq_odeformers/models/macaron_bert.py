@@ -1,41 +1,18 @@
 """The Macaron Net as BERT (Lu et al. 2019, section 4): fairseq's RoBERTa with Macaron layers."""
 
 from argparse import Namespace
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field
 from typing import Optional
 
 from fairseq import utils
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 
 from .macaron_transformer import MacaronEncoder, check_config
-from .options import DataclassOptions, flat_fields
-
-ENCODER_OPTIONS = (
-    "encoder_",
-    "quant_noise_",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "layernorm_embedding",
-    "no_token_positional_embeddings",
-    "checkpoint_activations",
-    "offload_activations",
-    "min_params_to_wrap",
-)
-
-EncoderConfig = make_dataclass(
-    "EncoderConfig",
-    [
-        item
-        for item in flat_fields(TransformerConfig)
-        if item[0].startswith(ENCODER_OPTIONS) and item[0] != "encoder_embed_path"
-    ],
-    bases=(FairseqDataclass,),
-)
+from .options import DataclassOptions, EncoderConfig
 
 
 @dataclass

@@ -1,17 +1,13 @@
 """The Macaron Net as a language model: fairseq's Transformer LM with Macaron layers."""
 
-from argparse import Namespace
 from dataclasses import dataclass, field
 
 from fairseq.models import register_model
-from fairseq.models.transformer import TransformerConfig
-from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
-from omegaconf import II, OmegaConf
+from fairseq.models.transformer_lm import TransformerLanguageModelConfig
+from omegaconf import II
 
+from .language_model import LanguageModel
 from .macaron_transformer import MacaronDecoder, check_config
-from .options import DataclassOptions
-
-NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers": 0}
 
 
 @dataclass
@@ -39,7 +35,7 @@ class MacaronTransformerLanguageModelConfig(TransformerLanguageModelConfig):
 
 
 @register_model("macaron_transformer_lm", dataclass=MacaronTransformerLanguageModelConfig)
-class MacaronTransformerLanguageModel(DataclassOptions, TransformerLanguageModel):
+class MacaronTransformerLanguageModel(LanguageModel):
     """Causal language model of Macaron layers, for fairseq's ``language_modeling`` task.
 
     The defaults are those of the decoder of the paper's base translation model; the paper has no
@@ -48,6 +44,8 @@ class MacaronTransformerLanguageModel(DataclassOptions, TransformerLanguageModel
     Raises:
         ValueError: ``--scale-fc`` or ``--scale-resids``, defined for layers with one FFN, is given.
     """
+
+    decoder_class = MacaronDecoder
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -59,13 +57,4 @@ class MacaronTransformerLanguageModel(DataclassOptions, TransformerLanguageModel
                     "a Macaron layer has two; leave it out, or use --arch transformer_lm"
                 )
         check_config(cfg, "decoder")
-        # fairseq's model makes the embeddings, in whatever form the options ask for.
-        embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder
-        args = Namespace(**{**cfg, "max_target_positions": embeddings.max_target_positions})
-        if args.decoder_layers_to_keep:
-            args.decoder_layers = len(args.decoder_layers_to_keep.split(","))
-        decoder_cfg = TransformerConfig.from_namespace(args)
-        decoder = MacaronDecoder(
-            decoder_cfg, task.target_dictionary, embeddings.embed_tokens, no_encoder_attn=True
-        )
-        return cls(decoder)
+        return super().build_model(cfg, task)

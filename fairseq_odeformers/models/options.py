@@ -1,11 +1,12 @@
 """Options of models that take over those of fairseq's own."""
 
 from argparse import SUPPRESS, BooleanOptionalAction
-from dataclasses import field, fields
+from dataclasses import field, fields, make_dataclass
 from inspect import isclass
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models.transformer import TransformerConfig
 
 
 def flat_fields(config: type, prefix: str = "") -> list:
@@ -24,6 +25,30 @@ def flat_fields(config: type, prefix: str = "") -> list:
             copy = field(default=default, metadata=item.metadata)
             flat.append((prefix + item.name, item.type, copy))
     return flat
+
+
+ENCODER_OPTIONS = (
+    "encoder_",
+    "quant_noise_",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "layernorm_embedding",
+    "no_token_positional_embeddings",
+    "checkpoint_activations",
+    "offload_activations",
+    "min_params_to_wrap",
+)
+
+EncoderConfig = make_dataclass(
+    "EncoderConfig",
+    [
+        item
+        for item in flat_fields(TransformerConfig)
+        if item[0].startswith(ENCODER_OPTIONS) and item[0] != "encoder_embed_path"
+    ],
+    bases=(FairseqDataclass,),
+)
 
 
 class DataclassOptions:

@@ -31,8 +31,8 @@ from fairseq_odeformers.modules.transevolve_block import (
 
 
 @dataclass
-class TransEvolveConfig(FairseqDataclass):
-    """Options of TransEvolve; the defaults are the paper's base model, fullFF-2."""
+class TransEvolveEncoderConfig(FairseqDataclass):
+    """Options of the encoder; the defaults are the paper's base model, fullFF-2."""
 
     encoder_embed_dim: int = field(default=512, metadata={"help": "encoder width d"})
     encoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "encoder inner width"})
@@ -41,22 +41,6 @@ class TransEvolveConfig(FairseqDataclass):
         default=2, metadata={"help": "encoder blocks, each of which computes its attention once"}
     )
     encoder_depth: int = field(default=3, metadata={"help": "depth of an encoder block"})
-    decoder_embed_dim: int = field(
-        default=II("model.encoder_embed_dim"),
-        metadata={"help": "decoder width; must be the encoder's"},
-    )
-    decoder_ffn_embed_dim: int = field(
-        default=II("model.encoder_ffn_embed_dim"), metadata={"help": "decoder inner width"}
-    )
-    decoder_attention_heads: int = field(
-        default=II("model.encoder_attention_heads"), metadata={"help": "decoder attention heads"}
-    )
-    decoder_blocks: int = field(
-        default=II("model.encoder_blocks"), metadata={"help": "decoder blocks"}
-    )
-    decoder_depth: int = field(
-        default=II("model.encoder_depth"), metadata={"help": "depth of a decoder block"}
-    )
     ffn_type: ChoiceEnum(["full", "random"]) = field(
         default="full",
         metadata={"help": "feed-forward layers: the Transformer's, or made of random rotations"},
@@ -72,6 +56,28 @@ class TransEvolveConfig(FairseqDataclass):
     )
     attention_dropout: float = field(
         default=0.1, metadata={"help": "dropout probability of queries and keys"}
+    )
+
+
+@dataclass
+class TransEvolveConfig(TransEvolveEncoderConfig):
+    """Options of encoder and decoder."""
+
+    decoder_embed_dim: int = field(
+        default=II("model.encoder_embed_dim"),
+        metadata={"help": "decoder width; must be the encoder's"},
+    )
+    decoder_ffn_embed_dim: int = field(
+        default=II("model.encoder_ffn_embed_dim"), metadata={"help": "decoder inner width"}
+    )
+    decoder_attention_heads: int = field(
+        default=II("model.encoder_attention_heads"), metadata={"help": "decoder attention heads"}
+    )
+    decoder_blocks: int = field(
+        default=II("model.encoder_blocks"), metadata={"help": "decoder blocks"}
+    )
+    decoder_depth: int = field(
+        default=II("model.encoder_depth"), metadata={"help": "depth of a decoder block"}
     )
     max_source_positions: int = field(
         default=DEFAULT_MAX_SOURCE_POSITIONS, metadata={"help": "longest source"}
@@ -100,7 +106,7 @@ class TransEvolveModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        check_config(cfg)
+        check_config(cfg, "encoder", "decoder")
         source, target = task.source_dictionary, task.target_dictionary
         encoder_embed = Embedding(len(source), cfg.encoder_embed_dim, source.pad())
         if not cfg.share_all_embeddings:
@@ -125,7 +131,12 @@ class TransEvolveEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         self.block_options = block_options(cfg, "encoder")
-        super().__init__(transformer_config(cfg), dictionary, embed_tokens)
+        config = TransformerConfig(
+            dropout=cfg.dropout,
+            encoder=EncDecBaseConfig(embed_dim=cfg.encoder_embed_dim, layers=cfg.encoder_blocks),
+            max_source_positions=cfg.max_source_positions,
+        )
+        super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg):
         return TransEvolveEncoderBlock(**self.block_options)
@@ -141,7 +152,15 @@ class TransEvolveDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         self.block_options = block_options(cfg, "decoder")
-        super().__init__(transformer_config(cfg), dictionary, embed_tokens)
+        config = TransformerConfig(
+            dropout=cfg.dropout,
+            decoder=DecoderConfig(embed_dim=cfg.decoder_embed_dim, layers=cfg.decoder_blocks),
+            max_target_positions=cfg.max_target_positions,
+            share_decoder_input_output_embed=(
+                cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
+            ),
+        )
+        super().__init__(config, dictionary, embed_tokens)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return TransEvolveDecoderBlock(**self.block_options)
@@ -162,23 +181,16 @@ def block_options(cfg, side: str) -> dict:
     )
 
 
-def transformer_config(cfg) -> TransformerConfig:
-    """What fairseq's encoder and decoder need to know: all but the inside of the blocks."""
-    return TransformerConfig(
-        dropout=cfg.dropout,
-        encoder=EncDecBaseConfig(embed_dim=cfg.encoder_embed_dim, layers=cfg.encoder_blocks),
-        decoder=DecoderConfig(embed_dim=cfg.decoder_embed_dim, layers=cfg.decoder_blocks),
-        max_source_positions=cfg.max_source_positions,
-        max_target_positions=cfg.max_target_positions,
-        share_decoder_input_output_embed=(
-            cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
-        ),
-    )
+def check_config(cfg, *sides: str):
+    """Refuse what cannot be built.
 
+    Args:
+        sides: those that the model has, ``encoder`` and ``decoder``.
 
-def check_config(cfg):
-    """Raise a ValueError that names the first option that cannot be built, and the remedy."""
-    for side in ("encoder", "decoder"):
+    Raises:
+        ValueError: it names the first such option, its value and the remedy.
+    """
+    for side in sides:
         for name in ("blocks", "depth"):
             value = cfg[f"{side}_{name}"]
             if value < 1:
@@ -192,7 +204,7 @@ def check_config(cfg):
         check_attention_sizes(
             cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"], cfg.time_dim, f"--{side}-"
         )
-    if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
+    if len({cfg[f"{side}_embed_dim"] for side in sides}) > 1:
         raise ValueError(
             f"--encoder-embed-dim {cfg.encoder_embed_dim} and --decoder-embed-dim "
             f"{cfg.decoder_embed_dim} differ: the encoder output is the value of the decoder's "
@@ -200,11 +212,16 @@ def check_config(cfg):
         )
 
 
-def paper_variant(args, ffn_type, blocks):
-    """A variant of the paper (section 7.1): six depths in one or two blocks, tied embeddings."""
+def paper_encoder(args, ffn_type, blocks):
+    """The encoder of a variant (section 7.1): six depths in one or two blocks."""
     args.ffn_type = getattr(args, "ffn_type", ffn_type)
     args.encoder_blocks = getattr(args, "encoder_blocks", blocks)
     args.encoder_depth = getattr(args, "encoder_depth", 6 // blocks)
+
+
+def paper_variant(args, ffn_type, blocks):
+    """A variant for translation: both sides alike, tied embeddings."""
+    paper_encoder(args, ffn_type, blocks)
     args.share_all_embeddings = getattr(args, "share_all_embeddings", True)
 
 

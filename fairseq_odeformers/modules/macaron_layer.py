@@ -3,7 +3,6 @@
 from types import FunctionType
 from typing import Callable, Optional
 
-import torch
 import torch.nn.functional as F
 from fairseq.modules import LayerNorm
 from fairseq.modules.quant_noise import quant_noise
@@ -14,6 +13,7 @@ from fairseq.modules.transformer_layer import (
 from torch import Tensor, nn
 
 from .dropout import Dropout
+from .encoder_layer import EncoderLayer
 
 
 class HalfStepLinear(nn.Linear):
@@ -127,7 +127,7 @@ class MacaronLayer:
         return shapes
 
 
-class MacaronEncoderLayer(MacaronLayer, TransformerEncoderLayerBase):
+class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
     """Macaron layer of an encoder; arguments and results are those of fairseq's layer."""
 
     old_layer_norms = {
@@ -139,16 +139,6 @@ class MacaronEncoderLayer(MacaronLayer, TransformerEncoderLayerBase):
     attention_and_second_half_step = second_name(
         TransformerEncoderLayerBase.forward, "attention_and_second_half_step"
     )
-
-    # fairseq 0.12.2 copies the parameters for an inference kernel, which knows no half steps.
-    _load_from_state_dict = nn.Module._load_from_state_dict
-
-    def __init__(self, cfg, *args, **kwargs):
-        super().__init__(cfg, *args, **kwargs)
-        self.can_use_fastpath = False
-        for name in list(self._parameters):
-            delattr(self, name)
-            self.register_buffer(name, torch.empty(0), persistent=False)
 
     def forward(
         self, x, encoder_padding_mask: Optional[Tensor], attn_mask: Optional[Tensor] = None
