@@ -6,9 +6,9 @@ import torch
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import build_model
+from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 
-import fairseq_odeformers  # noqa: F401
+from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
 PAD, EOS = 1, 2
@@ -22,6 +22,9 @@ class Task:
     def __init__(self, words=50, target_words=None):
         self.dictionary = self.source_dictionary = self.make_dictionary(words)
         self.target_dictionary = self.make_dictionary(target_words or words)
+
+    def max_positions(self):
+        return 64
 
     @staticmethod
     def make_dictionary(words):
@@ -43,6 +46,26 @@ def make_model(arch, *extra, task=None, sizes=SMALL):
     return build_model(model_config(arch, *sizes, *extra), task or Task())
 
 
+CLASSIFIERS = sorted(
+    arch for arch, model in ARCH_MODEL_REGISTRY.items() if issubclass(model, SequenceClassifier)
+)
+HEAD = "sentence_classification_head"
+
+
+def make_classifier(arch, *extra, task=None, sizes=SMALL, classes=3):
+    """A classifier with the head that fairseq's sentence_prediction registers."""
+    options = ["--task", "sentence_prediction", "--criterion", "sentence_prediction", *extra]
+    model = make_model(arch, *options, task=task, sizes=sizes)
+    model.register_classification_head(HEAD, num_classes=classes)
+    return model
+
+
+def scores(model, *tokens):
+    """The logits of a classifier in training or evaluation, whichever it is in."""
+    names = ("src_tokens", "src_tokens1")
+    return model(**dict(zip(names, tokens)), classification_head_name=HEAD)[0]
+
+
 def source_batch():
     """Three sentences with fairseq's left padding, and their lengths."""
     torch.manual_seed(1)
@@ -62,6 +85,20 @@ def count_parameters(model):
 def layer_norm(norm, x):
     x = x - x.mean(-1, keepdim=True)
     return x / (x.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight + norm.bias
+
+
+def assert_causal(forward):
+    """Changing a later token changes nothing before it, up to the rounding of a common factor.
+
+    Args:
+        forward: from tokens (B, T) to an output of each (B, T, *).
+    """
+    tokens = torch.randint(4, 50, (3, 7))
+    changed = tokens.clone()
+    changed[:, 5] = (tokens[:, 5] + 1) % 46 + 4
+    change = (forward(tokens) - forward(changed)).abs().amax((0, 2))
+    assert change[:5].max() < 2e-6
+    assert change[5:].min() > 1e-4
 
 
 def assert_same_gradients(ours, theirs, inputs, tolerance=1e-9):

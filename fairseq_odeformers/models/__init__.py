@@ -1,8 +1,12 @@
 """Registered models; importing this package registers them all."""
 
 from . import (  # noqa: F401
+    baseline_lm,
     macaron_bert,
+    macaron_classifier,
     macaron_transformer,
     macaron_transformer_lm,
     transevolve,
+    transevolve_classifier,
+    transformer_classifier,
 )

@@ -1,0 +1,163 @@
+"""What all encoder-only models share: pooling, classification heads, pairs of texts."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Optional
+
+import torch.nn.functional as F
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import FairseqEncoderModel
+from fairseq.models.transformer import Embedding
+from omegaconf import OmegaConf
+from torch import nn
+
+from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
+
+from .options import DataclassOptions
+
+logger = logging.getLogger(__name__)
+
+Pooling = ChoiceEnum(list(POOLING))
+
+
+@dataclass
+class SequenceClassifierConfig(FairseqDataclass):
+    """Options of what comes after the encoder."""
+
+    pooling: Pooling = field(
+        default="mean", metadata={"help": "what stands for a text: mean, max or first token"}
+    )
+    pooled_layer_norm: bool = field(
+        default=True, metadata={"help": "apply layernorm to the pooled states"}
+    )
+    classifier_hidden_layers: int = field(
+        default=0, metadata={"help": "number of ReLU layers before the last layer"}
+    )
+    max_positions: Optional[int] = field(
+        default=None, metadata={"help": "longest input (default: that of the task)"}
+    )
+
+
+class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
+    """An encoder, a pooling and classification heads, with the interface of fairseq's RoBERTa.
+
+    A model is a subclass that names its ``encoder_class``, registered with a config that derives
+    from :class:`SequenceClassifierConfig`. The tasks ``sentence_prediction``, whose pairs are one
+    sequence with a separator, and ``long_range_arena``, whose pairs are encoded separately, train
+    it; they register a head with the number of their classes.
+
+    The encoder is a fairseq encoder, made from the config (with ``max_source_positions``), a
+    dictionary and the embedding. In the dictionary that it returns, ``encoder_out`` and
+    ``encoder_padding_mask`` are those of fairseq's Transformer; ``regularizers``, if there, is a
+    dictionary of values (B) a sequence, which criterions weight.
+    """
+
+    encoder_class = None
+
+    def __init__(self, cfg, encoder, towers=1):
+        super().__init__(encoder)
+        self.cfg = cfg
+        self.towers = towers
+        self.pool = POOLING[cfg.pooling]
+        self.classification_heads = nn.ModuleDict()
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        positions = cfg.max_positions or task.max_positions()
+        cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
+        cls.check_config(cfg)
+        dictionary = task.source_dictionary
+        if hasattr(task, "build_embedding"):
+            embed_tokens = task.build_embedding(cfg.encoder_embed_dim)
+        else:
+            embed_tokens = Embedding(len(dictionary), cfg.encoder_embed_dim, dictionary.pad())
+        encoder = cls.encoder_class(cls.encoder_config(cfg), dictionary, embed_tokens)
+        return cls(cfg, encoder, getattr(task, "towers", 1))
+
+    @classmethod
+    def check_config(cls, cfg):
+        """Raise a ValueError that names the first option that cannot be built, and the remedy."""
+        if cfg.classifier_hidden_layers < 0:
+            raise ValueError(
+                f"--classifier-hidden-layers {cfg.classifier_hidden_layers}: give 0 or more"
+            )
+
+    @classmethod
+    def encoder_config(cls, cfg):
+        """The config in the form that the encoder takes."""
+        return cfg
+
+    def forward(
+        self,
+        src_tokens,
+        src_lengths=None,
+        src_tokens1=None,
+        src_lengths1=None,
+        features_only=True,
+        classification_head_name=None,
+    ):
+        """
+        Args:
+            src_tokens, src_lengths: texts (B, T), and their lengths (B).
+            src_tokens1, src_lengths1: in pairs, the second text of each.
+            features_only: as in RoBERTa; there is no language model head.
+            classification_head_name: of a registered head.
+
+        Returns:
+            Scores (B, K), or without a head the states (B, T, C); and a dictionary with
+            ``regularizers``, values (B) a sequence or pair.
+        """
+        states, padding_mask, regularizers = self.encode(src_tokens, src_lengths)
+        if classification_head_name is None:
+            return states, {"regularizers": regularizers}
+        towers = [self.pool(states, padding_mask)]
+        if src_tokens1 is not None:
+            states, padding_mask, others = self.encode(src_tokens1, src_lengths1)
+            towers.append(self.pool(states, padding_mask))
+            regularizers = {name: value + others[name] for name, value in regularizers.items()}
+        logits = self.classification_heads[classification_head_name](*towers)
+        return logits, {"regularizers": regularizers}
+
+    def encode(self, src_tokens, src_lengths):
+        """States (B, T, C) of texts, where padding is (B, T), and the regularisers."""
+        out = self.encoder(src_tokens, src_lengths)
+        padding_mask = src_tokens.eq(self.encoder.padding_idx)
+        return out["encoder_out"][0].transpose(0, 1), padding_mask, out.get("regularizers", {})
+
+    def register_classification_head(self, name, num_classes=None, **unused):
+        """Add a head, or replace the one of this name."""
+        self.classification_heads[name] = ClassificationHead(
+            self.cfg.encoder_embed_dim,
+            num_classes,
+            self.cfg.pooled_layer_norm,
+            self.cfg.classifier_hidden_layers,
+            self.towers,
+        )
+
+    def get_normalized_probs(self, net_output, log_probs, sample=None):
+        """Probabilities of the classes (B, K), or their logarithms."""
+        normalize = F.log_softmax if log_probs else F.softmax
+        return normalize(net_output[0].float(), dim=-1)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Leave out the checkpoint's heads that do not fit the model's, and keep those as they are.
+
+        So an encoder that was trained on one task starts another (``--finetune-from-model``).
+        """
+        super().upgrade_state_dict_named(state_dict, name)
+        prefix = f"{name}." if name else ""
+        heads = {
+            f"{prefix}classification_heads.{head}.": module.state_dict()
+            for head, module in self.classification_heads.items()
+        }
+        for key in [key for key in state_dict if key.startswith(f"{prefix}classification_heads.")]:
+            if not key.startswith(tuple(heads)):
+                logger.warning(f"leaving out {key} of the checkpoint: the model has no such head")
+                del state_dict[key]
+        for start, own in heads.items():
+            saved = {k[len(start) :]: v for k, v in state_dict.items() if k.startswith(start)}
+            if {k: v.shape for k, v in saved.items()} != {k: v.shape for k, v in own.items()}:
+                logger.warning(f"{start[:-1]} is not, or not of this shape, in the checkpoint")
+                for key in saved:
+                    del state_dict[start + key]
+                state_dict.update({start + key: value for key, value in own.items()})

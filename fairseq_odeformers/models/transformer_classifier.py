@@ -1,0 +1,125 @@
+"""Classifiers over fairseq's Transformer encoder and its variants: the baselines."""
+
+from argparse import Namespace
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.models import register_model
+from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
+from omegaconf import II
+
+from fairseq_odeformers.modules.baseline_layers import (
+    PlainEncoderLayer,
+    ReZeroEncoderLayer,
+    orthogonalize,
+)
+
+from .options import EncoderConfig
+from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifierConfig
+
+
+@dataclass
+class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
+    """Options of fairseq's encoder; the defaults have the size of the small TransEvolve."""
+
+    encoder_embed_dim: int = field(default=256, metadata={"help": "width d"})
+    encoder_ffn_embed_dim: int = field(default=1024, metadata={"help": "inner width"})
+    encoder_layers_to_keep: Optional[str] = field(
+        default=None, metadata={"help": "which layers to keep when pruning, such as 0,2,4"}
+    )
+
+
+@register_model("transformer_classifier", dataclass=TransformerClassifierConfig)
+class TransformerClassifier(SequenceClassifier):
+    """fairseq's Transformer encoder as a classifier."""
+
+    encoder_class = TransformerEncoderBase
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        width, heads = cfg.encoder_embed_dim, cfg.encoder_attention_heads
+        if width % heads:
+            raise ValueError(
+                f"--encoder-attention-heads {heads} does not divide --encoder-embed-dim {width}; "
+                "give a number of heads that does"
+            )
+
+    @classmethod
+    def encoder_config(cls, cfg):
+        return TransformerConfig.from_namespace(Namespace(**cfg))
+
+
+class ReZeroEncoder(TransformerEncoderBase):
+    """fairseq's Transformer encoder over ReZero layers."""
+
+    def build_encoder_layer(self, cfg):
+        return ReZeroEncoderLayer(cfg)
+
+
+@register_model("transformer_classifier_rezero", dataclass=TransformerClassifierConfig)
+class ReZeroClassifier(TransformerClassifier):
+    """The Transformer with zero-initialised residual weights instead of LayerNorm."""
+
+    encoder_class = ReZeroEncoder
+
+
+class OrthogonalEncoder(TransformerEncoderBase):
+    """fairseq's Transformer encoder with all square matrices of its layers orthogonal."""
+
+    def build_encoder_layer(self, cfg):
+        return orthogonalize(super().build_encoder_layer(cfg))
+
+
+@register_model("transformer_classifier_orthogonal", dataclass=TransformerClassifierConfig)
+class OrthogonalClassifier(TransformerClassifier):
+    """The Orthogonal Transformer of TransJect's Tables 1 and 2 (Sengupta et al. 2023)."""
+
+    encoder_class = OrthogonalEncoder
+
+
+@dataclass
+class VanillaTransformerConfig(TransformerClassifierConfig):
+    """The defaults are those of the N-ODE Transformer's parity model, without the ODE."""
+
+    encoder_embed_dim: int = field(default=8, metadata={"help": "width d"})
+    encoder_ffn_embed_dim: int = field(
+        default=II("model.encoder_embed_dim"), metadata={"help": "inner width"}
+    )
+    encoder_attention_heads: Optional[int] = field(
+        default=None, metadata={"help": "number of attention heads (default: d/2)"}
+    )
+    encoder_layers: int = field(default=2, metadata={"help": "number of layers"})
+    dropout: float = field(default=0.0, metadata={"help": "dropout probability"})
+    no_token_positional_embeddings: bool = field(
+        default=True, metadata={"help": "leave out positional embeddings"}
+    )
+    pooling: Pooling = field(
+        default="first", metadata={"help": "what stands for a text: mean, max or first token"}
+    )
+    pooled_layer_norm: bool = field(
+        default=False, metadata={"help": "apply layernorm to the pooled states"}
+    )
+    classifier_hidden_layers: int = field(
+        default=2, metadata={"help": "number of ReLU layers before the last layer"}
+    )
+
+
+class PlainEncoder(TransformerEncoderBase):
+    """fairseq's Transformer encoder over layers without LayerNorm."""
+
+    def build_encoder_layer(self, cfg):
+        return PlainEncoderLayer(cfg)
+
+
+@register_model("vanilla_transformer", dataclass=VanillaTransformerConfig)
+class VanillaTransformer(TransformerClassifier):
+    """The baseline of the N-ODE Transformer (Baier-Reinio and De Sterck 2020, section 5)."""
+
+    encoder_class = PlainEncoder
+
+    @classmethod
+    def check_config(cls, cfg):
+        if cfg.encoder_attention_heads is None:
+            cfg.encoder_attention_heads = cfg.encoder_embed_dim // 2
+        super().check_config(cfg)

@@ -1,0 +1,58 @@
+"""Transformer layers without LayerNorm, and square weights kept orthogonal."""
+
+import torch
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations
+
+from .encoder_layer import EncoderLayer
+
+
+class WithoutLayerNorm:
+    """Mixin of a layer of fairseq's Transformer: x + F(x), not normalised."""
+
+    def __init__(self, cfg, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        for name, _ in list(self.named_children()):
+            if name.endswith("layer_norm"):
+                setattr(self, name, nn.Identity())
+
+
+class ReZero(WithoutLayerNorm):
+    r"""Mixin of a layer of fairseq's Transformer: :math:`x + \alpha F(x)`, not normalised.
+
+    One learnable number :math:`\alpha` serves all sub-layers of a layer, and starts at 0
+    (Bachlechner et al. 2020, "ReZero is All You Need", section 5).
+    """
+
+    def __init__(self, cfg, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        self.residual_weight = nn.Parameter(torch.zeros(1))
+
+    def residual_connection(self, x: Tensor, residual: Tensor):
+        return residual + self.residual_weight * x
+
+
+class PlainEncoderLayer(WithoutLayerNorm, EncoderLayer):
+    """Encoder layer without LayerNorm."""
+
+
+class ReZeroEncoderLayer(ReZero, EncoderLayer):
+    """Encoder layer with zero-initialised residual weights."""
+
+
+class ReZeroDecoderLayer(ReZero, TransformerDecoderLayerBase):
+    """Decoder layer with zero-initialised residual weights."""
+
+
+def orthogonalize(module: nn.Module) -> nn.Module:
+    """Make the square matrix of every linear map in *module* orthogonal, and keep it so.
+
+    Each is the Cayley transform of a skew-symmetric matrix times the orthogonal matrix that it is
+    initialised to (dynamic trivialisation; Lezcano-Casado 2019, section 4).
+    """
+    for child in module.modules():
+        if isinstance(child, nn.Linear) and child.in_features == child.out_features:
+            nn.init.orthogonal_(child.weight)
+            parametrizations.orthogonal(child, "weight", orthogonal_map="cayley")
+    return module

@@ -1,0 +1,67 @@
+"""From the states of an encoder to the scores of classes."""
+
+from typing import Optional
+
+import torch
+from fairseq.modules import LayerNorm
+from torch import Tensor, nn
+
+
+def mean_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
+    """Mean over the real tokens."""
+    real = (~padding_mask).unsqueeze(-1).to(x)
+    return (x * real).sum(1) / real.sum(1).clamp(min=1)
+
+
+def max_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
+    """Maximum over the real tokens, feature by feature."""
+    return x.masked_fill(padding_mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(1)
+
+
+def first_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
+    """The first real token."""
+    first = (~padding_mask).int().argmax(1)
+    return x.gather(1, first.view(-1, 1, 1).expand(-1, 1, x.size(2))).squeeze(1)
+
+
+# Each takes states (B, T, C) and where padding is (B, T), and returns (B, C).
+POOLING = {"mean": mean_pool, "max": max_pool, "first": first_pool}
+
+
+class ClassificationHead(nn.Module):
+    """Class scores of one pooled text, or of two.
+
+    Two texts x1 and x2, which the same encoder has encoded, are compared by way of
+    [x1, x2, x1 * x2, x1 - x2].
+
+    Args:
+        embed_dim: width C of the pooled states.
+        num_classes: number K of classes.
+        layer_norm: whether to normalise the pooled states.
+        hidden_layers: number of layers of width C with ReLU before the last, linear one.
+        towers: 1 or 2, the number of texts.
+    """
+
+    def __init__(self, embed_dim, num_classes, layer_norm=True, hidden_layers=0, towers=1):
+        super().__init__()
+        self.layer_norm = LayerNorm(embed_dim) if layer_norm else nn.Identity()
+        layers, width = [], embed_dim if towers == 1 else 4 * embed_dim
+        for _ in range(hidden_layers):
+            layers += [nn.Linear(width, embed_dim), nn.ReLU()]
+            width = embed_dim
+        self.hidden = nn.Sequential(*layers)
+        self.out_proj = nn.Linear(width, num_classes)
+
+    def forward(self, x: Tensor, other: Optional[Tensor] = None) -> Tensor:
+        """
+        Args:
+            x, other: pooled states (B, C) of the text, and of the second one.
+
+        Returns:
+            scores (B, K).
+        """
+        x = self.layer_norm(x)
+        if other is not None:
+            other = self.layer_norm(other)
+            x = torch.cat([x, other, x * other, x - other], dim=-1)
+        return self.out_proj(self.hidden(x))

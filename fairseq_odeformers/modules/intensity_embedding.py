@@ -1,0 +1,27 @@
+"""Pixels as numbers instead of symbols."""
+
+import torch
+from torch import Tensor, nn
+
+
+class IntensityEmbedding(nn.Module):
+    """An affine map of a pixel's intensity, in the place of an embedding of 256 symbols.
+
+    Args:
+        dictionary: symbols ``0`` to ``255``, after the special ones of fairseq.
+        embed_dim: width C.
+    """
+
+    def __init__(self, dictionary, embed_dim):
+        super().__init__()
+        self.embedding_dim = embed_dim
+        self.padding_idx = dictionary.pad()
+        self.proj = nn.Linear(1, embed_dim)
+        intensities = [
+            int(symbol) / 127.5 - 1 if symbol.isdigit() else 0.0 for symbol in dictionary.symbols
+        ]
+        self.register_buffer("intensities", torch.tensor(intensities), persistent=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """From dictionary indices (B, T) to (B, T, C), by way of the intensity in -1..1."""
+        return self.proj(self.intensities[tokens].unsqueeze(-1))

@@ -1,0 +1,205 @@
+"""Every registered classifier: padding, gradients, RoBERTa's interface, pairs, checkpoints."""
+
+import pytest
+import torch
+from helpers import (
+    CLASSIFIERS,
+    HEAD,
+    PAD,
+    Task,
+    make_classifier,
+    scores,
+    source_batch,
+)
+
+from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
+
+
+def wake(model):
+    """Give the parameters that start at zero, and so switch a branch off, another value."""
+    for name, parameter in model.named_parameters():
+        if name.endswith((".s1", ".s2", "residual_weight")):
+            torch.nn.init.normal_(parameter)
+    return model
+
+
+@pytest.fixture(params=CLASSIFIERS)
+def arch(request):
+    return request.param
+
+
+@pytest.fixture
+def model(arch):
+    return wake(make_classifier(arch)).eval()
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "first"])
+def test_padding_changes_nothing(arch, pooling):
+    """A text alone, and in a batch with longer ones, padded on either side."""
+    model = wake(make_classifier(arch, "--pooling", pooling)).eval()
+    left, _ = source_batch()
+    right = torch.stack([torch.cat([row[row != PAD], row[row == PAD]]) for row in left])
+    alone = torch.cat([scores(model, row[row != PAD].unsqueeze(0)) for row in left])
+    for tokens in (left, right):
+        assert (scores(model, tokens) - alone).abs().max() < 1e-5
+
+
+def test_every_parameter_gets_a_gradient(arch):
+    model = wake(make_classifier(arch))
+    scores(model, source_batch()[0]).square().sum().backward()
+    assert not [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+
+
+def test_every_token_counts(model):
+    """A change of any token changes the scores; a classifier with positions sees their order."""
+    tokens = torch.randint(4, 50, (1, 8))
+    before = scores(model, tokens)
+    for index in range(8):
+        changed = tokens.clone()
+        changed[0, index] = (tokens[0, index] + 1) % 46 + 4
+        assert (scores(model, changed) - before).abs().max() > 1e-6
+    if model.encoder.embed_positions is not None:
+        assert (scores(model, tokens.flip(1)) - before).abs().max() > 1e-5
+
+
+def test_states_without_a_head(model):
+    """As RoBERTa: (B, T, C)."""
+    states, extra = model(torch.randint(4, 50, (2, 8)), features_only=True)
+    assert states.shape == (2, 8, 16)
+    assert extra == {"regularizers": {}}
+
+
+def test_half_precision(model):
+    if any("parametrizations" in name for name, _ in model.named_parameters()):
+        pytest.skip("torch has no linear solver for bfloat16")
+    assert scores(model.bfloat16(), source_batch()[0]).isfinite().all()
+
+
+def test_state_of_another_task_starts_a_new_one(arch, caplog):
+    """The encoder is taken over, heads that do not fit are not; a head that fits is."""
+    old, new = make_classifier(arch, classes=3), make_classifier(arch, classes=5)
+    old.register_classification_head("other", num_classes=2)
+    new.load_state_dict(old.state_dict())
+    assert "classification_heads.other.out_proj.weight" in caplog.text
+    assert new.classification_heads[HEAD].out_proj.out_features == 5
+    tokens = torch.randint(4, 50, (2, 8))
+    assert torch.equal(old.eval()(tokens)[0], new.eval()(tokens)[0])
+    same = make_classifier(arch, classes=3)
+    torch.nn.init.normal_(old.classification_heads[HEAD].out_proj.weight)
+    same.load_state_dict(old.state_dict())
+    assert torch.equal(scores(old, tokens), scores(same.eval(), tokens))
+
+
+# --- pairs and pixels ------------------------------------------------------
+
+
+class Pairs(Task):
+    towers = 2
+
+
+def test_the_texts_of_a_pair_are_encoded_alike(arch):
+    """Exchanging them is exchanging the parts of the head's matrix, and the sign of one."""
+    model = wake(make_classifier(arch, task=Pairs())).eval()
+    head = model.classification_heads[HEAD]
+    layer = next(layer for layer in (*head.hidden, head.out_proj))
+    a, _ = source_batch()
+    b = torch.randint(4, 50, (3, 5))
+    expected = scores(model, a, b)
+    first, second, product, difference = layer.weight.data.split(16, dim=1)
+    layer.weight.data = torch.cat([second, first, product, -difference], dim=1)
+    assert torch.allclose(scores(model, b, a), expected, atol=1e-5)
+    layer.weight.data = torch.cat([first, second, product, difference], dim=1)
+    assert not torch.allclose(scores(model, b, a), expected, atol=1e-3)
+
+
+class Pixels(Task):
+    def __init__(self):
+        super().__init__(4 + 256)
+        for index in range(256):
+            self.dictionary.symbols[4 + index] = str(index)
+
+    def build_embedding(self, embed_dim):
+        return IntensityEmbedding(self.dictionary, embed_dim)
+
+
+def test_pixels_as_numbers(arch):
+    """Scores depend on them smoothly: a neighbouring intensity changes them little."""
+    model = wake(make_classifier(arch, task=Pixels())).eval()
+    assert not any(p.size(0) == 260 for p in model.parameters())
+    image = torch.randint(4 + 100, 4 + 120, (1, 16))
+    near, far = (scores(model, image + step) - scores(model, image) for step in (1, 130))
+    assert 0 < near.abs().max() < far.abs().max()
+
+
+# --- sizes and options -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arch, parameters",
+    [
+        ("transformer_classifier", 6 * (4 * 256 * 257 + 2 * 256 * 1024 + 1024 + 256 + 4 * 256)),
+        ("transformer_classifier_rezero", 6 * (4 * 256 * 257 + 2 * 256 * 1024 + 1024 + 256 + 1)),
+        (
+            "macaron_classifier",
+            6 * (4 * 256 * 257 + 4 * 256 * 512 + 2 * (512 + 256) + 6 * 256) + 512,
+        ),
+        (
+            "transevolve_classifier_fullff_1",
+            2 * 256 * 512
+            + 256 * 512
+            + 6 * (256 + 256 * 256 + 2 * 256 * 1024 + 1024 + 5 * 256)
+            + 512,
+        ),
+        (
+            "transevolve_classifier_randomff_2",
+            2 * (3 * 256 * 512 + 3 * (256 + 256 * 256 + 2 * 256 + 1024 + 5 * 256) + 512),
+        ),
+        ("vanilla_transformer", 2 * (4 * 8 * 9 + 2 * 8 * 9) + 2 * 8 * 9),
+    ],
+)
+def test_parameters(arch, parameters):
+    """Those of the layers, beside an embedding of 50 words and a head of three classes."""
+    model = make_classifier(arch, sizes=[])
+    head = model.classification_heads[HEAD]
+    d = head.out_proj.in_features
+    others = 50 * d + 3 * (d + 1) + sum(p.numel() for p in head.layer_norm.parameters())
+    assert sum(p.numel() for p in model.parameters()) == parameters + others
+
+
+def test_paper_variants():
+    """Six depths in one or two blocks, with random or full feed-forward networks (section 7.1)."""
+    for ffn, kind in (("randomff", "RandomRotationFeedForward"), ("fullff", "FeedForward")):
+        for blocks in (1, 2):
+            encoder = make_classifier(f"transevolve_classifier_{ffn}_{blocks}", sizes=[]).encoder
+            assert [len(block.depths) for block in encoder.layers] == [6 // blocks] * blocks
+            assert type(encoder.layers[0].depths[0].feed_forward).__name__ == kind
+            assert encoder.layers[0].num_heads == 8
+
+
+@pytest.mark.parametrize(
+    "arch, options, message",
+    [
+        ("transformer_classifier", ["--encoder-attention-heads", "3"], "heads 3 does not divide"),
+        ("vanilla_transformer", ["--encoder-embed-dim", "9"], "heads 4 does not divide .*dim 9"),
+        ("transevolve_classifier", ["--encoder-depth", "0"], "--encoder-depth 0: give at least 1"),
+        (
+            "macaron_classifier",
+            ["--classifier-hidden-layers", "-1"],
+            "--classifier-hidden-layers -1: give 0 or more",
+        ),
+    ],
+)
+def test_bad_options(arch, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_classifier(arch, sizes=options)
+
+
+def test_vanilla_transformer_has_positions_if_asked():
+    option = "--no-no-token-positional-embeddings"
+    assert make_classifier("vanilla_transformer").encoder.embed_positions is None
+    assert make_classifier("vanilla_transformer", option).encoder.embed_positions is not None
+
+
+def test_longest_input_is_the_task_s():
+    assert make_classifier("macaron_classifier").max_positions() == 64
+    assert make_classifier("macaron_classifier", "--max-positions", "9").max_positions() == 9
