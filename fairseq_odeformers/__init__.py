@@ -1,6 +1,7 @@
 """Transformers derived from numerical solvers of ordinary differential equations.
 
-Importing the package, by name or through fairseq's ``--user-dir``, registers its models.
+Importing the package, by name or through fairseq's ``--user-dir``, registers its models, tasks and
+criterions.
 """
 
-from . import compat, models  # noqa: F401
+from . import compat, criterions, models, tasks  # noqa: F401

@@ -1,0 +1,126 @@
+"""Cross-entropy of classes, with accuracy and F1."""
+
+import math
+from dataclasses import dataclass, field
+
+import torch.nn.functional as F
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.logging import metrics
+
+from .regularizers import RegularizerConfig, log_regularizers, regularization
+
+
+@dataclass
+class SequenceClassificationConfig(RegularizerConfig):
+    """Options of the criterion."""
+
+    classification_head_name: str = field(
+        default="sentence_classification_head",
+        metadata={"help": "name of the classification head to use"},
+    )
+    label_smoothing: float = field(
+        default=0.0, metadata={"help": "epsilon for label smoothing, 0 means none"}
+    )
+    # fairseq's sentence_prediction task reads it.
+    regression_target: bool = field(
+        default=False, metadata={"help": "not supported; use --criterion sentence_prediction"}
+    )
+
+
+@register_criterion("sequence_classification", dataclass=SequenceClassificationConfig)
+class SequenceClassificationCriterion(FairseqCriterion):
+    """Cross-entropy in bits, accuracy and, in validation, F1 of each class, both in percent.
+
+    For the tasks ``sentence_prediction`` and ``long_range_arena``, and any model with RoBERTa's
+    classification heads. Without label smoothing and regularisers the loss is that of fairseq's
+    ``sentence_prediction`` criterion; unlike there all that is logged is summable, so that it costs
+    one reduction on several devices.
+
+    Raises:
+        ValueError: an option is out of its range or not supported.
+    """
+
+    def __init__(self, cfg: SequenceClassificationConfig, task):
+        super().__init__(task)
+        if cfg.regression_target:
+            raise ValueError(
+                "--regression-target: this criterion classifies; use --criterion "
+                "sentence_prediction for numbers"
+            )
+        if not 0 <= cfg.label_smoothing < 1:
+            raise ValueError(f"--label-smoothing {cfg.label_smoothing}: give 0 or more, below 1")
+        self.cfg = cfg
+
+    def forward(self, model, sample, reduce=True):
+        """The loss summed over sequences, their number, and what to log."""
+        logits, extra = model(
+            **sample["net_input"],
+            features_only=True,
+            classification_head_name=self.cfg.classification_head_name,
+        )
+        target = sample["target"].view(-1)
+        cross_entropy = F.cross_entropy(
+            logits.float(), target, label_smoothing=self.cfg.label_smoothing, reduction="sum"
+        )
+        regularizer, logged = regularization(self.cfg, extra, model)
+        loss = cross_entropy + regularizer
+        sample_size = target.numel()
+        predicted = logits.argmax(dim=1)
+        logging_output = {
+            "loss": loss.data,
+            "cross_entropy": cross_entropy.data,
+            "ncorrect": (predicted == target).sum(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sample_size,
+            "sample_size": sample_size,
+            **logged,
+        }
+        if not model.training:
+            logging_output.update(class_counts(predicted, target, logits.size(1)))
+        return loss, sample_size, logging_output
+
+    @staticmethod
+    def reduce_metrics(logging_outputs) -> None:
+        def total(name):
+            return sum(log.get(name, 0) for log in logging_outputs)
+
+        nsentences = total("nsentences")
+        for name in ("loss", "cross_entropy"):
+            bits = total(name) / nsentences / math.log(2)
+            metrics.log_scalar(name, bits, nsentences, round=3)
+        accuracy = 100.0 * total("ncorrect") / nsentences
+        metrics.log_scalar("accuracy", accuracy, nsentences, round=2)
+        log_regularizers(logging_outputs, nsentences)
+        log_f1(total, classes=sum(name.startswith("_hits") for name in logging_outputs[0]))
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True
+
+
+def class_counts(predicted, target, classes: int) -> dict:
+    """How often each class is hit, and how often predicted or true, from which F1 follows."""
+    predicted, target = (F.one_hot(index, classes) for index in (predicted, target))
+    hits, members = (predicted * target).sum(0), (predicted + target).sum(0)
+    counts = {}
+    for index in range(classes):
+        counts[f"_hits{index}"], counts[f"_members{index}"] = hits[index], members[index]
+    return counts
+
+
+def log_f1(total, classes: int) -> None:
+    """Log ``f1_0``, ... of the classes and their mean ``macro_f1``, in percent."""
+
+    def f1(meters, index):
+        hits, members = (meters[f"_{name}{index}"].sum for name in ("hits", "members"))
+        return 200.0 * float(hits) / max(float(members), 1.0)
+
+    for index in range(classes):
+        for name in ("hits", "members"):
+            metrics.log_scalar_sum(f"_{name}{index}", total(f"_{name}{index}"))
+        metrics.log_derived(f"f1_{index}", lambda meters, i=index: round(f1(meters, i), 2))
+    if classes:
+        metrics.log_derived(
+            "macro_f1",
+            lambda meters: round(sum(f1(meters, i) for i in range(classes)) / classes, 2),
+        )

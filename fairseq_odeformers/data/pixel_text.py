@@ -1,0 +1,43 @@
+"""Images as text, a line of intensities each: the layout of the images published with Mega."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, ListDataset
+
+
+def read_numbers(path: Path) -> list[np.ndarray]:
+    """The numbers from 0 to 255 of each line; every line has as many as the first one.
+
+    Raises:
+        ValueError: a line has something else; the message names the file and the line.
+    """
+    rows = []
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                rows.append(np.frombuffer(bytes(map(int, line.split())), dtype=np.uint8))
+            except ValueError as error:
+                raise ValueError(
+                    f"{path}, line {number}: expected numbers from 0 to 255 ({error})"
+                ) from error
+            if not 0 < len(rows[-1]) == len(rows[0]):
+                raise ValueError(
+                    f"{path}, line {number}: {len(rows[-1])} numbers, expected {len(rows[0])}"
+                )
+    return rows
+
+
+class PixelTextDataset(ListDataset):
+    """The images of a file as indices of a dictionary whose first symbols are ``0`` to ``255``."""
+
+    def __init__(self, path: Path, dictionary: Dictionary):
+        rows = read_numbers(path)
+        super().__init__(rows, np.array([len(row) for row in rows]))
+        self.first = dictionary.index("0")
+
+    def __getitem__(self, index):
+        return torch.from_numpy(self.dataset[index].astype(np.int64)) + self.first

@@ -1,0 +1,3 @@
+"""Registered tasks; importing this package registers them all."""
+
+from . import long_range_arena  # noqa: F401

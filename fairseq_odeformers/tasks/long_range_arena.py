@@ -1,0 +1,253 @@
+"""The Long Range Arena (Tay et al. 2021): classification of long sequences, or of pairs of them."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+import numpy as np
+from fairseq.data import (
+    BucketPadLengthDataset,
+    Dictionary,
+    IdDataset,
+    NestedDictionaryDataset,
+    NumelDataset,
+    NumSamplesDataset,
+    PrependTokenDataset,
+    RawLabelDataset,
+    RightPadDataset,
+    SortDataset,
+    TruncateDataset,
+    data_utils,
+)
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models.transformer import Embedding
+from fairseq.tasks import register_task
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+
+from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
+from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
+from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
+
+# The longest input of each task, in tokens.
+MAX_POSITIONS = {
+    "listops": 2000,
+    "text": 4000,
+    "retrieval": 4000,
+    "pathfinder": 1024,
+    "image": 1024,
+}
+INTENSITIES = [str(intensity) for intensity in range(256)]
+
+# Folders of first and second input and of labels: fairseq's, and those of the archive of Mega,
+# whose images are text.
+PIXEL_TEXT = "input"
+LAYOUTS = (
+    ("input0", "input1", "label"),
+    ("src-bin", "src1-bin", "label-bin"),
+    (PIXEL_TEXT, None, "label"),
+)
+
+
+@dataclass
+class LongRangeArenaConfig(SentencePredictionConfig):
+    """Options of fairseq's ``sentence_prediction``, where they apply."""
+
+    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = field(
+        default="listops", metadata={"help": "task of the Long Range Arena"}
+    )
+    num_classes: int = field(
+        default=-1, metadata={"help": "number of classes (default: those of the label dictionary)"}
+    )
+    max_positions: Optional[int] = field(
+        default=None,
+        metadata={"help": "inputs are cut at this length (default: that of LRA's task)"},
+    )
+    pixel_input: ChoiceEnum(["token", "value"]) = field(
+        default="token",
+        metadata={"help": "pixels as 256 symbols, or as numbers that an affine map embeds"},
+    )
+    num_batch_buckets: int = field(
+        default=0,
+        metadata={"help": "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off"},
+    )
+
+
+@register_task("long_range_arena", dataclass=LongRangeArenaConfig)
+class LongRangeArenaTask(SentencePredictionTask):
+    """Classification of sequences that are cut at ``--max-positions``, for any classifier here.
+
+    The data set is one of ``scripts/prepare-lra.sh``, with the layout of fairseq's
+    ``sentence_prediction``, or one of the archive that was published with Mega (Ma et al. 2023).
+    Retrieval encodes the two documents separately (``src_tokens``, ``src_tokens1``); the model
+    classifies them together.
+
+    Raises:
+        ValueError: an option, or a split of the data, is not as it should be.
+        FileNotFoundError: the data set, or a part of it, is not there.
+    """
+
+    def __init__(self, cfg, data_dictionary, label_dictionary):
+        super().__init__(cfg, data_dictionary, label_dictionary)
+        self.layout = find_layout(Path(cfg.data))
+        self.towers = 2 if cfg.lra_task == "retrieval" else 1
+
+    @classmethod
+    def setup_task(cls, cfg, **kwargs):
+        folder = Path(cfg.data)
+        first, _, label = find_layout(folder)
+        if first == PIXEL_TEXT:
+            dictionary = make_dictionary([*INTENSITIES, "<mask>"])
+            classes = 1 + max(int(row[0]) for row in read_numbers(folder / label / "train.label"))
+            labels = make_dictionary(map(str, range(classes)))
+        else:
+            dictionary = cls.load_dictionary(str(folder / first / "dict.txt"))
+            labels = Dictionary.load(str(folder / label / "dict.txt"))
+        if cfg.max_positions is None:
+            cfg.max_positions = MAX_POSITIONS[cfg.lra_task]
+        # fairseq-preprocess fills a dictionary up to a multiple of 8 symbols.
+        classes = [s for s in labels.symbols[labels.nspecial :] if not s.startswith("madeup")]
+        if cfg.num_classes == -1:
+            cfg.num_classes = len(classes)
+        check_config(cfg, dictionary, classes)
+        return cls(cfg, dictionary, labels)
+
+    def load_dataset(self, split, combine=False, **kwargs):
+        """Load a split: the one or two inputs of each example, and its class if that is known."""
+        inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
+        labels = self.load_labels(split, combine)
+        counts = dict(zip(self.layout, map(len, inputs)))
+        if labels is not None:
+            counts[self.layout[2]] = len(labels)
+        if len(set(counts.values())) > 1:
+            found = ", ".join(f"{part} {count:,}" for part, count in counts.items())
+            raise ValueError(f"{self.cfg.data}: the examples of {split} do not pair up: {found}")
+
+        dataset = {
+            "id": IdDataset(),
+            "net_input": {},
+            "nsentences": NumSamplesDataset(),
+            "ntokens": NumelDataset(inputs[0], reduce=True),
+        }
+        padding, buckets = self.source_dictionary.pad(), self.cfg.num_batch_buckets
+        sizes = np.max([tokens.sizes for tokens in inputs], axis=0)
+        for suffix, tokens in zip(("", "1"), inputs):
+            padded = tokens
+            if buckets:
+                padded = BucketPadLengthDataset(tokens, sizes, buckets, padding, left_pad=False)
+            dataset["net_input"] |= {
+                f"src_tokens{suffix}": RightPadDataset(padded, pad_idx=padding),
+                f"src_lengths{suffix}": NumelDataset(tokens),
+            }
+        if labels is not None:
+            dataset["target"] = RawLabelDataset(labels)
+        dataset = Examples(dataset, padded.sizes if buckets else sizes, few_lengths=buckets > 0)
+        if not self.cfg.no_shuffle:
+            with data_utils.numpy_seed(self.cfg.seed):
+                dataset = SortDataset(dataset, sort_order=[np.random.permutation(len(sizes))])
+        self.datasets[split] = dataset
+        return dataset
+
+    def load_input(self, part, split, combine):
+        """The inputs of a split, cut at ``--max-positions``."""
+        path = Path(self.cfg.data, part, split)
+        if part == PIXEL_TEXT:
+            dataset = PixelTextDataset(path.with_suffix(".src"), self.source_dictionary)
+        else:
+            dataset = data_utils.load_indexed_dataset(
+                str(path), self.source_dictionary, combine=combine
+            )
+        if dataset is None:
+            raise FileNotFoundError(f"{path}.idx and {path}.bin: no such files")
+        if self.cfg.init_token is not None:
+            dataset = PrependTokenDataset(dataset, self.cfg.init_token)
+        return TruncateDataset(dataset, self.cfg.max_positions)
+
+    def load_labels(self, split, combine):
+        """The classes of a split as numbers from 0, or None if it has none."""
+        path = Path(self.cfg.data, self.layout[2], split)
+        if self.layout[0] == PIXEL_TEXT:
+            path = path.with_suffix(".label")
+            labels = [int(row[0]) for row in read_numbers(path)] if path.exists() else None
+        else:
+            dataset = data_utils.load_indexed_dataset(
+                str(path), self.label_dictionary, combine=combine
+            )
+            offset = self.label_dictionary.nspecial
+            labels = dataset and [int(ids[0]) - offset for ids in dataset]
+        for number, label in enumerate(labels or [], start=1):
+            if not 0 <= label < self.cfg.num_classes:
+                raise ValueError(
+                    f"{path}, example {number}: class {label}, not from 0 to "
+                    f"{self.cfg.num_classes - 1} (--num-classes {self.cfg.num_classes})"
+                )
+        return labels
+
+    def build_model(self, cfg, *args, **kwargs):
+        model = super().build_model(cfg, *args, **kwargs)
+        if not isinstance(model, SequenceClassifier):
+            name, remedy = type(model).__name__, "use a classifier of this project"
+            if self.towers == 2:
+                raise ValueError(f"--lra-task retrieval: {name} reads one text; {remedy}")
+            if self.cfg.pixel_input == "value":
+                raise ValueError(f"--pixel-input value: {name} reads symbols; {remedy}")
+        return model
+
+    def build_embedding(self, embed_dim):
+        """What the model embeds its input with."""
+        dictionary = self.source_dictionary
+        if self.cfg.pixel_input == "value":
+            return IntensityEmbedding(dictionary, embed_dim)
+        return Embedding(len(dictionary), embed_dim, dictionary.pad())
+
+
+class Examples(NestedDictionaryDataset):
+    """Examples in batches of one length each, if they are padded to a few lengths.
+
+    What remains beside batches of a multiple of ``--required-batch-size-multiple`` examples, which
+    fairseq leaves out, is a batch too: an accuracy is that of all examples.
+    """
+
+    def __init__(self, defn, sizes, few_lengths):
+        super().__init__(defn, sizes=[sizes])
+        self.few_lengths = few_lengths
+
+    def batch_by_size(self, indices, *args, **kwargs):
+        lengths = self.sizes[0][indices] if self.few_lengths else np.zeros_like(indices)
+        batches = []
+        for length in np.unique(lengths):
+            group = indices[lengths == length]
+            found = super().batch_by_size(group, *args, **kwargs)
+            remainder = np.setdiff1d(group, np.concatenate(found)) if found else group
+            batches += [*found, remainder] if len(remainder) else found
+        return batches
+
+
+def find_layout(folder: Path) -> tuple:
+    """The layout of a data set: its folders of first and second input, and of labels."""
+    for layout in LAYOUTS:
+        if (folder / layout[0]).is_dir():
+            return layout
+    names = ", ".join(layout[0] for layout in LAYOUTS)
+    raise FileNotFoundError(f"{folder} has no folder of inputs: none of {names}")
+
+
+def check_config(cfg, dictionary, classes) -> None:
+    """Raise a ValueError that names an option that does not fit the data set, and the remedy."""
+    if cfg.num_classes > len(classes):
+        raise ValueError(
+            f"--num-classes {cfg.num_classes}: the data set in {cfg.data} has {len(classes)} "
+            f"classes, {', '.join(classes)}; leave the option out"
+        )
+    if cfg.num_batch_buckets < 0:
+        raise ValueError(f"--num-batch-buckets {cfg.num_batch_buckets}: give 0 or more")
+    if cfg.pixel_input == "value":
+        if cfg.init_token is not None:
+            raise ValueError(
+                f"--pixel-input value: --init-token {cfg.init_token} has no intensity; leave it out"
+            )
+        if not dictionary.indices.keys() >= set(INTENSITIES):
+            raise ValueError(
+                f"--pixel-input value: the dictionary of {cfg.data} lacks symbols from 0 to 255, "
+                "so it has no images; use --pixel-input token"
+            )

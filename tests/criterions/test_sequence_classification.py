@@ -1,0 +1,143 @@
+"""Loss, accuracy, F1 and regularisers, against fairseq's, scikit-learn's and literal formulas."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.criterions.sentence_prediction import (
+    SentencePredictionConfig,
+    SentencePredictionCriterion,
+)
+from fairseq.logging import metrics
+from sklearn.metrics import f1_score
+from torch import nn
+
+from fairseq_odeformers.criterions.sequence_classification import (
+    SequenceClassificationConfig,
+    SequenceClassificationCriterion,
+)
+
+TASK = SimpleNamespace(label_dictionary=None)
+
+
+class Model(nn.Module):
+    """Gives the scores that it is handed as input, and regularisers."""
+
+    def __init__(self, **regularizers):
+        super().__init__()
+        self.classification_heads = {"sentence_classification_head": None}
+        self.extra = {"regularizers": regularizers} if regularizers else {}
+
+    def forward(self, scores, features_only, classification_head_name):
+        return scores, self.extra
+
+    def get_targets(self, sample, net_output):
+        return sample["target"]
+
+
+def make_criterion(**options):
+    return SequenceClassificationCriterion(SequenceClassificationConfig(**options), TASK)
+
+
+def make_sample(size, classes=3, seed=0):
+    torch.manual_seed(seed)
+    scores, target = torch.randn(size, classes), torch.randint(classes, (size, 1))
+    return {"net_input": {"scores": scores}, "target": target, "ntokens": 7 * size}
+
+
+def reduced(logging_outputs):
+    """What is displayed of logging outputs."""
+    with metrics.aggregate(new_root=True) as values:
+        SequenceClassificationCriterion.reduce_metrics(logging_outputs)
+    return values.get_smoothed_values()
+
+
+def test_loss_is_that_of_sentence_prediction():
+    sample = make_sample(20)
+    theirs = SentencePredictionCriterion(SentencePredictionConfig(), TASK)
+    loss, sample_size, _ = make_criterion()(Model(), sample)
+    expected, expected_size, _ = theirs(Model(), sample)
+    assert torch.allclose(loss, expected)
+    assert sample_size == expected_size == 20
+
+
+def test_label_smoothing():
+    """(1 - e) times the target's loss, and e times the mean over the classes."""
+    sample = make_sample(20)
+    losses = -sample["net_input"]["scores"].log_softmax(1)
+    target = losses.gather(1, sample["target"]).sum()
+    loss, _, _ = make_criterion(label_smoothing=0.2)(Model(), sample)
+    assert torch.allclose(loss, 0.8 * target + 0.2 * losses.mean(1).sum())
+
+
+def test_logged_values():
+    """Bits, and percentages equal to scikit-learn's, over batches and devices summed in any way."""
+    model, criterion, samples = (
+        Model().eval(),
+        make_criterion(),
+        [make_sample(30, 3, s) for s in (1, 2)],
+    )
+    outputs = [criterion(model, sample)[2] for sample in samples]
+    scores = torch.cat([sample["net_input"]["scores"] for sample in samples])
+    target = torch.cat([sample["target"].view(-1) for sample in samples])
+    predicted = scores.argmax(1)
+    each = f1_score(target, predicted, average=None)
+    values = reduced(outputs)
+    bits = nn.functional.cross_entropy(scores, target).item() / math.log(2)
+    assert values["loss"] == values["cross_entropy"] == pytest.approx(bits, abs=1e-3)
+    assert values["accuracy"] == pytest.approx(100 * (predicted == target).float().mean(), abs=0.01)
+    for index in range(3):
+        assert values[f"f1_{index}"] == pytest.approx(100 * each[index], abs=0.01)
+    assert values["macro_f1"] == pytest.approx(100 * each.mean(), abs=0.01)
+    assert criterion.logging_outputs_can_be_summed()
+    assert reduced([{name: a + outputs[1][name] for name, a in outputs[0].items()}]) == values
+
+
+def test_no_f1_in_training():
+    _, _, output = make_criterion()(Model().train(), make_sample(5))
+    assert set(reduced([output])) == {"loss", "cross_entropy", "accuracy"}
+
+
+def test_regularizers_are_weighted_and_logged():
+    """Each adds its weight times its sum over sequences; the mean is logged, weighted or not."""
+    model = Model(arclength=torch.arange(5.0), reconstruction=torch.ones(5))
+    plain, _, _ = make_criterion()(model, make_sample(5))
+    criterion = make_criterion(arclength_weight=0.5, reconstruction_weight=0.1)
+    loss, _, output = criterion(model, make_sample(5))
+    assert torch.allclose(loss, plain + 0.5 * 10 + 0.1 * 5)
+    values = reduced([output])
+    assert (values["arclength"], values["reconstruction"]) == (2.0, 1.0)
+    assert values["loss"] - values["cross_entropy"] == pytest.approx(1.1 / math.log(2), abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    "model, options, message",
+    [
+        (
+            Model(),
+            {"arclength_weight": 0.1},
+            r"--arclength-weight 0.1: Model .* arclength; .* none",
+        ),
+        (
+            Model(arclength=torch.ones(5)),
+            {"reconstruction_weight": 2.0},
+            r"--reconstruction-weight 2.0: Model .* reconstruction; it has arclength",
+        ),
+    ],
+)
+def test_regularizer_that_the_model_lacks(model, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_criterion(**options)(model, make_sample(5))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"label_smoothing": 1.0}, "--label-smoothing 1.0"),
+        ({"regression_target": True}, "--regression-target: .* --criterion sentence_prediction"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_criterion(**options)
