@@ -1,13 +1,16 @@
-"""Running the scripts, and reading what they leave."""
+"""Running scripts and fairseq's commands, and reading what they leave."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from fairseq.data import Dictionary, data_utils
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = ROOT / "scripts"
+USER_DIR = str(ROOT / "fairseq_odeformers")
 
 
 def run(script, *options, cwd):
@@ -19,6 +22,30 @@ def run(script, *options, cwd):
         capture_output=True,
         text=True,
     )
+
+
+def command(name, *args, cwd=None):
+    """The output of one of fairseq's commands, run in a process of its own."""
+    return module(f"fairseq_cli.{name}", *args, cwd=cwd)
+
+
+def module(name, *args, cwd=None):
+    """The output of ``python -m name``."""
+    return subprocess.run(
+        [sys.executable, "-m", name, *map(str, args)],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ).stdout
+
+
+def failing_command(*args):
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        command(*args)
+    return error.value.stdout
 
 
 def lines(path):

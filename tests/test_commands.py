@@ -1,19 +1,14 @@
 """fairseq's commands run end to end over the plugin, on a small generated corpus."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from script_helpers import USER_DIR, command, failing_command
 
 from fairseq_odeformers.data.cldr import write_corpus
 from fairseq_odeformers.data.parallel_text import prepare
 
-ROOT = Path(__file__).resolve().parents[1]
-USER_DIR = str(ROOT / "fairseq_odeformers")
 MODEL = "--arch transevolve_randomff_2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
 TRAINING = (
     "--encoder-attention-heads 2 --criterion label_smoothed_cross_entropy --label-smoothing 0.1 "
@@ -27,25 +22,6 @@ EVALUATION = [
     "--eval-bleu-args",
     '{"beam": 2, "max_len_b": 10}',
 ]
-
-
-def command(name, *args, cwd=None):
-    """The output of one of fairseq's commands, run in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", f"fairseq_cli.{name}", *map(str, args)],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    ).stdout
-
-
-def failing_command(*args):
-    with pytest.raises(subprocess.CalledProcessError) as error:
-        command(*args)
-    return error.value.stdout
 
 
 def train(data, save_dir, *args):

@@ -1,0 +1,96 @@
+"""Predictions of trained classifiers, written and summed up by the command."""
+
+import re
+
+import pytest
+from script_helpers import USER_DIR, command, lines, module
+from sklearn.metrics import accuracy_score
+
+from fairseq_odeformers.data.classification import (
+    make_dictionary,
+    write_dictionaries,
+    write_split,
+)
+from fairseq_odeformers.predict import wilson_interval
+
+CLASSES = ("neither", "left", "right")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Sequences whose class is the symbol that they have most of."""
+    folder = tmp_path_factory.mktemp("data")
+    dictionary = make_dictionary("abc")
+    write_dictionaries(folder, 1, dictionary, CLASSES)
+    for split, size in (("train", 60), ("valid", 12), ("test", 13)):
+        ids = ([4 + index % 3] * (5 + index % 4) + [4, 5, 6, 2] for index in range(size))
+        write_split(folder, split, (([text], CLASSES[text[0] - 4]) for text in ids))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data, tmp_path_factory):
+    """The best of some epochs, by accuracy."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    log = command(
+        *["train", data, "--user-dir", USER_DIR, "--task", "long_range_arena"],
+        *["--arch", "transevolve_classifier_randomff_1", "--encoder-embed-dim", 16],
+        *["--encoder-ffn-embed-dim", 32, "--criterion", "sequence_classification"],
+        *["--optimizer", "adam", "--lr", 0.01, "--batch-size", 8, "--max-epoch", 3],
+        *["--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"],
+        *["--save-dir", folder, "--no-progress-bar"],
+    )
+    assert len(re.findall(r"valid on 'valid' subset .* f1_2 .* macro_f1", log)) == 3
+    accuracies = list(map(float, re.findall(r"valid on .*? accuracy ([0-9.]+)", log)))
+    best = re.findall(r"best_accuracy ([0-9.]+)", log)
+    assert float(best[-1]) == max(accuracies)
+    return folder / "checkpoint_best.pt"
+
+
+def predict(data, path, output, *args):
+    """The table as a list of rows, and what is printed."""
+    out = module(
+        "fairseq_odeformers.predict", data, "--path", path, "--output", output, "--cpu", *args
+    )
+    return [line.split("\t") for line in lines(output)], out
+
+
+def test_table_and_accuracy(data, checkpoint, tmp_path):
+    """In the order of the data, the same as fairseq's own validation finds."""
+    (header, *rows), out = predict(data, checkpoint, tmp_path / "test.tsv")
+    assert header == ["id", "target", "prediction", *(f"p({name})" for name in CLASSES)]
+    assert [int(row[0]) for row in rows] == list(range(13))
+    assert [row[1] for row in rows] == [CLASSES[index % 3] for index in range(13)]
+    for row in rows:
+        probabilities = dict(zip(CLASSES, map(float, row[3:])))
+        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
+        assert row[2] == max(probabilities, key=probabilities.get)
+    accuracy = 100 * accuracy_score([row[1] for row in rows], [row[2] for row in rows])
+    assert f"test: accuracy {accuracy:.2f}% (95% interval " in out
+    log = command(
+        *["validate", data, "--user-dir", USER_DIR, "--task", "long_range_arena"],
+        *["--criterion", "sequence_classification", "--path", checkpoint],
+        *["--valid-subset", "test", "--batch-size", 4],
+    )
+    assert float(re.search(r"accuracy ([0-9.]+)", log)[1]) == pytest.approx(accuracy, abs=0.01)
+
+
+def test_ensemble_and_split_without_labels(data, checkpoint, tmp_path):
+    """Twice the same model is that model; without labels there are predictions alone."""
+    (_, *rows), _ = predict(data, checkpoint, tmp_path / "one.tsv")
+    for path in (data / "label").glob("test.*"):
+        path.rename(path.with_name(path.name + ".hidden"))
+    both = f"{checkpoint}:{checkpoint}"
+    (_, *unlabelled), out = predict(data, both, tmp_path / "two.tsv")
+    for path in (data / "label").glob("test.*.hidden"):
+        path.rename(path.with_suffix(""))
+    assert [row[2:] for row in unlabelled] == [row[2:] for row in rows]
+    assert {row[1] for row in unlabelled} == {""}
+    assert "accuracy" not in out
+
+
+@pytest.mark.parametrize(
+    "correct, low, high", [(8, 0.4902, 0.9433), (0, 0.0, 0.2775), (10, 0.7225, 1.0)]
+)
+def test_wilson_interval(correct, low, high):
+    assert wilson_interval(correct, 10) == pytest.approx((low, high), abs=1e-4)
