@@ -25,6 +25,7 @@ setup(
         "sacrebleu",
         "sacremoses",
         "subword-nmt",
+        "tokenizers",
         "torch",
         "torchdiffeq",
         "tqdm",
