@@ -25,7 +25,7 @@ setup(
         "sacrebleu",
         "sacremoses",
         "subword-nmt",
-        "tokenizers",
+        "tokenizers>=0.20",
         "torch",
         "torchdiffeq",
         "tqdm",
