@@ -3,7 +3,7 @@
 IMDb (Maas et al., 2011) has 25,000 film reviews for training and as many for testing, negative or
 positive. AG News (Zhang et al., 2015) has 120,000 and 7,600 news items of four subjects; the text
 is the title and the description. Neither has a validation set: a tenth of the training texts of
-each class, drawn at random, is held out. On IMDb its accuracy is above that of the test set (by 1.4
+each class, drawn at random, is held out. On IMDb its accuracy is above that of the test set (by 1.3
 points for a bag of words), because it shares films with the training set, which the test set does
 not. To report the best test accuracy, as papers do, train with ``--valid-subset valid,test``; or
 hold out nothing, and train with ``--valid-subset test``.
