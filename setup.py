@@ -25,6 +25,7 @@ setup(
         "sacrebleu",
         "sacremoses",
         "subword-nmt",
+        "tokenizers>=0.20",
         "torch",
         "torchdiffeq",
         "tqdm",

@@ -101,7 +101,7 @@ def make_parser(
         metavar="N",
         type=positive_int,
         default=os.cpu_count(),
-        help="number of processes (default: one a core, %(default)s)",
+        help="number of processes or threads (default: one a core, %(default)s)",
     )
     return parser
 

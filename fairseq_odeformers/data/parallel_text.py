@@ -162,11 +162,16 @@ def read_lines(path: Path) -> Iterator[str]:
         ValueError: a line is not UTF-8.
     """
     with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8").rstrip("\n")
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{path}, line {number}: not UTF-8 ({error.reason})") from error
+        yield from decode_lines(file, path)
+
+
+def decode_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
+    r"""The same for the lines of a file called *name* that is open, or in an archive."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8").rstrip("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from error
 
 
 def concatenate(
