@@ -94,9 +94,10 @@ def members(source: Path) -> Iterator[tuple[str, BinaryIO]]:
                             yield info.filename, stream
         else:
             with tarfile.open(source) as archive:
-                for info in archive:
+                while info := archive.next():
                     if info.isfile():
                         yield info.name, archive.extractfile(info)
+                    archive.members.clear()  # it would keep all of them, maybe millions
     except DAMAGED as error:
         raise ValueError(
             f"{source} is damaged, cut off, or neither a folder nor a tar or zip archive"
@@ -114,7 +115,7 @@ def unpack(source: Path, names: Sequence[str], folder: Path) -> None:
     """
     logger.info(f"reading {source}")
     missing = set(names)
-    for member, stream in members(source):
+    for member, stream in tqdm(members(source), desc=source.name, unit=" files", mininterval=1):
         path = Path(member.removesuffix(".gz"))
         for name in filter(path.match, sorted(missing)):
             try:
@@ -124,5 +125,7 @@ def unpack(source: Path, names: Sequence[str], folder: Path) -> None:
             except DAMAGED as error:
                 raise ValueError(f"{member} in {source} is damaged or cut off ({error})") from error
             missing.remove(name)
+        if not missing:
+            break
     if missing:
         raise ValueError(f"{source} has no {', '.join(sorted(missing))}")

@@ -8,12 +8,14 @@ without the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
+from tqdm import tqdm
 
 
 def make_dictionary(symbols: Iterable[str]) -> Dictionary:
@@ -71,3 +73,16 @@ def write_split(folder: Path, split: str, examples: Iterable[tuple[Sequence, str
     for builder, stem in zip(builders, stems):
         builder.finalize(f"{stem}.idx")
     return number
+
+
+def write_splits(
+    folder: Path, sizes: Mapping[str, int], examples: Iterator[tuple[Sequence, str]]
+) -> None:
+    """Write splits as :func:`write_split` does, each with the next examples of one stream.
+
+    Args:
+        sizes: number of examples of each split.
+    """
+    for split, size in sizes.items():
+        progress = tqdm(islice(examples, size), desc=split, total=size, unit=" examples")
+        write_split(folder, split, progress)

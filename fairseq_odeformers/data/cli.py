@@ -96,6 +96,41 @@ def make_parser(
     )
     parser.add_argument("--from", dest="source", metavar="PATH", type=Path, help=source)
     parser.add_argument("--out", metavar="DIR", type=Path, help=out)
+    _add_workers(parser)
+    return parser
+
+
+def generator_parser(
+    name: str, description: str, sizes: tuple[int, int, int]
+) -> argparse.ArgumentParser:
+    """The parser of ``python -m fairseq_odeformers.data.{name}``, which makes a random data set.
+
+    Args:
+        sizes: how many examples to train, validate and test with, by default.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m fairseq_odeformers.data.{name}",
+        description=description,
+        allow_abbrev=False,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("data", name),
+        help="where to put the result, in DIR/data-bin",
+    )
+    for split, size in zip(("train", "valid", "test"), sizes):
+        parser.add_argument(
+            f"--{split}", metavar="N", type=positive_int, default=size, help="number of examples"
+        )
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="of the random numbers")
+    _add_workers(parser)
+    return parser
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         metavar="N",
@@ -103,7 +138,6 @@ def make_parser(
         default=os.cpu_count(),
         help="number of processes or threads (default: one a core, %(default)s)",
     )
-    return parser
 
 
 def check_source(parser: argparse.ArgumentParser, source: Path | None, raw: Path) -> None:

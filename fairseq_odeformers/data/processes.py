@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from typing import Any, Callable, TypeVar
 
-CHUNK_SIZE = 256  # items that a process works on at a time
+CHUNK_SIZE = 256  # items that a process works on at a time, if they are small
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -19,12 +19,13 @@ def map_in_processes(
     args: tuple[Any, ...],
     items: Iterable[Item],
     workers: int,
+    chunk_size: int = CHUNK_SIZE,
 ) -> Iterator[Result]:
     """Apply ``make_function(*args)`` to each item; the results have the order of the items.
 
     The function is made once in each of *workers* processes, so that neither it nor what it holds
-    is sent to them. Reading keeps pace with the caller: of *items*, a few chunks for each process
-    are in memory.
+    is sent to them; a process works on *chunk_size* items at a time. Reading keeps pace with the
+    caller: of *items*, a few chunks for each process are in memory.
 
     Raises:
         BrokenProcessPool: a process was killed, or could not make the function.
@@ -33,7 +34,7 @@ def map_in_processes(
     items = iter(items)
     pending = deque()
     with ProcessPoolExecutor(workers, None, _start_worker, (make_function, args)) as pool:
-        while chunk := list(islice(items, CHUNK_SIZE)):
+        while chunk := list(islice(items, chunk_size)):
             pending.append(pool.submit(_work, chunk))
             if len(pending) > 4 * workers:
                 yield from pending.popleft().result()

@@ -64,14 +64,18 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def fingerprints(paths: Iterable[Path]) -> list[tuple[str, str]]:
-    """Name and SHA-256 of each file, for a recipe."""
+    """Name and SHA-256 of each file or folder, for a recipe."""
     return [(path.name, sha256(path)) for path in paths]
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """SHA-256 of a file, or of names and SHA-256 of all files below a folder, in hexadecimal."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+    if path.is_dir():
+        for file in sorted(filter(Path.is_file, path.rglob("*"))):
+            digest.update(f"{file.relative_to(path).as_posix()} {sha256(file)}\n".encode())
+    else:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
     return digest.hexdigest()

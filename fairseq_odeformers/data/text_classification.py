@@ -117,7 +117,7 @@ DATASETS = {
         {"neg": "neg", "pos": "pos"},
         {
             "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz": (
-                "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fe7008942e91923d1658fe3"
+                "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
             )
         },
     ),

@@ -68,6 +68,15 @@ def test_a_cut_off_archive_is_an_error_that_names_it(kind, tmp_path, out):
         unpack(source, ["a.txt", "b.txt"], out)
 
 
+def test_reading_ends_when_all_files_are_found(tmp_path, out):
+    """What follows, in an archive of many files, may even be missing."""
+    source = tmp_path / "source"
+    write_tar(source)
+    source.write_bytes(source.read_bytes()[:-100])
+    unpack(source, ["a.txt"], out)
+    assert (out / "a.txt").read_bytes() == FILES["corpus/a.txt"]
+
+
 def test_a_cut_off_file_in_a_folder_is_an_error_that_names_it(tmp_path, out):
     (tmp_path / "source").mkdir()
     packed = gzip.compress(os.urandom(1000))

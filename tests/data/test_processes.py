@@ -18,7 +18,8 @@ def test_results_have_the_order_of_the_items(count, workers):
     assert list(results) == list(range(10, count + 10))
 
 
-def test_reading_keeps_pace_with_the_caller():
+@pytest.mark.parametrize("chunk_size", [1, CHUNK_SIZE])
+def test_reading_keeps_pace_with_the_caller(chunk_size):
     """However slowly the results are taken, a few chunks are in memory."""
     items_read = []
 
@@ -27,9 +28,9 @@ def test_reading_keeps_pace_with_the_caller():
             items_read.append(number)
             yield number
 
-    results = map_in_processes(partial, (operator.neg,), items(), workers=1)
+    results = map_in_processes(partial, (operator.neg,), items(), 1, chunk_size)
     assert list(islice(results, 300)) == [-number for number in range(300)]
-    assert len(items_read) < 10 * CHUNK_SIZE < 20_000
+    assert len(items_read) < 300 + 10 * chunk_size < 20_000
     results.close()
 
 

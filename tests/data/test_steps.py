@@ -67,3 +67,23 @@ def test_fingerprints_depend_on_the_content_alone(tmp_path):
     content = b"x" * 3_000_000
     (tmp_path / "file").write_bytes(content)
     assert fingerprints([tmp_path / "file"]) == [("file", hashlib.sha256(content).hexdigest())]
+
+
+def test_fingerprints_of_folders_depend_on_names_and_contents(tmp_path):
+    contents = [
+        {"a": "1", "b/c": "2"},
+        {"b/c": "2", "a": "1"},
+        {"a": "2", "b/c": "1"},
+        {"a": "1", "b/d": "2"},
+        {"a": "1", "b/c": "2", "e": ""},
+    ]
+    for number, files in enumerate(contents):
+        for name, text in files.items():
+            path = tmp_path / str(number) / "folder" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    [one], [same], *others = (
+        fingerprints([tmp_path / str(number) / "folder"]) for number in range(len(contents))
+    )
+    assert one == same and one[0] == "folder"
+    assert [one] not in others and others[0] != others[1] != others[2] != others[0]
