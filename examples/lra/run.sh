@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Train a classifier on a task of the Long Range Arena, and print its accuracy on the test set:
+#
+#     examples/lra/run.sh TASK ARCH [OPTION OF fairseq-train ...]
+#
+# TASK is listops, text, retrieval, pathfinder or image, as scripts/prepare-lra.sh leaves it in
+# data/lra, or listops-short, generated here. The predictions are left in test.tsv beside the
+# checkpoints; a run that was interrupted goes on.
+#
+# From the environment: RECIPE, one of
+#     transevolve  Dutta et al. (2021), appendix C; for listops and text
+#     transject    Sengupta et al. (2023), who take the settings of Chen et al. (2021, Skyformer); the
+#                  default
+#     small        for listops-short and a CPU; the only one for it
+# SEED (1), DATA (data/lra), and SAVE_DIR ($DATA/TASK-RECIPE-ARCH-seedSEED).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+PATH=$PWD/.venv/bin:$PATH
+DATA=${DATA:-data/lra}
+SEED=${SEED:-1}
+
+[ $# -ge 2 ] || { sed -n '2,17s/^# \?//p' "$0"; exit 2; }
+task=$1
+arch=$2
+shift 2
+[ "$task" = listops-short ] && RECIPE=small || RECIPE=${RECIPE:-transject}
+save_dir=${SAVE_DIR:-$DATA/$task-$RECIPE-$arch-seed$SEED}
+
+data=$DATA/$task-bin
+options=(--lra-task "$task")
+width=256 inner=1024 heads=8 layers=6
+case $RECIPE in
+    transevolve)  # 0.5 (256 * 8000)^-0.5 at the 8,000th update
+        case $task in
+            listops) batch=64 ;;
+            text) batch=48 ;;
+            *) echo "RECIPE=transevolve: choose from listops, text" >&2; exit 2 ;;
+        esac
+        options+=(--max-epoch 15 --lr 3.49e-4 --lr-scheduler inverse_sqrt --warmup-updates 8000) ;;
+    transject)
+        width=64 inner=128 heads=2 layers=2
+        case $task in
+            listops) batch=32 lr=1e-4 warmup=1000 ;;
+            text) batch=32 lr=1e-4 warmup=80 ;;
+            retrieval) batch=16 lr=2e-4 warmup=800 ;;
+            pathfinder) batch=128 lr=2e-4 warmup=312 ;;
+            image) batch=256 lr=1e-4 warmup=175 ;;
+            *) echo "$task: choose from listops, text, retrieval, pathfinder, image, listops-short" >&2
+               exit 2 ;;
+        esac
+        options+=(--max-update 50000 --validate-interval-updates 500 --lr "$lr" --dropout 0.1
+            --attention-dropout 0.1 --lr-scheduler polynomial_decay --warmup-updates "$warmup"
+            --total-num-update 50000) ;;
+    small)
+        data=$DATA/listops-short/data-bin width=128 inner=512 batch=32
+        options=(--lra-task listops --max-epoch 6 --lr 5e-4 --lr-scheduler polynomial_decay
+            --warmup-updates 300 --total-num-update 3600 --adam-betas '(0.9, 0.98)' --clip-norm 1
+            --dropout 0.1)
+        [ -e "$data" ] || python -m fairseq_odeformers.data.listops --out "$DATA/listops-short" \
+            --train 18000 --valid 1000 --test 1000 --min-length 30 --max-length 120 ;;
+    *) echo "RECIPE=$RECIPE: choose from transevolve, transject, small" >&2; exit 2 ;;
+esac
+options+=(--encoder-embed-dim "$width" --encoder-attention-heads "$heads")
+case $arch in
+    transevolve_classifier_*_1) options+=(--encoder-depth "$layers") ;;
+    transevolve_classifier_*_2) options+=(--encoder-depth $((layers / 2))) ;;
+    macaron_classifier) options+=(--encoder-layers "$layers") inner=$((inner / 2)) ;;
+    vanilla_transformer)  # otherwise as large as the parity task needs
+        options+=(--encoder-layers "$layers" --no-no-token-positional-embeddings --pooling mean) ;;
+    *) options+=(--encoder-layers "$layers") ;;
+esac
+[ -e "$data" ] || { echo "$data: make it with scripts/prepare-lra.sh" >&2; exit 2; }
+
+fairseq-train "$data" --user-dir fairseq_odeformers --arch "$arch" --seed "$SEED" \
+    --task long_range_arena --num-batch-buckets 8 --criterion sequence_classification \
+    --optimizer adam --batch-size "$batch" --encoder-ffn-embed-dim "$inner" "${options[@]}" \
+    --best-checkpoint-metric accuracy --maximize-best-checkpoint-metric --no-epoch-checkpoints \
+    --save-dir "$save_dir" --no-progress-bar "$@"
+python -m fairseq_odeformers.predict "$data" --path "$save_dir/checkpoint_best.pt" \
+    --output "$save_dir/test.tsv"
