@@ -4,6 +4,7 @@
     scripts/benchmark.py train       one training step of translation (forward, backward, Adam)
     scripts/benchmark.py generate    beam search over a batch, as fairseq-generate does it
     scripts/benchmark.py encoder     one training step of the encoder alone, at several lengths
+    scripts/benchmark.py classify    one training step of a classifier, by fairseq's trainer
 
 In each round every model runs once, in turn, so that a ratio compares neighbours in time. Printed
 are the medians over the rounds, and the median (minimum-maximum) over the rounds of the ratio to
@@ -26,6 +27,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import build_model
 from fairseq.optim.adam import FairseqAdam
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from fairseq.trainer import Trainer
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
 from fairseq_odeformers.modules.time_evolving_attention import (
@@ -41,12 +44,24 @@ SIZES = {
         "--arch {model} --encoder-layers {layers} --decoder-layers {layers} --activation-dropout 0"
     ),
 }
-COMMON = (
-    "--encoder-embed-dim {embed_dim} --decoder-embed-dim {embed_dim} "
-    "--encoder-ffn-embed-dim {inner_width} --decoder-ffn-embed-dim {inner_width} "
-    "--encoder-attention-heads {heads} --decoder-attention-heads {heads} "
-    "--dropout {dropout} --attention-dropout {attention_dropout} --share-all-embeddings "
+CLASSIFIERS = {
+    "transevolve": "--encoder-blocks {blocks} --encoder-depth {depth}",
+    "transformer": "--encoder-layers {layers}",
+    "macaron": "--encoder-layers {layers}",
+}
+ENCODER = (
+    " --encoder-embed-dim {embed_dim} --encoder-ffn-embed-dim {inner_width} "
+    "--encoder-attention-heads {heads} --dropout {dropout} "
+    "--attention-dropout {attention_dropout} "
+)
+DECODER = (
+    "--decoder-embed-dim {embed_dim} --decoder-ffn-embed-dim {inner_width} "
+    "--decoder-attention-heads {heads} --share-all-embeddings "
     "--max-source-positions 100000 --max-target-positions 100000"
+)
+CLASSIFICATION = (
+    "--arch {model} --task sentence_prediction --num-classes 2 --max-positions 100000 "
+    "--criterion sequence_classification --optimizer adam --lr 5e-4 --batch-size {batch}"
 )
 
 
@@ -57,21 +72,26 @@ def random_dictionary(size):
     return dictionary
 
 
-def make_model(name, args, dictionary):
-    """A model by its architecture, ``:form`` appended to name a form of its attention."""
-    model, _, backend = name.partition(":")
-    family = model.split("_")[0]
-    line = (SIZES[family] + " " + COMMON).format(
+def parse(line, name, args):
+    """The configuration that fairseq-train makes of a command line."""
+    model, _, _ = name.partition(":")
+    halves = model.startswith("macaron")  # it has two FFNs of half the width
+    line = line.format(
         model=model,
         layers=args.blocks * args.depth,
-        inner_width=args.ffn_embed_dim // (2 if family == "macaron" else 1),  # it has two FFNs
+        inner_width=args.ffn_embed_dim // (2 if halves else 1),
         **vars(args),
     )
-    parsed = options.parse_args_and_arch(
-        options.get_training_parser(), ["unused", "--task", "translation", *line.split()]
-    )
+    parsed = options.parse_args_and_arch(options.get_training_parser(), ["unused", *line.split()])
+    return convert_namespace_to_omegaconf(parsed)
+
+
+def make_model(name, args, dictionary):
+    """A translation model by its architecture, ``:form`` appended for a form of its attention."""
+    line = SIZES[name.split("_")[0]] + ENCODER + DECODER + " --task translation"
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    built = build_model(convert_namespace_to_omegaconf(parsed).model, task)
+    built = build_model(parse(line, name, args).model, task)
+    backend = name.partition(":")[2]
     for module in built.modules():
         if isinstance(module, TimeEvolvingAttention) and backend:
             module.backend = backend
@@ -153,6 +173,23 @@ def encoder_step(model, args, dictionary, length):
     return step
 
 
+def trainer_step(name, args, dictionary, length):
+    """A step of fairseq's trainer, and the model that it trains."""
+    cfg = parse(CLASSIFIERS[name.split("_")[0]] + ENCODER + CLASSIFICATION, name, args)
+    task = SentencePredictionTask(cfg.task, dictionary, dictionary)
+    model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
+    trainer = Trainer(cfg, task, model, criterion)
+    sample = {
+        "net_input": {
+            "src_tokens": torch.randint(dictionary.nspecial, len(dictionary), (args.batch, length)),
+            "src_lengths": torch.full((args.batch,), length),
+        },
+        "target": torch.randint(2, (args.batch, 1)),
+        "ntokens": args.batch * length,
+    }
+    return lambda: trainer.train_step([sample]), model
+
+
 def generation(model, args, dictionary, length):
     model.eval()
     generator = SequenceGenerator(
@@ -183,7 +220,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=MEASUREMENTS)
+    parser.add_argument("what", choices=[*MEASUREMENTS, "classify"])
     parser.add_argument(
         "--models",
         nargs="+",
@@ -214,16 +251,18 @@ def main():
     torch.manual_seed(0)
 
     dictionary = random_dictionary(args.vocabulary)
-    models = {name: make_model(name, args, dictionary) for name in args.models}
     print(" ".join(f"{key}={value}" for key, value in vars(args).items() if key != "models"))
     print(f"{platform.machine()}, torch {torch.__version__}")
     print(f"\n| length | model | parameters | ms | x {args.models[0]} (min-max) |")
     print("| ---: | --- | ---: | ---: | --- |")
     for length in args.lengths:
-        steps = {
-            name: MEASUREMENTS[args.what](model, args, dictionary, length)
-            for name, model in models.items()
-        }
+        steps, models = {}, {}
+        for name in args.models:
+            if args.what == "classify":
+                steps[name], models[name] = trainer_step(name, args, dictionary, length)
+            else:
+                models[name] = make_model(name, args, dictionary)
+                steps[name] = MEASUREMENTS[args.what](models[name], args, dictionary, length)
         seconds = measure(steps, args.rounds)
         for name, times in seconds.items():
             ratios = [base / own for base, own in zip(seconds[args.models[0]], times)]
