@@ -273,9 +273,18 @@ def main() -> None:
     parser = generator_parser(
         "listops", "Generate ListOps, long as in the Long Range Arena.", (96_000, 2_000, 2_000)
     )
-    for name, default in asdict(Shape()).items():
+    for option, text in (
+        ("min_length", "all expressions are longer"),
+        ("max_length", "all expressions are shorter"),
+        ("max_depth", "levels of a tree, the root's included"),
+        ("max_args", "arguments of an operator"),
+    ):
         parser.add_argument(
-            f"--{name.replace('_', '-')}", metavar="N", type=positive_int, default=default
+            f"--{option.replace('_', '-')}",
+            metavar="N",
+            type=positive_int,
+            default=getattr(Shape, option),
+            help=text,
         )
     args = parser.parse_args()
     with reporting(parser.prog):
