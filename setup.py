@@ -22,7 +22,7 @@ setup(
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
         "numpy<2",
         "omegaconf",
-        "pillow",
+        "pillow>=10.1",
         "sacrebleu",
         "sacremoses",
         "subword-nmt",

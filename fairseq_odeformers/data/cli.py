@@ -125,7 +125,9 @@ def generator_parser(
         parser.add_argument(
             f"--{split}", metavar="N", type=positive_int, default=size, help="number of examples"
         )
-    parser.add_argument("--seed", metavar="N", type=int, default=1, help="of the random numbers")
+    parser.add_argument(
+        "--seed", metavar="N", type=positive_int, default=1, help="of the random numbers"
+    )
     _add_workers(parser)
     return parser
 
