@@ -56,7 +56,7 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
 
     def __init__(self, cfg, encoder, towers=1):
         super().__init__(encoder)
-        self.cfg = cfg
+        self.args = cfg  # fairseq's sentence_prediction criterion reads it
         self.towers = towers
         self.pool = POOLING[cfg.pooling]
         self.classification_heads = nn.ModuleDict()
@@ -127,10 +127,10 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     def register_classification_head(self, name, num_classes=None, **unused):
         """Add a head, or replace the one of this name."""
         self.classification_heads[name] = ClassificationHead(
-            self.cfg.encoder_embed_dim,
+            self.args.encoder_embed_dim,
             num_classes,
-            self.cfg.pooled_layer_norm,
-            self.cfg.classifier_hidden_layers,
+            self.args.pooled_layer_norm,
+            self.args.classifier_hidden_layers,
             self.towers,
         )
 

@@ -13,7 +13,9 @@ from fairseq_odeformers.modules.baseline_layers import (
     ReZeroEncoderLayer,
     orthogonalize,
 )
+from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 
+from .macaron_transformer import wrap_layer
 from .options import EncoderConfig
 from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifierConfig
 
@@ -29,11 +31,20 @@ class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
     )
 
 
+class Encoder(TransformerEncoderBase):
+    """fairseq's Transformer encoder over layers of a class."""
+
+    layer_class = EncoderLayer
+
+    def build_encoder_layer(self, cfg):
+        return wrap_layer(self.layer_class(cfg, return_fc=self.return_fc), cfg)
+
+
 @register_model("transformer_classifier", dataclass=TransformerClassifierConfig)
 class TransformerClassifier(SequenceClassifier):
     """fairseq's Transformer encoder as a classifier."""
 
-    encoder_class = TransformerEncoderBase
+    encoder_class = Encoder
 
     @classmethod
     def check_config(cls, cfg):
@@ -50,11 +61,10 @@ class TransformerClassifier(SequenceClassifier):
         return TransformerConfig.from_namespace(Namespace(**cfg))
 
 
-class ReZeroEncoder(TransformerEncoderBase):
+class ReZeroEncoder(Encoder):
     """fairseq's Transformer encoder over ReZero layers."""
 
-    def build_encoder_layer(self, cfg):
-        return ReZeroEncoderLayer(cfg)
+    layer_class = ReZeroEncoderLayer
 
 
 @register_model("transformer_classifier_rezero", dataclass=TransformerClassifierConfig)
@@ -64,7 +74,7 @@ class ReZeroClassifier(TransformerClassifier):
     encoder_class = ReZeroEncoder
 
 
-class OrthogonalEncoder(TransformerEncoderBase):
+class OrthogonalEncoder(Encoder):
     """fairseq's Transformer encoder with all square matrices of its layers orthogonal."""
 
     def build_encoder_layer(self, cfg):
@@ -105,11 +115,10 @@ class VanillaTransformerConfig(TransformerClassifierConfig):
     )
 
 
-class PlainEncoder(TransformerEncoderBase):
+class PlainEncoder(Encoder):
     """fairseq's Transformer encoder over layers without LayerNorm."""
 
-    def build_encoder_layer(self, cfg):
-        return PlainEncoderLayer(cfg)
+    layer_class = PlainEncoderLayer
 
 
 @register_model("vanilla_transformer", dataclass=VanillaTransformerConfig)

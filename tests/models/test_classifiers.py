@@ -90,6 +90,31 @@ def test_state_of_another_task_starts_a_new_one(arch, caplog):
     assert torch.equal(scores(old, tokens), scores(same.eval(), tokens))
 
 
+def test_loaded_model_scores_as_the_saved_one(arch):
+    """Without gradients, too, in a batch that is padded beyond its longest text."""
+    saved, loaded = wake(make_classifier(arch)).eval(), make_classifier(arch).eval()
+    loaded.load_state_dict(saved.state_dict())
+    tokens = torch.randint(4, 50, (2, 8))
+    tokens[0, 4:] = tokens[1, 6:] = PAD
+    with torch.no_grad():
+        assert torch.equal(scores(saved, tokens), scores(loaded, tokens))
+        assert torch.allclose(scores(loaded, tokens), scores(loaded, tokens[:, :6]), atol=1e-5)
+
+
+@pytest.mark.parametrize("arch", [a for a in CLASSIFIERS if not a.startswith("transevolve")])
+def test_activation_checkpointing_changes_no_gradient(arch):
+    gradients = []
+    for extra in ([], ["--checkpoint-activations"]):
+        model = wake(make_classifier(arch, *extra, "--dropout", "0.1"))
+        wrapped = [hasattr(layer, "precheckpoint_forward") for layer in model.encoder.layers]
+        assert wrapped == [bool(extra)] * len(wrapped)
+        torch.manual_seed(3)
+        scores(model, source_batch()[0]).square().sum().backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for a, b in zip(*gradients):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
 # --- pairs and pixels ------------------------------------------------------
 
 
