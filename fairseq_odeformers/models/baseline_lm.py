@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field
 
 from fairseq.models import register_model
-from fairseq.models.transformer import TransformerDecoderBase
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
 from omegaconf import II
 
-from fairseq_odeformers.modules.baseline_layers import ReZeroDecoderLayer, orthogonalize
+from fairseq_odeformers.modules.baseline_layers import OrthogonalDecoderLayer, ReZeroDecoderLayer
 
 from .language_model import LanguageModel
+from .options import refuse
+from .stacks import Decoder
 
 
 @dataclass
@@ -24,11 +25,10 @@ class BaselineLanguageModelConfig(TransformerLanguageModelConfig):
     )
 
 
-class ReZeroDecoder(TransformerDecoderBase):
+class ReZeroDecoder(Decoder):
     """fairseq's Transformer decoder over ReZero layers."""
 
-    def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return ReZeroDecoderLayer(cfg, no_encoder_attn)
+    layer_class = ReZeroDecoderLayer
 
 
 @register_model("transformer_lm_rezero", dataclass=BaselineLanguageModelConfig)
@@ -37,12 +37,21 @@ class ReZeroLanguageModel(LanguageModel):
 
     decoder_class = ReZeroDecoder
 
+    @classmethod
+    def build_model(cls, cfg, task):
+        reason = "the layers of this model have no LayerNorm"
+        refuse(
+            cfg,
+            reason,
+            *["decoder_normalize_before", "layernorm_embedding", "scale_attn", "scale_fc"],
+        )
+        return super().build_model(cfg, task)
 
-class OrthogonalDecoder(TransformerDecoderBase):
+
+class OrthogonalDecoder(Decoder):
     """fairseq's Transformer decoder with all square matrices of its layers orthogonal."""
 
-    def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return orthogonalize(super().build_decoder_layer(cfg, no_encoder_attn))
+    layer_class = OrthogonalDecoderLayer
 
 
 @register_model("transformer_lm_orthogonal", dataclass=BaselineLanguageModelConfig)

@@ -8,6 +8,7 @@ from omegaconf import II
 
 from .language_model import LanguageModel
 from .macaron_transformer import MacaronDecoder, check_config
+from .options import refuse
 
 
 @dataclass
@@ -49,12 +50,6 @@ class MacaronTransformerLanguageModel(LanguageModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        for name in ("scale_fc", "scale_resids"):
-            if cfg[name]:
-                option = "--" + name.replace("_", "-")
-                raise ValueError(
-                    f"{option}: NormFormer defines it for a layer with one feed-forward network, "
-                    "a Macaron layer has two; leave it out, or use --arch transformer_lm"
-                )
+        refuse(cfg, "NormFormer defines it for a layer with one FFN", "scale_fc", "scale_resids")
         check_config(cfg, "decoder")
         return super().build_model(cfg, task)

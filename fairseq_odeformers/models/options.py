@@ -70,3 +70,16 @@ class DataclassOptions:
                     help=item.metadata["help"],
                 )
         gen_parser_from_dataclass(parser, config(), delete_default=True)
+
+
+def refuse(cfg, reason: str, *names: str) -> None:
+    """Raise a ValueError if one of some options is given.
+
+    Args:
+        reason: why it has no effect, or not the one that its name promises.
+        names: of fields of the config.
+    """
+    for name in names:
+        if cfg[name]:
+            option = "--" + name.replace("_", "-")
+            raise ValueError(f"{option} {cfg[name]}: {reason}; leave the option out")

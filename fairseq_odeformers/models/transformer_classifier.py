@@ -5,19 +5,20 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from fairseq.models import register_model
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
-from omegaconf import II
+from fairseq.models.transformer import TransformerConfig
+from omegaconf import II, OmegaConf
 
 from fairseq_odeformers.modules.baseline_layers import (
+    OrthogonalEncoderLayer,
     PlainEncoderLayer,
     ReZeroEncoderLayer,
-    orthogonalize,
 )
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 
-from .macaron_transformer import wrap_layer
-from .options import EncoderConfig
+from .options import EncoderConfig, refuse
 from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifierConfig
+from .stacks import Encoder
+
+NO_LAYER_NORM = "the layers of this model have no LayerNorm"
 
 
 @dataclass
@@ -29,15 +30,6 @@ class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
     encoder_layers_to_keep: Optional[str] = field(
         default=None, metadata={"help": "which layers to keep when pruning, such as 0,2,4"}
     )
-
-
-class Encoder(TransformerEncoderBase):
-    """fairseq's Transformer encoder over layers of a class."""
-
-    layer_class = EncoderLayer
-
-    def build_encoder_layer(self, cfg):
-        return wrap_layer(self.layer_class(cfg, return_fc=self.return_fc), cfg)
 
 
 @register_model("transformer_classifier", dataclass=TransformerClassifierConfig)
@@ -55,10 +47,14 @@ class TransformerClassifier(SequenceClassifier):
                 f"--encoder-attention-heads {heads} does not divide --encoder-embed-dim {width}; "
                 "give a number of heads that does"
             )
+        refuse(cfg, "fairseq's tasks of classification do not quantize", "quant_noise_scalar")
 
     @classmethod
     def encoder_config(cls, cfg):
-        return TransformerConfig.from_namespace(Namespace(**cfg))
+        args = Namespace(**cfg)
+        if args.encoder_layers_to_keep:
+            args.encoder_layers = len(args.encoder_layers_to_keep.split(","))
+        return TransformerConfig.from_namespace(args)
 
 
 class ReZeroEncoder(Encoder):
@@ -73,12 +69,16 @@ class ReZeroClassifier(TransformerClassifier):
 
     encoder_class = ReZeroEncoder
 
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        refuse(cfg, NO_LAYER_NORM, "encoder_normalize_before", "layernorm_embedding")
+
 
 class OrthogonalEncoder(Encoder):
     """fairseq's Transformer encoder with all square matrices of its layers orthogonal."""
 
-    def build_encoder_layer(self, cfg):
-        return orthogonalize(super().build_encoder_layer(cfg))
+    layer_class = OrthogonalEncoderLayer
 
 
 @register_model("transformer_classifier_orthogonal", dataclass=TransformerClassifierConfig)
@@ -128,7 +128,13 @@ class VanillaTransformer(TransformerClassifier):
     encoder_class = PlainEncoder
 
     @classmethod
+    def build_model(cls, cfg, task):
+        heads = cfg.encoder_attention_heads or cfg.encoder_embed_dim // 2
+        return super().build_model(
+            OmegaConf.create({**cfg, "encoder_attention_heads": heads}), task
+        )
+
+    @classmethod
     def check_config(cls, cfg):
-        if cfg.encoder_attention_heads is None:
-            cfg.encoder_attention_heads = cfg.encoder_embed_dim // 2
         super().check_config(cfg)
+        refuse(cfg, NO_LAYER_NORM, "encoder_normalize_before", "layernorm_embedding")
