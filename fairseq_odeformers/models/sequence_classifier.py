@@ -1,6 +1,7 @@
 """What all encoder-only models share: pooling, classification heads, pairs of texts."""
 
 import logging
+from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -56,7 +57,8 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
 
     def __init__(self, cfg, encoder, towers=1):
         super().__init__(encoder)
-        self.args = cfg  # fairseq's sentence_prediction criterion reads it
+        # fairseq's sentence_prediction criterion asks whether it has options of RoBERTa.
+        self.args = Namespace(**cfg)
         self.towers = towers
         self.pool = POOLING[cfg.pooling]
         self.classification_heads = nn.ModuleDict()
