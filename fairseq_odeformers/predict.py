@@ -13,6 +13,7 @@ from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 import fairseq_odeformers  # noqa: F401
+from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.data.steps import replacing
 
 
@@ -59,8 +60,7 @@ def predict(args: argparse.Namespace) -> None:
         task, models, args.split, args.batch_size, torch.cuda.is_available() and not args.cpu
     )
     if args.output:
-        labels = task.label_dictionary
-        classes = labels.symbols[labels.nspecial :][: probs.size(1)]
+        classes = class_names(task.label_dictionary)[: probs.size(1)]
         with replacing(args.output) as path:
             write_table(path, classes, ids, targets, probs)
         print(f"wrote {args.output}")
@@ -87,7 +87,7 @@ def check_classes(task, path: str, heads: dict[str, int], task_state: dict) -> N
     found = heads.get(f"classification_heads.{head}.out_proj.weight")
     if found is None or task.cfg.regression_target:
         raise ValueError(f"{path} is not the checkpoint of a classifier")
-    own = task.label_dictionary.symbols[task.label_dictionary.nspecial :]
+    own = class_names(task.label_dictionary)
     if found != task.cfg.num_classes:
         raise ValueError(
             f"{path} was trained on {found} classes, but {task.cfg.data} has "

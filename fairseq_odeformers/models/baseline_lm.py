@@ -1,28 +1,12 @@
 """Language models of fairseq's Transformer in variants: the baselines of TransJect's Table 3."""
 
-from dataclasses import dataclass, field
-
 from fairseq.models import register_model
-from fairseq.models.transformer_lm import TransformerLanguageModelConfig
-from omegaconf import II
 
 from fairseq_odeformers.modules.baseline_layers import OrthogonalDecoderLayer, ReZeroDecoderLayer
 
-from .language_model import LanguageModel
-from .options import refuse
+from .language_model import LanguageModel, LanguageModelConfig
+from .options import NO_LAYER_NORM, refuse
 from .stacks import Decoder
-
-
-@dataclass
-class BaselineLanguageModelConfig(TransformerLanguageModelConfig):
-    """Options of fairseq's Transformer LM."""
-
-    decoder_input_dim: int = field(
-        default=II("model.decoder_embed_dim"), metadata={"help": "decoder input dimension"}
-    )
-    decoder_output_dim: int = field(
-        default=II("model.decoder_embed_dim"), metadata={"help": "decoder output dimension"}
-    )
 
 
 class ReZeroDecoder(Decoder):
@@ -31,7 +15,7 @@ class ReZeroDecoder(Decoder):
     layer_class = ReZeroDecoderLayer
 
 
-@register_model("transformer_lm_rezero", dataclass=BaselineLanguageModelConfig)
+@register_model("transformer_lm_rezero", dataclass=LanguageModelConfig)
 class ReZeroLanguageModel(LanguageModel):
     """The Transformer LM with zero-initialised residual weights instead of LayerNorm."""
 
@@ -39,12 +23,8 @@ class ReZeroLanguageModel(LanguageModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        reason = "the layers of this model have no LayerNorm"
-        refuse(
-            cfg,
-            reason,
-            *["decoder_normalize_before", "layernorm_embedding", "scale_attn", "scale_fc"],
-        )
+        normalizing = ("decoder_normalize_before", "layernorm_embedding", "scale_attn", "scale_fc")
+        refuse(cfg, NO_LAYER_NORM, *normalizing)
         return super().build_model(cfg, task)
 
 
@@ -54,7 +34,7 @@ class OrthogonalDecoder(Decoder):
     layer_class = OrthogonalDecoderLayer
 
 
-@register_model("transformer_lm_orthogonal", dataclass=BaselineLanguageModelConfig)
+@register_model("transformer_lm_orthogonal", dataclass=LanguageModelConfig)
 class OrthogonalLanguageModel(LanguageModel):
     """The Transformer LM with all square matrices of its layers orthogonal."""
 

@@ -3,16 +3,14 @@
 from dataclasses import dataclass, field
 
 from fairseq.models import register_model
-from fairseq.models.transformer_lm import TransformerLanguageModelConfig
-from omegaconf import II
 
-from .language_model import LanguageModel
+from .language_model import LanguageModel, LanguageModelConfig
 from .macaron_transformer import MacaronDecoder, check_config
 from .options import refuse
 
 
 @dataclass
-class MacaronTransformerLanguageModelConfig(TransformerLanguageModelConfig):
+class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
     """Options of fairseq's Transformer LM, but for two of NormFormer's."""
 
     attention_dropout: float = field(
@@ -20,12 +18,6 @@ class MacaronTransformerLanguageModelConfig(TransformerLanguageModelConfig):
     )
     activation_dropout: float = field(
         default=0.1, metadata={"help": "dropout probability after activation in both FFNs"}
-    )
-    decoder_input_dim: int = field(
-        default=II("model.decoder_embed_dim"), metadata={"help": "decoder input dimension"}
-    )
-    decoder_output_dim: int = field(
-        default=II("model.decoder_embed_dim"), metadata={"help": "decoder output dimension"}
     )
     decoder_ffn_embed_dim: int = field(
         default=1024, metadata={"help": "inner width of each of the two FFNs of a layer"}

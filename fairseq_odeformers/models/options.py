@@ -72,6 +72,9 @@ class DataclassOptions:
         gen_parser_from_dataclass(parser, config(), delete_default=True)
 
 
+NO_LAYER_NORM = "the layers of this model have no LayerNorm"
+
+
 def refuse(cfg, reason: str, *names: str) -> None:
     """Raise a ValueError if one of some options is given.
 

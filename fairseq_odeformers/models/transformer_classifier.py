@@ -14,11 +14,9 @@ from fairseq_odeformers.modules.baseline_layers import (
     ReZeroEncoderLayer,
 )
 
-from .options import EncoderConfig, refuse
+from .options import NO_LAYER_NORM, EncoderConfig, refuse
 from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifierConfig
 from .stacks import Encoder
-
-NO_LAYER_NORM = "the layers of this model have no LayerNorm"
 
 
 @dataclass
@@ -57,6 +55,15 @@ class TransformerClassifier(SequenceClassifier):
         return TransformerConfig.from_namespace(args)
 
 
+class WithoutLayerNorm(TransformerClassifier):
+    """A classifier over layers without LayerNorm."""
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        refuse(cfg, NO_LAYER_NORM, "encoder_normalize_before", "layernorm_embedding")
+
+
 class ReZeroEncoder(Encoder):
     """fairseq's Transformer encoder over ReZero layers."""
 
@@ -64,15 +71,10 @@ class ReZeroEncoder(Encoder):
 
 
 @register_model("transformer_classifier_rezero", dataclass=TransformerClassifierConfig)
-class ReZeroClassifier(TransformerClassifier):
+class ReZeroClassifier(WithoutLayerNorm):
     """The Transformer with zero-initialised residual weights instead of LayerNorm."""
 
     encoder_class = ReZeroEncoder
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        refuse(cfg, NO_LAYER_NORM, "encoder_normalize_before", "layernorm_embedding")
 
 
 class OrthogonalEncoder(Encoder):
@@ -122,7 +124,7 @@ class PlainEncoder(Encoder):
 
 
 @register_model("vanilla_transformer", dataclass=VanillaTransformerConfig)
-class VanillaTransformer(TransformerClassifier):
+class VanillaTransformer(WithoutLayerNorm):
     """The baseline of the N-ODE Transformer (Baier-Reinio and De Sterck 2020, section 5)."""
 
     encoder_class = PlainEncoder
@@ -133,8 +135,3 @@ class VanillaTransformer(TransformerClassifier):
         return super().build_model(
             OmegaConf.create({**cfg, "encoder_attention_heads": heads}), task
         )
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        refuse(cfg, NO_LAYER_NORM, "encoder_normalize_before", "layernorm_embedding")

@@ -1,6 +1,5 @@
 """The Long Range Arena (Tay et al. 2021): classification of long sequences, or of pairs of them."""
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
@@ -25,7 +24,7 @@ from fairseq.models.transformer import Embedding
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
-from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
@@ -38,7 +37,6 @@ MAX_POSITIONS = {
     "pathfinder": 1024,
     "image": 1024,
 }
-INTENSITIES = [str(intensity) for intensity in range(256)]
 
 # Folders of first and second input and of labels: fairseq's, and those of the archive of Mega,
 # whose images are text.
@@ -48,7 +46,6 @@ LAYOUTS = (
     ("src-bin", "src1-bin", "label-bin"),
     (PIXEL_TEXT, None, "label"),
 )
-
 
 # Options of sentence_prediction that do not apply, with their defaults.
 OTHER_OPTIONS = {
@@ -116,9 +113,7 @@ class LongRangeArenaTask(SentencePredictionTask):
             labels = Dictionary.load(str(folder / label / "dict.txt"))
         if cfg.max_positions is None:
             cfg.max_positions = MAX_POSITIONS[cfg.lra_task]
-        # fairseq-preprocess fills a dictionary up to a multiple of 8 symbols.
-        symbols = labels.symbols[labels.nspecial :]
-        classes = [name for name in symbols if not re.fullmatch(r"madeupword\d{4}", name)]
+        classes = class_names(labels)
         if cfg.num_classes == -1:
             cfg.num_classes = len(classes)
         check_config(cfg, dictionary, classes)
@@ -126,7 +121,7 @@ class LongRangeArenaTask(SentencePredictionTask):
 
     def state_dict(self):
         """What a checkpoint keeps of the task: the names of the classes."""
-        return {"classes": self.label_dictionary.symbols[self.label_dictionary.nspecial :]}
+        return {"classes": class_names(self.label_dictionary)}
 
     def load_state_dict(self, state_dict):
         """The classes stay those of the data: a checkpoint may start another task."""
