@@ -34,6 +34,6 @@ setup(
     extras_require={
         "demo": ["Babel"],
         "plots": ["matplotlib"],
-        "test": ["Babel", "pytest", "ruff", "setuptools", "wheel"],
+        "test": ["Babel", "pytest", "ruff", "scikit-learn", "setuptools", "wheel"],
     },
 )

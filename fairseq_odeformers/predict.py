@@ -13,6 +13,7 @@ from fairseq import checkpoint_utils, utils
 from tqdm import tqdm
 
 import fairseq_odeformers  # noqa: F401
+from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.data.steps import replacing
 
 
@@ -45,16 +46,21 @@ def main() -> None:
 
 def predict(args: argparse.Namespace) -> None:
     """What the command line does."""
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-        utils.split_paths(args.path), arg_overrides={"data": args.data}
-    )
+    task, models = None, []
+    for path in utils.split_paths(args.path):
+        state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": args.data})
+        heads = {k: len(v) for k, v in state["model"].items() if k.endswith("out_proj.weight")}
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+            [path], {"data": args.data}, task, state=state
+        )
+        check_classes(task, path, heads, state.get("task_state", {}))
+        models.append(model)
     task.load_dataset(args.split)
     ids, targets, probs = probabilities(
         task, models, args.split, args.batch_size, torch.cuda.is_available() and not args.cpu
     )
     if args.output:
-        labels = task.label_dictionary
-        classes = labels.symbols[labels.nspecial :][: probs.size(1)]
+        classes = class_names(task.label_dictionary)[: probs.size(1)]
         with replacing(args.output) as path:
             write_table(path, classes, ids, targets, probs)
         print(f"wrote {args.output}")
@@ -64,6 +70,33 @@ def predict(args: argparse.Namespace) -> None:
         print(
             f"{args.split}: accuracy {100 * correct / total:.2f}% "
             f"(95% interval {100 * low:.2f}-{100 * high:.2f}%), {correct:,} of {total:,}"
+        )
+
+
+def check_classes(task, path: str, heads: dict[str, int], task_state: dict) -> None:
+    """Check that a checkpoint was trained on the classes of the data.
+
+    Args:
+        heads: number of scores of the last layers in the checkpoint, by the name of the weight.
+        task_state: what the checkpoint has of the task.
+
+    Raises:
+        ValueError: it was not, or is not of a classifier; the message names both.
+    """
+    head = getattr(task.cfg, "classification_head_name", None)
+    found = heads.get(f"classification_heads.{head}.out_proj.weight")
+    if found is None or task.cfg.regression_target:
+        raise ValueError(f"{path} is not the checkpoint of a classifier")
+    own = class_names(task.label_dictionary)
+    if found != task.cfg.num_classes:
+        raise ValueError(
+            f"{path} was trained on {found} classes, but {task.cfg.data} has "
+            f"{task.cfg.num_classes}: {', '.join(own)}"
+        )
+    if task_state.get("classes", own) != own:
+        raise ValueError(
+            f"{path} was trained on the classes {', '.join(task_state['classes'])}, but those of "
+            f"{task.cfg.data} are, in order, {', '.join(own)}"
         )
 
 
@@ -79,12 +112,15 @@ def probabilities(task, models, split, batch_size, use_cuda):
         model.eval()
         if use_cuda:
             model.cuda()
+    dataset = task.dataset(split)
+    longest = utils.resolve_max_positions(
+        task.max_positions(), *(model.max_positions() for model in models)
+    )
     batches = task.get_batch_iterator(
-        task.dataset(split),
+        dataset,
         max_sentences=batch_size,
-        max_positions=utils.resolve_max_positions(
-            task.max_positions(), *(model.max_positions() for model in models)
-        ),
+        max_positions=longest,
+        ignore_invalid_inputs=True,
     ).next_epoch_itr(shuffle=False)
     ids, targets, probs = [], [], []
     for sample in tqdm(batches, desc=split, unit=" batches", mininterval=1):
@@ -105,7 +141,13 @@ def probabilities(task, models, split, batch_size, use_cuda):
             for model, output in zip(models, outputs)
         ]
         probs.append(torch.stack(each).mean(0))
-    ids = torch.cat(ids).cpu()
+    ids = torch.cat(ids).cpu() if ids else torch.empty(0)
+    if len(ids) < len(dataset):
+        raise ValueError(
+            f"{len(dataset) - len(ids):,} of {len(dataset):,} inputs of {split} are longer than "
+            f"{longest}, the --max-positions of the training; train with --task long_range_arena "
+            "or --shorten-method truncate, which cut them"
+        )
     order = ids.argsort()
     targets = torch.cat(targets).cpu()[order] if targets else None
     return ids[order], targets, torch.cat(probs).cpu()[order]

@@ -90,15 +90,19 @@ def make_model(name, args, dictionary):
     """A translation model by its architecture, ``:form`` appended for a form of its attention."""
     line = SIZES[name.split("_")[0]] + ENCODER + DECODER + " --task translation"
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    built = build_model(parse(line, name, args).model, task)
-    backend = name.partition(":")[2]
-    for module in built.modules():
-        if isinstance(module, TimeEvolvingAttention) and backend:
-            module.backend = backend
-            if backend == "literal":
+    return set_form(build_model(parse(line, name, args).model, task), name)
+
+
+def set_form(model, name):
+    """The model with the form of attention that its name asks for."""
+    form = name.partition(":")[2]
+    for module in model.modules():
+        if isinstance(module, TimeEvolvingAttention) and form:
+            module.backend = form
+            if form == "literal":
                 module.__class__ = LiteralAttention
                 module.add_literal_parameters()
-    return built
+    return model
 
 
 class LiteralAttention(TimeEvolvingAttention):
@@ -177,8 +181,8 @@ def trainer_step(name, args, dictionary, length):
     """A step of fairseq's trainer, and the model that it trains."""
     cfg = parse(CLASSIFIERS[name.split("_")[0]] + ENCODER + CLASSIFICATION, name, args)
     task = SentencePredictionTask(cfg.task, dictionary, dictionary)
-    model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
-    trainer = Trainer(cfg, task, model, criterion)
+    model = set_form(task.build_model(cfg.model), name)
+    trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
     sample = {
         "net_input": {
             "src_tokens": torch.randint(dictionary.nspecial, len(dictionary), (args.batch, length)),
@@ -224,9 +228,9 @@ def main():
     parser.add_argument(
         "--models",
         nargs="+",
-        default=["transformer", "transevolve_fullff_2"],
-        help="architectures, the first of which is compared against; append :direct, :factored, "
-        ":fused or (encoder) :literal to a transevolve for a form of its attention",
+        help="architectures, the first of which is compared against (default: fairseq's and a "
+        "TransEvolve); append :direct, :factored, :fused or (encoder, classify) :literal to a "
+        "transevolve for a form of its attention",
     )
     parser.add_argument("--embed-dim", type=int, default=256)
     parser.add_argument("--ffn-embed-dim", type=int, default=1024)
@@ -242,10 +246,13 @@ def main():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
+    if args.models is None:
+        kind = "_classifier" if args.what == "classify" else ""
+        args.models = [f"transformer{kind}", f"transevolve{kind}_fullff_2"]
     for name in args.models:
         if name.partition(":")[2] not in ("", "literal", *FORMS):
             parser.error(f"--models {name}: no such form of the attention")
-        if name.endswith(":literal") and args.what != "encoder":
+        if name.endswith(":literal") and args.what not in ("encoder", "classify"):
             parser.error(f"--models {name}: the literal formula is for the encoder alone")
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)

@@ -1,8 +1,11 @@
 """Predictions of trained classifiers, written and summed up by the command."""
 
 import re
+import shutil
+import subprocess
 
 import pytest
+import torch
 from script_helpers import USER_DIR, command, lines, module
 from sklearn.metrics import accuracy_score
 
@@ -16,16 +19,21 @@ from fairseq_odeformers.predict import wilson_interval
 CLASSES = ("neither", "left", "right")
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
+def write_data(folder, classes=CLASSES):
     """Sequences whose class is the symbol that they have most of."""
-    folder = tmp_path_factory.mktemp("data")
     dictionary = make_dictionary("abc")
-    write_dictionaries(folder, 1, dictionary, CLASSES)
+    write_dictionaries(folder, 1, dictionary, classes)
     for split, size in (("train", 60), ("valid", 12), ("test", 13)):
         ids = ([4 + index % 3] * (5 + index % 4) + [4, 5, 6, 2] for index in range(size))
-        write_split(folder, split, (([text], CLASSES[text[0] - 4]) for text in ids))
+        write_split(
+            folder, split, (([text], classes[(text[0] - 4) % len(classes)]) for text in ids)
+        )
     return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +44,7 @@ def checkpoint(data, tmp_path_factory):
         *["train", data, "--user-dir", USER_DIR, "--task", "long_range_arena"],
         *["--arch", "transevolve_classifier_randomff_1", "--encoder-embed-dim", 16],
         *["--encoder-ffn-embed-dim", 32, "--criterion", "sequence_classification"],
-        *["--optimizer", "adam", "--lr", 0.01, "--batch-size", 8, "--max-epoch", 3],
+        *["--optimizer", "adam", "--lr", 0.003, "--batch-size", 8, "--max-epoch", 3],
         *["--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"],
         *["--save-dir", folder, "--no-progress-bar"],
     )
@@ -75,18 +83,45 @@ def test_table_and_accuracy(data, checkpoint, tmp_path):
     assert float(re.search(r"accuracy ([0-9.]+)", log)[1]) == pytest.approx(accuracy, abs=0.01)
 
 
-def test_ensemble_and_split_without_labels(data, checkpoint, tmp_path):
-    """Twice the same model is that model; without labels there are predictions alone."""
-    (_, *rows), _ = predict(data, checkpoint, tmp_path / "one.tsv")
-    for path in (data / "label").glob("test.*"):
-        path.rename(path.with_name(path.name + ".hidden"))
-    both = f"{checkpoint}:{checkpoint}"
-    (_, *unlabelled), out = predict(data, both, tmp_path / "two.tsv")
-    for path in (data / "label").glob("test.*.hidden"):
-        path.rename(path.with_suffix(""))
-    assert [row[2:] for row in unlabelled] == [row[2:] for row in rows]
-    assert {row[1] for row in unlabelled} == {""}
+def numbers(rows):
+    return [list(map(float, row[3:])) for row in rows]
+
+
+def test_ensemble_averages_probabilities(data, checkpoint, tmp_path):
+    first = checkpoint.parent / "checkpoint1.pt"
+    paths = (first, checkpoint, f"{first}:{checkpoint}")
+    tables = (predict(data, path, tmp_path / "t.tsv")[0][1:] for path in paths)
+    one, other, both = (torch.tensor(numbers(rows)) for rows in tables)
+    assert (one - other).abs().max() > 1e-3
+    assert torch.allclose(both, (one + other) / 2, atol=2e-6)
+
+
+def test_split_without_labels(data, checkpoint, tmp_path):
+    """There are predictions alone."""
+    unlabelled = tmp_path / "data"
+    shutil.copytree(data, unlabelled)
+    for path in (unlabelled / "label").glob("test.*"):
+        path.unlink()
+    (_, *labelled), _ = predict(data, checkpoint, tmp_path / "one.tsv")
+    (_, *rows), out = predict(unlabelled, checkpoint, tmp_path / "two.tsv")
+    assert [row[2:] for row in rows] == [row[2:] for row in labelled]
+    assert {row[1] for row in rows} == {""}
     assert "accuracy" not in out
+
+
+@pytest.mark.parametrize(
+    "classes, message",
+    [
+        (CLASSES[:2], "was trained on 3 classes, but .* has 2: neither, left"),
+        (CLASSES[::-1], "classes neither, left, right, but those of .* right, left, neither"),
+    ],
+)
+def test_data_with_other_classes(checkpoint, tmp_path, classes, message):
+    """The head of the checkpoint would not fit, or would say something else."""
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        predict(write_data(tmp_path / "data", classes), checkpoint, tmp_path / "test.tsv")
+    assert re.search(message, error.value.stdout)
+    assert not (tmp_path / "test.tsv").exists()
 
 
 @pytest.mark.parametrize(

@@ -45,13 +45,15 @@ def regularization(cfg: RegularizerConfig, extra: dict, model) -> tuple[Tensor, 
     for name in REGULARIZERS:
         weight = getattr(cfg, f"{name}_weight")
         if weight and name not in values:
+            while hasattr(model, "module"):  # of several devices
+                model = model.module
             raise ValueError(
                 f"--{name}-weight {weight}: {type(model).__name__} does not compute "
                 f"the regulariser {name}; it has {', '.join(values) or 'none'}"
             )
         if weight:
-            total = total + weight * values[name].sum()
-    return total, {name: value.detach().sum() for name, value in values.items()}
+            total = total + weight * values[name].float().sum()
+    return total, {name: value.detach().float().sum() for name, value in values.items()}
 
 
 def log_regularizers(logging_outputs: list[dict], nsentences: int) -> None:

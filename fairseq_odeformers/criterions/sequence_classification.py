@@ -58,6 +58,11 @@ class SequenceClassificationCriterion(FairseqCriterion):
             features_only=True,
             classification_head_name=self.cfg.classification_head_name,
         )
+        if "target" not in sample:
+            raise ValueError(
+                "the data set has no labels for this split; leave it out of --valid-subset, or use "
+                "python -m fairseq_odeformers.predict"
+            )
         target = sample["target"].view(-1)
         cross_entropy = F.cross_entropy(
             logits.float(), target, label_smoothing=self.cfg.label_smoothing, reduction="sum"

@@ -8,6 +8,7 @@ without the text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,8 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
 from tqdm import tqdm
 
+INTENSITIES = [str(intensity) for intensity in range(256)]  # the symbols of pixels
+
 
 def make_dictionary(symbols: Iterable[str]) -> Dictionary:
     """A dictionary of *symbols* in their order, after fairseq's special ones."""
@@ -24,6 +27,12 @@ def make_dictionary(symbols: Iterable[str]) -> Dictionary:
     for symbol in symbols:
         dictionary.add_symbol(symbol)
     return dictionary
+
+
+def class_names(labels: Dictionary) -> list[str]:
+    """The classes, without what ``fairseq-preprocess`` adds to fill up a multiple of 8 symbols."""
+    names = labels.symbols[labels.nspecial :]
+    return [name for name in names if not re.fullmatch(r"madeupword\d{4}", name)]
 
 
 def write_dictionaries(
@@ -66,7 +75,7 @@ def write_split(folder: Path, split: str, examples: Iterable[tuple[Sequence, str
     number = 0
     for number, (inputs, name) in enumerate(examples, start=1):
         if name not in labels.indices:
-            classes = ", ".join(labels.symbols[labels.nspecial :])
+            classes = ", ".join(class_names(labels))
             raise ValueError(f"{split}, example {number}: class {name} is none of {classes}")
         for builder, ids in zip(builders, (*inputs, [labels.index(name), labels.eos()])):
             builder.add_item(torch.as_tensor(ids))

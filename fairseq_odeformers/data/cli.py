@@ -142,6 +142,16 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def chosen(
+    parser: argparse.ArgumentParser, names: Sequence[str], tasks: Sequence[str]
+) -> list[str]:
+    """The tasks that are named, once each, or all; stop at a name that is none of *tasks*."""
+    for name in names:
+        if name not in tasks:
+            parser.error(f"TASK {name}: choose from {', '.join(tasks)}")
+    return list(dict.fromkeys(names)) or list(tasks)
+
+
 def check_source(parser: argparse.ArgumentParser, source: Path | None, raw: Path) -> None:
     """Stop if ``--from`` does not exist, or overlaps the folder *raw* that the script makes."""
     if source and not source.exists():

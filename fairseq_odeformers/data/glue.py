@@ -27,7 +27,13 @@ from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 
 from fairseq_odeformers.data.archives import download, members, unpack
-from fairseq_odeformers.data.cli import check_source, make_parser, positive_int, reporting
+from fairseq_odeformers.data.cli import (
+    check_source,
+    chosen,
+    make_parser,
+    positive_int,
+    reporting,
+)
 from fairseq_odeformers.data.parallel_text import fairseq_preprocess, read_lines
 from fairseq_odeformers.data.processes import map_in_processes
 from fairseq_odeformers.data.steps import build, fingerprints, sha256
@@ -513,9 +519,7 @@ def main() -> None:
         help=f"merges to learn without --bpe-codes (default: {BPE_OPERATIONS})",
     )
     args = parser.parse_args()
-    for task in args.tasks:
-        if task not in TASKS:
-            parser.error(f"TASK {task}: choose from {', '.join(TASKS)}")
+    tasks = chosen(parser, args.tasks, TASKS)
     check_source(parser, args.source, args.out / "raw")
     for option, path in (("--bpe-codes", args.bpe_codes), ("--dict", args.dict)):
         if path and not path.exists():
@@ -526,7 +530,7 @@ def main() -> None:
         parser.error("--bpe-operations is for learning codes; leave it out with --bpe-codes")
     with reporting(parser.prog):
         results = prepare(
-            list(dict.fromkeys(args.tasks)) or list(TASKS),
+            tasks,
             args.source,
             args.out,
             (args.bpe_codes, args.dict) if args.bpe_codes else None,

@@ -38,17 +38,17 @@ from tqdm import tqdm
 from fairseq_odeformers.data import aan, cifar10, listops, lra_pathfinder, text_classification
 from fairseq_odeformers.data.archives import download, unpack
 from fairseq_odeformers.data.classification import (
+    INTENSITIES,
     make_dictionary,
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.data.cli import check_source, make_parser, reporting
+from fairseq_odeformers.data.cli import check_source, chosen, make_parser, reporting
 from fairseq_odeformers.data.steps import build, fingerprints
 
 logger = logging.getLogger(__name__)
 
 BYTES = [BYTE_TO_BCHAR[byte].replace(SPACE, SPACE_ESCAPE) for byte in range(256)]
-INTENSITIES = [str(intensity) for intensity in range(256)]
 SEED = 42
 DEPTH = 3  # folders, in the one that is given, that the data of a task may lie in
 
@@ -314,12 +314,10 @@ def main() -> None:
         "tasks", metavar="TASK", nargs="*", help=f"{', '.join(TASKS)} (default: all of them)"
     )
     args = parser.parse_args()
-    for task in args.tasks:
-        if task not in TASKS:
-            parser.error(f"TASK {task}: choose from {', '.join(TASKS)}")
+    tasks = chosen(parser, args.tasks, TASKS)
     check_source(parser, args.source, args.out / "raw")
     with reporting(parser.prog):
-        prepare(list(dict.fromkeys(args.tasks)) or list(TASKS), args.source, args.out, args.workers)
+        prepare(tasks, args.source, args.out, args.workers)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from fairseq_odeformers.data.classification import (
+    INTENSITIES,
     make_dictionary,
     write_dictionaries,
     write_splits,
@@ -61,7 +62,7 @@ NOWHERE = complex(np.nan, np.nan)
 TURNS = np.linspace(-np.pi / 2, np.pi / 2, 1001)
 TURNS_CUMULATIVE = 0.5 + (TURNS + np.sin(2 * TURNS) / 2) / np.pi
 
-DICTIONARY = make_dictionary(map(str, range(256)))
+DICTIONARY = make_dictionary(INTENSITIES)
 CLASSES = ("0", "1")
 
 SHEET = "contact-sheet.png"

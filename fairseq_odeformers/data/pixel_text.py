@@ -28,6 +28,8 @@ def read_numbers(path: Path) -> list[np.ndarray]:
                 raise ValueError(
                     f"{path}, line {number}: {len(rows[-1])} numbers, expected {len(rows[0])}"
                 )
+    if not rows:
+        raise ValueError(f"{path} has no lines")
     return rows
 
 

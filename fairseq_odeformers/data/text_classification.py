@@ -5,8 +5,7 @@ positive. AG News (Zhang et al., 2015) has 120,000 and 7,600 news items of four 
 is the title and the description. Neither has a validation set: a tenth of the training texts of
 each class, drawn at random, is held out. On IMDb its accuracy is above that of the test set (by 1.3
 points for a bag of words), because it shares films with the training set, which the test set does
-not. To report the best test accuracy, as papers do, train with ``--valid-subset valid,test``; or
-hold out nothing, and train with ``--valid-subset test``.
+not. To choose the best epoch by the test set, as papers do, train with ``--valid-subset test``.
 
 Text becomes the pieces of an uncased BERT (Devlin et al., 2019) and ends with ``</s>``. Of BERT's
 special pieces, ``[CLS] [PAD] [SEP] [UNK]`` are fairseq's ``<s> <pad> </s> <unk>``, and ``[MASK]``

@@ -1,14 +1,27 @@
 """fairseq's Transformer LM over another decoder."""
 
 from argparse import Namespace
+from dataclasses import dataclass, field
 
 from fairseq.models.transformer import TransformerConfig
-from fairseq.models.transformer_lm import TransformerLanguageModel
-from omegaconf import OmegaConf
+from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
+from omegaconf import II, OmegaConf
 
 from .options import DataclassOptions
 
 NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers": 0}
+
+
+@dataclass
+class LanguageModelConfig(TransformerLanguageModelConfig):
+    """Options of fairseq's Transformer LM; both other widths follow that of the layers."""
+
+    decoder_input_dim: int = field(
+        default=II("model.decoder_embed_dim"), metadata={"help": "decoder input dimension"}
+    )
+    decoder_output_dim: int = field(
+        default=II("model.decoder_embed_dim"), metadata={"help": "decoder output dimension"}
+    )
 
 
 class LanguageModel(DataclassOptions, TransformerLanguageModel):

@@ -7,20 +7,14 @@ from typing import Optional
 
 import torch
 from fairseq.dataclass import FairseqDataclass
-from fairseq.distributed import fsdp_wrap
 from fairseq.models import register_model, register_model_architecture
-from fairseq.models.transformer import (
-    TransformerConfig,
-    TransformerDecoderBase,
-    TransformerEncoderBase,
-    TransformerModelBase,
-)
-from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from omegaconf import II
 
 from fairseq_odeformers.modules.macaron_layer import MacaronDecoderLayer, MacaronEncoderLayer
 
 from .options import DataclassOptions, flat_fields
+from .stacks import Decoder, Encoder
 
 logger = logging.getLogger(__name__)
 
@@ -68,18 +62,16 @@ class MacaronTransformerConfig(FlatTransformerConfig):
     )
 
 
-class MacaronEncoder(TransformerEncoderBase):
+class MacaronEncoder(Encoder):
     """fairseq's Transformer encoder over Macaron layers."""
 
-    def build_encoder_layer(self, cfg):
-        return wrap_layer(MacaronEncoderLayer(cfg, return_fc=self.return_fc), cfg)
+    layer_class = MacaronEncoderLayer
 
 
-class MacaronDecoder(TransformerDecoderBase):
+class MacaronDecoder(Decoder):
     """fairseq's Transformer decoder over Macaron layers."""
 
-    def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return wrap_layer(MacaronDecoderLayer(cfg, no_encoder_attn), cfg)
+    layer_class = MacaronDecoderLayer
 
     def upgrade_state_dict_named(self, state_dict, name):
         # fairseq takes version 2 for one without final LayerNorm; the authors' code has it.
@@ -107,14 +99,6 @@ class MacaronTransformerModel(DataclassOptions, TransformerModelBase):
     @classmethod
     def build_decoder(cls, cfg, tgt_dict, embed_tokens):
         return MacaronDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
-
-
-def wrap_layer(layer, cfg):
-    """Activation checkpointing and FSDP, as ``cfg`` asks for them."""
-    checkpoint = cfg.checkpoint_activations or cfg.offload_activations
-    if checkpoint:
-        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-    return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
 
 
 def check_config(cfg, *sides: str):

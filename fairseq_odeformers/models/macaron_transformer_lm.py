@@ -3,15 +3,14 @@
 from dataclasses import dataclass, field
 
 from fairseq.models import register_model
-from fairseq.models.transformer_lm import TransformerLanguageModelConfig
-from omegaconf import II
 
-from .language_model import LanguageModel
+from .language_model import LanguageModel, LanguageModelConfig
 from .macaron_transformer import MacaronDecoder, check_config
+from .options import refuse
 
 
 @dataclass
-class MacaronTransformerLanguageModelConfig(TransformerLanguageModelConfig):
+class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
     """Options of fairseq's Transformer LM, but for two of NormFormer's."""
 
     attention_dropout: float = field(
@@ -19,12 +18,6 @@ class MacaronTransformerLanguageModelConfig(TransformerLanguageModelConfig):
     )
     activation_dropout: float = field(
         default=0.1, metadata={"help": "dropout probability after activation in both FFNs"}
-    )
-    decoder_input_dim: int = field(
-        default=II("model.decoder_embed_dim"), metadata={"help": "decoder input dimension"}
-    )
-    decoder_output_dim: int = field(
-        default=II("model.decoder_embed_dim"), metadata={"help": "decoder output dimension"}
     )
     decoder_ffn_embed_dim: int = field(
         default=1024, metadata={"help": "inner width of each of the two FFNs of a layer"}
@@ -49,12 +42,6 @@ class MacaronTransformerLanguageModel(LanguageModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        for name in ("scale_fc", "scale_resids"):
-            if cfg[name]:
-                option = "--" + name.replace("_", "-")
-                raise ValueError(
-                    f"{option}: NormFormer defines it for a layer with one feed-forward network, "
-                    "a Macaron layer has two; leave it out, or use --arch transformer_lm"
-                )
+        refuse(cfg, "NormFormer defines it for a layer with one FFN", "scale_fc", "scale_resids")
         check_config(cfg, "decoder")
         return super().build_model(cfg, task)

@@ -70,3 +70,19 @@ class DataclassOptions:
                     help=item.metadata["help"],
                 )
         gen_parser_from_dataclass(parser, config(), delete_default=True)
+
+
+NO_LAYER_NORM = "the layers of this model have no LayerNorm"
+
+
+def refuse(cfg, reason: str, *names: str) -> None:
+    """Raise a ValueError if one of some options is given.
+
+    Args:
+        reason: why it has no effect, or not the one that its name promises.
+        names: of fields of the config.
+    """
+    for name in names:
+        if cfg[name]:
+            option = "--" + name.replace("_", "-")
+            raise ValueError(f"{option} {cfg[name]}: {reason}; leave the option out")

@@ -1,6 +1,7 @@
 """What all encoder-only models share: pooling, classification heads, pairs of texts."""
 
 import logging
+from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -56,7 +57,8 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
 
     def __init__(self, cfg, encoder, towers=1):
         super().__init__(encoder)
-        self.cfg = cfg
+        # fairseq's sentence_prediction criterion asks whether it has options of RoBERTa.
+        self.args = Namespace(**cfg)
         self.towers = towers
         self.pool = POOLING[cfg.pooling]
         self.classification_heads = nn.ModuleDict()
@@ -121,16 +123,16 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     def encode(self, src_tokens, src_lengths):
         """States (B, T, C) of texts, where padding is (B, T), and the regularisers."""
         out = self.encoder(src_tokens, src_lengths)
-        padding_mask = src_tokens.eq(self.encoder.padding_idx)
-        return out["encoder_out"][0].transpose(0, 1), padding_mask, out.get("regularizers", {})
+        states, padding_mask = (out[name][0] for name in ("encoder_out", "encoder_padding_mask"))
+        return states.transpose(0, 1), padding_mask, out.get("regularizers", {})
 
     def register_classification_head(self, name, num_classes=None, **unused):
         """Add a head, or replace the one of this name."""
         self.classification_heads[name] = ClassificationHead(
-            self.cfg.encoder_embed_dim,
+            self.args.encoder_embed_dim,
             num_classes,
-            self.cfg.pooled_layer_norm,
-            self.cfg.classifier_hidden_layers,
+            self.args.pooled_layer_norm,
+            self.args.classifier_hidden_layers,
             self.towers,
         )
 
@@ -157,7 +159,11 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
         for start, own in heads.items():
             saved = {k[len(start) :]: v for k, v in state_dict.items() if k.startswith(start)}
             if {k: v.shape for k, v in saved.items()} != {k: v.shape for k, v in own.items()}:
-                logger.warning(f"{start[:-1]} is not, or not of this shape, in the checkpoint")
+                logger.warning(
+                    f"{start[:-1]} is not in the checkpoint, or has other shapes there, and keeps "
+                    "its initial values; to start another task from a checkpoint use "
+                    "--finetune-from-model"
+                )
                 for key in saved:
                     del state_dict[start + key]
                 state_dict.update({start + key: value for key, value in own.items()})

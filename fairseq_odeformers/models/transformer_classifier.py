@@ -5,17 +5,18 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from fairseq.models import register_model
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
-from omegaconf import II
+from fairseq.models.transformer import TransformerConfig
+from omegaconf import II, OmegaConf
 
 from fairseq_odeformers.modules.baseline_layers import (
+    OrthogonalEncoderLayer,
     PlainEncoderLayer,
     ReZeroEncoderLayer,
-    orthogonalize,
 )
 
-from .options import EncoderConfig
+from .options import NO_LAYER_NORM, EncoderConfig, refuse
 from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifierConfig
+from .stacks import Encoder
 
 
 @dataclass
@@ -33,7 +34,7 @@ class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
 class TransformerClassifier(SequenceClassifier):
     """fairseq's Transformer encoder as a classifier."""
 
-    encoder_class = TransformerEncoderBase
+    encoder_class = Encoder
 
     @classmethod
     def check_config(cls, cfg):
@@ -44,31 +45,42 @@ class TransformerClassifier(SequenceClassifier):
                 f"--encoder-attention-heads {heads} does not divide --encoder-embed-dim {width}; "
                 "give a number of heads that does"
             )
+        refuse(cfg, "fairseq's tasks of classification do not quantize", "quant_noise_scalar")
 
     @classmethod
     def encoder_config(cls, cfg):
-        return TransformerConfig.from_namespace(Namespace(**cfg))
+        args = Namespace(**cfg)
+        if args.encoder_layers_to_keep:
+            args.encoder_layers = len(args.encoder_layers_to_keep.split(","))
+        return TransformerConfig.from_namespace(args)
 
 
-class ReZeroEncoder(TransformerEncoderBase):
+class WithoutLayerNorm(TransformerClassifier):
+    """A classifier over layers without LayerNorm."""
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        refuse(cfg, NO_LAYER_NORM, "encoder_normalize_before", "layernorm_embedding")
+
+
+class ReZeroEncoder(Encoder):
     """fairseq's Transformer encoder over ReZero layers."""
 
-    def build_encoder_layer(self, cfg):
-        return ReZeroEncoderLayer(cfg)
+    layer_class = ReZeroEncoderLayer
 
 
 @register_model("transformer_classifier_rezero", dataclass=TransformerClassifierConfig)
-class ReZeroClassifier(TransformerClassifier):
+class ReZeroClassifier(WithoutLayerNorm):
     """The Transformer with zero-initialised residual weights instead of LayerNorm."""
 
     encoder_class = ReZeroEncoder
 
 
-class OrthogonalEncoder(TransformerEncoderBase):
+class OrthogonalEncoder(Encoder):
     """fairseq's Transformer encoder with all square matrices of its layers orthogonal."""
 
-    def build_encoder_layer(self, cfg):
-        return orthogonalize(super().build_encoder_layer(cfg))
+    layer_class = OrthogonalEncoderLayer
 
 
 @register_model("transformer_classifier_orthogonal", dataclass=TransformerClassifierConfig)
@@ -105,21 +117,21 @@ class VanillaTransformerConfig(TransformerClassifierConfig):
     )
 
 
-class PlainEncoder(TransformerEncoderBase):
+class PlainEncoder(Encoder):
     """fairseq's Transformer encoder over layers without LayerNorm."""
 
-    def build_encoder_layer(self, cfg):
-        return PlainEncoderLayer(cfg)
+    layer_class = PlainEncoderLayer
 
 
 @register_model("vanilla_transformer", dataclass=VanillaTransformerConfig)
-class VanillaTransformer(TransformerClassifier):
+class VanillaTransformer(WithoutLayerNorm):
     """The baseline of the N-ODE Transformer (Baier-Reinio and De Sterck 2020, section 5)."""
 
     encoder_class = PlainEncoder
 
     @classmethod
-    def check_config(cls, cfg):
-        if cfg.encoder_attention_heads is None:
-            cfg.encoder_attention_heads = cfg.encoder_embed_dim // 2
-        super().check_config(cfg)
+    def build_model(cls, cfg, task):
+        heads = cfg.encoder_attention_heads or cfg.encoder_embed_dim // 2
+        return super().build_model(
+            OmegaConf.create({**cfg, "encoder_attention_heads": heads}), task
+        )

@@ -45,6 +45,22 @@ class ReZeroDecoderLayer(ReZero, TransformerDecoderLayerBase):
     """Decoder layer with zero-initialised residual weights."""
 
 
+class Orthogonal:
+    """Mixin of a layer of fairseq's Transformer: its square matrices are orthogonal."""
+
+    def __init__(self, cfg, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        orthogonalize(self)
+
+
+class OrthogonalEncoderLayer(Orthogonal, EncoderLayer):
+    """Encoder layer with orthogonal square matrices."""
+
+
+class OrthogonalDecoderLayer(Orthogonal, TransformerDecoderLayerBase):
+    """Decoder layer with orthogonal square matrices."""
+
+
 def orthogonalize(module: nn.Module) -> nn.Module:
     """Make the square matrix of every linear map in *module* orthogonal, and keep it so.
 

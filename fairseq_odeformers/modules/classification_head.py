@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 def mean_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
     """Mean over the real tokens."""
-    real = (~padding_mask).unsqueeze(-1).to(x)
-    return (x * real).sum(1) / real.sum(1).clamp(min=1)
+    real = (~padding_mask).unsqueeze(-1).float()
+    return ((x * real).sum(1) / real.sum(1).clamp(min=1)).to(x)
 
 
 def max_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
     """Maximum over the real tokens, feature by feature."""
-    return x.masked_fill(padding_mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(1)
+    x = x.masked_fill(padding_mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(1)
+    return x.masked_fill(padding_mask.all(1, keepdim=True), 0.0)
 
 
 def first_pool(x: Tensor, padding_mask: Tensor) -> Tensor:

@@ -17,6 +17,8 @@ class IntensityEmbedding(nn.Module):
         self.embedding_dim = embed_dim
         self.padding_idx = dictionary.pad()
         self.proj = nn.Linear(1, embed_dim)
+        for parameter in self.proj.parameters():  # as fairseq's embeddings
+            nn.init.normal_(parameter, std=embed_dim**-0.5)
         intensities = [
             int(symbol) / 127.5 - 1 if symbol.isdigit() else 0.0 for symbol in dictionary.symbols
         ]

@@ -24,7 +24,7 @@ from fairseq.models.transformer import Embedding
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
-from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
@@ -37,7 +37,6 @@ MAX_POSITIONS = {
     "pathfinder": 1024,
     "image": 1024,
 }
-INTENSITIES = [str(intensity) for intensity in range(256)]
 
 # Folders of first and second input and of labels: fairseq's, and those of the archive of Mega,
 # whose images are text.
@@ -47,6 +46,14 @@ LAYOUTS = (
     ("src-bin", "src1-bin", "label-bin"),
     (PIXEL_TEXT, None, "label"),
 )
+
+# Options of sentence_prediction that do not apply, with their defaults.
+OTHER_OPTIONS = {
+    "separator_token": None,
+    "shorten_method": "none",
+    "shorten_data_split_list": "",
+    "add_prev_output_tokens": False,
+}
 
 
 @dataclass
@@ -98,19 +105,26 @@ class LongRangeArenaTask(SentencePredictionTask):
         first, _, label = find_layout(folder)
         if first == PIXEL_TEXT:
             dictionary = make_dictionary([*INTENSITIES, "<mask>"])
-            classes = 1 + max(int(row[0]) for row in read_numbers(folder / label / "train.label"))
-            labels = make_dictionary(map(str, range(classes)))
+            paths = sorted((folder / label).glob("*.label"))
+            largest = max((int(row[0]) for path in paths for row in read_numbers(path)), default=-1)
+            labels = make_dictionary(map(str, range(largest + 1)))
         else:
             dictionary = cls.load_dictionary(str(folder / first / "dict.txt"))
             labels = Dictionary.load(str(folder / label / "dict.txt"))
         if cfg.max_positions is None:
             cfg.max_positions = MAX_POSITIONS[cfg.lra_task]
-        # fairseq-preprocess fills a dictionary up to a multiple of 8 symbols.
-        classes = [s for s in labels.symbols[labels.nspecial :] if not s.startswith("madeup")]
+        classes = class_names(labels)
         if cfg.num_classes == -1:
             cfg.num_classes = len(classes)
         check_config(cfg, dictionary, classes)
         return cls(cfg, dictionary, labels)
+
+    def state_dict(self):
+        """What a checkpoint keeps of the task: the names of the classes."""
+        return {"classes": class_names(self.label_dictionary)}
+
+    def load_state_dict(self, state_dict):
+        """The classes stay those of the data: a checkpoint may start another task."""
 
     def load_dataset(self, split, combine=False, **kwargs):
         """Load a split: the one or two inputs of each example, and its class if that is known."""
@@ -234,6 +248,24 @@ def find_layout(folder: Path) -> tuple:
 
 def check_config(cfg, dictionary, classes) -> None:
     """Raise a ValueError that names an option that does not fit the data set, and the remedy."""
+    first, second, _ = find_layout(Path(cfg.data))
+    pairs = second is not None and Path(cfg.data, second).is_dir()
+    if pairs and cfg.lra_task != "retrieval":
+        raise ValueError(
+            f"--lra-task {cfg.lra_task} would leave out {second}, the second texts of {cfg.data}; "
+            "use --lra-task retrieval"
+        )
+    if cfg.lra_task == "retrieval" and not pairs:
+        raise ValueError(
+            f"--lra-task retrieval: {cfg.data} has {first}, but no second texts; use another task"
+        )
+    for name, default in OTHER_OPTIONS.items():
+        if getattr(cfg, name) != default:
+            option = "--" + name.replace("_", "-")
+            raise ValueError(
+                f"{option} {getattr(cfg, name)}: this task cuts at --max-positions, and encodes "
+                "pairs separately; leave the option out, or use --task sentence_prediction"
+            )
     if cfg.num_classes > len(classes):
         raise ValueError(
             f"--num-classes {cfg.num_classes}: the data set in {cfg.data} has {len(classes)} "

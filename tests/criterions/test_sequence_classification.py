@@ -26,6 +26,7 @@ class Model(nn.Module):
 
     def __init__(self, **regularizers):
         super().__init__()
+        self.args = None  # read by fairseq's sentence_prediction
         self.classification_heads = {"sentence_classification_head": None}
         self.extra = {"regularizers": regularizers} if regularizers else {}
 

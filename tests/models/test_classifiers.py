@@ -90,6 +90,42 @@ def test_state_of_another_task_starts_a_new_one(arch, caplog):
     assert torch.equal(scores(old, tokens), scores(same.eval(), tokens))
 
 
+def test_loaded_model_scores_as_the_saved_one(arch):
+    """Without gradients, too, in a batch that is padded beyond its longest text."""
+    saved, loaded = wake(make_classifier(arch)).eval(), make_classifier(arch).eval()
+    loaded.load_state_dict(saved.state_dict())
+    tokens = torch.randint(4, 50, (2, 8))
+    tokens[0, 4:] = tokens[1, 6:] = PAD
+    with torch.no_grad():
+        assert torch.equal(scores(saved, tokens), scores(loaded, tokens))
+        assert torch.allclose(scores(loaded, tokens), scores(loaded, tokens[:, :6]), atol=1e-5)
+
+
+@pytest.mark.parametrize("arch", [a for a in CLASSIFIERS if not a.startswith("transevolve")])
+def test_activation_checkpointing_changes_no_gradient(arch):
+    gradients = []
+    for extra in ([], ["--checkpoint-activations"]):
+        model = wake(make_classifier(arch, *extra, "--dropout", "0.1"))
+        wrapped = [hasattr(layer, "precheckpoint_forward") for layer in model.encoder.layers]
+        assert wrapped == [bool(extra)] * len(wrapped)
+        torch.manual_seed(3)
+        scores(model, source_batch()[0]).square().sum().backward()
+        gradients.append([p.grad for p in model.parameters()])
+    for a, b in zip(*gradients):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+def test_matrices_of_the_orthogonal_transformer():
+    """Of every attention, and of feed-forward networks as wide as the model."""
+    size = ["--encoder-ffn-embed-dim", "16"]
+    model = make_classifier("transformer_classifier_orthogonal", *size)
+    for layer in model.encoder.layers:
+        attn = layer.self_attn
+        for linear in (attn.q_proj, attn.k_proj, attn.v_proj, attn.out_proj, layer.fc1, layer.fc2):
+            weight = linear.weight
+            assert torch.allclose(weight @ weight.T, torch.eye(16), atol=1e-5)
+
+
 # --- pairs and pixels ------------------------------------------------------
 
 
@@ -183,6 +219,16 @@ def test_paper_variants():
         ("vanilla_transformer", ["--encoder-embed-dim", "9"], "heads 4 does not divide .*dim 9"),
         ("transevolve_classifier", ["--encoder-depth", "0"], "--encoder-depth 0: give at least 1"),
         (
+            "transformer_classifier_rezero",
+            ["--encoder-normalize-before"],
+            "--encoder-normalize-before True: .* no LayerNorm; leave the option out",
+        ),
+        (
+            "transformer_classifier",
+            ["--quant-noise-scalar", "0.1"],
+            "--quant-noise-scalar 0.1: .* leave the option out",
+        ),
+        (
             "macaron_classifier",
             ["--classifier-hidden-layers", "-1"],
             "--classifier-hidden-layers -1: give 0 or more",
@@ -198,6 +244,11 @@ def test_vanilla_transformer_has_positions_if_asked():
     option = "--no-no-token-positional-embeddings"
     assert make_classifier("vanilla_transformer").encoder.embed_positions is None
     assert make_classifier("vanilla_transformer", option).encoder.embed_positions is not None
+
+
+def test_layers_to_keep():
+    model = make_classifier("transformer_classifier", "--encoder-layers-to-keep", "0,2")
+    assert len(model.encoder.layers) == 2
 
 
 def test_longest_input_is_the_task_s():

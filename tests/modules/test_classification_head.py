@@ -17,9 +17,17 @@ def test_pooling_sees_real_tokens_only(first):
 
 
 @pytest.mark.parametrize("name", POOLING)
-def test_pooling_is_finite_without_real_tokens(name):
-    """In the empty batches with which devices that have run out of data keep step."""
-    assert POOLING[name](torch.randn(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)).isfinite().all()
+def test_a_text_of_padding_alone_has_finite_scores(name):
+    pooled = POOLING[name](torch.randn(1, 3, 4), torch.ones(1, 3, dtype=torch.bool))
+    assert ClassificationHead(4, num_classes=3)(pooled).isfinite().all()
+
+
+def test_mean_of_a_long_text_in_half_precision():
+    """Its sum is beyond the largest number of float16."""
+    x = torch.full((1, 4000, 2), 20.0, dtype=torch.float16)
+    pooled = POOLING["mean"](x, torch.zeros(1, 4000, dtype=torch.bool))
+    assert pooled.dtype == torch.float16
+    assert (pooled == 20).all()
 
 
 def test_scores_of_one_text(float64):

@@ -214,6 +214,12 @@ def test_number_of_classes(data):
         make_task(data, "--num-classes", "2")
 
 
+def test_pairs_need_the_task_of_pairs(tmp_path):
+    data = write_texts(tmp_path, inputs=2)
+    with pytest.raises(ValueError, match="--lra-task text would leave out input1"):
+        make_task(data, "--lra-task", "text")
+
+
 def test_unequal_numbers(data):
     for end in ("bin", "idx"):
         shutil.copy(data / "label" / f"valid.{end}", data / "label" / f"train.{end}")
@@ -240,7 +246,8 @@ def test_missing_files(data, tmp_path):
         (["1 2 3", "1 x 3"], [0, 1], r"train.src, line 2: expected numbers from 0 to 255"),
         (["1 2 3", ""], [0, 1], r"train.src, line 2: 0 numbers, expected 3"),
         (["1 2 3", "1 2 3"], [0], r"train do not pair up: input 2, label 1"),
-        (["1 2 3"], ["cat"], r"train.label, line 1: expected numbers"),
+        (["1 2 3"], ["cat"], r"label, line 1: expected numbers"),
+        (["1 2 3"], [], r"label has no lines"),
     ],
 )
 def test_bad_images_of_mega(tmp_path, images, labels, message):
@@ -258,6 +265,9 @@ def test_bad_images_of_mega(tmp_path, images, labels, message):
             "--pixel-input value: --init-token 0 has no intensity",
         ),
         (["--num-batch-buckets", "-1"], "--num-batch-buckets -1: give 0 or more"),
+        (["--lra-task", "retrieval"], "--lra-task retrieval: .* has input0, but no second texts"),
+        (["--separator-token", "2"], "--separator-token 2: .* leave the option out"),
+        (["--shorten-method", "random_crop"], "--shorten-method random_crop: this task cuts at"),
     ],
 )
 def test_bad_options(data, args, message):
@@ -274,7 +284,8 @@ def test_bad_options(data, args, message):
 )
 def test_models_that_read_one_text_of_symbols(tmp_path, args, message):
     """RoBERTa and its like; the second document is not left out silently."""
-    data = write_texts(tmp_path, inputs=2, symbols=list(map(str, range(256))))
+    inputs = 2 if "retrieval" in args else 1
+    data = write_texts(tmp_path, inputs, symbols=list(map(str, range(256))))
     task = make_task(data, "--arch", "macaron_bert_base", "--encoder-layers", "1", *args)
     with pytest.raises(ValueError, match=message):
         make_task_model(task)
