@@ -9,4 +9,5 @@ from . import (  # noqa: F401
     transevolve,
     transevolve_classifier,
     transformer_classifier,
+    transject,
 )

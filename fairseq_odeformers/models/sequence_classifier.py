@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
+from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 
 from .options import DataclassOptions
 
@@ -48,12 +49,15 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     it; they register a head with the number of their classes.
 
     The encoder is a fairseq encoder, made from the config (with ``max_source_positions``), a
-    dictionary and the embedding. In the dictionary that it returns, ``encoder_out`` and
-    ``encoder_padding_mask`` are those of fairseq's Transformer; ``regularizers``, if there, is a
-    dictionary of values (B) a sequence, which criterions weight.
+    dictionary and an embedding. That is an ``embedding_class`` of so many symbols, the width and
+    the index of padding, or embeds the intensities of pixels if the task has ``pixel_values``. In
+    the dictionary that the encoder returns, ``encoder_out`` and ``encoder_padding_mask`` are those
+    of fairseq's Transformer; ``regularizers``, if there, is a dictionary of values (B) a sequence,
+    which criterions weight.
     """
 
     encoder_class = None
+    embedding_class = staticmethod(Embedding)
 
     def __init__(self, cfg, encoder, towers=1):
         super().__init__(encoder)
@@ -68,13 +72,18 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
         positions = cfg.max_positions or task.max_positions()
         cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
         cls.check_config(cfg)
-        dictionary = task.source_dictionary
-        if hasattr(task, "build_embedding"):
-            embed_tokens = task.build_embedding(cfg.encoder_embed_dim)
+        dictionary, width = task.source_dictionary, cls.embedding_dim(cfg)
+        if getattr(task, "pixel_values", False):
+            embed_tokens = IntensityEmbedding(dictionary, width)
         else:
-            embed_tokens = Embedding(len(dictionary), cfg.encoder_embed_dim, dictionary.pad())
+            embed_tokens = cls.embedding_class(len(dictionary), width, dictionary.pad())
         encoder = cls.encoder_class(cls.encoder_config(cfg), dictionary, embed_tokens)
         return cls(cfg, encoder, getattr(task, "towers", 1))
+
+    @classmethod
+    def embedding_dim(cls, cfg):
+        """Width of the embedding."""
+        return cfg.encoder_embed_dim
 
     @classmethod
     def check_config(cls, cfg):

@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, register_model, register_model_architecture
-from fairseq.modules import SinusoidalPositionalEmbedding
-import torch
 from torch import nn
 
-from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices, OrthonormalEmbedding
+from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 from fairseq_odeformers.modules.transject_layer import (
     GATES,
+    ConcatenatedPositions,
     Eigenvalues,
     RandomEigenvalues,
     TransJectLayer,
@@ -21,15 +20,17 @@ from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 
 logger = logging.getLogger(__name__)
 
+ResidualGate = ChoiceEnum(list(GATES))
+
 
 @dataclass
 class TransJectConfig(SequenceClassifierConfig):
     """The defaults are the paper's model for IMDb and AG News (appendix B.1)."""
 
-    encoder_embed_dim: int = field(default=512, metadata={"help": "width d; even"})
+    encoder_embed_dim: int = field(default=512, metadata={"help": "width d, an even number"})
     encoder_layers: int = field(default=6, metadata={"help": "number L of layers"})
     encoder_experts: int = field(default=4, metadata={"help": "number E of experts of a layer"})
-    residual_gate: ChoiceEnum(list(GATES)) = field(
+    residual_gate: ResidualGate = field(
         default="tanh", metadata={"help": "keeps the residual weights below 1"}
     )
     pooled_layer_norm: bool = field(
@@ -38,48 +39,43 @@ class TransJectConfig(SequenceClassifierConfig):
 
 
 class TransJectEncoder(FairseqEncoder):
-    """X_0 is the embedding beside the position, each of width d/2; then L layers.
+    """Embeddings beside positions, each of width d/2; then L layers, which share eigenvalues."""
 
-    Without gradient in use the orthogonal matrices are made once.
-    """
+    eigenvalues_class = Eigenvalues
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(dictionary)
         width, layers = cfg.encoder_embed_dim, cfg.encoder_layers
         self.padding_idx = dictionary.pad()
         self.max_source_positions = cfg.max_source_positions
-        self.embed_tokens = embed_tokens
-        self.embed_positions = SinusoidalPositionalEmbedding(
-            width // 2, self.padding_idx, cfg.max_source_positions + self.padding_idx + 1
-        )
-        self.per_layer = 2 * cfg.encoder_experts + 2
-        self.orthogonal = OrthogonalMatrices(1 + layers * self.per_layer, width)
-        self.eigenvalues = self.build_eigenvalues(width)
+        self.embedding = ConcatenatedPositions(embed_tokens, cfg.max_source_positions)
+        self.eigenvalues = self.eigenvalues_class(width)
         self.layers = nn.ModuleList(
-            TransJectLayer(width, layers, cfg.residual_gate) for _ in range(layers)
+            TransJectLayer(width, cfg.encoder_experts, layers, cfg.residual_gate)
+            for _ in range(layers)
         )
 
-    def build_eigenvalues(self, embed_dim):
-        return Eigenvalues()
-
-    def forward(self, src_tokens, src_lengths=None):
+    def forward(self, src_tokens, src_lengths=None, return_all_hiddens=False):
         """
         Args:
             src_tokens: tokens (B, T).
+            return_all_hiddens: return X_0 and the output of each layer, too.
 
         Returns:
             What fairseq's Transformer encoder returns, and ``regularizers``.
         """
         padding_mask = src_tokens.eq(self.padding_idx)
-        x = torch.cat([self.embed_tokens(src_tokens), self.embed_positions(src_tokens)], dim=-1)
-        x = x.masked_fill(padding_mask.unsqueeze(-1), 0.0)
-        rotation, *matrices = self.orthogonal().split([1] + [self.per_layer] * len(self.layers))
-        sigma, regularizers = self.eigenvalues(x, rotation[0])
-        for layer, own in zip(self.layers, matrices):
-            x = layer(x, sigma, own, padding_mask)
+        x = self.embedding(src_tokens)
+        sigma, regularizers = self.eigenvalues(x)
+        states = [x]
+        for layer in self.layers:
+            x = layer(x, sigma, padding_mask)
+            if return_all_hiddens:
+                states.append(x)
         return {
             "encoder_out": [x.transpose(0, 1)],
             "encoder_padding_mask": [padding_mask],
+            "encoder_states": [x.transpose(0, 1) for x in states] if return_all_hiddens else [],
             "regularizers": regularizers,
         }
 
@@ -90,8 +86,7 @@ class TransJectEncoder(FairseqEncoder):
 class RandomTransJectEncoder(TransJectEncoder):
     """TransJect with learnt numbers, random at the start, in the place of the eigenvalues."""
 
-    def build_eigenvalues(self, embed_dim):
-        return RandomEigenvalues(embed_dim)
+    eigenvalues_class = RandomEigenvalues
 
 
 @register_model("transject", dataclass=TransJectConfig)
@@ -99,10 +94,11 @@ class TransJect(SequenceClassifier):
     """TransJect as a classifier."""
 
     encoder_class = TransJectEncoder
+    embedding_class = OrthonormalEmbedding
 
     @classmethod
-    def build_embedding(cls, cfg, dictionary):
-        return OrthonormalEmbedding(len(dictionary), cfg.encoder_embed_dim // 2, dictionary.pad())
+    def embedding_dim(cls, cfg):
+        return cfg.encoder_embed_dim // 2
 
     @classmethod
     def check_config(cls, cfg):
@@ -120,28 +116,32 @@ class RandomTransJect(TransJect):
 def check_config(cfg, side: str):
     """Refuse what cannot be built, and warn if the layers may not be injective.
 
+    Args:
+        side: ``encoder`` or ``decoder``, the start of the options' names.
+
     Raises:
         ValueError: it names the option, its value and the remedy.
     """
-    width, layers, experts = (cfg[f"{side}_{n}"] for n in ("embed_dim", "layers", "experts"))
-    if width % 2:
+    width, layers = cfg[f"{side}_embed_dim"], cfg[f"{side}_layers"]
+    if width < 2 or width % 2:
         raise ValueError(
             f"--{side}-embed-dim {width}: embedding and position have half of it each; give an "
             "even number"
         )
-    for name, value in (("layers", layers), ("experts", experts)):
-        if value < 1:
-            raise ValueError(f"--{side}-{name} {value}: give at least 1")
+    for name in ("layers", "experts"):
+        number = cfg[f"{side}_{name}"]
+        if number < 1:
+            raise ValueError(f"--{side}-{name} {number}: give at least 1")
     if layers < 3:
         logger.warning(
-            f"--{side}-layers {layers}: the paper proves that the layers are injective for 3 or "
-            "more (Lemma 1)"
+            f"--{side}-layers {layers}: that the layers are injective is proved for 3 or more "
+            "(Sengupta et al. 2023, Lemma 1)"
         )
 
 
 @register_model_architecture("transject", "transject_lra")
 @register_model_architecture("transject_random", "transject_lra_random")
 def transject_lra(args):
-    """The paper's model for the Long Range Arena; its text task has mean pooling."""
+    """The paper's model for the Long Range Arena; for its text task give ``--pooling mean``."""
     args.encoder_layers = getattr(args, "encoder_layers", 2)
     args.pooling = getattr(args, "pooling", "max")

@@ -6,98 +6,125 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 
-class MadeOfParameters(nn.Module):
-    """A module whose tensor is made of its parameters.
+class OnManifold(nn.Module):
+    """A module whose parameter ``weight`` is mapped to a matrix on a manifold.
 
-    Where no gradient is recorded it is made once, and anew when a parameter has changed.
+    The matrix is made anew in each pass that records gradients. Otherwise it is made once, and
+    again only after such a pass or a change of the weight.
     """
 
-    _made = None
+    _kept = None
 
     def make(self) -> Tensor:
-        """The tensor."""
+        """The matrix, from the weight."""
         raise NotImplementedError
 
-    def made(self) -> Tensor:
-        """The tensor, made now or kept."""
+    def matrix(self) -> Tensor:
+        """The matrix, made now or kept."""
         if torch.is_grad_enabled():
+            self._kept = None
+            return self.full_precision()
+        versions = [parameter._version for parameter in self.parameters()]
+        if self._kept is None or self._kept[0] != versions:
+            self._kept = versions, self.full_precision()
+        return self._kept[1]
+
+    def full_precision(self) -> Tensor:
+        """The matrix, not rounded by automatic mixed precision."""
+        with torch.autocast(next(self.parameters()).device.type, enabled=False):
             return self.make()
-        sources = (*self.parameters(), *self.buffers())
-        state = [(source.data_ptr(), source._version) for source in sources]
-        if self._made is None or self._made[0] != state:
-            self._made = state, self.make()
-        return self._made[1]
 
     def manifold_error(self) -> Tensor:
         """The largest entry of W^T W - 1 (of W W^T - 1 if W is wide), over a stack of matrices."""
-        weight = self.made()
+        weight = self.matrix()
         gram = weight.mT @ weight if weight.size(-2) >= weight.size(-1) else weight @ weight.mT
         return (gram - torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)).abs().max()
 
+    def _apply(self, *args, **kwargs):
+        self._kept = None
+        return super()._apply(*args, **kwargs)
 
-class OrthogonalMatrices(MadeOfParameters):
+
+class OrthogonalMatrices(OnManifold):
     """Square orthogonal matrices of one size, made by one batched solve.
 
-    Each is the Cayley transform of a skew-symmetric matrix times the orthogonal matrix that it is
-    initialised to (dynamic trivialisation; Lezcano-Casado 2019, section 4), by torch's
-    parametrisation.
-
     Args:
-        count: number of matrices.
+        count: number N of matrices.
         dim: size C of each.
+
+    Raises:
+        ValueError: the weights are in half precision, in which torch solves no linear system.
     """
 
     def __init__(self, count, dim):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(count, dim, dim))
-        for matrix in self.weight:
-            nn.init.orthogonal_(matrix)
-        parametrizations.orthogonal(self, "weight", orthogonal_map="cayley")
+        keep_orthogonal(self)
 
     def make(self) -> Tensor:
+        dtype = next(self.parameters()).dtype
+        if dtype in (torch.float16, torch.bfloat16):
+            raise ValueError(
+                f"--fp16 or --bf16: orthogonal matrices cannot be made in {dtype}; use --amp"
+            )
         return self.weight
 
     def forward(self) -> Tensor:
-        """The matrices (count, C, C)."""
-        return self.made()
+        """The matrices (N, C, C)."""
+        return self.matrix()
 
 
-class OrthonormalEmbedding(MadeOfParameters):
+def keep_orthogonal(module: nn.Module) -> None:
+    """Make ``module.weight``, one square matrix or a stack of them, orthogonal, and keep it so.
+
+    Each is the Cayley transform of a skew-symmetric matrix times the random orthogonal matrix that
+    it is initialised to (dynamic trivialisation; Lezcano-Casado 2019, section 4).
+    """
+    with torch.no_grad():
+        for matrix in module.weight.view(-1, *module.weight.shape[-2:]):
+            nn.init.orthogonal_(matrix)
+    parametrizations.orthogonal(module, "weight", orthogonal_map="cayley")
+
+
+class OrthonormalEmbedding(OnManifold):
     """An embedding whose matrix has orthonormal columns: the polar factor W (W^T W)^-1/2.
 
-    With fewer symbols than columns its rows are orthonormal instead: (W W^T)^-1/2 W. Padding is
-    embedded as zero. Where a gradient is recorded, only rows that are looked up are multiplied.
+    With fewer symbols than columns its rows are orthonormal instead: (W W^T)^-1/2 W. In a pass that
+    records gradients only the rows looked up are multiplied.
 
     Args:
         num_embeddings: number V of symbols.
         embedding_dim: width C.
-        padding_idx: index of padding.
+        padding_idx: index of padding, which is embedded as any other symbol.
     """
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx):
         super().__init__()
-        self.padding_idx = padding_idx
         self.embedding_dim = embedding_dim
+        self.padding_idx = padding_idx
         self.weight = nn.Parameter(torch.empty(num_embeddings, embedding_dim))
         nn.init.orthogonal_(self.weight)
 
     def make(self) -> Tensor:
         if len(self.weight) < self.embedding_dim:
-            return inverse_root(self.weight @ self.weight.T) @ self.weight
-        return self.weight @ inverse_root(self.weight.T @ self.weight)
+            return InverseRoot.apply(self.weight @ self.weight.T) @ self.weight
+        return self.weight @ self.column_root()
+
+    def column_root(self) -> Tensor:
+        """(W^T W)^-1/2."""
+        with torch.autocast(self.weight.device.type, enabled=False):
+            return InverseRoot.apply(self.weight.T @ self.weight)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """From tokens (B, T) to (B, T, C)."""
         if torch.is_grad_enabled() and len(self.weight) >= self.embedding_dim:
-            rows = F.embedding(tokens, self.weight)
-            rows = rows @ inverse_root(self.weight.T @ self.weight)
-        else:
-            rows = F.embedding(tokens, self.made())
-        return rows.masked_fill(tokens.eq(self.padding_idx).unsqueeze(-1), 0.0)
+            self._kept = None
+            return F.embedding(tokens, self.weight) @ self.column_root()
+        return F.embedding(tokens, self.matrix())
 
 
 class InverseRoot(torch.autograd.Function):
-    r"""A^-1/2 of a positive definite matrix, also of one with equal eigenvalues.
+    r"""A^-1/2 of a positive definite matrix, with a gradient where eigenvalues are equal, too.
 
     With A = Q diag(l) Q^T and r = l^1/2, a change dA changes it by
     :math:`-Q ((Q^T dA Q)_{ij} / (r_i r_j (r_i + r_j))) Q^T`.
@@ -113,12 +140,6 @@ class InverseRoot(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         roots, vectors = ctx.saved_tensors
-        outer = roots.unsqueeze(-1) * roots
-        inner = vectors.mT @ gradient @ vectors
-        inner = inner / (outer * (roots.unsqueeze(-1) + roots))
+        column = roots.unsqueeze(-1)
+        inner = vectors.mT @ gradient @ vectors / (column * roots * (column + roots))
         return -(vectors @ inner @ vectors.mT)
-
-
-def inverse_root(matrix: Tensor) -> Tensor:
-    """A^-1/2 of a positive definite matrix."""
-    return InverseRoot.apply(matrix)

@@ -20,14 +20,12 @@ from fairseq.data import (
     data_utils,
 )
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models.transformer import Embedding
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
-from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 
 # The longest input of each task, in tokens.
 MAX_POSITIONS = {
@@ -98,6 +96,7 @@ class LongRangeArenaTask(SentencePredictionTask):
         super().__init__(cfg, data_dictionary, label_dictionary)
         self.layout = find_layout(Path(cfg.data))
         self.towers = 2 if cfg.lra_task == "retrieval" else 1
+        self.pixel_values = cfg.pixel_input == "value"
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
@@ -203,16 +202,9 @@ class LongRangeArenaTask(SentencePredictionTask):
             name, remedy = type(model).__name__, "use a classifier of this project"
             if self.towers == 2:
                 raise ValueError(f"--lra-task retrieval: {name} reads one text; {remedy}")
-            if self.cfg.pixel_input == "value":
+            if self.pixel_values:
                 raise ValueError(f"--pixel-input value: {name} reads symbols; {remedy}")
         return model
-
-    def build_embedding(self, embed_dim):
-        """What the model embeds its input with."""
-        dictionary = self.source_dictionary
-        if self.cfg.pixel_input == "value":
-            return IntensityEmbedding(dictionary, embed_dim)
-        return Embedding(len(dictionary), embed_dim, dictionary.pad())
 
 
 class Examples(NestedDictionaryDataset):
