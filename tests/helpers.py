@@ -11,6 +11,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
+SMALL_TRANSJECT = "--encoder-embed-dim 16 --encoder-experts 2".split()
 PAD, EOS = 1, 2
 
 
@@ -34,6 +35,11 @@ class Task:
         return dictionary
 
 
+class LanguageModelling(Task):
+    class cfg:
+        tokens_per_sample = 64
+
+
 def model_config(arch, *extra, task="translation"):
     """The model's part of what ``fairseq-train`` makes of a command line."""
     line = ["unused", "--task", task, "--arch", arch, *extra]
@@ -52,8 +58,10 @@ CLASSIFIERS = sorted(
 HEAD = "sentence_classification_head"
 
 
-def make_classifier(arch, *extra, task=None, sizes=SMALL, classes=3):
-    """A classifier with the head that fairseq's sentence_prediction registers."""
+def make_classifier(arch, *extra, task=None, sizes=None, classes=3):
+    """A small classifier with the head that fairseq's sentence_prediction registers."""
+    if sizes is None:
+        sizes = SMALL_TRANSJECT if arch.startswith("transject") else SMALL
     options = ["--task", "sentence_prediction", "--criterion", "sentence_prediction", *extra]
     model = make_model(arch, *options, task=task, sizes=sizes)
     model.register_classification_head(HEAD, num_classes=classes)

@@ -1,3 +1,6 @@
 """Registered criterions; importing this package registers them all."""
 
-from . import sequence_classification  # noqa: F401
+from . import (  # noqa: F401
+    label_smoothed_cross_entropy_with_regularizers,
+    sequence_classification,
+)

@@ -10,4 +10,5 @@ from . import (  # noqa: F401
     transevolve_classifier,
     transformer_classifier,
     transject,
+    transject_lm,
 )

@@ -68,8 +68,10 @@ class TransJectEncoder(FairseqEncoder):
         x = self.embedding(src_tokens)
         sigma, regularizers = self.eigenvalues(x)
         states = [x]
+        xla = src_tokens.device.type == "xla"
+        mask = padding_mask if xla or padding_mask.any() else None
         for layer in self.layers:
-            x = layer(x, sigma, padding_mask)
+            x = layer(x, sigma, mask)
             if return_all_hiddens:
                 states.append(x)
         return {
@@ -123,10 +125,10 @@ def check_config(cfg, side: str):
         ValueError: it names the option, its value and the remedy.
     """
     width, layers = cfg[f"{side}_embed_dim"], cfg[f"{side}_layers"]
-    if width < 2 or width % 2:
+    if width < 8 or width % 2:
         raise ValueError(
             f"--{side}-embed-dim {width}: embedding and position have half of it each; give an "
-            "even number"
+            "even number from 8"
         )
     for name in ("layers", "experts"):
         number = cfg[f"{side}_{name}"]

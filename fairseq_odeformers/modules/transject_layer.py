@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from .orthogonal import OrthogonalMatrices
 
+# Of a layer's input in inference on a CPU; then what is computed of it stays in the cache.
+TOKENS_IN_CACHE = 256
+
 GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 
@@ -60,7 +63,7 @@ class Eigenvalues(nn.Module):
         Returns:
             sigma (B, 1, C), and the regulariser ``reconstruction`` (B).
         """
-        x = x.float()
+        x = single(x)
         eigenvalues = self.squares(x).sum(1)
         largest = positive(eigenvalues.amax(1, keepdim=True))
         sigma = (eigenvalues / largest).unsqueeze(1)
@@ -68,7 +71,7 @@ class Eigenvalues(nn.Module):
 
     def squares(self, x: Tensor) -> Tensor:
         """(x U_0)^2, entry by entry, of states (B, T, C)."""
-        return (x @ self.rotation()[0]).float().square()
+        return single(x @ self.rotation()[0]).square()
 
 
 def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
@@ -78,7 +81,7 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
     difference is the difference of the squared norms.
     """
     gram = x.mT @ x if x.size(1) > x.size(2) else x @ x.mT
-    difference = gram.float().square().sum((1, 2)) - eigenvalues.square().sum(1)
+    difference = single(gram).square().sum((1, 2)) - eigenvalues.square().sum(1)
     return difference.clamp(min=0) / positive(eigenvalues.amax(1).square())
 
 
@@ -104,6 +107,9 @@ class MixtureOfExperts(nn.Module):
         F_e(X) = \mathrm{ELU}(X U_e \mathrm{diag}(\sigma) V_e), \quad X_e = X + s F_e(X), \quad
         \lambda = \mathrm{softmax}_e(w \cdot \max_t X_e), \quad X' = \sum_e \lambda_e X_e
 
+    X is given in parts along the tokens, of which there are several in inference on a CPU: then
+    what becomes of a part stays in its cache.
+
     Args:
         embed_dim: width C.
         experts: number E.
@@ -115,37 +121,62 @@ class MixtureOfExperts(nn.Module):
         self.gate = nn.Linear(embed_dim, 1, bias=False) if experts > 1 else None
 
     def forward(
-        self, x: Tensor, sigma: Tensor, step: Tensor, padding_mask: Optional[Tensor] = None
-    ) -> Tensor:
+        self,
+        parts: list[Tensor],
+        sigma: Tensor,
+        step: Tensor,
+        padding_mask: Optional[Tensor] = None,
+    ) -> list[Tensor]:
         """
         Args:
-            x: X (B, T, C).
+            parts: X (B, T, C) in parts of some tokens.
             sigma: eigenvalues, (B, 1, C) or (1, 1, C).
             step: s, one number.
             padding_mask: true where a token is padding (B, T).
 
         Returns:
-            X' (B, T, C).
+            the parts of X'.
         """
-        changes = self.changes(x, sigma)
+        changes = self.changes(parts, sigma)
         if self.gate is None:
-            return torch.addcmul(x, changes[0], step)
-        weights = self.weights(torch.addcmul(x, changes, step), padding_mask)
-        # The weights sum to 1.
-        return x + step * (weights * changes).sum(0)
+            return [torch.addcmul(x, change[0], step) for x, change in zip(parts, changes)]
+        # The weights of the experts sum to 1.
+        step = step * self.weights(parts, changes, step, padding_mask)
+        return [x + (step * change).sum(0) for x, change in zip(parts, changes)]
 
-    def changes(self, x: Tensor, sigma: Tensor) -> Tensor:
-        """F_e(X) of the experts (E, B, T, C)."""
-        u, v = self.orthogonal().unsqueeze(1).chunk(2)  # E, 1, C, C
-        if not torch.is_grad_enabled() and x.size(1) > x.size(2) > sigma.size(1):
-            return F.elu_(x @ ((u * sigma) @ v))
-        return F.elu_(((x @ u) * sigma) @ v)
+    def changes(self, parts: list[Tensor], sigma: Tensor) -> list[Tensor]:
+        """The parts (E, B, t, C) of F_e(X).
 
-    def weights(self, states: Tensor, padding_mask: Optional[Tensor] = None) -> Tensor:
-        """lambda (E, B, 1, 1), from the experts' states X_e (E, B, T, C)."""
+        Where no gradient is recorded and a sequence is longer than its width, U_e diag(sigma) V_e
+        is multiplied out, so that a token costs one product an expert.
+        """
+        u, v = self.orthogonal().chunk(2)  # E, C, C
+        one_sigma = sigma.size(1) == 1
+        long = sum(x.size(1) for x in parts) > sigma.size(2)
+        if one_sigma and long and not torch.is_grad_enabled():
+            products = (u.unsqueeze(1) * sigma) @ v.unsqueeze(1)  # E, B, C, C
+            return [F.elu_(x @ products) for x in parts]
+
+        def change(x):
+            rotated = x.flatten(0, 1).expand(len(u), -1, -1).bmm(u).view(len(u), *x.shape) * sigma
+            return F.elu_(rotated.flatten(1, 2).bmm(v).view_as(rotated))
+
+        return [change(x) for x in parts]
+
+    def weights(self, parts, changes, step, padding_mask=None) -> Tensor:
+        """lambda (E, B, 1, 1), from the parts of X and of F_e(X)."""
+        peaks = []
+        masks = [None] * len(parts)
         if padding_mask is not None:
-            states = states.masked_fill(padding_mask.unsqueeze(-1), torch.finfo(states.dtype).min)
-        return self.gate(states.amax(2, keepdim=True)).softmax(0)
+            masks = padding_mask.unsqueeze(-1).split(parts[0].size(1), dim=1)
+        for x, change, mask in zip(parts, changes, masks):
+            if mask is not None:
+                x = x.masked_fill(mask, torch.finfo(x.dtype).min)
+            peaks.append(torch.addcmul(x, change, step).amax(2))
+        peak = torch.stack(peaks).amax(0)  # E, B, C
+        if padding_mask is not None:
+            peak = peak.masked_fill(padding_mask.all(1, keepdim=True), 0.0)
+        return self.gate(peak).softmax(0).unsqueeze(-1)
 
 
 class OrthogonalFFN(nn.Module):
@@ -172,7 +203,7 @@ class OrthogonalFFN(nn.Module):
         """
         hidden = x
         for weight, bias in zip(self.orthogonal(), self.bias):
-            hidden = F.elu_(F.linear(hidden, weight.T, bias))
+            hidden = F.elu_((hidden @ weight).add_(bias))
         return torch.addcmul(x, hidden, step)
 
 
@@ -186,12 +217,14 @@ class TransJectLayer(nn.Module):
         gate: ``tanh`` or ``sigmoid``, which keeps alpha below 1.
     """
 
+    experts_class = MixtureOfExperts
+
     def __init__(self, embed_dim, experts, depth, gate="tanh"):
         super().__init__()
         self.depth = depth
         self.gate = gate
         self.residual_weight = nn.Parameter(torch.zeros(1))
-        self.experts = MixtureOfExperts(embed_dim, experts)
+        self.experts = self.experts_class(embed_dim, experts)
         self.ffn = OrthogonalFFN(embed_dim)
 
     def step(self) -> Tensor:
@@ -209,7 +242,16 @@ class TransJectLayer(nn.Module):
             output (B, T, C).
         """
         step = self.step()
-        return self.ffn(self.experts(x, sigma, step, padding_mask), step)
+        in_parts = x.device.type == "cpu" and not torch.is_grad_enabled()
+        parts = x.split(max(TOKENS_IN_CACHE // len(x), 64), dim=1) if in_parts else [x]
+        parts = self.experts(parts, sigma, step, padding_mask)
+        parts = [self.ffn(part, step) for part in parts]
+        return torch.cat(parts, dim=1) if in_parts else parts[0]
+
+
+def single(x: Tensor) -> Tensor:
+    """In single precision, if x was rounded to half of it: squares of it overflow."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def positive(x: Tensor) -> Tensor:

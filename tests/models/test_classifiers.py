@@ -12,8 +12,6 @@ from helpers import (
     source_batch,
 )
 
-from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
-
 
 def wake(model):
     """Give the parameters that start at zero, and so switch a branch off, another value."""
@@ -58,7 +56,7 @@ def test_every_token_counts(model):
         changed = tokens.clone()
         changed[0, index] = (tokens[0, index] + 1) % 46 + 4
         assert (scores(model, changed) - before).abs().max() > 1e-6
-    if model.encoder.embed_positions is not None:
+    if getattr(model.encoder, "embed_positions", True) is not None:
         assert (scores(model, tokens.flip(1)) - before).abs().max() > 1e-5
 
 
@@ -66,7 +64,7 @@ def test_states_without_a_head(model):
     """As RoBERTa: (B, T, C)."""
     states, extra = model(torch.randint(4, 50, (2, 8)), features_only=True)
     assert states.shape == (2, 8, 16)
-    assert extra == {"regularizers": {}}
+    assert all(value.shape == (2,) for value in extra["regularizers"].values())
 
 
 def test_half_precision(model):
@@ -101,7 +99,7 @@ def test_loaded_model_scores_as_the_saved_one(arch):
         assert torch.allclose(scores(loaded, tokens), scores(loaded, tokens[:, :6]), atol=1e-5)
 
 
-@pytest.mark.parametrize("arch", [a for a in CLASSIFIERS if not a.startswith("transevolve")])
+@pytest.mark.parametrize("arch", [a for a in CLASSIFIERS if not a.startswith(("transe", "transj"))])
 def test_activation_checkpointing_changes_no_gradient(arch):
     gradients = []
     for extra in ([], ["--checkpoint-activations"]):
@@ -149,13 +147,12 @@ def test_the_texts_of_a_pair_are_encoded_alike(arch):
 
 
 class Pixels(Task):
+    pixel_values = True
+
     def __init__(self):
         super().__init__(4 + 256)
         for index in range(256):
             self.dictionary.symbols[4 + index] = str(index)
-
-    def build_embedding(self, embed_dim):
-        return IntensityEmbedding(self.dictionary, embed_dim)
 
 
 def test_pixels_as_numbers(arch):

@@ -2,22 +2,24 @@
 
 import pytest
 import torch
-from helpers import Task, assert_causal, make_model
+from helpers import LanguageModelling, assert_causal, make_model
 
-SIZES = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
-ARCHITECTURES = ["macaron_transformer_lm", "transformer_lm_rezero", "transformer_lm_orthogonal"]
-
-
-class LanguageModelling(Task):
-    class cfg:
-        tokens_per_sample = 64
+TRANSFORMER = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2"
+SIZES = {
+    "macaron_transformer_lm": TRANSFORMER,
+    "transformer_lm_rezero": TRANSFORMER,
+    "transformer_lm_orthogonal": TRANSFORMER,
+    "transject_lm": "--decoder-embed-dim 16 --decoder-experts 2",
+    "transject_lm_random": "--decoder-embed-dim 16 --decoder-experts 2",
+}
 
 
 def make_lm(arch):
-    return make_model(arch, "--task", "language_modeling", sizes=SIZES, task=LanguageModelling())
+    sizes = SIZES[arch].split()
+    return make_model(arch, "--task", "language_modeling", sizes=sizes, task=LanguageModelling())
 
 
-@pytest.fixture(params=ARCHITECTURES)
+@pytest.fixture(params=list(SIZES))
 def model(request):
     model = make_lm(request.param)
     for name, parameter in model.named_parameters():
@@ -38,6 +40,30 @@ def test_incremental_equals_full_decoding(model):
     for length in range(1, 8):
         step, _ = model(tokens[:, :length], incremental_state=state)
         assert (step[:, 0] - full[:, length - 1]).abs().max() < 1e-5
+
+
+def test_incremental_state_follows_the_beam(model):
+    """Reordered half-way, the rest is decoded as if the texts had changed places."""
+    model.eval()
+    tokens, state, order = torch.randint(4, 50, (3, 7)), {}, torch.tensor([2, 0, 0])
+    for length in range(1, 5):
+        model(tokens[:, :length], incremental_state=state)
+    model.decoder.reorder_incremental_state_scripting(state, order)
+    step, _ = model(tokens[order, :5], incremental_state=state)
+    full, _ = model(tokens[order, :5])
+    assert (step[:, 0] - full[:, 4]).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("arch", ["transject_lm", "transject_lm_random"])
+def test_state_of_transject_has_one_size(arch):
+    """A sum, and a maximum a layer and expert, each of the width 16, whatever the length."""
+    model, sizes = make_lm(arch).eval(), []
+    tokens, state = torch.randint(4, 50, (3, 12)), {}
+    for length in range(1, 13):
+        model(tokens[:, :length], incremental_state=state)
+        sizes.append(sum(v.numel() for saved in state.values() for v in saved.values()))
+    maxima = 3 * 6 * 2 * 16
+    assert set(sizes) == {maxima + (3 * 16 if arch == "transject_lm" else 0)}
 
 
 def test_every_parameter_gets_a_gradient(model):

@@ -1,0 +1,66 @@
+"""Label-smoothed cross-entropy of tokens, and regularisers."""
+
+from dataclasses import dataclass
+
+from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
+
+from .regularizers import RegularizerConfig, log_regularizers, regularization
+
+
+@dataclass
+class RegularizedCrossEntropyConfig(RegularizerConfig, LabelSmoothedCrossEntropyCriterionConfig):
+    """Options of fairseq's criterion, and the weights of the regularisers."""
+
+
+@register_criterion(
+    "label_smoothed_cross_entropy_with_regularizers", dataclass=RegularizedCrossEntropyConfig
+)
+class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
+    """fairseq's ``label_smoothed_cross_entropy``, for translation and language models.
+
+    To the mean over tokens is added, for each regulariser, its weight times its mean over
+    sequences; so the weight means the same whatever the length.
+
+    Raises:
+        ValueError: a weight is given for a regulariser that the model does not have.
+    """
+
+    def __init__(self, cfg: RegularizedCrossEntropyConfig, task):
+        super().__init__(
+            task,
+            cfg.sentence_avg,
+            cfg.label_smoothing,
+            cfg.ignore_prefix_size,
+            cfg.report_accuracy,
+        )
+        self.cfg = cfg
+
+    def forward(self, model, sample, reduce=True):
+        """The loss summed over tokens, their number, and what to log."""
+        net_output = model(**sample["net_input"])
+        loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
+        nsentences = sample["target"].size(0)
+        sample_size = nsentences if self.sentence_avg else sample["ntokens"]
+        regularizer, logged = regularization(self.cfg, net_output[1], model)
+        loss = loss + regularizer * sample_size / nsentences
+        logging_output = {
+            "loss": loss.data,
+            "nll_loss": nll_loss.data,
+            "ntokens": sample["ntokens"],
+            "nsentences": nsentences,
+            "sample_size": sample_size,
+            **logged,
+        }
+        if self.report_accuracy:
+            n_correct, total = self.compute_accuracy(model, net_output, sample)
+            logging_output.update(n_correct=n_correct, total=total)
+        return loss, sample_size, logging_output
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs) -> None:
+        super().reduce_metrics(logging_outputs)
+        log_regularizers(logging_outputs, sum(log.get("nsentences", 0) for log in logging_outputs))

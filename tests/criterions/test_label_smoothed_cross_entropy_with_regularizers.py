@@ -1,0 +1,75 @@
+"""The loss is fairseq's, and each regulariser is weighted by its mean over sequences."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.logging import metrics
+from helpers import PAD, LanguageModelling, make_model
+
+from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizers import (
+    RegularizedCrossEntropyConfig,
+    RegularizedCrossEntropyCriterion,
+)
+
+TASK = SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD))
+
+
+def make_criterion(**options):
+    config = RegularizedCrossEntropyConfig(sentence_avg=False, label_smoothing=0.1)
+    for name, value in options.items():
+        setattr(config, name, value)
+    return RegularizedCrossEntropyCriterion(config, TASK)
+
+
+@pytest.fixture
+def model():
+    sizes = "--task language_modeling --decoder-embed-dim 16 --decoder-experts 2".split()
+    return make_model("transject_lm", sizes=sizes, task=LanguageModelling()).eval()
+
+
+@pytest.fixture
+def sample():
+    torch.manual_seed(1)
+    tokens = torch.randint(4, 50, (3, 9))
+    tokens[1, 6:] = PAD
+    target = tokens.roll(-1, 1)
+    return {"net_input": {"src_tokens": tokens}, "target": target, "ntokens": 24}
+
+
+def test_without_weights_it_is_fairseq_s(model, sample):
+    theirs = LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1, report_accuracy=True)
+    expected, size, expected_log = theirs(model, sample)
+    loss, sample_size, log = make_criterion(report_accuracy=True)(model, sample)
+    assert loss == expected
+    assert sample_size == size == 24
+    assert log.pop("reconstruction") > 0
+    assert log == expected_log
+
+
+@pytest.mark.parametrize("sentence_avg", [False, True])
+def test_weight(model, sample, sentence_avg):
+    """After division by the sample size: the token's loss, and 0.3 times the mean over texts."""
+    _, extra = model(**sample["net_input"])
+    mean = extra["regularizers"]["reconstruction"].mean()
+    criterion = make_criterion(sentence_avg=sentence_avg)
+    plain, sample_size, _ = criterion(model, sample)
+    assert sample_size == (3 if sentence_avg else 24)
+    criterion.cfg.reconstruction_weight = 0.3
+    loss, _, log = criterion(model, sample)
+    assert loss - plain == pytest.approx((0.3 * mean * sample_size).item(), rel=1e-4)
+    loss.backward()
+    assert model.decoder.eigenvalues.rotation.parametrizations.weight.original.grad.any()
+    with metrics.aggregate(new_root=True) as values:
+        RegularizedCrossEntropyCriterion.reduce_metrics([log, log])
+    shown = values.get_smoothed_values()
+    assert shown["reconstruction"] == pytest.approx(mean.item(), rel=1e-3)
+    assert shown["loss"] > shown["nll_loss"]
+    assert RegularizedCrossEntropyCriterion.logging_outputs_can_be_summed()
+
+
+def test_a_regulariser_that_the_model_lacks(model, sample):
+    criterion = make_criterion(arclength_weight=0.5)
+    with pytest.raises(ValueError, match="--arclength-weight 0.5: .* has reconstruction"):
+        criterion(model, sample)

@@ -1,0 +1,137 @@
+"""Orthogonal matrices and orthonormal embeddings: on their manifold, fresh, and differentiable."""
+
+import pytest
+import torch
+
+from fairseq_odeformers.modules.orthogonal import (
+    InverseRoot,
+    OrthogonalMatrices,
+    OrthonormalEmbedding,
+)
+
+
+def make_matrices():
+    torch.manual_seed(0)
+    return OrthogonalMatrices(3, 16)
+
+
+def make_embedding(symbols=40):
+    torch.manual_seed(0)
+    return OrthonormalEmbedding(symbols, 8, padding_idx=1)
+
+
+ALL = {
+    "matrices": (make_matrices, lambda module: module()),
+    "embedding": (make_embedding, lambda module: module(torch.arange(40))),
+    "few symbols": (lambda: make_embedding(5), lambda module: module(torch.arange(5))),
+}
+
+
+@pytest.fixture(params=list(ALL))
+def case(request):
+    make, look_up = ALL[request.param]
+    return make(), look_up
+
+
+def gram_error(weight):
+    """Of the columns, or the rows if there are fewer of them."""
+    gram = weight.mT @ weight if weight.size(-2) >= weight.size(-1) else weight @ weight.mT
+    return (gram - torch.eye(gram.size(-1))).abs().max()
+
+
+def train(module, look_up, updates, lr=5e-3):
+    optimizer = torch.optim.Adam(module.parameters(), lr=lr)
+    torch.manual_seed(1)
+    target = torch.randn_like(look_up(module))
+    for _ in range(updates):
+        optimizer.zero_grad()
+        (look_up(module) - target).square().sum().backward()
+        optimizer.step()
+
+
+def test_on_the_manifold_after_500_updates(case):
+    """By one's own measure and the module's, which is not blind: a shifted matrix is off."""
+    module, look_up = case
+    before = look_up(module).detach()
+    train(module, look_up, 500)
+    after = look_up(module).detach()
+    assert (after - before).abs().max() > 0.1
+    assert gram_error(after) < 1e-4
+    with torch.no_grad():
+        assert module.manifold_error() < 1e-4
+        module._kept = module._kept[0], module.matrix() + 0.01
+        assert module.manifold_error() > 1e-2
+
+
+def test_same_with_and_without_gradients(case):
+    module, look_up = case
+    train(module, look_up, 5)
+    with torch.no_grad():
+        assert torch.allclose(look_up(module), look_up(module), atol=0)
+        kept = look_up(module)
+    assert torch.allclose(look_up(module), kept, atol=1e-6)
+
+
+def test_made_once_and_anew_after_an_update(case, monkeypatch):
+    """Also after an update that hides from autograd's version counter, as fairseq's Adam does."""
+    module, look_up = case
+    made = []
+    make = module.make
+    monkeypatch.setattr(module, "make", lambda: made.append(1) or make())
+    with torch.no_grad():
+        first = look_up(module)
+        look_up(module)
+    assert len(made) == 1
+    parameter = next(module.parameters())
+    look_up(module).sum().backward()
+    parameter.data.add_(torch.randn_like(parameter))
+    with torch.no_grad():
+        second = look_up(module)
+        assert (second - first).abs().max() > 1e-3
+        parameter.add_(torch.randn_like(parameter))
+        assert (look_up(module) - second).abs().max() > 1e-3
+
+
+def test_loading_and_moving_make_anew(case):
+    module, look_up = case
+    with torch.no_grad():
+        look_up(module)
+        changed = {k: v + torch.randn_like(v) for k, v in module.state_dict().items()}
+        module.load_state_dict(changed)
+        loaded = look_up(module)
+        assert module.double() is module
+        double = look_up(module)
+    assert double.dtype == torch.float64
+    assert (double - loaded).abs().max() < 1e-5
+
+
+def test_autocast_does_not_round_the_matrix():
+    module, embedding = make_matrices(), make_embedding()
+    with torch.autocast("cpu", torch.bfloat16):
+        matrices, root = module(), embedding.column_root()
+    assert gram_error(matrices) < 1e-5
+    assert gram_error(embedding.weight @ root) < 1e-5
+
+
+def test_half_precision_is_refused():
+    with pytest.raises(ValueError, match="--fp16 or --bf16: .* use --amp"):
+        make_matrices().half()()
+
+
+def test_polar_factor():
+    """W (W^T W)^-1/2 is U V^T of the singular value decomposition, in float64."""
+    module = make_embedding().double()
+    torch.nn.init.normal_(module.weight)
+    u, _, vh = torch.linalg.svd(module.weight.detach(), full_matrices=False)
+    assert (module(torch.arange(40)) - u @ vh).abs().max() < 1e-12
+
+
+def test_gradient_of_the_inverse_root():
+    """Also at equal eigenvalues, where that of the decomposition does not exist."""
+    x = torch.randn(5, 5, dtype=torch.float64)
+    for matrix in (torch.eye(5, dtype=torch.float64), x @ x.T + 0.1 * torch.eye(5).double()):
+        matrix.requires_grad_()
+        symmetric = lambda a: InverseRoot.apply((a + a.T) / 2)  # noqa: E731
+        assert torch.autograd.gradcheck(symmetric, matrix)
+        root = InverseRoot.apply(matrix)
+        assert torch.allclose(root @ matrix @ root, torch.eye(5, dtype=torch.float64))
