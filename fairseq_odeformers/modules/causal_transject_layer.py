@@ -10,6 +10,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from .orthogonal import single
 from .transject_layer import (
     Eigenvalues,
     MixtureOfExperts,
@@ -17,7 +18,6 @@ from .transject_layer import (
     TransJectLayer,
     positive,
     reconstruction,
-    single,
 )
 
 

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations
+from torch.autograd.function import once_differentiable
 
 
 class OnManifold(nn.Module):
@@ -46,44 +46,81 @@ class OnManifold(nn.Module):
 
 
 class OrthogonalMatrices(OnManifold):
-    """Square orthogonal matrices of one size, made by one batched solve.
+    r"""Square orthogonal matrices of one size, made together.
+
+    Each is the random orthogonal matrix B that it starts as, times the Cayley transform of a
+    skew-symmetric matrix (dynamic trivialisation; Lezcano-Casado 2019, section 4):
+
+    .. math:: B (1 - A/2)^{-1} (1 + A/2), \quad A = W - W^T
+
+    with the entries of the weight W below its diagonal, as in torch's parametrisation.
 
     Args:
         count: number N of matrices.
         dim: size C of each.
-
-    Raises:
-        ValueError: the weights are in half precision, in which torch solves no linear system.
     """
 
     def __init__(self, count, dim):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(count, dim, dim))
-        keep_orthogonal(self)
+        self.weight = nn.Parameter(torch.zeros(count, dim, dim))
+        self.register_buffer("base", torch.empty(count, dim, dim))
+        for matrix in self.base:
+            nn.init.orthogonal_(matrix)
 
     def make(self) -> Tensor:
-        dtype = next(self.parameters()).dtype
-        if dtype in (torch.float16, torch.bfloat16):
-            raise ValueError(
-                f"--fp16 or --bf16: orthogonal matrices cannot be made in {dtype}; use --amp"
-            )
-        return self.weight
+        weight = single(self.weight).tril(-1)
+        return Cayley.apply(weight - weight.mT, single(self.base)).to(self.weight)
 
     def forward(self) -> Tensor:
         """The matrices (N, C, C)."""
         return self.matrix()
 
 
-def keep_orthogonal(module: nn.Module) -> None:
-    """Make ``module.weight``, one square matrix or a stack of them, orthogonal, and keep it so.
+class Cayley(torch.autograd.Function):
+    r"""B (1 - A/2)^-1 (1 + A/2) of skew-symmetric matrices A (N, C, C), and any B, as constants.
 
-    Each is the Cayley transform of a skew-symmetric matrix times the random orthogonal matrix that
-    it is initialised to (dynamic trivialisation; Lezcano-Casado 2019, section 4).
+    With the inverse M it is B (2M - 1), and a change dA changes it by :math:`B M \, dA \, M`.
     """
-    with torch.no_grad():
-        for matrix in module.weight.view(-1, *module.weight.shape[-2:]):
-            nn.init.orthogonal_(matrix)
-    parametrizations.orthogonal(module, "weight", orthogonal_map="cayley")
+
+    @staticmethod
+    def forward(ctx, skew, base):
+        identity = torch.eye(skew.size(-1), dtype=skew.dtype, device=skew.device)
+        inverse = block_inverse(identity - skew / 2)
+        product = base @ inverse
+        ctx.save_for_backward(inverse, product)
+        return 2 * product - base
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):
+        inverse, product = ctx.saved_tensors
+        return product.mT @ gradient @ inverse.mT, None
+
+
+def block_inverse(matrices: Tensor, smallest: int = 64) -> Tensor:
+    """Inverses of matrices (N, C, C) whose symmetric part is positive definite.
+
+    By two blocks of half the size, the second one Schur's complement, which again has a positive
+    definite symmetric part; so no pivots are needed, and nearly all of the work is products.
+
+    Args:
+        smallest: size from which torch's inverse takes over.
+    """
+    size = matrices.size(-1)
+    if size <= smallest:
+        return torch.linalg.inv_ex(matrices).inverse
+    half = size // 2
+    (a, b), (c, d) = (rows.tensor_split([half], -1) for rows in matrices.tensor_split([half], -2))
+    a = block_inverse(a, smallest)
+    ab, ca = a @ b, c @ a
+    d = block_inverse(torch.baddbmm(d, c, ab, alpha=-1), smallest)
+    out = torch.empty_like(matrices)
+    upper, lower = out.tensor_split([half], -2)
+    upper[..., half:] = torch.bmm(ab, d).neg_()
+    upper[..., :half] = torch.baddbmm(a, upper[..., half:], ca, alpha=-1)
+    lower[..., :half] = torch.bmm(d, ca).neg_()
+    lower[..., half:] = d
+    return out
 
 
 class OrthonormalEmbedding(OnManifold):
@@ -106,20 +143,24 @@ class OrthonormalEmbedding(OnManifold):
         nn.init.orthogonal_(self.weight)
 
     def make(self) -> Tensor:
-        if len(self.weight) < self.embedding_dim:
-            return InverseRoot.apply(self.weight @ self.weight.T) @ self.weight
-        return self.weight @ self.column_root()
+        weight = single(self.weight)
+        if len(weight) < self.embedding_dim:
+            weight = InverseRoot.apply(weight @ weight.T) @ weight
+        else:
+            weight = weight @ self.column_root()
+        return weight.to(self.weight)
 
     def column_root(self) -> Tensor:
         """(W^T W)^-1/2."""
         with torch.autocast(self.weight.device.type, enabled=False):
-            return InverseRoot.apply(self.weight.T @ self.weight)
+            weight = single(self.weight)
+            return InverseRoot.apply(weight.T @ weight)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """From tokens (B, T) to (B, T, C)."""
         if torch.is_grad_enabled() and len(self.weight) >= self.embedding_dim:
             self._kept = None
-            return F.embedding(tokens, self.weight) @ self.column_root()
+            return F.embedding(tokens, self.weight) @ self.column_root().to(self.weight)
         return F.embedding(tokens, self.matrix())
 
 
@@ -138,8 +179,14 @@ class InverseRoot(torch.autograd.Function):
         return (vectors / roots) @ vectors.mT
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):
         roots, vectors = ctx.saved_tensors
         column = roots.unsqueeze(-1)
         inner = vectors.mT @ gradient @ vectors / (column * roots * (column + roots))
         return -(vectors @ inner @ vectors.mT)
+
+
+def single(x: Tensor) -> Tensor:
+    """In single precision, if x is in half of it."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

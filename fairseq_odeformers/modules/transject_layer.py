@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from .orthogonal import OrthogonalMatrices
+from .orthogonal import OrthogonalMatrices, single
 
 # Of a layer's input in inference on a CPU; then what is computed of it stays in the cache.
 TOKENS_IN_CACHE = 256
@@ -247,11 +247,6 @@ class TransJectLayer(nn.Module):
         parts = self.experts(parts, sigma, step, padding_mask)
         parts = [self.ffn(part, step) for part in parts]
         return torch.cat(parts, dim=1) if in_parts else parts[0]
-
-
-def single(x: Tensor) -> Tensor:
-    """In single precision, if x was rounded to half of it: squares of it overflow."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def positive(x: Tensor) -> Tensor:

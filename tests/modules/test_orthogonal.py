@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from torch.nn.utils import parametrizations
 
 from fairseq_odeformers.modules.orthogonal import (
     InverseRoot,
     OrthogonalMatrices,
     OrthonormalEmbedding,
+    block_inverse,
 )
 
 
@@ -113,9 +115,42 @@ def test_autocast_does_not_round_the_matrix():
     assert gram_error(embedding.weight @ root) < 1e-5
 
 
-def test_half_precision_is_refused():
-    with pytest.raises(ValueError, match="--fp16 or --bf16: .* use --amp"):
-        make_matrices().half()()
+def test_half_precision(case):
+    """Made in single precision, then rounded; gradients arrive."""
+    module, look_up = case
+    exact = look_up(module).detach()
+    rounded = look_up(module.bfloat16())
+    assert rounded.dtype == torch.bfloat16
+    assert (rounded - exact).abs().max() < 2e-2
+    rounded.square().sum().backward()
+    assert module.weight.grad.isfinite().all()
+
+
+def test_matrices_are_those_of_torch_s_parametrisation(float64):
+    """Same map, same entries of the weight, same gradients."""
+    ours = make_matrices()
+    theirs = torch.nn.Module()
+    theirs.weight = torch.nn.Parameter(ours().detach())
+    parametrizations.orthogonal(theirs, "weight", orthogonal_map="cayley")
+    weight = torch.randn_like(ours.weight)
+    ours.weight.data.copy_(weight)
+    theirs.parametrizations.weight.original.data.copy_(weight)
+    assert (ours() - theirs.weight).abs().max() < 1e-12
+    factor = torch.randn_like(weight)
+    for module in (ours, theirs):
+        ((ours() if module is ours else theirs.weight) * factor).sum().backward()
+    gradient = theirs.parametrizations.weight.original.grad
+    assert (ours.weight.grad - gradient).abs().max() < 1e-11
+
+
+@pytest.mark.parametrize("size", [1, 7, 16])
+def test_block_inverse(size):
+    """Down to single numbers, of odd sizes, far from the identity."""
+    torch.manual_seed(0)
+    x = torch.randn(3, size, size, dtype=torch.float64)
+    matrices = torch.eye(size).double() + 5 * (x - x.mT)
+    expected = torch.linalg.inv(matrices)
+    assert (block_inverse(matrices, smallest=1) - expected).abs().max() < 1e-12
 
 
 def test_polar_factor():

@@ -119,7 +119,7 @@ def test_reconstruction_vanishes_at_the_eigenvectors():
     x = torch.randn(1, 40, DIM)
     eigenvalues, vectors = torch.linalg.eigh(x[0].T @ x[0])
     module = Eigenvalues(DIM)
-    module.rotation.weight = vectors.unsqueeze(0)
+    module.rotation.base = vectors.unsqueeze(0)
     sigma, regularizers = module(x)
     assert regularizers["reconstruction"] < 1e-9
     assert (sigma[0, 0] - eigenvalues / eigenvalues.max()).abs().max() < 1e-9
