@@ -5,6 +5,9 @@
     scripts/benchmark.py generate    beam search over a batch, as fairseq-generate does it
     scripts/benchmark.py encoder     one training step of the encoder alone, at several lengths
     scripts/benchmark.py classify    one training step of a classifier, by fairseq's trainer
+    scripts/benchmark.py infer       the encoder of a classifier in evaluation, without gradients
+    scripts/benchmark.py orthogonal  TransJect's orthogonal matrices in a training step, and their
+                                     gradients; instead of models: blocks, cayley, matrix_exp
 
 In each round every model runs once, in turn, so that a ratio compares neighbours in time. Printed
 are the medians over the rounds, and the median (minimum-maximum) over the rounds of the ratio to
@@ -16,8 +19,10 @@ import argparse
 import logging
 import math
 import platform
+import re
 import statistics
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import torch
@@ -29,8 +34,11 @@ from fairseq.optim.adam import FairseqAdam
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.trainer import Trainer
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import parametrizations
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
+from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 from fairseq_odeformers.modules.time_evolving_attention import (
     FORMS,
     TimeEvolvingAttention,
@@ -44,11 +52,6 @@ SIZES = {
         "--arch {model} --encoder-layers {layers} --decoder-layers {layers} --activation-dropout 0"
     ),
 }
-CLASSIFIERS = {
-    "transevolve": "--encoder-blocks {blocks} --encoder-depth {depth}",
-    "transformer": "--encoder-layers {layers}",
-    "macaron": "--encoder-layers {layers}",
-}
 ENCODER = (
     " --encoder-embed-dim {embed_dim} --encoder-ffn-embed-dim {inner_width} "
     "--encoder-attention-heads {heads} --dropout {dropout} "
@@ -59,10 +62,21 @@ DECODER = (
     "--decoder-attention-heads {heads} --share-all-embeddings "
     "--max-source-positions 100000 --max-target-positions 100000"
 )
+CLASSIFIERS = {
+    "transevolve": "--encoder-blocks {blocks} --encoder-depth {depth}" + ENCODER,
+    "transformer": "--encoder-layers {layers}" + ENCODER,
+    "macaron": "--encoder-layers {layers}" + ENCODER,
+    "transject": (
+        "--encoder-layers {layers} --encoder-experts {experts} --encoder-embed-dim {embed_dim} "
+    ),
+}
 CLASSIFICATION = (
     "--arch {model} --task sentence_prediction --num-classes 2 --max-positions 100000 "
     "--criterion sequence_classification --optimizer adam --lr 5e-4 --batch-size {batch}"
 )
+
+
+MATERIALIZED = "materialized"
 
 
 def random_dictionary(size):
@@ -74,12 +88,13 @@ def random_dictionary(size):
 
 def parse(line, name, args):
     """The configuration that fairseq-train makes of a command line."""
-    model, _, _ = name.partition(":")
+    model, _, form = name.partition(":")
     halves = model.startswith("macaron")  # it has two FFNs of half the width
     line = line.format(
         model=model,
         layers=args.blocks * args.depth,
         inner_width=args.ffn_embed_dim // (2 if halves else 1),
+        experts=form or 4,
         **vars(args),
     )
     parsed = options.parse_args_and_arch(options.get_training_parser(), ["unused", *line.split()])
@@ -177,11 +192,17 @@ def encoder_step(model, args, dictionary, length):
     return step
 
 
+def make_classifier(name, args, dictionary):
+    """A classifier, its configuration and its task."""
+    family = re.match("[a-z]+", name).group()
+    cfg = parse(CLASSIFIERS[family] + CLASSIFICATION, name, args)
+    task = SentencePredictionTask(cfg.task, dictionary, dictionary)
+    return set_form(task.build_model(cfg.model), name), cfg, task
+
+
 def trainer_step(name, args, dictionary, length):
     """A step of fairseq's trainer, and the model that it trains."""
-    cfg = parse(CLASSIFIERS[name.split("_")[0]] + ENCODER + CLASSIFICATION, name, args)
-    task = SentencePredictionTask(cfg.task, dictionary, dictionary)
-    model = set_form(task.build_model(cfg.model), name)
+    model, cfg, task = make_classifier(name, args, dictionary)
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
     sample = {
         "net_input": {
@@ -192,6 +213,40 @@ def trainer_step(name, args, dictionary, length):
         "ntokens": args.batch * length,
     }
     return lambda: trainer.train_step([sample]), model
+
+
+def inference(name, args, dictionary, length):
+    """The encoder over a batch, and the classifier that it belongs to."""
+    model, _, _ = make_classifier(name, args, dictionary)
+    for parameter_name, parameter in model.named_parameters():
+        if parameter_name.endswith("residual_weight"):  # or a layer would add zeros
+            torch.nn.init.constant_(parameter, 0.3)
+    tokens = torch.randint(dictionary.nspecial, len(dictionary), (args.batch, length))
+    materialized = name.endswith(MATERIALIZED)
+
+    @torch.no_grad()
+    def step():
+        with sdpa_kernel(SDPBackend.MATH) if materialized else nullcontext():
+            model.encoder(tokens)
+
+    return step, model.eval()
+
+
+def orthogonalization(name, args, dictionary, length):
+    """The matrices of a TransJect with four experts and their gradients, and the module."""
+    counts = [1] + [2 * 4, 2] * (args.blocks * args.depth)
+    module = torch.nn.ModuleList(OrthogonalMatrices(count, args.embed_dim) for count in counts)
+    if name != "blocks":
+        for part in module:
+            part.weight.data = part.base.clone()
+            parametrizations.orthogonal(part, "weight", orthogonal_map=name)
+
+    def step():
+        matrices = [part() if name == "blocks" else part.weight for part in module]
+        torch.autograd.backward(matrices, matrices)
+        module.zero_grad()
+
+    return step, module
 
 
 def generation(model, args, dictionary, length):
@@ -206,6 +261,11 @@ def generation(model, args, dictionary, length):
 
 
 MEASUREMENTS = {"train": training_step, "generate": generation, "encoder": encoder_step}
+WITH_THEIR_MODELS = {
+    "classify": trainer_step,
+    "infer": inference,
+    "orthogonal": orthogonalization,
+}
 
 
 def measure(steps, rounds):
@@ -224,13 +284,14 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=[*MEASUREMENTS, "classify"])
+    parser.add_argument("what", choices=[*MEASUREMENTS, *WITH_THEIR_MODELS])
     parser.add_argument(
         "--models",
         nargs="+",
         help="architectures, the first of which is compared against (default: fairseq's and a "
         "TransEvolve); append :direct, :factored, :fused or (encoder, classify) :literal to a "
-        "transevolve for a form of its attention",
+        "transevolve for a form of its attention, (infer) :materialized to a transformer for "
+        "attention by a matrix of scores, and :N to a transject for N experts (default: 4)",
     )
     parser.add_argument("--embed-dim", type=int, default=256)
     parser.add_argument("--ffn-embed-dim", type=int, default=1024)
@@ -247,11 +308,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     if args.models is None:
-        kind = "_classifier" if args.what == "classify" else ""
+        kind = "_classifier" if args.what in ("classify", "infer") else ""
         args.models = [f"transformer{kind}", f"transevolve{kind}_fullff_2"]
     for name in args.models:
-        if name.partition(":")[2] not in ("", "literal", *FORMS):
-            parser.error(f"--models {name}: no such form of the attention")
+        model, _, form = name.partition(":")
+        experts = model.startswith("transject") and form.isdigit()
+        if not experts and form not in ("", "literal", MATERIALIZED, *FORMS):
+            parser.error(f"--models {name}: no such form of the model")
         if name.endswith(":literal") and args.what not in ("encoder", "classify"):
             parser.error(f"--models {name}: the literal formula is for the encoder alone")
     torch.set_num_threads(args.threads)
@@ -265,8 +328,9 @@ def main():
     for length in args.lengths:
         steps, models = {}, {}
         for name in args.models:
-            if args.what == "classify":
-                steps[name], models[name] = trainer_step(name, args, dictionary, length)
+            if args.what in WITH_THEIR_MODELS:
+                make = WITH_THEIR_MODELS[args.what]
+                steps[name], models[name] = make(name, args, dictionary, length)
             else:
                 models[name] = make_model(name, args, dictionary)
                 steps[name] = MEASUREMENTS[args.what](models[name], args, dictionary, length)

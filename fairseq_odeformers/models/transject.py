@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 
+import torch
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, register_model, register_model_architecture
 from torch import nn
@@ -14,6 +15,7 @@ from fairseq_odeformers.modules.transject_layer import (
     Eigenvalues,
     RandomEigenvalues,
     TransJectLayer,
+    in_parts,
 )
 
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
@@ -67,17 +69,18 @@ class TransJectEncoder(FairseqEncoder):
         padding_mask = src_tokens.eq(self.padding_idx)
         x = self.embedding(src_tokens)
         sigma, regularizers = self.eigenvalues(x)
-        states = [x]
+        parts = in_parts(x)
+        states = [parts]
         xla = src_tokens.device.type == "xla"
         mask = padding_mask if xla or padding_mask.any() else None
         for layer in self.layers:
-            x = layer(x, sigma, mask)
-            if return_all_hiddens:
-                states.append(x)
+            parts = layer(parts, sigma, mask)
+            states = [*states, parts] if return_all_hiddens else [parts]
+        states = [torch.cat(parts, dim=1).transpose(0, 1) for parts in states]
         return {
-            "encoder_out": [x.transpose(0, 1)],
+            "encoder_out": states[-1:],
             "encoder_padding_mask": [padding_mask],
-            "encoder_states": [x.transpose(0, 1) for x in states] if return_all_hiddens else [],
+            "encoder_states": states if return_all_hiddens else [],
             "regularizers": regularizers,
         }
 

@@ -9,9 +9,6 @@ from torch import Tensor, nn
 
 from .orthogonal import OrthogonalMatrices, single
 
-# Of a layer's input in inference on a CPU; then what is computed of it stays in the cache.
-TOKENS_IN_CACHE = 256
-
 GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 
@@ -107,8 +104,7 @@ class MixtureOfExperts(nn.Module):
         F_e(X) = \mathrm{ELU}(X U_e \mathrm{diag}(\sigma) V_e), \quad X_e = X + s F_e(X), \quad
         \lambda = \mathrm{softmax}_e(w \cdot \max_t X_e), \quad X' = \sum_e \lambda_e X_e
 
-    X is given in parts along the tokens, of which there are several in inference on a CPU: then
-    what becomes of a part stays in its cache.
+    X is given in parts along the tokens; see :func:`in_parts`.
 
     Args:
         embed_dim: width C.
@@ -141,8 +137,8 @@ class MixtureOfExperts(nn.Module):
         if self.gate is None:
             return [torch.addcmul(x, change[0], step) for x, change in zip(parts, changes)]
         # The weights of the experts sum to 1.
-        step = step * self.weights(parts, changes, step, padding_mask)
-        return [x + (step * change).sum(0) for x, change in zip(parts, changes)]
+        steps = step * self.weights(parts, changes, step, padding_mask)[..., 0, 0]
+        return [x + torch.einsum("eb,ebtc->btc", steps, f) for x, f in zip(parts, changes)]
 
     def changes(self, parts: list[Tensor], sigma: Tensor) -> list[Tensor]:
         """The parts (E, B, t, C) of F_e(X).
@@ -231,22 +227,31 @@ class TransJectLayer(nn.Module):
         """alpha / L."""
         return GATES[self.gate](self.residual_weight) / self.depth
 
-    def forward(self, x: Tensor, sigma: Tensor, padding_mask: Optional[Tensor] = None) -> Tensor:
+    def forward(
+        self, parts: list[Tensor], sigma: Tensor, padding_mask: Optional[Tensor] = None
+    ) -> list[Tensor]:
         """
         Args:
-            x: input (B, T, C).
+            parts: input (B, T, C) in parts of some tokens.
             sigma: eigenvalues, (B, 1, C) or (1, 1, C).
             padding_mask: true where a token is padding (B, T).
 
         Returns:
-            output (B, T, C).
+            the parts of the output.
         """
         step = self.step()
-        in_parts = x.device.type == "cpu" and not torch.is_grad_enabled()
-        parts = x.split(max(TOKENS_IN_CACHE // len(x), 64), dim=1) if in_parts else [x]
-        parts = self.experts(parts, sigma, step, padding_mask)
-        parts = [self.ffn(part, step) for part in parts]
-        return torch.cat(parts, dim=1) if in_parts else parts[0]
+        return [self.ffn(x, step) for x in self.experts(parts, sigma, step, padding_mask)]
+
+
+def in_parts(x: Tensor, tokens: int = 512) -> list[Tensor]:
+    """Split states (B, T, C) along the tokens.
+
+    In inference on a CPU there are about so many *tokens* in a part, and the layers go faster, for
+    what they make of a part stays in the cache. Otherwise there is one part.
+    """
+    if torch.is_grad_enabled() or x.device.type != "cpu":
+        return [x]
+    return list(x.split(max(tokens // len(x), 64), dim=1))
 
 
 def positive(x: Tensor) -> Tensor:

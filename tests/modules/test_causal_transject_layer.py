@@ -35,7 +35,7 @@ def test_a_token_sees_the_layer_of_its_prefix(experts):
     x, sigma = torch.randn(2, 7, DIM), torch.rand(2, 1, DIM)
     out, _ = causal(x, sigma)
     for t in range(7):
-        prefix = plain(x[:, : t + 1], sigma)
+        (prefix,) = plain([x[:, : t + 1]], sigma)
         assert (out[:, t] - prefix[:, -1]).abs().max() < 1e-12
 
 

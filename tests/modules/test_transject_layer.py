@@ -6,11 +6,11 @@ import torch.nn.functional as F
 
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 from fairseq_odeformers.modules.transject_layer import (
-    TOKENS_IN_CACHE,
     ConcatenatedPositions,
     Eigenvalues,
     RandomEigenvalues,
     TransJectLayer,
+    in_parts,
 )
 
 DIM, EXPERTS, DEPTH = 16, 3, 4
@@ -48,6 +48,10 @@ def literal_layer(layer, x, sigma):
     return x + step * F.elu(F.elu(x @ w1 + b1) @ w2 + b2)
 
 
+def run(layer, x, sigma, padding_mask=None):
+    return torch.cat(layer(in_parts(x), sigma, padding_mask), dim=1)
+
+
 def make_input(lengths):
     """States, eigenvalues and where padding is, of sequences padded at the end."""
     torch.manual_seed(1)
@@ -59,13 +63,13 @@ def make_input(lengths):
 @pytest.mark.parametrize("gate", ["tanh", "sigmoid"])
 @pytest.mark.parametrize("experts", [1, 3])
 @pytest.mark.parametrize("recorded", [True, False])
-@pytest.mark.parametrize("lengths", [[5, 9, 1], [12, 150], [30, TOKENS_IN_CACHE + 70]])
+@pytest.mark.parametrize("lengths", [[5, 9, 1], [12, 150], [30, 600]])
 def test_literal_formula(gate, experts, recorded, lengths):
     """Shorter and longer than the width and than what is computed at once, with padding."""
     layer = make_layer(experts, gate)
     x, sigma, padding_mask = make_input(lengths)
     with torch.set_grad_enabled(recorded):
-        out = layer(x, sigma, padding_mask)
+        out = run(layer, x, sigma, padding_mask)
     for row, length in enumerate(lengths):
         expected = literal_layer(layer, x[row, :length], sigma[row, 0])
         assert (out[row, :length] - expected).abs().max() < 1e-12
@@ -77,7 +81,7 @@ def test_padding_alone(recorded):
     x, sigma, padding_mask = make_input([4, 4])
     padding_mask[1] = True
     with torch.set_grad_enabled(recorded):
-        out = layer(x, sigma, padding_mask)
+        out = run(layer, x, sigma, padding_mask)
     assert out.isfinite().all()
     assert (out[0] - literal_layer(layer, x[0], sigma[0, 0])).abs().max() < 1e-12
 
@@ -85,7 +89,17 @@ def test_padding_alone(recorded):
 def test_starts_as_the_identity():
     """The residual weight starts at 0, and tanh(0) = 0."""
     x, sigma, _ = make_input([6])
-    assert torch.equal(TransJectLayer(DIM, EXPERTS, DEPTH)(x, sigma), x)
+    assert torch.equal(run(TransJectLayer(DIM, EXPERTS, DEPTH), x, sigma), x)
+
+
+def test_parts():
+    """One in training; in inference of about so many tokens over the batch, but not too short."""
+    x = torch.randn(2, 300, DIM)
+    assert [part.size(1) for part in in_parts(x)] == [300]
+    with torch.no_grad():
+        assert [part.size(1) for part in in_parts(x)] == [256, 44]
+        assert [part.size(1) for part in in_parts(x, tokens=8)] == [64] * 4 + [44]
+        assert torch.equal(torch.cat(in_parts(x), 1), x)
 
 
 def test_input_is_left_as_it_was():
@@ -93,7 +107,7 @@ def test_input_is_left_as_it_was():
     x, sigma, padding_mask = make_input([70, 3])
     before = x.clone()
     with torch.no_grad():
-        layer(x, sigma, padding_mask)
+        run(layer, x, sigma, padding_mask)
     assert torch.equal(x, before)
 
 
