@@ -69,3 +69,15 @@ def contents(folder):
 def times(folder):
     """When each file and folder below a folder was last changed."""
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def example(script, *args, **environment):
+    """The finished process of a script of the examples, its output and errors in one."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", ROOT / "examples" / script, *map(str, args)],
+        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )

@@ -28,7 +28,7 @@ save_dir=${SAVE_DIR:-$DATA/$task-$RECIPE-$arch-seed$SEED}
 
 data=$DATA/$task-bin
 options=(--lra-task "$task")
-width=256 inner=1024 heads=8 layers=6
+width=256 inner=1024 heads=8 layers=6 dropout=()
 case $RECIPE in
     transevolve)  # 0.5 (256 * 8000)^-0.5 at the 8,000th update
         case $task in
@@ -38,7 +38,7 @@ case $RECIPE in
         esac
         options+=(--max-epoch 15 --lr 3.49e-4 --lr-scheduler inverse_sqrt --warmup-updates 8000) ;;
     transject)
-        width=64 inner=128 heads=2 layers=2
+        width=64 inner=128 heads=2 layers=2 dropout=(--dropout 0.1 --attention-dropout 0.1)
         case $task in
             listops) batch=32 lr=1e-4 warmup=1000 ;;
             text) batch=32 lr=1e-4 warmup=80 ;;
@@ -48,20 +48,26 @@ case $RECIPE in
             *) echo "$task: choose from listops, text, retrieval, pathfinder, image, listops-short" >&2
                exit 2 ;;
         esac
-        options+=(--max-update 50000 --validate-interval-updates 500 --lr "$lr" --dropout 0.1
-            --attention-dropout 0.1 --lr-scheduler polynomial_decay --warmup-updates "$warmup"
-            --total-num-update 50000) ;;
+        options+=(--max-update 50000 --validate-interval-updates 500 --lr "$lr"
+            --lr-scheduler polynomial_decay --warmup-updates "$warmup" --total-num-update 50000) ;;
     small)
-        data=$DATA/listops-short/data-bin width=128 inner=512 batch=32
+        data=$DATA/listops-short/data-bin width=128 inner=512 batch=32 dropout=(--dropout 0.1)
         options=(--lra-task listops --max-epoch 6 --lr 5e-4 --lr-scheduler polynomial_decay
-            --warmup-updates 300 --total-num-update 3600 --adam-betas '(0.9, 0.98)' --clip-norm 1
-            --dropout 0.1)
+            --warmup-updates 300 --total-num-update 3600 --adam-betas '(0.9, 0.98)' --clip-norm 1)
         [ -e "$data" ] || python -m fairseq_odeformers.data.listops --out "$DATA/listops-short" \
             --train 18000 --valid 1000 --test 1000 --min-length 30 --max-length 120 ;;
     *) echo "RECIPE=$RECIPE: choose from transevolve, transject, small" >&2; exit 2 ;;
 esac
-options+=(--encoder-embed-dim "$width" --encoder-attention-heads "$heads")
 case $arch in
+    transject | transject_lra) options+=(--reconstruction-weight 1e-4) ;;  # the paper does not say
+esac
+case $arch in
+    transject*)  # its size is the paper's own; the other recipes give it theirs
+        if [ "$RECIPE" != transject ]; then
+            options+=(--encoder-layers "$layers" --encoder-embed-dim "$width")
+        elif [ "$task" = text ]; then
+            options+=(--pooling mean)
+        fi ;;
     transevolve_classifier_*_1) options+=(--encoder-depth "$layers") ;;
     transevolve_classifier_*_2) options+=(--encoder-depth $((layers / 2))) ;;
     macaron_classifier) options+=(--encoder-layers "$layers") inner=$((inner / 2)) ;;
@@ -69,11 +75,16 @@ case $arch in
         options+=(--encoder-layers "$layers" --no-no-token-positional-embeddings --pooling mean) ;;
     *) options+=(--encoder-layers "$layers") ;;
 esac
+case $arch in
+    transject*) ;;
+    *) options+=("${dropout[@]}" --encoder-embed-dim "$width" --encoder-attention-heads "$heads"
+        --encoder-ffn-embed-dim "$inner") ;;
+esac
 [ -e "$data" ] || { echo "$data: make it with scripts/prepare-lra.sh" >&2; exit 2; }
 
 fairseq-train "$data" --user-dir fairseq_odeformers --arch "$arch" --seed "$SEED" \
     --task long_range_arena --num-batch-buckets 8 --criterion sequence_classification \
-    --optimizer adam --batch-size "$batch" --encoder-ffn-embed-dim "$inner" "${options[@]}" \
+    --optimizer adam --batch-size "$batch" "${options[@]}" \
     --best-checkpoint-metric accuracy --maximize-best-checkpoint-metric --no-epoch-checkpoints \
     --save-dir "$save_dir" --no-progress-bar "$@"
 python -m fairseq_odeformers.predict "$data" --path "$save_dir/checkpoint_best.pt" \

@@ -34,6 +34,7 @@ case $arch in
     vanilla_transformer)  # otherwise as large as the parity task needs
         options+=(--encoder-layers 6 --encoder-embed-dim 256 --encoder-attention-heads 8
             --no-no-token-positional-embeddings --pooling mean) ;;
+    transject) options+=(--reconstruction-weight 1e-4) ;;  # the paper does not say
 esac
 case $RECIPE in
     transevolve)  # 0.5 (256 * 8000)^-0.5 at the 8,000th update
@@ -48,7 +49,11 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 print(-(-len(MMapIndexedDataset(sys.argv[1])) * 6 // 3200) * 100)" "$folder/data-bin/label/train")
         options+=(--batch-size 32 --max-epoch 6 --lr 5e-4 --lr-scheduler polynomial_decay
             --warmup-updates 150 --total-num-update "$updates" --adam-betas '(0.9, 0.98)'
-            --clip-norm 1 --dropout 0.3 --attention-dropout 0.1) ;;
+            --clip-norm 1)
+        case $arch in
+            transject*) options+=(--encoder-embed-dim 256) ;;
+            *) options+=(--dropout 0.3 --attention-dropout 0.1) ;;
+        esac ;;
     *) echo "RECIPE=$RECIPE: choose from transevolve, transject, small" >&2; exit 2 ;;
 esac
 

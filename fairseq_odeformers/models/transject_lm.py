@@ -17,7 +17,7 @@ from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 from fairseq_odeformers.modules.transject_layer import ConcatenatedPositions
 
 from .options import DataclassOptions
-from .transject import ResidualGate, check_config
+from .transject import ResidualGate, check_config, embed_scale
 
 
 @dataclass
@@ -49,7 +49,8 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         self.padding_idx = dictionary.pad()
         self.max_target_positions = cfg.max_target_positions or cfg.tokens_per_sample
         embed_tokens = OrthonormalEmbedding(len(dictionary), width // 2, self.padding_idx)
-        self.embedding = ConcatenatedPositions(embed_tokens, self.max_target_positions)
+        scale = embed_scale(len(dictionary), width // 2)
+        self.embedding = ConcatenatedPositions(embed_tokens, scale, self.max_target_positions)
         self.eigenvalues = self.eigenvalues_class(width)
         self.layers = nn.ModuleList(
             CausalTransJectLayer(width, cfg.decoder_experts, layers, cfg.residual_gate)

@@ -15,14 +15,19 @@ GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 class ConcatenatedPositions(nn.Module):
     """X_0: the embedding of a token beside the sinusoids of its position (paper, section 3.5).
 
+    Unit columns of an embedding of many symbols have small entries, which would vanish beside the
+    sinusoids; the scale gives both the same size.
+
     Args:
         embed_tokens: embedding of width C / 2, with a ``padding_idx``.
+        embed_scale: factor of the embedding.
         init_size: positions whose sinusoids are made at the start.
     """
 
-    def __init__(self, embed_tokens, init_size):
+    def __init__(self, embed_tokens, embed_scale, init_size):
         super().__init__()
         self.embed_tokens = embed_tokens
+        self.embed_scale = embed_scale
         self.embed_positions = SinusoidalPositionalEmbedding(
             embed_tokens.embedding_dim, embed_tokens.padding_idx, init_size
         )
@@ -32,7 +37,7 @@ class ConcatenatedPositions(nn.Module):
         positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:
             tokens = tokens[:, -1:]
-        x = torch.cat([self.embed_tokens(tokens), positions], dim=-1)
+        x = torch.cat([self.embed_scale * self.embed_tokens(tokens), positions], dim=-1)
         padding_mask = tokens.eq(self.embed_tokens.padding_idx)
         return x.masked_fill(padding_mask.unsqueeze(-1), 0.0)
 

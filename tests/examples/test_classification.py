@@ -1,12 +1,8 @@
 """The commands of the classification experiments, on a few generated examples."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from script_helpers import example
 
 from fairseq_odeformers.data.classification import (
     make_dictionary,
@@ -14,8 +10,8 @@ from fairseq_odeformers.data.classification import (
     write_split,
 )
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-TINY = "--max-update 2 --encoder-embed-dim 16 --encoder-attention-heads 2 --cpu".split()
+TINY = "--max-update 2 --encoder-embed-dim 16 --cpu".split()
+HEADS = ["--encoder-attention-heads", "2"]
 
 
 def write_data(folder, symbols, length, inputs=1):
@@ -33,33 +29,36 @@ def write_data(folder, symbols, length, inputs=1):
         )
 
 
-def run(script, *args, **environment):
-    """The output of a script of the examples."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", EXAMPLES / script, *map(str, args)],
-        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-@pytest.mark.parametrize("recipe", ["transevolve", "small"])
-def test_text_classification(tmp_path, recipe):
+@pytest.mark.parametrize(
+    "recipe, arch, heads",
+    [
+        ("transevolve", "transformer_classifier", HEADS),
+        ("small", "transformer_classifier", HEADS),
+        ("small", "transject", []),
+        ("transject", "transject_random", []),
+    ],
+)
+def test_text_classification(tmp_path, recipe, arch, heads):
     write_data(tmp_path / "data-bin", "abcdef", 12)
-    arch = "transformer_classifier"
-    result = run("text_classification/run.sh", tmp_path, arch, *TINY, RECIPE=recipe)
+    result = example("text_classification/run.sh", tmp_path, arch, *TINY, *heads, RECIPE=recipe)
     assert "test: accuracy " in result.stdout, result.stdout
     table = tmp_path / f"{recipe}-{arch}-seed1" / "test.tsv"
     assert len(table.read_text().splitlines()) == 1 + 9
 
 
-@pytest.mark.parametrize("task, inputs", [("image", 1), ("retrieval", 2)])
-def test_long_range_arena(tmp_path, task, inputs):
+@pytest.mark.parametrize(
+    "task, inputs, arch, heads",
+    [
+        ("image", 1, "transevolve_classifier_fullff_1", HEADS),
+        ("retrieval", 2, "transevolve_classifier_fullff_1", HEADS),
+        ("retrieval", 2, "transject_lra", []),
+        ("text", 1, "transject_lra_random", []),
+    ],
+)
+def test_long_range_arena(tmp_path, task, inputs, arch, heads):
     write_data(tmp_path / f"{task}-bin", map(str, range(256)), 30, inputs)
-    arch = "transevolve_classifier_fullff_1"
-    result = run("lra/run.sh", task, arch, *TINY, "--pixel-input", "value", DATA=str(tmp_path))
+    tiny = [*TINY, *heads, "--pixel-input", "value"]
+    result = example("lra/run.sh", task, arch, *tiny, DATA=str(tmp_path))
     assert "test: accuracy " in result.stdout, result.stdout
     table = tmp_path / f"{task}-transject-{arch}-seed1" / "test.tsv"
     assert len(table.read_text().splitlines()) == 1 + 9
@@ -76,6 +75,6 @@ def test_long_range_arena(tmp_path, task, inputs):
     ],
 )
 def test_what_is_not_there(tmp_path, script, args, recipe, message):
-    result = run(script, *args, DATA=str(tmp_path), RECIPE=recipe)
+    result = example(script, *args, DATA=str(tmp_path), RECIPE=recipe)
     assert result.returncode == 2
     assert message in result.stdout

@@ -38,6 +38,15 @@ def test_encoder(arch):
     assert ("reconstruction" in regularizers) == (arch == "transject")
 
 
+@pytest.mark.parametrize("symbols", [20, 1000])
+def test_tokens_count_as_much_as_positions(symbols):
+    """However many symbols there are, the mean square of an entry is 1; of a sinusoid it is 1/2."""
+    embedding = make_classifier("transject", task=Task(symbols)).encoder.embedding
+    x = embedding(torch.arange(4, symbols).unsqueeze(0)).detach()
+    assert 0.7 < x[..., :8].square().mean() < 1.4
+    assert x[..., 8:].square().mean() == pytest.approx(0.5, abs=1e-4)
+
+
 @pytest.mark.parametrize("arch", CLASSIFIERS)
 @pytest.mark.parametrize("lr", [0.0, 3e-2])
 def test_distances_stay_within_the_bound(arch, lr):

@@ -161,11 +161,11 @@ def test_random_eigenvalues():
 
 
 def test_concatenated_positions():
-    """Embedding first, then sines and cosines; zero where padding is; no two tokens are equal."""
-    embedding = ConcatenatedPositions(OrthonormalEmbedding(10, DIM // 2, padding_idx=1), 32)
+    """Scaled embedding, then sines and cosines; zero where padding is; no two tokens are equal."""
+    embedding = ConcatenatedPositions(OrthonormalEmbedding(10, DIM // 2, padding_idx=1), 3.0, 32)
     tokens = torch.tensor([[4, 5, 4, 1]])
     x = embedding(tokens)
-    assert torch.allclose(x[0, :3, : DIM // 2], embedding.embed_tokens(tokens)[0, :3])
+    assert torch.allclose(x[0, :3, : DIM // 2], 3 * embedding.embed_tokens(tokens)[0, :3])
     position = torch.tensor([2.0, 3.0, 4.0]).unsqueeze(1)  # fairseq counts from padding_idx + 1
     angles = position * 10000 ** -(torch.arange(4) / 3)
     expected = torch.cat([angles.sin(), angles.cos()], dim=1)
