@@ -233,17 +233,22 @@ def inference(name, args, dictionary, length):
 
 
 def orthogonalization(name, args, dictionary, length):
-    """The matrices of a TransJect with four experts and their gradients, and the module."""
+    """The matrices of a TransJect with four experts and their gradients, and what makes them.
+
+    Either a stack a part of the model, or by a parametrisation of torch for each linear map.
+    """
     counts = [1] + [2 * 4, 2] * (args.blocks * args.depth)
-    module = torch.nn.ModuleList(OrthogonalMatrices(count, args.embed_dim) for count in counts)
-    if name != "blocks":
-        for part in module:
-            part.weight.data = part.base.clone()
-            parametrizations.orthogonal(part, "weight", orthogonal_map=name)
+    if name == "blocks":
+        parts = [OrthogonalMatrices(count, args.embed_dim) for count in counts]
+    else:
+        size = args.embed_dim, args.embed_dim
+        linear = [torch.nn.Linear(*size, bias=False) for _ in range(sum(counts))]
+        parts = [parametrizations.orthogonal(part, orthogonal_map=name) for part in linear]
+    module = torch.nn.ModuleList(parts)
 
     def step():
         matrices = [part() if name == "blocks" else part.weight for part in module]
-        torch.autograd.backward(matrices, matrices)
+        torch.autograd.backward(matrices, [matrix.detach() for matrix in matrices])
         module.zero_grad()
 
     return step, module

@@ -123,8 +123,8 @@ class RandomTransJect(TransJect):
 def embed_scale(num_embeddings: int, embedding_dim: int) -> float:
     """The factor that makes 1 the variance of the entries of a random orthonormal matrix.
 
-    The paper has none. Without it a token of 30,000 is 250 times smaller than its position, and a
-    classifier hardly learns in the paper's number of epochs.
+    The paper has none. But of 30,000 symbols the entries are about 0.006, those of positions 0.7,
+    and a classifier learns many times more slowly.
     """
     return math.sqrt(max(num_embeddings, embedding_dim))
 

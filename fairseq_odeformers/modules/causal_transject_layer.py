@@ -31,15 +31,14 @@ class CausalEigenvalues(Eigenvalues):
             before: the sum g over the tokens before these (B, 1, C).
 
         Returns:
-            sigma (B, T, C); the sum with these tokens (B, 1, C); and, without ``before``, the
-            regulariser ``reconstruction`` (B) of all tokens.
+            sigma (B, T, C); the sum with these tokens (B, 1, C); and in training the regulariser
+            ``reconstruction`` (B) of all tokens.
         """
         x = single(x)
         sums = self.squares(x).cumsum(1)
-        if before is None:
-            regularizers = {"reconstruction": reconstruction(x, sums[:, -1])}
-        else:
-            sums, regularizers = sums + before, {}
+        regularizers = {"reconstruction": reconstruction(x, sums[:, -1])} if self.training else {}
+        if before is not None:
+            sums = sums + before
         return sums / positive(sums.amax(-1, keepdim=True)), sums[:, -1:], regularizers
 
 

@@ -37,9 +37,8 @@ class ConcatenatedPositions(nn.Module):
         positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:
             tokens = tokens[:, -1:]
-        x = torch.cat([self.embed_scale * self.embed_tokens(tokens), positions], dim=-1)
-        padding_mask = tokens.eq(self.embed_tokens.padding_idx)
-        return x.masked_fill(padding_mask.unsqueeze(-1), 0.0)
+        real = tokens.ne(self.embed_tokens.padding_idx).unsqueeze(-1)
+        return torch.cat([self.embed_tokens(tokens) * (self.embed_scale * real), positions], dim=-1)
 
 
 class Eigenvalues(nn.Module):
@@ -63,13 +62,14 @@ class Eigenvalues(nn.Module):
             x: X_0 (B, T, C), zero where padding is.
 
         Returns:
-            sigma (B, 1, C), and the regulariser ``reconstruction`` (B).
+            sigma (B, 1, C), and in training the regulariser ``reconstruction`` (B).
         """
         x = single(x)
         eigenvalues = self.squares(x).sum(1)
         largest = positive(eigenvalues.amax(1, keepdim=True))
         sigma = (eigenvalues / largest).unsqueeze(1)
-        return sigma, {"reconstruction": reconstruction(x, eigenvalues)}
+        regularizers = {"reconstruction": reconstruction(x, eigenvalues)} if self.training else {}
+        return sigma, regularizers
 
     def squares(self, x: Tensor) -> Tensor:
         """(x U_0)^2, entry by entry, of states (B, T, C)."""
