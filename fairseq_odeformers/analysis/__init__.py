@@ -1,0 +1,4 @@
+"""Measurements on trained classifiers (Sengupta et al. 2023, section 5 and appendix C).
+
+``python -m fairseq_odeformers.analysis CHECKPOINT... --data DATA-BIN --out DIR``
+"""

@@ -1,0 +1,121 @@
+"""The command line, on classifiers that are trained for two updates."""
+
+import csv
+import json
+import re
+import subprocess
+
+import pytest
+import torch
+from script_helpers import USER_DIR, command, contents, module
+from test_predict import write_data
+
+ARCHS = {
+    "transformer_classifier": ["--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2],
+    "transject": ["--encoder-experts", 3],
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def checkpoints(data, tmp_path_factory):
+    """Checkpoints by architecture."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    for arch, sizes in ARCHS.items():
+        command(
+            *["train", data, "--user-dir", USER_DIR, "--task", "long_range_arena", "--arch", arch],
+            *["--encoder-embed-dim", 16, "--encoder-layers", 2, *sizes],
+            *["--criterion", "sequence_classification", "--optimizer", "adam", "--lr", 0.003],
+            *["--batch-size", 8, "--max-update", 2, "--save-dir", folder / arch],
+        )
+    return {arch: folder / arch / "checkpoint_last.pt" for arch in ARCHS}
+
+
+def analyse(data, out, *args):
+    return module("fairseq_odeformers.analysis", *args, "--data", data, "--out", out, "--cpu")
+
+
+def test_files(data, checkpoints, tmp_path):
+    out = tmp_path / "out"
+    text = ["--text", "a b c c", "--tokens", "a", "c", "b"]
+    log = analyse(data, out, *checkpoints.values(), "--texts", 5, *text)
+    result = json.loads((out / "analysis.json").read_text())
+    assert (len(result["texts"]), result["split"], result["text"]) == (5, "test", "a b c c")
+    assert [row["model"] for row in result["models"]] == list(ARCHS)
+    assert [row["parts"] for row in result["models"]] == ["heads", "experts"]
+    assert [row["bound"] for row in result["models"]] == [None, 39.0625]
+
+    for note in (
+        "transformer_classifier has no experts",
+        "transformer_classifier has no residual weights",
+        "No correlations: they need 3 checkpoints",
+    ):
+        assert note in log and note in (out / "index.md").read_text()
+        assert any(note in found for found in result["notes"])
+    assert "transject has no" not in log
+
+    tables = {
+        "models": 2,
+        "layers": 2 * (2 + 3),
+        "parts": 2 * (2 + 3),
+        "expert_weights": 5 * 2 * 3,
+        "residual_weights": 2,
+        "distances": 2 * 3 * 3,
+        "isomap": 2 * 3 * 5,
+    }
+    for name, number in tables.items():
+        with open(out / f"{name}.csv", newline="") as file:
+            assert len(list(csv.DictReader(file))) == len(result[name]) == number
+    figures = "means activation entropy parts expert_weights residual_weights distances isomap"
+    assert sorted(path.stem for path in out.glob("*.png")) == sorted(figures.split())
+    assert re.findall(r"\]\((\w+\.png)\)", (out / "index.md").read_text()) == [
+        f"{name}.png" for name in figures.split()
+    ]
+    for path in out.glob("*.png"):
+        assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size < 300_000
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_correlations_over_three_checkpoints(data, checkpoints, tmp_path):
+    """With the accuracies that predict prints; without a text, nothing is followed."""
+    transformer, transject = checkpoints.values()
+    other = transject.with_name("checkpoint_best.pt")
+    analyse(data, tmp_path / "out", transformer, transject, other, "--texts", 2)
+    result = json.loads((tmp_path / "out" / "analysis.json").read_text())
+    assert len(result["correlations"]) == 6
+    assert [row["model"] for row in result["models"]][1] == "transject/checkpoint_last"
+    printed = module("fairseq_odeformers.predict", data, "--path", transformer, "--cpu")
+    accuracy = 100 * result["models"][0]["accuracy"]
+    assert f"accuracy {accuracy:.2f}%" in printed
+    assert not (tmp_path / "out" / "isomap.csv").exists()
+
+
+def failing(*args):
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        analyse(*args)
+    return error.value.stdout.splitlines()[-1]
+
+
+def test_errors_leave_what_was_there(data, checkpoints, tmp_path):
+    """Each is one line that names what is wrong."""
+    out, mine = tmp_path / "out", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "file").touch()
+    out.mkdir()
+    (out / "analysis.json").write_text("{}")
+    transformer = checkpoints["transformer_classifier"]
+    headless = tmp_path / "headless.pt"
+    state = torch.load(transformer, weights_only=False)
+    state["model"] = {k: v for k, v in state["model"].items() if not k.startswith("class")}
+    torch.save(state, headless)
+    before = contents(tmp_path)
+    assert "headless.pt is not the checkpoint of a classifier" in failing(data, out, headless)
+    assert f"{mine / 'file'} is not a checkpoint" in failing(data, out, mine / "file")
+    assert "mine is in the way" in failing(data, mine, transformer)
+    error = failing(data, out, transformer, "--text", "a b", "--tokens", "a", "z")
+    assert error.endswith("error: --tokens z: the tokens of --text are a b </s>")
+    assert contents(tmp_path) == before
