@@ -7,7 +7,6 @@ import argparse
 import math
 import sys
 from pathlib import Path
-from pickle import UnpicklingError
 
 import torch
 from fairseq import checkpoint_utils, utils
@@ -82,7 +81,9 @@ def load_classifier(path: str, data: str, task=None):
     """
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": data})
-    except (EOFError, KeyError, RuntimeError, UnpicklingError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # bytes that are not pickled raise anything
         raise ValueError(f"{path} is not a checkpoint, or is damaged") from error
     heads = {
         name: len(weight)

@@ -1,4 +1,5 @@
 """Measurements on trained classifiers (Sengupta et al. 2023, section 5 and appendix C).
 
-``python -m fairseq_odeformers.analysis CHECKPOINT... --data DATA-BIN --out DIR``
+``python -m fairseq_odeformers.analysis CHECKPOINT... --data DATA-BIN --out DIR`` needs the extra
+``analysis``.
 """

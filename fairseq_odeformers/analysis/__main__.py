@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +48,7 @@ def parse_args() -> argparse.Namespace:
         "checkpoints",
         metavar="CHECKPOINT",
         nargs="+",
-        help="of any classifier; it is called as the folder that it is in",
+        help="of any classifier of this project; called as its folder",
     )
     parser.add_argument("--data", required=True, help="data set, as given to fairseq-train")
     parser.add_argument(
@@ -81,8 +82,8 @@ def analyse(args: argparse.Namespace) -> None:
     """What the command line does."""
     if args.out.exists() and not (args.out / CONTENTS).exists():
         raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
-    loaded = [load(path, args) for path in args.checkpoints]
     names = model_names(args.checkpoints)
+    loaded = [load(path, args) for path in args.checkpoints]
     device = torch.device("cuda" if torch.cuda.is_available() and not args.cpu else "cpu")
     tables: Tables = {name: [] for name in TABLES}
     notes = []
@@ -142,10 +143,19 @@ def load(path: str, args: argparse.Namespace) -> Loaded:
 
 
 def model_names(paths: list[str]) -> list[str]:
-    """The folders of the checkpoints, with the files if two have one folder."""
-    names = [Path(path).absolute().parent.name for path in paths]
-    if len(set(names)) < len(names):
-        names = [f"{name}/{Path(path).stem}" for name, path in zip(names, paths)]
+    """What tells checkpoints apart: their folders, or their files if these have several names.
+
+    Raises:
+        ValueError: one is given twice.
+    """
+    found = [Path(path).absolute().with_suffix("") for path in paths]
+    if len({path.name for path in found}) == 1:
+        found = [path.parent for path in found]
+    shared = os.path.commonpath([path.parent for path in found])
+    names = [path.relative_to(shared).as_posix() for path in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is given twice")
     return names
 
 

@@ -72,7 +72,7 @@ def boxes(tables: Tables, name: str) -> Figure:
             patch_artist=True,
             boxprops={"facecolor": "C0", "alpha": 0.4},
             medianprops={"color": "black"},
-            meanprops={"marker": "o", "markersize": 3, "markerfacecolor": "C3"},
+            meanprops={"marker": "o", "markersize": 3, "mfc": "C3", "mec": "C3"},
         )
         if name == "activation":
             axes.set_yscale("log")
@@ -175,9 +175,15 @@ def isomap(tables: Tables) -> Figure:
     panels = figure.subplots(len(models), layers, squeeze=False, sharex="row", sharey="row")
     for line, (model, rows) in zip(panels, models):
         line[0].set_title(model, fontsize="small", loc="left")
+        limits = [(min(values), max(values)) for values in columns(rows, "x", "y")]
+        width = 1.15 * max(high - low for low, high in limits)
+        (left, right), (bottom, top) = (
+            ((low + high - width) / 2, (low + high + width) / 2) for low, high in limits
+        )
+        line[0].set(xlim=(left, right), ylim=(bottom, top))  # one scale for x and y
         for layer, axes in enumerate(line):
             points = [row for row in rows if row["layer"] == layer]
-            axes.set(xticks=[], yticks=[])
+            axes.set(xticks=[], yticks=[], box_aspect=1)
             axes.set_visible(bool(points))
             axes.plot(*columns(points, "x", "y"), "o", color="lightgrey", markersize=4)
             for token in chosen:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 # Of the values of one text: a pair's factors, or the tokens' entropies.
 STATISTICS = ("mean", "smallest", "lower_quartile", "median", "upper_quartile", "largest")
-NEIGHBOURS = 5  # of Isomap
+NEIGHBOURS = 5  # of a token in Isomap, each of them in all layers
 
 
 def activation_factors(states: Tensor) -> Tensor:
@@ -88,11 +88,13 @@ def token_distances(states: Tensor, first: Sequence[int], second: Sequence[int])
 def isomap(states: Tensor) -> np.ndarray:
     """The tokens of all layers in one plane (L + 1, T, 2), by isometric mapping.
 
-    One map for all layers (Tenenbaum et al. 2000), with the geodesic distances over the nearest
-    neighbours: what the layers do to the distances is seen in it.
+    One map for all layers (Tenenbaum et al. 2000): what they do to the distances is seen in it. A
+    token that hardly moves is its own neighbour in the other layers, so there are as many times
+    more neighbours as there are layers.
     """
     points = states.flatten(0, 1).double().cpu().numpy()
-    mapping = Isomap(n_neighbors=min(NEIGHBOURS, len(points) - 1), eigen_solver="dense")
+    neighbours = min(NEIGHBOURS * len(states), len(points) - 1)
+    mapping = Isomap(n_neighbors=neighbours, eigen_solver="dense")
     with warnings.catch_warnings():
         # Parts that no neighbours connect are joined at their closest points, with a warning.
         warnings.simplefilter("ignore")

@@ -10,6 +10,10 @@ import torch
 from script_helpers import USER_DIR, command, contents, module
 from test_predict import write_data
 
+
+pytest.importorskip("matplotlib")
+from fairseq_odeformers.analysis.__main__ import model_names  # noqa: E402
+
 ARCHS = {
     "transformer_classifier": ["--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2],
     "transject": ["--encoder-experts", 3],
@@ -92,6 +96,21 @@ def test_correlations_over_three_checkpoints(data, checkpoints, tmp_path):
     accuracy = 100 * result["models"][0]["accuracy"]
     assert f"accuracy {accuracy:.2f}%" in printed
     assert not (tmp_path / "out" / "isomap.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "paths, names",
+    [
+        (["runs/a/best.pt"], ["a"]),
+        (["runs/a/best.pt", "runs/b/best.pt"], ["a", "b"]),
+        (["runs/a/1.pt", "runs/a/2.pt"], ["1", "2"]),
+        (["runs/a/x/1.pt", "runs/a/x/2.pt", "runs/b/x/1.pt"], ["a/x/1", "a/x/2", "b/x/1"]),
+    ],
+)
+def test_names(paths, names):
+    assert model_names(paths) == names
+    with pytest.raises(ValueError, match=f"{names[0]} is given twice"):
+        model_names([*paths, paths[0]])
 
 
 def failing(*args):
