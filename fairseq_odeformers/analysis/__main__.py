@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -86,7 +87,7 @@ def analyse(args: argparse.Namespace) -> None:
     loaded = [load(path, args) for path in args.checkpoints]
     device = torch.device("cuda" if torch.cuda.is_available() and not args.cpu else "cpu")
     tables: Tables = {name: [] for name in TABLES}
-    notes = []
+    remarks = defaultdict(list)
     for name, path, (model, task, texts, typed) in zip(names, args.checkpoints, loaded):
         model.to(device).eval()
         found = measure(model, {n: tokens.to(device) for n, tokens in texts.items()}, name)
@@ -96,10 +97,12 @@ def analyse(args: argparse.Namespace) -> None:
         (summary,) = found["models"]
         summary["accuracy"] = accuracy(model, task, args) if len(loaded) >= ENOUGH else None
         summary["checkpoint"] = path
-        notes += missing(name, found)
+        for remark in missing(found):
+            remarks[remark].append(name)
         for table, rows in found.items():
             tables[table] += [{"model": name, **row} for row in rows]
     tables["correlations"] = correlations(tables["models"])
+    notes = [f"{remark}: {', '.join(of)}." for remark, of in remarks.items()]
     if not tables["correlations"]:
         notes.append(f"No correlations: they need {ENOUGH} checkpoints, and labelled data.")
     if not args.text:
@@ -166,22 +169,23 @@ def accuracy(model, task, args: argparse.Namespace) -> float | None:
     return None if targets is None else (probs.argmax(1) == targets).double().mean().item()
 
 
-def missing(name: str, tables: Tables) -> Iterator[str]:
-    """What a model has not, and what the means leave out, a sentence each."""
+def missing(tables: Tables) -> Iterator[str]:
+    """What a model has not, and what its means leave out."""
     (summary,) = tables["models"]
     if summary["parts"] is None:
-        yield f"{name} has no attention heads and no experts: no entropies of them."
+        yield "No attention heads and no experts"
     if not tables["expert_weights"]:
-        yield f"{name} has no experts: no expert weights."
+        yield "No experts"
     if not tables["residual_weights"]:
-        yield f"{name} has no residual weights."
-    for reason, rows in (
-        ("pairs of tokens, whose embeddings are equal", tables["layers"][:1]),
-        ("entropies of tokens, which are infinite", tables["layers"][summary["layers"] :]),
-        ("entropies of heads or experts, which are infinite", tables["parts"]),
+        yield "No residual weights"
+    factors, entropies = tables["layers"][:1], tables["layers"][summary["layers"] :]
+    for what, rows in (
+        ("pairs of tokens with equal embeddings", factors),
+        ("infinite entropies of tokens", entropies),
+        ("infinite entropies of heads or experts", tables["parts"]),
     ):
         if count := sum(row["left_out"] for row in rows):
-            yield f"{name}: the means leave out {count:,} {reason}."
+            yield f"The means leave out {count:,} {what}"
 
 
 if __name__ == "__main__":

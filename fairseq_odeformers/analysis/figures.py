@@ -156,7 +156,7 @@ def distances(tables: Tables) -> Figure:
                 chosen = [row for row in rows if row["tokens"] == pair]
                 axes.plot(*columns(chosen, "layer", name), "o-", markersize=3, label=pair)
             axes.set_title(f"{model}: {name} distance", fontsize="small")
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.05 * max(row[name] for row in rows))
     for axes in panels[-1]:
         axes.set_xlabel("layer")
     legend(figure, panels[0][0])

@@ -88,11 +88,13 @@ def token_distances(states: Tensor, first: Sequence[int], second: Sequence[int])
 def isomap(states: Tensor) -> np.ndarray:
     """The tokens of all layers in one plane (L + 1, T, 2), by isometric mapping.
 
-    One map for all layers (Tenenbaum et al. 2000): what they do to the distances is seen in it. A
+    One map for all layers (Tenenbaum et al. 2000): what they do to the distances is seen in it. The
+    tokens of each layer are moved to a mean of zero first; what they share has no distances. A
     token that hardly moves is its own neighbour in the other layers, so there are as many times
     more neighbours as there are layers.
     """
-    points = states.flatten(0, 1).double().cpu().numpy()
+    states = states.double()
+    points = (states - states.mean(1, keepdim=True)).flatten(0, 1).cpu().numpy()
     neighbours = min(NEIGHBOURS * len(states), len(points) - 1)
     mapping = Isomap(n_neighbors=neighbours, eigen_solver="dense")
     with warnings.catch_warnings():

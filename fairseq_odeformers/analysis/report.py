@@ -8,6 +8,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+
 from . import figures
 from .tables import Row, Tables
 
@@ -28,7 +33,8 @@ CAPTIONS = {
     "residual_weights": "Residual weights alpha.",
     "correlations": "Means over texts and layers, and accuracy, of each model.",
     "distances": "Distances of some tokens of the text.",
-    "isomap": "Isomap of the tokens of the text: one plane for all layers of a model.",
+    "isomap": "Isomap of the tokens of the text: one plane for all layers of a model, each with "
+    "its mean at one place.",
 }
 
 
@@ -39,6 +45,9 @@ def write(folder: Path, header: dict[str, Any], notes: list[str], tables: Tables
         header: what was analysed.
         notes: what is left out, and why; a sentence each.
     """
+    drawn = figures.draw(tables)
+    for name, figure in drawn.items():
+        save(figure, folder / f"{name}.png")
     tables = {
         name: [{key: plain(value) for key, value in row.items()} for row in rows]
         for name, rows in tables.items()
@@ -51,10 +60,16 @@ def write(folder: Path, header: dict[str, Any], notes: list[str], tables: Tables
                 writer = csv.DictWriter(file, rows[0])
                 writer.writeheader()
                 writer.writerows(rows)
-    drawn = figures.draw(tables)
-    for name, figure in drawn.items():
-        figure.savefig(folder / f"{name}.png", dpi=DPI)
     (folder / PAGE).write_text(page(header, notes, tables, list(drawn)), encoding="utf-8")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as a PNG file of 256 colours, a third of the size of one of all colours."""
+    figure.set_dpi(DPI)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    image.quantize(256).save(path, optimize=True)
 
 
 def plain(value):

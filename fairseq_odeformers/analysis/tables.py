@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from itertools import combinations
@@ -167,11 +168,12 @@ def follow(model, tokens: Tensor, names: Sequence[str], chosen: Sequence[int]) -
 
 
 def correlations(models: Sequence[Row]) -> list[Row]:
-    """Correlations over the rows of ``models``; none if there are fewer than three."""
+    """Correlations over the rows of ``models``; none of fewer than three, or of unknown values."""
     rows = []
     for pair in PAIRS:
         columns = [[row[name] for row in models] for name in pair]
-        if len(models) < ENOUGH or None in columns[0] + columns[1]:
+        unknown = any(value is None or math.isnan(value) for value in sum(columns, []))
+        if unknown or len(models) < ENOUGH:
             continue
         for method in METHODS:
             statistic, p_value = correlation(*columns, method)

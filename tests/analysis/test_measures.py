@@ -96,11 +96,13 @@ def test_token_distances():
 
 
 def test_isomap_of_points_in_a_plane():
-    """If all are neighbours, their distances are kept, between layers too."""
+    """If all are neighbours, their distances are kept, between layers with one mean, too."""
     generator = np.random.default_rng(0)
     plane = np.linalg.qr(generator.normal(size=(9, 2)))[0].T
     points = generator.normal(size=(2, 3, 2))
-    mapped = isomap(torch.from_numpy(points @ plane))
+    points -= points.mean(1, keepdims=True)
+    shift = generator.normal(size=(2, 1, 9))
+    mapped = isomap(torch.from_numpy(points @ plane + shift))
     assert mapped.shape == (2, 3, 2)
     assert euclidean_distances(mapped.reshape(6, 2)) == pytest.approx(
         euclidean_distances(points.reshape(6, 2)), abs=1e-6

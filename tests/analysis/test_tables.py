@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from helpers import make_classifier
 
 from fairseq_odeformers.analysis.measures import summarize
-from fairseq_odeformers.analysis.tables import correlations, over_texts
+from fairseq_odeformers.analysis.tables import correlations, measure, over_texts
 
 
 def test_statistics_over_texts():
@@ -52,6 +53,20 @@ def test_correlations_need_three_models():
     assert correlations(models[:2]) == []
 
 
-def test_correlations_without_accuracies():
-    models = [{"activation": a, "entropy": a, "accuracy": None} for a in (1.0, 2.0, 4.0)]
+@pytest.mark.parametrize("unknown", [None, math.nan])
+def test_correlations_without_accuracies(unknown):
+    models = [{"activation": a, "entropy": a, "accuracy": unknown} for a in (1.0, 2.0, 4.0)]
     assert {(row["x"], row["y"]) for row in correlations(models)} == {("activation", "entropy")}
+
+
+def test_pairs_that_have_no_factor():
+    """Without positions, equal symbols have equal embeddings."""
+    model = make_classifier("vanilla_transformer").eval()
+    texts = {3: torch.tensor([5, 5, 5]), 4: torch.tensor([5, 6, 5])}
+    layers = measure(model, texts, "")["layers"]
+    assert [row["left_out"] for row in layers] == [3 + 1] * 2 + [0] * 3
+    (alone,) = measure(model, {4: texts[4]}, "")["models"]
+    (both,) = measure(model, texts, "")["models"]
+    assert both["activation"] == alone["activation"]
+    (none,) = measure(model, {3: texts[3]}, "")["models"]
+    assert math.isnan(none["activation"]) and math.isfinite(none["entropy"])
