@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import subprocess
+from argparse import Namespace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from script_helpers import USER_DIR, command, contents, module
 from test_predict import write_data
 
 pytest.importorskip("matplotlib")
-from fairseq_odeformers.analysis.__main__ import model_names  # noqa: E402
+from fairseq_odeformers.analysis.__main__ import analyse, model_names  # noqa: E402
 
 ARCHS = {
     "transformer_classifier": ["--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2],
@@ -38,14 +39,14 @@ def checkpoints(data, tmp_path_factory):
     return {arch: folder / arch / "checkpoint_last.pt" for arch in ARCHS}
 
 
-def analyse(data, out, *args):
+def run(data, out, *args):
     return module("fairseq_odeformers.analysis", *args, "--data", data, "--out", out, "--cpu")
 
 
 def test_files(data, checkpoints, tmp_path):
     out = tmp_path / "out"
     text = ["--text", "a b c c", "--tokens", "a", "c", "b"]
-    log = analyse(data, out, *checkpoints.values(), "--texts", 5, *text)
+    log = run(data, out, *checkpoints.values(), "--texts", 5, *text)
     result = json.loads((out / "analysis.json").read_text())
     assert (len(result["texts"]), result["split"], result["text"]) == (5, "test", "a b c c")
     assert [row["model"] for row in result["models"]] == list(ARCHS)
@@ -86,7 +87,7 @@ def test_correlations_over_three_checkpoints(data, checkpoints, tmp_path):
     """With the accuracies that predict prints; without a text, nothing is followed."""
     transformer, transject = checkpoints.values()
     other = transject.with_name("checkpoint_best.pt")
-    analyse(data, tmp_path / "out", transformer, transject, other, "--texts", 2)
+    run(data, tmp_path / "out", transformer, transject, other, "--texts", 2)
     result = json.loads((tmp_path / "out" / "analysis.json").read_text())
     assert len(result["correlations"]) == 6
     assert [row["model"] for row in result["models"]][1] == "transject/checkpoint_last"
@@ -111,14 +112,8 @@ def test_names(paths, names):
         model_names([*paths, paths[0]])
 
 
-def failing(*args):
-    with pytest.raises(subprocess.CalledProcessError) as error:
-        analyse(*args)
-    return error.value.stdout.splitlines()[-1]
-
-
 def test_errors_leave_what_was_there(data, checkpoints, tmp_path):
-    """Each is one line that names what is wrong."""
+    """Each names what is wrong; the command prints one line."""
     out, mine = tmp_path / "out", tmp_path / "mine"
     mine.mkdir()
     (mine / "file").touch()
@@ -130,9 +125,16 @@ def test_errors_leave_what_was_there(data, checkpoints, tmp_path):
     state["model"] = {k: v for k, v in state["model"].items() if not k.startswith("class")}
     torch.save(state, headless)
     before = contents(tmp_path)
-    assert "headless.pt is not the checkpoint of a classifier" in failing(data, out, headless)
-    assert f"{mine / 'file'} is not a checkpoint" in failing(data, out, mine / "file")
-    assert "mine is in the way" in failing(data, mine, transformer)
-    error = failing(data, out, transformer, "--text", "a b", "--tokens", "a", "z")
-    assert error.endswith("error: --tokens z: the tokens of --text are a b </s>")
+    for path, folder, message in (
+        (headless, out, "headless.pt is not the checkpoint of a classifier"),
+        (mine / "file", out, "mine/file is not a checkpoint, or is damaged"),
+        (transformer, mine, "mine is in the way; move it, or choose another --out"),
+    ):
+        args = Namespace(checkpoints=[str(path)], data=str(data), out=folder, cpu=True)
+        with pytest.raises(ValueError, match=message):
+            analyse(args)
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        run(data, out, transformer, "--text", "a b", "--tokens", "a", "z")
+    last = error.value.stdout.splitlines()[-1]
+    assert last.endswith("analysis: error: --tokens z: the tokens of --text are a b </s>")
     assert contents(tmp_path) == before
