@@ -63,5 +63,5 @@ $(STAMP): Makefile setup.py pyproject.toml constraints/ci.txt
 		'fairseq; python_version < "3.11"'
 	$(PIP) install $(PINS) torch
 	$(PIP) install $(PINS) --no-build-isolation --find-links $(WHEELS) \
-		--editable '.[demo,plots,test]'
+		--editable '.[analysis,demo,plots,test]'
 	@touch $@

@@ -32,6 +32,7 @@ setup(
         "tqdm",
     ],
     extras_require={
+        "analysis": ["matplotlib", "scikit-learn", "scipy"],
         "demo": ["Babel"],
         "plots": ["matplotlib"],
         "test": ["Babel", "pytest", "ruff", "scikit-learn", "setuptools", "wheel"],

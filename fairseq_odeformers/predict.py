@@ -48,12 +48,7 @@ def predict(args: argparse.Namespace) -> None:
     """What the command line does."""
     task, models = None, []
     for path in utils.split_paths(args.path):
-        state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": args.data})
-        heads = {k: len(v) for k, v in state["model"].items() if k.endswith("out_proj.weight")}
-        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
-            [path], {"data": args.data}, task, state=state
-        )
-        check_classes(task, path, heads, state.get("task_state", {}))
+        model, task = load_classifier(path, args.data, task)
         models.append(model)
     task.load_dataset(args.split)
     ids, targets, probs = probabilities(
@@ -71,6 +66,37 @@ def predict(args: argparse.Namespace) -> None:
             f"{args.split}: accuracy {100 * correct / total:.2f}% "
             f"(95% interval {100 * low:.2f}-{100 * high:.2f}%), {correct:,} of {total:,}"
         )
+
+
+def load_classifier(path: str, data: str, task=None):
+    """A trained classifier, and the task of its data set.
+
+    Args:
+        path: checkpoint.
+        data: data set, as given to fairseq-train.
+        task: to be used instead of that of the checkpoint.
+
+    Raises:
+        ValueError: *path* is not the checkpoint of a classifier of these classes.
+    """
+    try:
+        state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": data})
+    except OSError:
+        raise
+    except Exception as error:  # bytes that are not pickled raise anything
+        raise ValueError(f"{path} is not a checkpoint, or is damaged") from error
+    heads = {
+        name: len(weight)
+        for name, weight in state["model"].items()
+        if name.startswith("classification_heads.") and name.endswith(".out_proj.weight")
+    }
+    if not heads:
+        raise ValueError(f"{path} is not the checkpoint of a classifier")
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+        [path], {"data": data}, task, state=state
+    )
+    check_classes(task, path, heads, state.get("task_state", {}))
+    return model, task
 
 
 def check_classes(task, path: str, heads: dict[str, int], task_state: dict) -> None:

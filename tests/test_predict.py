@@ -14,7 +14,7 @@ from fairseq_odeformers.data.classification import (
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.predict import wilson_interval
+from fairseq_odeformers.predict import load_classifier, wilson_interval
 
 CLASSES = ("neither", "left", "right")
 
@@ -122,6 +122,14 @@ def test_data_with_other_classes(checkpoint, tmp_path, classes, message):
         predict(write_data(tmp_path / "data", classes), checkpoint, tmp_path / "test.tsv")
     assert re.search(message, error.value.stdout)
     assert not (tmp_path / "test.tsv").exists()
+
+
+def test_what_is_not_a_checkpoint(data, tmp_path):
+    for number, content in enumerate((b"", b"text", b"\x80\x02N.")):
+        path = tmp_path / f"{number}.pt"
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{number}.pt is not a checkpoint, or is damaged"):
+            load_classifier(str(path), str(data))
 
 
 @pytest.mark.parametrize(

@@ -37,12 +37,19 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
         raise ValueError(
             f"{folder} is in the way; move it, or choose another folder for the result"
         )
+    with replacing_folder(folder) as temporary:
+        make(temporary)
+        (temporary / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
+
+
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder that, once it is filled, takes the place of *folder*."""
     temporary, replaced = (folder.with_name(folder.name + end) for end in (".tmp", ".old"))
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
-        make(temporary)
-        (temporary / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
+        yield temporary
         shutil.rmtree(replaced, ignore_errors=True)
         if folder.exists():
             folder.rename(replaced)

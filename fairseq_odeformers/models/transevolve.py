@@ -22,6 +22,7 @@ from fairseq.models.transformer.transformer_config import (
 )
 from omegaconf import II
 
+from fairseq_odeformers.modules.recording import recorded
 from fairseq_odeformers.modules.time_evolving_attention import BACKENDS, check_attention_sizes
 from fairseq_odeformers.modules.transevolve_block import (
     TransEvolveDecoderBlock,
@@ -140,6 +141,20 @@ class TransEvolveEncoder(TransformerEncoderBase):
 
     def build_encoder_layer(self, cfg):
         return TransEvolveEncoderBlock(**self.block_options)
+
+    def forward(
+        self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
+    ):
+        """As fairseq's; all hidden states are X_0 and the state after each depth of each block.
+
+        The last state of a block is its output, which is normalised.
+        """
+        blocks = self.layers if return_all_hiddens else []
+        steps = (step for block in blocks for step in (*block.depths[:-1], block.layer_norm))
+        with recorded(steps) as calls:
+            out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
+        after = [call.output.transpose(0, 1) for call in calls]
+        return {**out, "encoder_states": out["encoder_states"][:1] + after}
 
     def reorder_encoder_out(self, encoder_out, new_order):
         """Reorder for beam search; the beams of a sentence share one row."""

@@ -153,6 +153,35 @@ def test_decoder_follows_the_encoder_unless_told_otherwise():
     assert model.decoder.layers[0].depths[0].feed_forward[0].out_features == 32
 
 
+def test_hidden_states_follow_each_depth():
+    """X_0, then the state after each depth, and after the last of a block its LayerNorm."""
+    encoder = make_model("transevolve_fullff_2", "--encoder-depth", "3").encoder.eval()
+    tokens, lengths = source_batch()
+    out = encoder(tokens, lengths, return_all_hiddens=True)
+    plain = encoder(tokens, lengths)
+    assert plain["encoder_states"] == []
+    assert torch.equal(out["encoder_out"][0], plain["encoder_out"][0])
+
+    found = iter(state.transpose(0, 1) for state in out["encoder_states"])
+    x = next(found)
+    assert torch.equal(x, encoder.forward_embedding(tokens)[0] * tokens.ne(1).unsqueeze(-1))
+    for block in encoder.layers:
+        attend = block.self_attn.evolve(*block.self_attn(x, x, tokens.eq(1)))
+        for index, depth in enumerate(block.depths):
+            x = depth(x, attend(index, depth.values(x, block.num_heads)))
+            if index == 2:
+                x = block.layer_norm(x)
+            assert torch.allclose(next(found), x, atol=1e-6)
+    assert next(found, None) is None
+    assert torch.allclose(x, plain["encoder_out"][0].transpose(0, 1), atol=1e-6)
+
+    order = torch.tensor([2, 0])
+    for before, after in zip(
+        list(out["encoder_states"]), encoder.reorder_encoder_out(out, order)["encoder_states"]
+    ):
+        assert torch.equal(after, before[:, order])
+
+
 @pytest.mark.parametrize("backend", ["factored", "fused"])
 def test_every_form_is_causal(backend):
     model = make_model("transevolve_fullff_2", "--attention-backend", backend).eval()

@@ -1,0 +1,10 @@
+"""Measurements on trained classifiers (Sengupta et al. 2023, section 5 and appendix C).
+
+``python -m fairseq_odeformers.analysis CHECKPOINT... --data DATA-BIN --out DIR`` needs the extra
+``analysis``.
+"""
+
+import logging
+
+# fairseq sets the level to that of debugging, at which matplotlib says much.
+logging.getLogger("matplotlib").setLevel(logging.WARNING)

@@ -1,0 +1,94 @@
+"""What the layers, attention heads and experts of a classifier compute from one text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from fairseq.modules import MultiheadAttention
+from torch import Tensor
+
+from fairseq_odeformers.modules.baseline_layers import ReZero
+from fairseq_odeformers.modules.recording import Call, recorded
+from fairseq_odeformers.modules.time_evolving_attention import split_heads
+from fairseq_odeformers.modules.transevolve_block import TransEvolveDepth
+from fairseq_odeformers.modules.transject_layer import MixtureOfExperts, TransJectLayer
+
+
+class States(NamedTuple):
+    """What a model of L layers computes from a text of T tokens.
+
+    Attributes:
+        layers: X^(0), ..., X^(L) (L + 1, T, C); X^(0) is the embedding. A LayerNorm after the last
+            layer is not applied.
+        heads: outputs of the H attention heads of each layer, before the projection that joins them
+            (L, H, T, C/H); None if there are none.
+        experts: X^(l,e) of the E experts of each layer (L, E, T, C); None if there are none.
+        expert_weights: their weights lambda (L, E); None if there are none.
+    """
+
+    layers: Tensor
+    heads: Tensor | None
+    experts: Tensor | None
+    expert_weights: Tensor | None
+
+
+@torch.no_grad()
+def text_states(model, tokens: Tensor) -> States:
+    """The states of a text alone, of which the model's padding and batches are no part.
+
+    Args:
+        model: a :class:`~fairseq_odeformers.models.sequence_classifier.SequenceClassifier` in
+            evaluation mode, whose encoder takes ``return_all_hiddens``.
+        tokens: a text (T), without padding.
+    """
+    modules = list(model.encoder.modules())
+    attention = (m for m in modules if isinstance(m, (MultiheadAttention, TransEvolveDepth)))
+    mixtures = (m for m in modules if isinstance(m, MixtureOfExperts))
+    with recorded(attention) as attended, recorded(mixtures) as mixed:
+        lengths = tokens.new_tensor([len(tokens)])
+        out = model.encoder(tokens.unsqueeze(0), lengths, return_all_hiddens=True)
+    experts, weights = zip(*map(expert_states, mixed)) if mixed else (None, None)
+    return States(
+        torch.stack(out["encoder_states"]).squeeze(2),
+        torch.stack([head_outputs(call) for call in attended]) if attended else None,
+        torch.stack(experts) if experts else None,
+        torch.stack(weights) if weights else None,
+    )
+
+
+def head_outputs(call: Call) -> Tensor:
+    """The outputs of the heads (H, T, C/H) in a call of an attention with one text."""
+    if isinstance(call.module, TransEvolveDepth):
+        _, heads = call.args
+        return heads[0]
+    attention, x = call.module, call.kwargs["query"].transpose(0, 1)
+    projections = attention.q_proj, attention.k_proj, attention.v_proj
+    q, k, v = (split_heads(project(x), attention.num_heads) for project in projections)
+    return F.scaled_dot_product_attention(q, k, v)[0]
+
+
+def expert_states(call: Call) -> tuple[Tensor, Tensor]:
+    """X^(l,e) (E, T, C) and lambda (E) in a call of a mixture of experts with one text.
+
+    These are Eqs. 2 and 3 of the paper, as the mixture's docstring has them.
+    """
+    mixture, (x, sigma, step, *_) = call.module, call.args
+    u, v = mixture.orthogonal().chunk(2)
+    states = x + step * F.elu(((x @ u) * sigma) @ v)
+    if mixture.gate is None:
+        return states, states.new_ones(1)
+    return states, mixture.gate(states.amax(1)).squeeze(1).softmax(0)
+
+
+@torch.no_grad()
+def residual_weights(model) -> list[float] | None:
+    """alpha of each layer; None if the residual connections have no weights."""
+    weights = []
+    for layer in model.encoder.modules():
+        if isinstance(layer, TransJectLayer):
+            weights.append(layer.step() * layer.depth)
+        elif isinstance(layer, ReZero):
+            weights.append(layer.residual_weight)
+    return torch.cat(weights).tolist() if weights else None

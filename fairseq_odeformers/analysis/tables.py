@@ -1,0 +1,182 @@
+"""Measurements of classifiers as tidy tables: lists of rows, each a dictionary of JSON values."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from tqdm import tqdm
+
+from fairseq_odeformers.models.transject import TransJect
+
+from .measures import (
+    STATISTICS,
+    activation_factors,
+    correlation,
+    differential_entropy,
+    isomap,
+    lipschitz_bound,
+    summarize,
+    token_distances,
+)
+from .states import residual_weights, text_states
+
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
+
+TABLES = (
+    *("models", "layers", "parts", "expert_weights", "residual_weights"),  # see measure
+    *("distances", "isomap"),  # see follow
+    "correlations",
+)
+
+# What is correlated over models, if there are so many.
+PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))
+METHODS = ("pearson", "spearman")
+ENOUGH = 3
+
+
+def measure(model, texts: dict[int, Tensor], progress: str) -> Tables:
+    """Measure what a model computes from some texts.
+
+    Args:
+        texts: tokens (T) by number.
+        progress: what to call the progress bar.
+
+    Returns:
+        - ``models``, one row: the means over the layers after X^(0) of the activation factor and
+          the entropy; ``largest``, the largest factor after the last layer; and, of TransJect, its
+          bound.
+        - ``layers``: activation factor and entropy of each layer.
+        - ``parts``: entropy of each attention head or expert of each layer.
+        - ``expert_weights`` of each layer and text.
+        - ``residual_weights`` of each layer.
+
+        The columns of statistics are those of :func:`over_texts`.
+    """
+    activation, entropy, parts, weights = [], [], [], []
+    for number, tokens in tqdm(texts.items(), progress, unit=" texts", mininterval=1):
+        states = text_states(model, tokens)
+        activation.append(summarize(activation_factors(states.layers)))
+        entropy.append(summarize(differential_entropy(states.layers)))
+        outputs = states.heads if states.experts is None else states.experts
+        if outputs is not None:
+            parts.append(summarize(differential_entropy(outputs)))
+        if states.expert_weights is not None:
+            weights += [
+                {"text": number, "layer": layer, "expert": expert, "weight": weight}
+                for layer, row in enumerate(states.expert_weights.tolist(), start=1)
+                for expert, weight in enumerate(row, start=1)
+            ]
+    factors, entropies = over_texts(activation, layer=1), over_texts(entropy, layer=0)
+    part_entropies = over_texts(parts, layer=1, part=1) if parts else []
+    depth = len(factors)
+    summary = {
+        "layers": depth,
+        "activation": mean_of(factors),
+        "largest": factors[-1]["largest"],
+        "bound": lipschitz_bound(depth) if isinstance(model, TransJect) else None,
+        "entropy": mean_of(entropies[1:]),
+        "deviation": mean_of(entropies[1:], "deviation"),
+        "parts": ("experts" if weights else "heads") if parts else None,
+        "part_entropy": mean_of(part_entropies) if parts else None,
+    }
+    return {
+        "models": [summary],
+        "layers": [
+            *({"measure": "activation", **row} for row in factors),
+            *({"measure": "entropy", **row} for row in entropies),
+        ],
+        "parts": part_entropies,
+        "expert_weights": weights,
+        "residual_weights": [
+            {"layer": layer, "weight": weight}
+            for layer, weight in enumerate(residual_weights(model) or [], start=1)
+        ],
+    }
+
+
+def over_texts(summaries: Sequence[tuple[np.ndarray, np.ndarray]], **first: int) -> list[Row]:
+    """Rows of statistics over several texts.
+
+    Args:
+        summaries: what :func:`~fairseq_odeformers.analysis.measures.summarize` returns, by text.
+        first: name of each dimension, and the number of its first index.
+
+    Returns:
+        The statistics of a text, averaged over the texts; but ``smallest`` and ``largest`` are of
+        all texts. ``deviation`` is the standard deviation of ``mean`` over the texts, ``left_out``
+        the number of values that were not finite.
+    """
+    statistics, left_out = map(np.stack, zip(*summaries))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # no value is finite
+        columns = dict(zip(STATISTICS, np.moveaxis(np.nanmean(statistics, 0), -1, 0)))
+        columns["smallest"] = np.nanmin(statistics[..., STATISTICS.index("smallest")], 0)
+        columns["largest"] = np.nanmax(statistics[..., STATISTICS.index("largest")], 0)
+        columns["deviation"] = np.nanstd(statistics[..., STATISTICS.index("mean")], 0)
+    columns["left_out"] = left_out.sum(0)
+    return [
+        {
+            **{name: start + at for (name, start), at in zip(first.items(), index)},
+            **{name: column[index].item() for name, column in columns.items()},
+        }
+        for index in np.ndindex(left_out.shape[1:])
+    ]
+
+
+def mean_of(rows: Sequence[Row], column: str = "mean") -> float:
+    return float(np.mean([row[column] for row in rows]))
+
+
+def follow(model, tokens: Tensor, names: Sequence[str], chosen: Sequence[int]) -> Tables:
+    """Follow the tokens of one text through the layers.
+
+    Args:
+        tokens: the text (T).
+        names: of its tokens.
+        chosen: positions of the tokens whose distances are measured.
+
+    Returns:
+        ``distances`` of each pair of chosen tokens, and ``isomap`` of all tokens, by layer.
+    """
+    states = text_states(model, tokens).layers
+    pairs = list(combinations(chosen, 2))
+    measured = zip(*(d.tolist() for d in token_distances(states, *zip(*pairs))))
+    return {
+        "distances": [
+            {
+                "layer": layer,
+                "tokens": f"{names[first]} - {names[second]}",
+                "euclidean": euclidean,
+                "cosine": cosine,
+            }
+            for layer, columns in enumerate(measured)
+            for (first, second), euclidean, cosine in zip(pairs, *columns)
+        ],
+        "isomap": [
+            {"layer": layer, "position": position, "token": names[position], "x": x, "y": y}
+            for layer, points in enumerate(isomap(states).tolist())
+            for position, (x, y) in enumerate(points)
+        ],
+    }
+
+
+def correlations(models: Sequence[Row]) -> list[Row]:
+    """Correlations over the rows of ``models``; none of fewer than three, or of unknown values."""
+    rows = []
+    for pair in PAIRS:
+        columns = [[row[name] for row in models] for name in pair]
+        unknown = any(value is None or math.isnan(value) for value in sum(columns, []))
+        if unknown or len(models) < ENOUGH:
+            continue
+        for method in METHODS:
+            statistic, p_value = correlation(*columns, method)
+            names = dict(zip(("x", "y"), pair))
+            rows.append({**names, "method": method, "correlation": statistic, "p_value": p_value})
+    return rows

@@ -1,0 +1,85 @@
+"""Texts to run a classifier on: some of a data set's, or one that is typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_odeformers.data.text_classification import make_tokenizer, read_pieces
+
+SEED = 1  # of the texts that are drawn
+
+
+def draw_texts(task, split: str, number: int) -> dict[int, Tensor]:
+    """At most *number* texts of a loaded split, drawn at random, the same at every call.
+
+    Of pairs of texts that are encoded separately, it is the first. Texts of one token, which have
+    no pair of tokens, are not drawn.
+
+    Returns:
+        Their tokens (T), by the numbers of the texts from 0.
+    """
+    dataset = task.dataset(split)
+    texts = {}
+    for index in np.random.RandomState(SEED).permutation(len(dataset)).tolist():
+        if len(texts) == number:
+            break
+        tokens = dataset.collater([dataset[index]])["net_input"]["src_tokens"][0]
+        tokens = tokens[tokens != task.source_dictionary.pad()]
+        if len(tokens) > 1:
+            texts[index] = tokens
+    if not texts:
+        raise ValueError(f"{split} of {task.cfg.data} has no text of two or more tokens")
+    return dict(sorted(texts.items()))
+
+
+def encode_text(task, text: str, example: Tensor) -> Tensor:
+    """The tokens (T) of a text that is typed.
+
+    It is divided into the word pieces of the data set's ``vocab.txt``, if there is one, else at
+    spaces.
+
+    Args:
+        example: tokens of a text of the data set, whose first and last symbol show whether texts
+            begin with the task's ``--init-token`` and end with ``</s>``.
+
+    Raises:
+        ValueError: the text has tokens that are not in the dictionary, or fewer than two.
+    """
+    dictionary = task.source_dictionary
+    vocabulary = Path(task.cfg.data, "vocab.txt")
+    if vocabulary.exists():
+        encoding = make_tokenizer(read_pieces(vocabulary)).encode(text)
+        tokens = encoding.tokens
+        sources = [text[start:end] for start, end in encoding.offsets]
+    else:
+        tokens = sources = text.split()
+    ids = [dictionary.index(token) for token in tokens]
+    unknown = [source for source, index in zip(sources, ids) if index == dictionary.unk()]
+    if unknown:
+        raise ValueError(
+            f"--text: {', '.join(map(repr, unknown))} not in the dictionary of {task.cfg.data}"
+        )
+    if len(ids) < 2:
+        raise ValueError(f"--text {text!r} has fewer than two tokens, so no pair of them")
+    start = [task.cfg.init_token] if example[0] == task.cfg.init_token else []
+    end = [dictionary.eos()] if example[-1] == dictionary.eos() else []
+    return torch.tensor(start + ids + end)
+
+
+def positions(tokens: list[str], chosen: list[str]) -> list[int]:
+    """Where the chosen tokens of a text first are.
+
+    Raises:
+        ValueError: one is not in the text, or there are fewer than two.
+    """
+    chosen = list(dict.fromkeys(chosen))
+    for token in chosen:
+        if token not in tokens:
+            raise ValueError(f"--tokens {token}: the tokens of --text are {' '.join(tokens)}")
+    if len(chosen) < 2:
+        raise ValueError(f"--tokens {' '.join(chosen)}: give at least two, for their distances")
+    return [tokens.index(token) for token in chosen]

@@ -1,0 +1,29 @@
+"""What modules are called with, and what they return, while a model runs."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from torch import nn
+
+
+class Call(NamedTuple):
+    module: nn.Module
+    args: tuple
+    kwargs: dict[str, Any]
+    output: Any
+
+
+@contextmanager
+def recorded(modules: Iterable[nn.Module]) -> Iterator[list[Call]]:
+    """A list to which each call of one of *modules* is added as it ends."""
+    calls = []
+    hooks = [
+        module.register_forward_hook(lambda *call: calls.append(Call(*call)), with_kwargs=True)
+        for module in modules
+    ]
+    try:
+        yield calls
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,117 @@
+"""Measures of hidden states against literal formulas and known answers."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
+
+from fairseq_odeformers.analysis.measures import (
+    activation_factors,
+    correlation,
+    differential_entropy,
+    isomap,
+    lipschitz_bound,
+    summarize,
+    token_distances,
+)
+
+
+def test_activation_factors_are_those_of_the_formula():
+    torch.manual_seed(0)
+    states = torch.randn(4, 6, 5, dtype=torch.float64)
+    factors = activation_factors(states)
+    pairs = [(i, j) for i in range(6) for j in range(i + 1, 6)]
+    for layer in range(1, 4):
+        for place, (i, j) in enumerate(pairs):
+            now, before = (
+                math.sqrt(sum((x[i, c] - x[j, c]).item() ** 2 for c in range(5)))
+                for x in (states[layer], states[0])
+            )
+            assert factors[layer - 1, place] == pytest.approx(now / before, abs=1e-12)
+
+
+def test_pairs_with_equal_embeddings_have_no_factor():
+    torch.manual_seed(0)
+    states = torch.randn(3, 4, 5)
+    states[0, 2] = states[0, 0]
+    assert activation_factors(states).isnan().tolist() == 2 * [[False, True] + 4 * [False]]
+
+
+def test_factors_of_a_scaled_rotation():
+    """They are the scale, for every pair."""
+    torch.manual_seed(0)
+    rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))[0]
+    x = torch.randn(7, 5, dtype=torch.float64)
+    factors = activation_factors(torch.stack([x, 3 * x @ rotation + 1]))
+    assert torch.allclose(factors, torch.full((1, 21), 3.0, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("layers, bound", [(3, 64.0), (6, 1.5**12), (10_000, math.exp(6))])
+def test_bound(layers, bound):
+    assert lipschitz_bound(layers) == pytest.approx(bound, rel=1e-3)
+
+
+@pytest.mark.parametrize("neurons, tolerance", [(32, 0.12), (256, 0.03), (512, 0.02)])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 20.0])
+def test_entropy_of_known_densities(neurons, tolerance, scale):
+    torch.manual_seed(0)
+    gaussian = differential_entropy(scale * torch.randn(2, 500, neurons))
+    uniform = differential_entropy(scale * torch.rand(2, 500, neurons))
+    assert gaussian.shape == (2, 500)
+    assert gaussian.mean() == pytest.approx(
+        0.5 * math.log(2 * math.pi * math.e * scale**2), abs=tolerance
+    )
+    assert uniform.mean() == pytest.approx(math.log(scale), abs=tolerance)
+
+
+def test_entropy_of_equal_values():
+    """Minus infinity for a constant vector, and no other vector is changed by it."""
+    torch.manual_seed(0)
+    values = torch.randn(3, 64)
+    before = differential_entropy(values)
+    values[1] = 2.0
+    after = differential_entropy(values)
+    assert after[1] == -math.inf
+    assert torch.equal(after[[0, 2]], before[[0, 2]])
+
+
+def test_summary_leaves_out_what_is_not_finite():
+    values = torch.tensor([[5.0, -math.inf, 1.0, 2.0, math.nan], [math.nan] * 5])
+    statistics, left_out = summarize(values)
+    assert statistics[0] == pytest.approx([8 / 3, 1, 1.5, 2, 3.5, 5])
+    assert np.isnan(statistics[1]).all()
+    assert left_out.tolist() == [2, 5]
+
+
+def test_token_distances():
+    torch.manual_seed(0)
+    states = torch.randn(3, 5, 8)
+    euclidean, cosine = token_distances(states, [0, 1], [4, 2])
+    for layer, x in enumerate(states.numpy()):
+        for place, (i, j) in enumerate([(0, 4), (1, 2)]):
+            assert euclidean[layer, place] == pytest.approx(euclidean_distances(x)[i, j], rel=1e-5)
+            assert cosine[layer, place] == pytest.approx(cosine_distances(x)[i, j], rel=1e-5)
+
+
+def test_isomap_of_points_in_a_plane():
+    """If all are neighbours, their distances are kept, between layers with one mean, too."""
+    generator = np.random.default_rng(0)
+    plane = np.linalg.qr(generator.normal(size=(9, 2)))[0].T
+    points = generator.normal(size=(2, 3, 2))
+    points -= points.mean(1, keepdims=True)
+    shift = generator.normal(size=(2, 1, 9))
+    mapped = isomap(torch.from_numpy(points @ plane + shift))
+    assert mapped.shape == (2, 3, 2)
+    assert euclidean_distances(mapped.reshape(6, 2)) == pytest.approx(
+        euclidean_distances(points.reshape(6, 2)), abs=1e-6
+    )
+
+
+def test_correlation():
+    x, y = [1.0, 2.0, 3.0, 5.0], [1.0, 4.0, 9.0, 25.0]
+    assert correlation(x, y, "spearman") == pytest.approx((1, 0))
+    assert correlation(x, y, "pearson")[0] == pytest.approx(np.corrcoef(x, y)[0, 1])
+    assert correlation(x, [-value for value in x], "pearson")[0] == pytest.approx(-1)
+    assert all(map(math.isnan, correlation(x, [1.0] * 4, "pearson")))

@@ -1,0 +1,133 @@
+"""States of layers, heads and experts, of every registered classifier."""
+
+from functools import cache
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fairseq.modules import MultiheadAttention
+from helpers import CLASSIFIERS, PAD, SMALL, make_classifier
+
+from fairseq_odeformers.analysis.states import residual_weights, text_states
+from fairseq_odeformers.modules.recording import recorded
+from fairseq_odeformers.modules.time_evolving_attention import merge_heads
+from fairseq_odeformers.modules.transevolve_block import TransEvolveDepth
+from fairseq_odeformers.modules.transject_layer import MixtureOfExperts
+
+TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
+WITH_HEADS = [arch for arch in CLASSIFIERS if arch not in TRANSJECT]
+
+
+@cache
+def make(arch, *extra):
+    """A classifier whose residual weights are not zero; tests leave it as it is."""
+    model = make_classifier(arch, *extra, sizes=SMALL[:2] if arch in TRANSJECT else SMALL).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("residual_weight"):
+            torch.nn.init.normal_(parameter)
+    return model
+
+
+def text(length=7):
+    torch.manual_seed(1)
+    return torch.randint(4, 50, (length,))
+
+
+def depth(model):
+    cfg = model.args
+    return getattr(cfg, "encoder_layers", None) or cfg.encoder_blocks * cfg.encoder_depth
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+def test_a_state_of_the_embedding_and_of_each_layer(arch):
+    """The last is the output of the encoder, but for a LayerNorm that follows the layers."""
+    model, tokens = make(arch), text()
+    states = text_states(model, tokens)
+    assert states.layers.shape == (depth(model) + 1, 7, 16)
+    with torch.no_grad():
+        output = model.encoder(tokens.unsqueeze(0), None)["encoder_out"][0].squeeze(1)
+    last = states.layers[-1]
+    norm = getattr(model.encoder, "layer_norm", None)
+    assert torch.allclose(norm(last) if norm else last, output, atol=1e-6)
+    steps = (states.layers[1:] - states.layers[:-1]).abs().amax((1, 2))
+    assert (steps > 1e-4).all()
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+def test_padding_changes_no_state(arch):
+    """A text alone, and beside a longer one, padded on either side."""
+    model, tokens = make(arch), text()
+    alone = text_states(model, tokens).layers
+    padding = torch.full((3,), PAD)
+    for place, row in (
+        (slice(3, None), torch.cat([padding, tokens])),
+        (slice(7), torch.cat([tokens, padding])),
+    ):
+        batch = torch.stack([text(10), row])
+        with torch.no_grad():
+            states = model.encoder(batch, None, return_all_hiddens=True)["encoder_states"]
+        together = torch.stack(states)[:, place, 1]
+        assert (together - alone).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("arch", WITH_HEADS)
+def test_heads_joined_are_the_attention(arch):
+    """Through the projection after them, they are what the attention returns."""
+    model = make(arch)
+    projections = [
+        getattr(module, "out_proj", None) or module.self_attn_out_proj
+        for module in model.encoder.modules()
+        if isinstance(module, (MultiheadAttention, TransEvolveDepth))
+    ]
+    attentions = (m for m in model.encoder.modules() if isinstance(m, MultiheadAttention))
+    with recorded(attentions) as calls, recorded(projections) as projected:
+        heads = text_states(model, text()).heads
+    outputs = [call.output[0][:, 0] for call in calls] or [call.output[0] for call in projected]
+    assert len(heads) == len(outputs) == depth(model)
+    with torch.no_grad():
+        for head, project, output in zip(heads, projections, outputs):
+            assert head.size(0) == model.args.encoder_attention_heads
+            assert torch.allclose(project(merge_heads(head)), output, atol=1e-6)
+
+
+@pytest.mark.parametrize("arch", TRANSJECT)
+@pytest.mark.parametrize("experts", [1, 3])
+def test_weighted_experts_are_the_mixture(arch, experts):
+    model = make(arch, "--encoder-experts", str(experts))
+    mixtures = (m for m in model.encoder.modules() if isinstance(m, MixtureOfExperts))
+    with recorded(mixtures) as calls:
+        states = text_states(model, text())
+    assert states.experts.shape == (depth(model), experts, 7, 16)
+    assert torch.allclose(states.expert_weights.sum(1), torch.ones(depth(model)))
+    together = torch.einsum("le,letc->ltc", states.expert_weights, states.experts)
+    for mixture, call in zip(together, calls):
+        assert torch.allclose(mixture, call.output[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+def test_what_a_model_has(arch):
+    states = text_states(make(arch), text())
+    assert (states.heads is None) == (arch in TRANSJECT)
+    assert (states.experts is None) == (states.expert_weights is None) == (arch in WITH_HEADS)
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+def test_residual_weights(arch):
+    model = make(arch)
+    weights = residual_weights(model)
+    raw = [p for name, p in model.named_parameters() if name.endswith("residual_weight")]
+    if not raw:
+        assert weights is None
+    else:
+        expected = F.tanh(torch.cat(raw)) if arch in TRANSJECT else torch.cat(raw)
+        assert weights == pytest.approx(expected.tolist())
+        assert len(weights) == depth(model)
+
+
+def test_recording_ends():
+    model = make("transformer_classifier")
+    with recorded([model.encoder]) as calls:
+        model(text().unsqueeze(0))
+    model(text().unsqueeze(0))
+    assert [call.module for call in calls] == [model.encoder]
+    assert calls[0].output["encoder_out"][0].shape == (7, 1, 16)
