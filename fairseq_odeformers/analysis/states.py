@@ -70,16 +70,13 @@ def head_outputs(call: Call) -> Tensor:
 
 
 def expert_states(call: Call) -> tuple[Tensor, Tensor]:
-    """X^(l,e) (E, T, C) and lambda (E) in a call of a mixture of experts with one text.
-
-    These are Eqs. 2 and 3 of the paper, as the mixture's docstring has them.
-    """
-    mixture, (x, sigma, step, *_) = call.module, call.args
-    u, v = mixture.orthogonal().chunk(2)
-    states = x + step * F.elu(((x @ u) * sigma) @ v)
+    """X^(l,e) (E, T, C) and lambda (E) in a call of a mixture of experts with one text."""
+    mixture, (parts, sigma, step, *_) = call.module, call.args
+    changes = mixture.changes(parts, sigma)
+    states = torch.cat([x + step * change for x, change in zip(parts, changes)], dim=2)[:, 0]
     if mixture.gate is None:
         return states, states.new_ones(1)
-    return states, mixture.gate(states.amax(1)).squeeze(1).softmax(0)
+    return states, mixture.weights(parts, changes, step)[:, 0, 0, 0]
 
 
 @torch.no_grad()

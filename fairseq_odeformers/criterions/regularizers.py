@@ -1,7 +1,8 @@
 """Regularisers: values a sequence that a model hands to its criterion, to be weighted there.
 
 A model's output is a pair whose second part is a dictionary; ``regularizers`` in it is a dictionary
-of tensors of shape (B), such as ``arclength``.
+of tensors of shape (B), such as ``arclength``. In evaluation a model need not compute them, and then
+the loss is without them.
 """
 
 from dataclasses import dataclass, field
@@ -38,20 +39,20 @@ def regularization(cfg: RegularizerConfig, extra: dict, model) -> tuple[Tensor, 
         The sum, and what to log of each regulariser that the model has: its sum over sequences.
 
     Raises:
-        ValueError: a weight is given for a regulariser that the model does not have.
+        ValueError: a weight is given for a regulariser that the model does not have in training.
     """
     values = extra.get("regularizers", {})
     total = 0.0
     for name in REGULARIZERS:
         weight = getattr(cfg, f"{name}_weight")
-        if weight and name not in values:
+        if weight and name not in values and model.training:
             while hasattr(model, "module"):  # of several devices
                 model = model.module
             raise ValueError(
                 f"--{name}-weight {weight}: {type(model).__name__} does not compute "
                 f"the regulariser {name}; it has {', '.join(values) or 'none'}"
             )
-        if weight:
+        if weight and name in values:
             total = total + weight * values[name].float().sum()
     return total, {name: value.detach().float().sum() for name, value in values.items()}
 

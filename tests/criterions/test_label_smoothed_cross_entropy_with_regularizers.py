@@ -26,7 +26,7 @@ def make_criterion(**options):
 @pytest.fixture
 def model():
     sizes = "--task language_modeling --decoder-embed-dim 16 --decoder-experts 2".split()
-    return make_model("transject_lm", sizes=sizes, task=LanguageModelling()).eval()
+    return make_model("transject_lm", sizes=sizes, task=LanguageModelling())
 
 
 @pytest.fixture
@@ -67,6 +67,13 @@ def test_weight(model, sample, sentence_avg):
     assert shown["reconstruction"] == pytest.approx(mean.item(), rel=1e-3)
     assert shown["loss"] > shown["nll_loss"]
     assert RegularizedCrossEntropyCriterion.logging_outputs_can_be_summed()
+
+
+def test_no_regulariser_in_evaluation(model, sample):
+    weighted = make_criterion(reconstruction_weight=0.3)
+    loss, _, log = weighted(model.eval(), sample)
+    assert loss == make_criterion()(model, sample)[0]
+    assert "reconstruction" not in log
 
 
 def test_a_regulariser_that_the_model_lacks(model, sample):

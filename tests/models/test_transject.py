@@ -36,6 +36,7 @@ def test_encoder(arch):
     assert torch.equal(out["encoder_out"][0], out["encoder_states"][-1])
     assert out["regularizers"].keys() == regularizers.keys()
     assert ("reconstruction" in regularizers) == (arch == "transject")
+    assert encoder.eval()(tokens)["regularizers"] == {}
 
 
 @pytest.mark.parametrize("symbols", [20, 1000])
