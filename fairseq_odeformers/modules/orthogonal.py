@@ -85,10 +85,10 @@ class Cayley(torch.autograd.Function):
     @staticmethod
     def forward(ctx, skew, base):
         identity = torch.eye(skew.size(-1), dtype=skew.dtype, device=skew.device)
-        inverse = block_inverse(identity - skew / 2)
+        inverse = block_inverse(torch.add(identity, skew, alpha=-0.5))
         product = base @ inverse
         ctx.save_for_backward(inverse, product)
-        return 2 * product - base
+        return torch.lerp(base, product, 2.0)
 
     @staticmethod
     @once_differentiable
