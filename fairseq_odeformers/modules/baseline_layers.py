@@ -3,9 +3,10 @@
 import torch
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations
+from torch.nn.utils.parametrize import register_parametrization
 
 from .encoder_layer import EncoderLayer
+from .orthogonal import rotated
 
 
 class WithoutLayerNorm:
@@ -62,13 +63,27 @@ class OrthogonalDecoderLayer(Orthogonal, TransformerDecoderLayerBase):
 
 
 def orthogonalize(module: nn.Module) -> nn.Module:
-    """Make the square matrix of every linear map in *module* orthogonal, and keep it so.
-
-    Each is the Cayley transform of a skew-symmetric matrix times the orthogonal matrix that it is
-    initialised to (dynamic trivialisation; Lezcano-Casado 2019, section 4).
-    """
+    """Make the square matrix of every linear map in *module* orthogonal, and keep it so."""
     for child in module.modules():
         if isinstance(child, nn.Linear) and child.in_features == child.out_features:
-            nn.init.orthogonal_(child.weight)
-            parametrizations.orthogonal(child, "weight", orthogonal_map="cayley")
+            register_parametrization(child, "weight", Rotation(child.in_features))
     return module
+
+
+class Rotation(nn.Module):
+    """A parametrisation of a square weight: a random orthogonal matrix, rotated by the parameter.
+
+    Args:
+        dim: size C of the matrix.
+    """
+
+    def __init__(self, dim):
+        super().__init__()
+        self.register_buffer("base", nn.init.orthogonal_(torch.empty(dim, dim)).unsqueeze(0))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return rotated(self.base, weight.unsqueeze(0)).squeeze(0)
+
+    def right_inverse(self, matrix: Tensor) -> Tensor:
+        """The start, whatever the matrix was: no rotation."""
+        return torch.zeros_like(matrix)

@@ -10,7 +10,6 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from .orthogonal import single
 from .transject_layer import (
     Eigenvalues,
     MixtureOfExperts,
@@ -34,12 +33,12 @@ class CausalEigenvalues(Eigenvalues):
             sigma (B, T, C); the sum with these tokens (B, 1, C); and in training the regulariser
             ``reconstruction`` (B) of all tokens.
         """
-        x = single(x)
         sums = self.squares(x).cumsum(1)
         regularizers = {"reconstruction": reconstruction(x, sums[:, -1])} if self.training else {}
         if before is not None:
             sums = sums + before
-        return sums / positive(sums.amax(-1, keepdim=True)), sums[:, -1:], regularizers
+        sigma = sums / positive(sums.amax(-1, keepdim=True))
+        return sigma.to(x), sums[:, -1:], regularizers
 
 
 class CausalRandomEigenvalues(RandomEigenvalues):

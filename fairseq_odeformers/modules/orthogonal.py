@@ -46,14 +46,9 @@ class OnManifold(nn.Module):
 
 
 class OrthogonalMatrices(OnManifold):
-    r"""Square orthogonal matrices of one size, made together.
+    """Square orthogonal matrices of one size, made together.
 
-    Each is the random orthogonal matrix B that it starts as, times the Cayley transform of a
-    skew-symmetric matrix (dynamic trivialisation; Lezcano-Casado 2019, section 4):
-
-    .. math:: B (1 - A/2)^{-1} (1 + A/2), \quad A = W - W^T
-
-    with the entries of the weight W below its diagonal, as in torch's parametrisation.
+    They start as random ones, and are :func:`rotated` by the weight.
 
     Args:
         count: number N of matrices.
@@ -68,12 +63,23 @@ class OrthogonalMatrices(OnManifold):
             nn.init.orthogonal_(matrix)
 
     def make(self) -> Tensor:
-        weight = single(self.weight).tril(-1)
-        return Cayley.apply(weight - weight.mT, single(self.base)).to(self.weight)
+        return rotated(self.base, self.weight)
 
     def forward(self) -> Tensor:
         """The matrices (N, C, C)."""
         return self.matrix()
+
+
+def rotated(base: Tensor, weight: Tensor) -> Tensor:
+    r"""Orthogonal matrices B (N, C, C), times the Cayley transforms of skew-symmetric matrices.
+
+    .. math:: B (1 - A/2)^{-1} (1 + A/2), \quad A = W - W^T
+
+    with the entries of the weight W (N, C, C) below its diagonal: the Cayley map of torch's
+    ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section 4).
+    """
+    lower = single(weight).tril(-1)
+    return Cayley.apply(lower - lower.mT, single(base)).to(weight)
 
 
 class Cayley(torch.autograd.Function):

@@ -37,8 +37,9 @@ class ConcatenatedPositions(nn.Module):
         positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:
             tokens = tokens[:, -1:]
-        real = tokens.ne(self.embed_tokens.padding_idx).unsqueeze(-1)
-        return torch.cat([self.embed_tokens(tokens) * (self.embed_scale * real), positions], dim=-1)
+        x = self.embed_tokens(tokens)
+        scale = self.embed_scale * tokens.ne(self.embed_tokens.padding_idx).to(x)
+        return torch.cat([x * scale.unsqueeze(-1), positions], dim=-1)
 
 
 class Eigenvalues(nn.Module):
@@ -64,12 +65,10 @@ class Eigenvalues(nn.Module):
         Returns:
             sigma (B, 1, C), and in training the regulariser ``reconstruction`` (B).
         """
-        x = single(x)
         eigenvalues = self.squares(x).sum(1)
         largest = positive(eigenvalues.amax(1, keepdim=True))
-        sigma = (eigenvalues / largest).unsqueeze(1)
-        regularizers = {"reconstruction": reconstruction(x, eigenvalues)} if self.training else {}
-        return sigma, regularizers
+        sigma = (eigenvalues / largest).unsqueeze(1).to(x)
+        return sigma, {"reconstruction": reconstruction(x, eigenvalues)} if self.training else {}
 
     def squares(self, x: Tensor) -> Tensor:
         """(x U_0)^2, entry by entry, of states (B, T, C)."""
@@ -82,6 +81,7 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
     U_0 keeps the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0, so the squared norm of the
     difference is the difference of the squared norms.
     """
+    x = single(x)
     gram = x.mT @ x if x.size(1) > x.size(2) else x @ x.mT
     difference = single(gram).square().sum((1, 2)) - eigenvalues.square().sum(1)
     return difference.clamp(min=0) / positive(eigenvalues.amax(1).square())

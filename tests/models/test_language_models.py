@@ -66,6 +66,14 @@ def test_state_of_transject_has_one_size(arch):
     assert set(sizes) == {maxima + (3 * 16 if arch == "transject_lm" else 0)}
 
 
+def test_half_precision(model):
+    model.eval().bfloat16()
+    state, tokens = {}, torch.randint(4, 50, (3, 7))
+    assert model(tokens)[0].isfinite().all()
+    for length in (1, 2):
+        assert model(tokens[:, :length], incremental_state=state)[0].isfinite().all()
+
+
 def test_every_parameter_gets_a_gradient(model):
     model(torch.randint(4, 50, (2, 7)))[0].square().sum().backward()
     assert not [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
