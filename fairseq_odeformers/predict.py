@@ -84,7 +84,7 @@ def load_classifier(path: str, data: str, task=None):
     except OSError:
         raise
     except Exception as error:  # bytes that are not pickled raise anything
-        raise ValueError(f"{path} is not a checkpoint, or is damaged") from error
+        raise ValueError(f"{path} is not a checkpoint, or is damaged ({error})") from error
     heads = {
         name: len(weight)
         for name, weight in state["model"].items()

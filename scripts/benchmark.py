@@ -70,13 +70,11 @@ CLASSIFIERS = {
         "--encoder-layers {layers} --encoder-experts {experts} --encoder-embed-dim {embed_dim} "
     ),
 }
+MATERIALIZED = "materialized"  # form of a Transformer
 CLASSIFICATION = (
     "--arch {model} --task sentence_prediction --num-classes 2 --max-positions 100000 "
     "--criterion sequence_classification --optimizer adam --lr 5e-4 --batch-size {batch}"
 )
-
-
-MATERIALIZED = "materialized"
 
 
 def random_dictionary(size):

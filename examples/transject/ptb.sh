@@ -47,7 +47,12 @@ fairseq-train "$DATA/data-bin" --user-dir fairseq_odeformers --arch "$arch" --se
     --no-epoch-checkpoints --save-dir "$save_dir" --no-progress-bar "$@"
 for split in valid test; do
     [ -e "$DATA/data-bin/$split.idx" ] || continue
-    fairseq-eval-lm "$DATA/data-bin" --user-dir fairseq_odeformers --gen-subset $split \
-        --path "$save_dir/checkpoint_best.pt" --tokens-per-sample 35 --batch-size 20 2>&1 |
-        sed -n "s/.*Perplexity: \([0-9.]*\).*/$split: perplexity \1/p"
+    log=$(fairseq-eval-lm "$DATA/data-bin" --user-dir fairseq_odeformers --gen-subset $split \
+        --path "$save_dir/checkpoint_best.pt" --tokens-per-sample 35 --batch-size 20 2>&1) ||
+        { echo "$log" >&2; exit 1; }
+    if grep "will be skipped" <<< "$log" >&2; then
+        echo "the model was trained with fewer than 35 --tokens-per-sample" >&2
+        exit 1
+    fi
+    sed -n "s/.*Perplexity: \([0-9.]*\).*/$split: perplexity \1/p" <<< "$log"
 done

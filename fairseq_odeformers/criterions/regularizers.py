@@ -27,7 +27,7 @@ class RegularizerConfig(FairseqDataclass):
 REGULARIZERS = ("arclength", "reconstruction")
 
 
-def regularization(cfg: RegularizerConfig, extra: dict, model) -> tuple[Tensor, dict[str, Tensor]]:
+def regularization(cfg: RegularizerConfig, extra, model) -> tuple[Tensor, dict[str, Tensor]]:
     """The weighted sum over regularisers and sequences, to add to a loss summed over sequences.
 
     Args:
@@ -36,12 +36,13 @@ def regularization(cfg: RegularizerConfig, extra: dict, model) -> tuple[Tensor, 
         model: named in messages.
 
     Returns:
-        The sum, and what to log of each regulariser that the model has: its sum over sequences.
+        The sum (0 without weights), and what to log of each regulariser that the model has: its
+        sum over sequences.
 
     Raises:
         ValueError: a weight is given for a regulariser that the model does not have in training.
     """
-    values = extra.get("regularizers", {})
+    values = extra.get("regularizers", {}) if isinstance(extra, dict) else {}
     total = 0.0
     for name in REGULARIZERS:
         weight = getattr(cfg, f"{name}_weight")

@@ -14,8 +14,8 @@ A sentence ends with ``</s>``, which is predicted and counted as a word, and so 
 is how papers count: the perplexity per word of the test set is one over 82,430 tokens, 78,669 words
 and 3,761 ends. Sentences follow one another in blocks of ``--tokens-per-sample`` (fairseq's default
 ``--sample-break-mode none``); give ``fairseq-eval-lm`` the number of the training, since it leaves
-out longer blocks, and ``--required-batch-size-multiple 1``, without which fairseq may leave out
-some others.
+out longer blocks, and ``fairseq-train`` and ``fairseq-validate`` also
+``--required-batch-size-multiple 1``, without which they may leave out some others.
 """
 
 from __future__ import annotations

@@ -43,13 +43,13 @@ class TransJectDecoder(FairseqIncrementalDecoder):
 
     eigenvalues_class = CausalEigenvalues
 
-    def __init__(self, cfg, dictionary):
+    def __init__(self, cfg, dictionary, input_dictionary):
         super().__init__(dictionary)
         width, layers = cfg.decoder_embed_dim, cfg.decoder_layers
         self.padding_idx = dictionary.pad()
         self.max_target_positions = cfg.max_target_positions or cfg.tokens_per_sample
-        embed_tokens = OrthonormalEmbedding(len(dictionary), width // 2, self.padding_idx)
-        scale = embed_scale(len(dictionary), width // 2)
+        embed_tokens = OrthonormalEmbedding(len(input_dictionary), width // 2, self.padding_idx)
+        scale = embed_scale(len(input_dictionary), width // 2)
         self.embedding = ConcatenatedPositions(embed_tokens, scale, self.max_target_positions)
         self.eigenvalues = self.eigenvalues_class(width)
         self.layers = nn.ModuleList(
@@ -66,7 +66,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
 
         Returns:
             Scores (B, T, V), or (B, 1, V) with an incremental state; and a dictionary with
-            ``regularizers``.
+            ``regularizers`` and, as fairseq's generator asks for it, ``attn``.
         """
         x, extra = self.extract_features(prev_output_tokens, incremental_state=incremental_state)
         return self.output_layer(x), extra
@@ -86,7 +86,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         if incremental_state is not None:
             so_far = {key: value for key, value in so_far.items() if value is not None}
             self.set_incremental_state(incremental_state, "so_far", so_far)
-        return x, {"regularizers": regularizers}
+        return x, {"attn": [None], "regularizers": regularizers}
 
     def output_layer(self, features, **unused):
         """Scores (B, T, V) of states (B, T, C)."""
@@ -118,7 +118,7 @@ class TransJectLanguageModel(DataclassOptions, FairseqLanguageModel):
     @classmethod
     def build_model(cls, cfg, task):
         check_config(cfg, "decoder")
-        return cls(cls.decoder_class(cfg, task.target_dictionary))
+        return cls(cls.decoder_class(cfg, task.target_dictionary, task.source_dictionary))
 
 
 @register_model("transject_lm_random", dataclass=TransJectLanguageModelConfig)

@@ -1,5 +1,7 @@
 """Matrices that stay orthogonal in training, and embeddings with orthonormal columns."""
 
+import operator
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -10,7 +12,8 @@ class OnManifold(nn.Module):
     """A module whose parameter ``weight`` is mapped to a matrix on a manifold.
 
     The matrix is made anew in each pass that records gradients. Otherwise it is made once, and
-    again only after such a pass or a change of the weight.
+    again after such a pass, after ``train`` or ``eval``, and after a change of the weight; only a
+    change of ``weight.data`` just before another pass without gradients goes unnoticed.
     """
 
     _kept = None
@@ -24,15 +27,28 @@ class OnManifold(nn.Module):
         if torch.is_grad_enabled():
             self._kept = None
             return self.full_precision()
-        versions = [parameter._version for parameter in self.parameters()]
-        if self._kept is None or self._kept[0] != versions:
-            self._kept = versions, self.full_precision()
-        return self._kept[1]
+        made_of = [*self.parameters(), *self.buffers()]
+        versions = [tensor._version for tensor in made_of]
+        if self._kept is not None:
+            matrix, others, other_versions = self._kept
+            if all(map(operator.is_, made_of, others)) and versions == other_versions:
+                return matrix
+        with torch.inference_mode(False), torch.no_grad():
+            matrix = self.full_precision()
+        self._kept = matrix, made_of, versions
+        return matrix
 
     def full_precision(self) -> Tensor:
         """The matrix, not rounded by automatic mixed precision."""
-        with torch.autocast(next(self.parameters()).device.type, enabled=False):
+        with torch.autocast(self.weight.device.type, enabled=False):
             return self.make()
+
+    def train(self, mode=True):
+        self._kept = None
+        return super().train(mode)
+
+    def __getstate__(self):
+        return {**self.__dict__, "_kept": None}
 
     def manifold_error(self) -> Tensor:
         """The largest entry of W^T W - 1 (of W W^T - 1 if W is wide), over a stack of matrices."""
@@ -41,7 +57,7 @@ class OnManifold(nn.Module):
         return (gram - torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)).abs().max()
 
     def _apply(self, *args, **kwargs):
-        self._kept = None
+        self._kept = None  # half() and the like keep the parameter and change its data
         return super()._apply(*args, **kwargs)
 
 

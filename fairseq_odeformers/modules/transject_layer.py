@@ -37,9 +37,8 @@ class ConcatenatedPositions(nn.Module):
         positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:
             tokens = tokens[:, -1:]
-        x = self.embed_tokens(tokens)
-        scale = self.embed_scale * tokens.ne(self.embed_tokens.padding_idx).to(x)
-        return torch.cat([x * scale.unsqueeze(-1), positions], dim=-1)
+        x = torch.cat([self.embed_scale * self.embed_tokens(tokens), positions], dim=-1)
+        return x * tokens.ne(self.embed_tokens.padding_idx).unsqueeze(-1)
 
 
 class Eigenvalues(nn.Module):

@@ -69,6 +69,11 @@ def test_weight(model, sample, sentence_avg):
     assert RegularizedCrossEntropyCriterion.logging_outputs_can_be_summed()
 
 
+def test_models_of_fairseq_without_an_extra_output(sample):
+    model = make_model("lstm_lm", "--task", "language_modeling", sizes=[], task=LanguageModelling())
+    assert make_criterion()(model.eval(), sample)[0] > 0
+
+
 def test_no_regulariser_in_evaluation(model, sample):
     weighted = make_criterion(reconstruction_weight=0.3)
     loss, _, log = weighted(model.eval(), sample)

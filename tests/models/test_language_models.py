@@ -2,7 +2,9 @@
 
 import pytest
 import torch
-from helpers import LanguageModelling, assert_causal, make_model
+from fairseq.search import Sampling
+from fairseq.sequence_generator import SequenceGenerator
+from helpers import EOS, PAD, LanguageModelling, assert_causal, make_model
 
 TRANSFORMER = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2"
 SIZES = {
@@ -66,6 +68,31 @@ def test_state_of_transject_has_one_size(arch):
     assert set(sizes) == {maxima + (3 * 16 if arch == "transject_lm" else 0)}
 
 
+@pytest.mark.parametrize("sampling", [False, True])
+def test_generation(model, sampling):
+    """By fairseq's generator: a text after each prefix, as likely as full decoding finds it."""
+    dictionary = LanguageModelling().target_dictionary
+    generator = SequenceGenerator(
+        [model],
+        dictionary,
+        beam_size=2,
+        max_len_b=9,
+        search_strategy=Sampling(dictionary, sampling_topk=5) if sampling else None,
+    )
+    prefix = torch.tensor([[EOS, 7, 8, 9], [EOS, 11, PAD, PAD]])
+    sample = {"net_input": {"src_tokens": prefix, "src_lengths": torch.tensor([4, 2])}}
+    found = generator.generate([model], sample, prefix_tokens=prefix[:, 1:])
+    for row, texts in zip(prefix, found):
+        real = row[row != PAD][1:]
+        for text in texts:
+            tokens = text["tokens"]
+            assert torch.equal(tokens[: len(real)], real)
+            before = torch.cat([torch.tensor([EOS]), tokens[:-1]]).unsqueeze(0)
+            lprobs = model.eval()(before)[0].log_softmax(-1)[0]
+            scores = lprobs.gather(1, tokens.unsqueeze(1)).squeeze(1)
+            assert (scores - text["positional_scores"])[len(real) :].abs().max() < 1e-4
+
+
 def test_half_precision(model):
     model.eval().bfloat16()
     state, tokens = {}, torch.randint(4, 50, (3, 7))
@@ -89,3 +116,11 @@ def test_baselines_differ_from_fairseq_s_model():
         for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
             weight = getattr(layer.self_attn, name).weight
             assert torch.allclose(weight @ weight.T, torch.eye(16), atol=1e-5)
+
+
+@pytest.mark.parametrize("arch", ["transject_lm", "transject_lm_random"])
+def test_fewer_symbols_come_out_than_go_in(arch):
+    """As with fairseq's --output-dictionary-size."""
+    task = LanguageModelling(words=50, target_words=20)
+    model = make_model(arch, "--task", "language_modeling", sizes=SIZES[arch].split(), task=task)
+    assert model(torch.randint(30, 50, (2, 7)))[0].shape == (2, 7, 20)

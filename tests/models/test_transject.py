@@ -51,7 +51,11 @@ def test_tokens_count_as_much_as_positions(symbols):
 @pytest.mark.parametrize("arch", CLASSIFIERS)
 @pytest.mark.parametrize("lr", [0.0, 3e-2])
 def test_distances_stay_within_the_bound(arch, lr):
-    """Of any two tokens, before and after updates: at most (1 + 3/L)^2L times, and never zero."""
+    """Of any two tokens, before and after updates: between (1 - 1/L)^2L and (1 + 1/L)^2L times.
+
+    The slope of ELU is at most 1, U and V keep distances, sigma is at most 1, and so is alpha: an
+    expert adds at most 1/L of a distance. The paper's bound has 3/L.
+    """
     model = wake(make_classifier(arch, "--encoder-layers", "4"))
     tokens = torch.randint(4, 50, (8, 12))
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
@@ -64,9 +68,20 @@ def test_distances_stay_within_the_bound(arch, lr):
         states = model.eval().encoder(tokens, return_all_hiddens=True)["encoder_states"]
     before, after = (torch.stack([torch.pdist(x) for x in states[i].unbind(1)]) for i in (0, -1))
     ratio = after / before
-    assert ratio.max() < (1 + 3 / 4) ** 8
-    assert ratio.min() > 0.05
+    assert ratio.max() < (1 + 1 / 4) ** 8 < (1 + 3 / 4) ** 8
+    assert ratio.min() > (1 - 1 / 4) ** 8
     assert 0.5 < ratio.median() < 2
+
+
+def test_steps_and_matrices_keep_the_bound():
+    """What it rests on: orthogonal matrices, and alpha up to 1 however large its parameter."""
+    encoder = make_classifier("transject", "--encoder-layers", "4").encoder
+    for layer in encoder.layers:
+        torch.nn.init.constant_(layer.residual_weight, 100.0)
+        assert 0.24 < layer.step() <= 1 / 4
+        torch.nn.init.normal_(layer.experts.orthogonal.weight)
+        for matrices in (layer.experts.orthogonal(), layer.ffn.orthogonal()):
+            assert (torch.linalg.matrix_norm(matrices, ord=2) - 1).abs().max() < 1e-5
 
 
 def test_inference_follows_fairseq_s_optimizer():

@@ -1,5 +1,7 @@
 """Orthogonal matrices and orthonormal embeddings: on their manifold, fresh, and differentiable."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch.nn.utils import parametrizations
@@ -22,8 +24,15 @@ def make_embedding(symbols=40):
     return OrthonormalEmbedding(symbols, 8, padding_idx=1)
 
 
+def make_large_matrices():
+    """Of a size whose inverses are made by blocks."""
+    torch.manual_seed(0)
+    return OrthogonalMatrices(2, 130)
+
+
 ALL = {
     "matrices": (make_matrices, lambda module: module()),
+    "large matrices": (make_large_matrices, lambda module: module()),
     "embedding": (make_embedding, lambda module: module(torch.arange(40))),
     "few symbols": (lambda: make_embedding(5), lambda module: module(torch.arange(5))),
 }
@@ -61,7 +70,7 @@ def test_on_the_manifold_after_500_updates(case):
     assert gram_error(after) < 1e-4
     with torch.no_grad():
         assert module.manifold_error() < 1e-4
-        module._kept = module._kept[0], module.matrix() + 0.01
+        module._kept = module.matrix() + 0.01, *module._kept[1:]
         assert module.manifold_error() > 1e-2
 
 
@@ -105,6 +114,40 @@ def test_loading_and_moving_make_anew(case):
         double = look_up(module)
     assert double.dtype == torch.float64
     assert (double - loaded).abs().max() < 1e-5
+
+
+def test_copies_make_anew(case):
+    """A copy that is given other weights, and a module that is assigned others."""
+    module, look_up = case
+    changed = {k: v + torch.randn_like(v) for k, v in module.state_dict().items()}
+    with torch.no_grad():
+        first = look_up(module)
+        copy = deepcopy(module)
+        assert torch.equal(look_up(copy), first)
+        copy.load_state_dict(changed)
+        second = look_up(copy)
+        assert (second - first).abs().max() > 1e-3
+        module.load_state_dict(changed, assign=True)
+        assert torch.equal(look_up(module), second)
+
+
+def test_evaluation_starts_anew(case):
+    """After updates of ``.data`` that nothing else shows, as fairseq's Adam makes them."""
+    module, look_up = case
+    with torch.no_grad():
+        first = look_up(module)
+        module.weight.data.add_(torch.randn_like(module.weight))
+        assert (look_up(module.eval()) - first).abs().max() > 1e-3
+
+
+def test_kept_in_inference_mode(case):
+    """And then of use in a pass that records gradients of something else."""
+    module, look_up = case
+    with torch.inference_mode():
+        look_up(module)
+    with torch.no_grad():
+        matrix = module.matrix()
+    (torch.ones(1, requires_grad=True) * matrix).sum().backward()
 
 
 def test_autocast_does_not_round_the_matrix():
