@@ -35,7 +35,9 @@ options+=(--decoder-embed-dim "$width" --decoder-layers 6)
 case $arch in
     transject_lm) options+=(--reconstruction-weight 1e-4) ;;  # the paper does not say
     transject_lm_random) ;;
-    *) options+=(--decoder-ffn-embed-dim $((4 * width)) --decoder-attention-heads 8) ;;
+    *)
+        options+=(--decoder-ffn-embed-dim $((4 * width)) --decoder-attention-heads 8
+            --decoder-input-dim "$width" --decoder-output-dim "$width") ;;
 esac
 [ -e "$DATA/data-bin" ] || { echo "$DATA: make it with scripts/prepare-ptb.sh" >&2; exit 2; }
 
