@@ -48,6 +48,15 @@ def failing_command(*args):
     return error.value.stdout
 
 
+def refusal(main, options, monkeypatch, capsys):
+    """The last line on standard error of a command line that ends with status 2."""
+    monkeypatch.setattr("sys.argv", ["prepare", *options])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
 def lines(path):
     return path.read_text(encoding="utf-8").splitlines()
 

@@ -59,10 +59,8 @@ case $RECIPE in
     *) echo "RECIPE=$RECIPE: choose from transevolve, transject, small" >&2; exit 2 ;;
 esac
 case $arch in
-    transject | transject_lra) options+=(--reconstruction-weight 1e-4) ;;  # the paper does not say
-esac
-case $arch in
     transject*)  # its size is the paper's own; the other recipes give it theirs
+        [[ $arch = *_random ]] || options+=(--reconstruction-weight 1e-4)  # the paper does not say
         if [ "$RECIPE" != transject ]; then
             options+=(--encoder-layers "$layers" --encoder-embed-dim "$width")
         elif [ "$task" = text ]; then

@@ -181,8 +181,8 @@ def missing(tables: Tables) -> Iterator[str]:
     factors, entropies = tables["layers"][:1], tables["layers"][summary["layers"] :]
     for what, rows in (
         ("pairs of tokens with equal embeddings", factors),
-        ("infinite entropies of tokens", entropies),
-        ("infinite entropies of heads or experts", tables["parts"]),
+        ("infinite or undefined entropies of tokens", entropies),
+        ("infinite or undefined entropies of heads or experts", tables["parts"]),
     ):
         if count := sum(row["left_out"] for row in rows):
             yield f"The means leave out {count:,} {what}"

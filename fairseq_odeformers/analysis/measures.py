@@ -49,8 +49,11 @@ def differential_entropy(values: Tensor) -> Tensor:
 
     Returns:
         As *values* without the last dimension. Minus infinity if so many values are equal that a
-        spacing is zero, as they are in a constant vector.
+        spacing is zero, as they are in a constant vector; nan of fewer than five values, which have
+        no such spacings.
     """
+    if values.size(-1) < 5:
+        return torch.full(values.shape[:-1], math.nan, dtype=torch.double)
     values = values.double().cpu().numpy()
     with np.errstate(divide="ignore"):  # log 0
         entropy = stats.differential_entropy(values, axis=-1, method="ebrahimi")

@@ -15,7 +15,7 @@ from .transject_layer import (
     MixtureOfExperts,
     RandomEigenvalues,
     TransJectLayer,
-    positive,
+    over_largest,
     reconstruction,
 )
 
@@ -37,8 +37,7 @@ class CausalEigenvalues(Eigenvalues):
         regularizers = {"reconstruction": reconstruction(x, sums[:, -1])} if self.training else {}
         if before is not None:
             sums = sums + before
-        sigma = sums / positive(sums.amax(-1, keepdim=True))
-        return sigma.to(x), sums[:, -1:], regularizers
+        return over_largest(sums).to(x), sums[:, -1:], regularizers
 
 
 class CausalRandomEigenvalues(RandomEigenvalues):

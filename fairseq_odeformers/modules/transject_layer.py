@@ -65,8 +65,7 @@ class Eigenvalues(nn.Module):
             sigma (B, 1, C), and in training the regulariser ``reconstruction`` (B).
         """
         eigenvalues = self.squares(x).sum(1)
-        largest = positive(eigenvalues.amax(1, keepdim=True))
-        sigma = (eigenvalues / largest).unsqueeze(1).to(x)
+        sigma = over_largest(eigenvalues).unsqueeze(1).to(x)
         return sigma, {"reconstruction": reconstruction(x, eigenvalues)} if self.training else {}
 
     def squares(self, x: Tensor) -> Tensor:
@@ -98,7 +97,7 @@ class RandomEigenvalues(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """sigma (1, 1, C), and no regulariser."""
-        return (self.weight / positive(self.weight.abs().amax())).view(1, 1, -1), {}
+        return over_largest(self.weight).view(1, 1, -1), {}
 
 
 class MixtureOfExperts(nn.Module):
@@ -256,6 +255,11 @@ def in_parts(x: Tensor, tokens: int = 512) -> list[Tensor]:
     if torch.is_grad_enabled() or x.device.type != "cpu":
         return [x]
     return list(x.split(max(tokens // len(x), 64), dim=1))
+
+
+def over_largest(x: Tensor) -> Tensor:
+    """Divided by the largest absolute value along the last dimension."""
+    return x / positive(x.abs().amax(-1, keepdim=True))
 
 
 def positive(x: Tensor) -> Tensor:

@@ -59,6 +59,15 @@ def test_correlations_without_accuracies(unknown):
     assert {(row["x"], row["y"]) for row in correlations(models)} == {("activation", "entropy")}
 
 
+def test_heads_too_narrow_for_an_entropy():
+    """As the two columns of a head of the parity model: left out, counted, and the rest stays."""
+    model = make_classifier("vanilla_transformer", "--encoder-attention-heads", "8").eval()
+    found = measure(model, {3: torch.tensor([5, 6, 7])}, "")
+    assert [row["left_out"] for row in found["parts"]] == [3] * 2 * 8
+    (summary,) = found["models"]
+    assert math.isnan(summary["part_entropy"]) and math.isfinite(summary["entropy"])
+
+
 def test_pairs_that_have_no_factor():
     """Without positions, equal symbols have equal embeddings."""
     model = make_classifier("vanilla_transformer").eval()

@@ -3,8 +3,10 @@
 import gzip
 import tarfile
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 
 import pytest
+from script_helpers import refusal
 
 from fairseq_odeformers.data import cli
 
@@ -20,11 +22,8 @@ def corpus(*langs):
 def run(corpora, options, monkeypatch, capsys):
     """Last line on standard error of a run that ends with status 2."""
     monkeypatch.setattr(cli, "fetch", never)
-    monkeypatch.setattr("sys.argv", ["prepare", *options])
-    with pytest.raises(SystemExit) as stopped:
-        cli.main("corpus", corpora, bpe_operations=10)
-    assert stopped.value.code == 2
-    return capsys.readouterr().err.splitlines()[-1]
+    main = partial(cli.main, "corpus", corpora, bpe_operations=10)
+    return refusal(main, options, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import zipfile
 
 import pytest
-from script_helpers import contents
+from script_helpers import contents, refusal
 
 from fairseq_odeformers.data import glue
 from fairseq_odeformers.data.glue import MSR_FILES, TASKS, examples, read_table, split_mrpc
@@ -206,9 +206,6 @@ def test_bad_options(options, message, tmp_path, monkeypatch, capsys):
     for name in ("code", "dict.txt"):
         (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["glue.py", *options])
-    with pytest.raises(SystemExit) as stopped:
-        glue.main()
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"prepare-glue.sh: error: {message}"
+    line = refusal(glue.main, options, monkeypatch, capsys)
+    assert line == f"prepare-glue.sh: error: {message}"
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["code", "dict.txt"]

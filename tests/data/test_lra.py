@@ -3,7 +3,7 @@
 import pytest
 import torch
 from lra_release import ARCHIVES, listops, retrieval, write_archive, write_folder
-from script_helpers import contents, times
+from script_helpers import contents, refusal, times
 
 from fairseq_odeformers.data import lra
 from fairseq_odeformers.data.lra import TASKS, locate, prepare, split_randomly
@@ -180,9 +180,6 @@ def test_a_split_without_examples_is_an_error(tmp_path):
 )
 def test_bad_options(options, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["lra.py", *options])
-    with pytest.raises(SystemExit) as stopped:
-        lra.main()
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"prepare-lra.sh: error: {message}"
+    line = refusal(lra.main, options, monkeypatch, capsys)
+    assert line == f"prepare-lra.sh: error: {message}"
     assert not list(tmp_path.iterdir())

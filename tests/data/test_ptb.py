@@ -4,7 +4,7 @@ import gzip
 import tarfile
 
 import pytest
-from script_helpers import contents, times
+from script_helpers import contents, refusal, times
 
 from fairseq_odeformers.data import ptb
 from fairseq_odeformers.data.ptb import Text, prepare
@@ -181,9 +181,6 @@ def test_an_interrupted_call_resumes(tmp_path, monkeypatch, expected):
 )
 def test_bad_options(options, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["ptb.py", *options])
-    with pytest.raises(SystemExit) as stopped:
-        ptb.main()
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"prepare-ptb.sh: error: {message}"
+    line = refusal(ptb.main, options, monkeypatch, capsys)
+    assert line == f"prepare-ptb.sh: error: {message}"
     assert list(tmp_path.iterdir()) == []

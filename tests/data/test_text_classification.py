@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from fairseq.data import Dictionary, data_utils
-from script_helpers import contents, times
+from script_helpers import contents, refusal, times
 from tokenizers.implementations import BertWordPieceTokenizer
 
 from fairseq_odeformers.data import text_classification
@@ -335,10 +335,6 @@ def test_a_bad_vocabulary_is_refused_before_work_starts(lines, message, tmp_path
 )
 def test_bad_options(options, message, tmp_path, monkeypatch, capsys, vocab):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["text_classification.py", *options])
-    with pytest.raises(SystemExit) as stopped:
-        text_classification.main()
-    assert stopped.value.code == 2
-    last = capsys.readouterr().err.splitlines()[-1]
+    last = refusal(text_classification.main, options, monkeypatch, capsys)
     assert last.startswith(f"prepare-text-classification.sh: error: {message}")
     assert list(tmp_path.iterdir()) == [vocab]
