@@ -114,10 +114,11 @@ def check_classes(task, path: str, heads: dict[str, int], task_state: dict) -> N
     if found is None or task.cfg.regression_target:
         raise ValueError(f"{path} is not the checkpoint of a classifier")
     own = class_names(task.label_dictionary)
-    if found != task.cfg.num_classes:
+    expected = getattr(task.cfg, "num_classes", len(own))
+    if found != expected:
         raise ValueError(
             f"{path} was trained on {found} classes, but {task.cfg.data} has "
-            f"{task.cfg.num_classes}: {', '.join(own)}"
+            f"{expected}: {', '.join(own)}"
         )
     if task_state.get("classes", own) != own:
         raise ValueError(

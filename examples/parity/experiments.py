@@ -1,0 +1,150 @@
+"""The experiments of the N-ODE Transformer (Baier-Reinio and De Sterck 2020), and their runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+VANILLA, NODE = "vanilla_transformer", "node_transformer"
+LOG = "train.log.gz"
+
+# The paper does not say which; see README.md.
+LEARNING_RATES = (3e-4, 1e-3, 3e-3)
+UPDATES = 3000
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Runs of one model on one set of strings, which differ in learning rate and seed.
+
+    Attributes:
+        max_length: of the strings.
+        dim: width d.
+        layers: number N of layers or N-ODE blocks.
+        options: others of ``fairseq-train``.
+    """
+
+    arch: str
+    max_length: int
+    dim: int
+    layers: int
+    options: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        options = "".join(self.options).replace("--", "-")
+        return f"{self.arch}-length{self.max_length}-d{self.dim}-N{self.layers}{options}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training of an ensemble; its number, from 0, gives the learning rate and the seed."""
+
+    ensemble: Ensemble
+    number: int
+    updates: int
+
+    @property
+    def learning_rate(self) -> float:
+        return LEARNING_RATES[self.number % len(LEARNING_RATES)]
+
+    @property
+    def seed(self) -> int:
+        return 1 + self.number
+
+    def folder(self, out: Path) -> Path:
+        """Where its log stands once it is finished."""
+        name = f"lr{self.learning_rate:g}-seed{self.seed}"
+        return out / f"updates{self.updates}" / self.ensemble.name / name
+
+    def options(self) -> list[str]:
+        """Options of ``fairseq-train`` that determine the result; a batch has all strings."""
+        ensemble = self.ensemble
+        options = [
+            *("--task", "parity", "--parity-max-length", ensemble.max_length),
+            *("--arch", ensemble.arch, "--encoder-embed-dim", ensemble.dim),
+            *("--encoder-layers", ensemble.layers, *ensemble.options),
+            *("--criterion", "sequence_classification"),
+            *("--optimizer", "adam", "--lr", self.learning_rate, "--seed", self.seed),
+            *("--batch-size", 2 ** (ensemble.max_length + 1) - 2, "--max-update", self.updates),
+            *("--cpu", "--disable-validation", "--no-save", "--log-format", "json"),
+        ]
+        return [str(option) for option in options]
+
+
+def table(max_length: int) -> list[Ensemble]:
+    """Both models of all sizes."""
+    sizes = product((4, 6, 8, 10), (1, 2, 3, 4), (VANILLA, NODE))
+    return [Ensemble(arch, max_length, dim, layers) for dim, layers, arch in sizes]
+
+
+def variants(dim: int, layers: int) -> list[Ensemble]:
+    """N-ODE Transformers with and without skip connection and time-dependent attention."""
+    flags = product(((), ("--skip-connection",)), ((), ("--time-dependent-attention",)))
+    return [Ensemble(NODE, 6, dim, layers, skip + time) for skip, time in flags]
+
+
+def regularization(max_length: int) -> list[Ensemble]:
+    """N-ODE Transformers with weights 4^(2-i), i = 1..15, of the arclength; and those without."""
+    weights = [("--arclength-weight", f"{4.0 ** (2 - i):g}") for i in range(1, 16)]
+    regularized = [Ensemble(NODE, max_length, 8, 2, options) for options in weights]
+    return [Ensemble(VANILLA, max_length, 8, 2), Ensemble(NODE, max_length, 8, 2), *regularized]
+
+
+# By the names that the paper gives to its tables and figures.
+TABLES = {"table1": table(6), "table2": table(8), "table3": table(10)}
+HISTOGRAMS = {
+    "figure1": variants(8, 2),
+    "figure3": variants(4, 1),
+    "figure4": variants(4, 2),
+    "figure5": variants(8, 1),
+}
+CURVES = {"figure2": regularization(6), "figure6": regularization(8), "figure7": regularization(10)}
+EXPERIMENTS = {**TABLES, **HISTOGRAMS, **CURVES}
+
+
+def make_parser(description: str) -> argparse.ArgumentParser:
+    """The options that both commands have."""
+    parser = argparse.ArgumentParser(
+        description=description,
+        allow_abbrev=False,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("experiment", choices=EXPERIMENTS, help="table or figure of the paper")
+    parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder of all runs")
+    parser.add_argument("--runs", type=int, default=72, help="runs of each ensemble")
+    parser.add_argument("--updates", type=int, default=UPDATES, help="updates of each run")
+    for option, what in (("--dims", "widths d"), ("--layers", "numbers N of layers or blocks")):
+        parser.add_argument(option, type=int, nargs="+", help=f"only these {what}")
+    parser.add_argument("--arch", nargs="+", choices=(VANILLA, NODE), help="only these models")
+    return parser
+
+
+def chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[Ensemble, list[Run]]:
+    """The ensembles that a command line asks for, each with its runs; stop at bad options."""
+    for option in ("runs", "updates"):
+        if getattr(args, option) < 1:
+            parser.error(f"--{option} {getattr(args, option)}: give 1 or more")
+    ensembles = EXPERIMENTS[args.experiment]
+    for option, attribute in (("dims", "dim"), ("layers", "layers"), ("arch", "arch")):
+        wanted = getattr(args, option)
+        found = {getattr(ensemble, attribute) for ensemble in ensembles}
+        if wanted and not found.issuperset(wanted):
+            parser.error(
+                f"--{option} {' '.join(map(str, wanted))}: {args.experiment} has "
+                f"{', '.join(map(str, sorted(found)))}"
+            )
+        if wanted:
+            ensembles = [e for e in ensembles if getattr(e, attribute) in wanted]
+    return {
+        ensemble: [Run(ensemble, number, args.updates) for number in range(args.runs)]
+        for ensemble in ensembles
+    }
+
+
+def training_stats(line: str) -> dict[str, str] | None:
+    """The statistics of an epoch, which is one update, if *line* of fairseq's log has them."""
+    return json.loads(line[line.index("{") :]) if "| INFO | train | {" in line else None

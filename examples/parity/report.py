@@ -1,0 +1,245 @@
+"""Tabulate and draw the runs of run.py, as the N-ODE Transformer's paper does.
+
+Prints a table in Markdown, and leaves it in the folder of the runs, with the runs in a CSV file and
+the figure in a PNG file. What has not been run is called so. Needs the extra ``plots``.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean, stdev
+
+import numpy as np
+from experiments import (
+    CURVES,
+    HISTOGRAMS,
+    LOG,
+    NODE,
+    TABLES,
+    Ensemble,
+    chosen,
+    make_parser,
+    training_stats,
+)
+from matplotlib.figure import Figure
+
+from fairseq_odeformers.data.steps import replacing
+
+PAPER = Path(__file__).with_name("paper.csv")
+BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first
+NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run has reached: its highest training accuracy, in percent, and when it first did.
+
+    Attributes:
+        seconds: of training since the first update, which comes after the start of the program.
+    """
+
+    accuracy: float
+    seconds: float
+    updates: int
+
+
+Results = Mapping[Ensemble, Sequence[Result]]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Means of an ensemble and their spread: the standard deviation over the runs."""
+
+    accuracy: tuple[float, float]
+    seconds: tuple[float, float]
+    updates: float
+    runs: str
+
+    def __str__(self) -> str:
+        accuracy, seconds = plus_minus(*self.accuracy, 1), plus_minus(*self.seconds, 0)
+        return f"{accuracy}%, {seconds} s, {self.updates:,.0f} ({self.runs})"
+
+
+def plus_minus(mean: float, spread: float, digits: int) -> str:
+    text = f"{mean:.{digits}f}"
+    return text if math.isnan(spread) else f"{text} ± {spread:.{digits}f}"
+
+
+def read(log: Path) -> Result:
+    """The result of a run from fairseq's log."""
+    with gzip.open(log, "rt", encoding="utf-8") as file:
+        epochs = [stats for stats in map(training_stats, file) if stats]
+    best = max(epochs, key=lambda stats: float(stats["train_accuracy"]))
+    seconds = float(best["train_wall"]) - float(epochs[0]["train_wall"])
+    return Result(float(best["train_accuracy"]), seconds, int(best["train_num_updates"]))
+
+
+def summarize(results: Sequence[Result]) -> Summary | None:
+    """Statistics without the worst sixth of the runs by accuracy; None of no runs."""
+    if not results:
+        return None
+    ordered = sorted(results, key=lambda result: result.accuracy, reverse=True)
+    kept = ordered[: len(ordered) - round(len(ordered) / 6)]
+
+    def mean_and_spread(values: list[float]) -> tuple[float, float]:
+        return fmean(values), stdev(values) if len(values) > 1 else math.nan
+
+    return Summary(
+        mean_and_spread([result.accuracy for result in kept]),
+        mean_and_spread([result.seconds for result in kept]),
+        fmean(result.updates for result in kept),
+        f"{len(kept)} of {len(results)}",
+    )
+
+
+def beside_the_paper(name: str, results: Results) -> str:
+    """Tables 1 to 3: a row for each size, with the numbers of the paper."""
+    with open(PAPER, encoding="utf-8", newline="") as file:
+        paper = {
+            (row["arch"], int(row["dim"]), int(row["layers"])): row
+            for row in csv.DictReader(file)
+            if row["table"] == name
+        }
+    found = {(e.arch, e.dim, e.layers): summarize(runs) for e, runs in results.items()}
+    archs, *sizes = (dict.fromkeys(keys) for keys in zip(*found))
+    rows = [["d", "N"]]
+    for arch in archs:
+        rows[0] += [f"`{arch}`, paper", "accuracy, time, updates (runs)"]
+    for dim, layers in product(*sizes):
+        rows.append([str(dim), str(layers)])
+        for arch in archs:
+            key = (arch, dim, layers)
+            rows[-1] += [
+                "{accuracy}%, {seconds} s".format(**paper[key]),
+                str(found[key] or NOT_RUN),
+            ]
+    return markdown(rows)
+
+
+def by_ensemble(results: Results) -> str:
+    """A row for each ensemble."""
+    rows = [["ensemble", "accuracy, time, updates (runs)"]]
+    for ensemble, found in results.items():
+        rows.append([label(ensemble), str(summarize(found) or NOT_RUN)])
+    return markdown(rows)
+
+
+def markdown(rows: list[list[str]]) -> str:
+    header, *rows = rows
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def label(ensemble: Ensemble) -> str:
+    return " ".join((ensemble.arch, *ensemble.options))
+
+
+def histogram(results: Results) -> Figure:
+    """Figures 1 and 3 to 5: how many runs of each variant have reached which accuracy."""
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / len(results)
+    for index, (ensemble, found) in enumerate(results.items()):
+        bins = np.digitize([result.accuracy for result in found], BIN_EDGES, right=True)
+        counts = np.bincount(bins, minlength=len(BIN_EDGES) + 1)
+        name = " ".join(ensemble.options).replace("--", "") or "neither"
+        positions = np.arange(len(counts)) + (index - (len(results) - 1) / 2) * width
+        axes.bar(positions, counts, width, label=f"{name} ({len(found)} runs)")
+    ends = [*BIN_EDGES, 100]
+    names = [f"≤ {ends[0]}", *(f"{low}–{high}" for low, high in zip(ends, ends[1:]))]
+    axes.set_xticks(range(len(names)), names)
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set(xlabel="highest training accuracy (%)", ylabel="runs", title=title(results))
+    axes.legend(fontsize="small")
+    return figure
+
+
+def curves(results: Results) -> Figure:
+    """Figures 2, 6 and 7: accuracy and time against the weight of the arclength."""
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    panels = figure.subplots(2, 1, sharex=True)
+    summaries = {ensemble: summarize(found) for ensemble, found in results.items() if found}
+    weighted = {float(e.options[1]): found for e, found in summaries.items() if e.options}
+    names = {"accuracy": "training accuracy (%)", "seconds": "training time (s)"}
+    for axes, (attribute, name) in zip(panels, names.items()):
+        points = [(weight, *getattr(found, attribute)) for weight, found in weighted.items()]
+        if points:
+            x, y, spread = zip(*points)
+            runs = ", ".join(sorted({found.runs for found in weighted.values()}))
+            axes.errorbar(
+                *(x, y, np.nan_to_num(spread)),
+                fmt="o-",
+                capsize=3,
+                label=f"{NODE} with regularization ({runs} runs each)",
+            )
+        lines = [(e, found) for e, found in summaries.items() if not e.options]
+        for color, (ensemble, found) in zip(("C1", "C2"), lines):
+            mean, _ = getattr(found, attribute)
+            axes.axhline(mean, color=color, label=f"{label(ensemble)} ({found.runs} runs)")
+        axes.set_ylabel(name)
+    panels[0].set_title(title(results))
+    panels[0].legend(fontsize="small")
+    panels[1].set_xscale("log", base=4)
+    panels[1].set_xlabel("weight of the arclength")
+    return figure
+
+
+def title(results: Results) -> str:
+    ensemble = next(iter(results))
+    return f"strings of length ≤ {ensemble.max_length}, d = {ensemble.dim}, N = {ensemble.layers}"
+
+
+def write(name: str, out: Path, results: Results, rows: list[dict]) -> str:
+    """Write the table, the runs and the figure of an experiment, and return the table."""
+    text = beside_the_paper(name, results) if name in TABLES else by_ensemble(results)
+    out.mkdir(parents=True, exist_ok=True)
+    with replacing(out / f"{name}.md") as path:
+        path.write_text(text, encoding="utf-8")
+    if rows:
+        with replacing(out / f"{name}.csv") as path:
+            with open(path, "w", encoding="utf-8", newline="") as file:
+                writer = csv.DictWriter(file, rows[0])
+                writer.writeheader()
+                writer.writerows(rows)
+    draw = {**dict.fromkeys(HISTOGRAMS, histogram), **dict.fromkeys(CURVES, curves)}.get(name)
+    if rows and draw:
+        with replacing(out / f"{name}.png") as path:
+            draw(results).savefig(path, format="png", dpi=100)
+    return text
+
+
+def main() -> None:
+    parser = make_parser(__doc__.splitlines()[0])
+    args = parser.parse_args()
+    results, rows = {}, []
+    try:
+        for ensemble, runs in chosen(parser, args).items():
+            results[ensemble] = []
+            for run in runs:
+                log = run.folder(args.out) / LOG
+                if not log.exists():
+                    continue
+                result = read(log)
+                results[ensemble].append(result)
+                rows.append(
+                    {
+                        "ensemble": ensemble.name,
+                        "learning_rate": run.learning_rate,
+                        "seed": run.seed,
+                        **vars(result),
+                    }
+                )
+        print(write(args.experiment, args.out, results, rows), end="")
+    except OSError as error:
+        sys.exit(f"report.py: error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Train the ensembles of a table or figure of the N-ODE Transformer's paper.
+
+Each run is an ordinary fairseq-train in a process of one thread. Runs that are finished are not
+repeated, so the same command goes on after an interruption, or adds runs when --runs is larger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import subprocess
+import sys
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from experiments import LOG, Run, chosen, make_parser, training_stats
+from tqdm import tqdm
+
+import fairseq_odeformers
+from fairseq_odeformers.data.steps import build
+
+
+def command(run: Run, folder: Path) -> list[str]:
+    """The ``fairseq-train`` of this Python's environment, with the plugin."""
+    program = Path(sys.executable).with_name("fairseq-train")
+    plugin = Path(fairseq_odeformers.__file__).parent
+    return [str(program), *run.options(), "--user-dir", str(plugin), "--save-dir", str(folder)]
+
+
+def train(run: Run, folder: Path) -> None:
+    """Train in an empty folder, and leave the log there.
+
+    All strings correct ends a run early, as nothing that is reported changes after that. A run that
+    stops by an error after its first update has diverged, and counts with what it has reached.
+
+    Raises:
+        RuntimeError: it did not start to train, or was killed; with the end of its output.
+    """
+    accuracy, tail = None, deque(maxlen=20)
+    with (
+        gzip.open(folder / LOG, "wt", encoding="utf-8") as log,
+        subprocess.Popen(
+            command(run, folder),
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        ) as process,
+    ):
+        for line in process.stdout:
+            log.write(line)
+            tail.append(line)
+            if stats := training_stats(line):
+                accuracy = float(stats["train_accuracy"])
+            if accuracy == 100:
+                process.terminate()
+                return
+    if process.returncode < 0 or (process.returncode and accuracy is None):
+        raise RuntimeError(
+            f"fairseq-train ended with status {process.returncode}; the end of its output:\n"
+            + "".join(tail)
+        )
+
+
+def main() -> None:
+    parser = make_parser(__doc__.splitlines()[0])
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="runs at a time")
+    args = parser.parse_args()
+    if args.workers < 1:
+        parser.error(f"--workers {args.workers}: give 1 or more")
+    # The first run of each ensemble, then the second: ensembles grow evenly.
+    runs = [run for number in zip(*chosen(parser, args).values()) for run in number]
+    try:
+        train_all(runs, args)
+    except (RuntimeError, ValueError, OSError) as error:
+        sys.exit(f"run.py: error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\ninterrupted; the same command goes on")
+
+
+def train_all(runs: list[Run], args: argparse.Namespace) -> None:
+    """Train several runs at a time; after an error, or an interruption, start no more."""
+    with ThreadPoolExecutor(args.workers) as pool:
+        futures = [
+            pool.submit(
+                build,
+                run.folder(args.out),
+                {"options": run.options()},
+                lambda folder, run=run: train(run, folder),
+            )
+            for run in runs
+        ]
+        try:
+            for future in tqdm(as_completed(futures), args.experiment, len(runs), unit=" runs"):
+                future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The parity of binary strings (Baier-Reinio and De Sterck 2020, section 4)."""
+
+import os
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary, FairseqDataset
+from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from omegaconf import II
+
+from fairseq_odeformers.data.classification import class_names, make_dictionary
+
+CLASSES = ("even", "odd")
+BYTES_PER_TOKEN = 3 * 8  # at most, while the strings are made
+
+
+@dataclass
+class ParityConfig(FairseqDataclass):
+    """Options of the task."""
+
+    parity_max_length: int = field(default=6, metadata={"help": "bits of the longest strings"})
+    # The head that build_model registers is the one that the criterion asks for.
+    classification_head_name: str = II("criterion.classification_head_name")
+    regression_target: bool = II("criterion.regression_target")
+
+
+@register_task("parity", dataclass=ParityConfig)
+class ParityTask(FairseqTask):
+    """Whether a binary string has an even or an odd number of ones.
+
+    The strings are all of length 1 to ``--parity-max-length``, each after the start-of-sequence
+    token. There are no files, and no data set is given on the command line. Every split, such as
+    ``train`` and ``valid``, has the same strings: what is measured is how well a model can learn
+    them, not whether it generalises.
+
+    Raises:
+        ValueError: ``--parity-max-length`` is below 1, or the strings do not fit into memory.
+    """
+
+    source_dictionary = make_dictionary("01")
+    label_dictionary = make_dictionary(CLASSES)
+
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        check_length(cfg.parity_max_length)
+
+    def load_dataset(self, split, **kwargs):
+        """Make the strings; they are the same for every split."""
+        self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, self.source_dictionary)
+
+    def build_model(self, cfg, from_checkpoint=False):
+        model = super().build_model(cfg, from_checkpoint)
+        model.register_classification_head(
+            self.cfg.classification_head_name, num_classes=len(CLASSES)
+        )
+        return model
+
+    def max_positions(self):
+        return 1 + self.cfg.parity_max_length
+
+    def state_dict(self):
+        """What a checkpoint keeps of the task: the names of the classes."""
+        return {"classes": class_names(self.label_dictionary)}
+
+    def load_state_dict(self, state_dict):
+        """The classes are always the same."""
+
+
+class BinaryStrings(FairseqDataset):
+    """All binary strings of length 1 to *longest*, shortest first, and their parities.
+
+    All batches have one width, 1 + *longest*, padded on the right.
+    """
+
+    def __init__(self, longest: int, dictionary: Dictionary):
+        strings = 2 ** (longest + 1) - 2
+        zero = dictionary.index("0")
+        self.tokens = torch.full((strings, 1 + longest), dictionary.pad())
+        self.tokens[:, 0] = dictionary.bos()
+        self.lengths = torch.empty(strings, dtype=torch.long)
+        self.parities = torch.empty(strings, dtype=torch.long)
+        for length in range(1, longest + 1):
+            rows = slice(2**length - 2, 2 ** (length + 1) - 2)
+            shifts = torch.arange(length).flip(0)
+            bits = torch.arange(2**length).unsqueeze(1) >> shifts & 1  # (2^length, length)
+            self.tokens[rows, 1 : 1 + length] = zero + bits
+            self.lengths[rows] = 1 + length
+            self.parities[rows] = bits.sum(1) % 2
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def __getitem__(self, index):
+        return index
+
+    def collater(self, samples):
+        if not samples:
+            return {}
+        index = torch.tensor(samples)
+        lengths = self.lengths[index]
+        return {
+            "id": index,
+            "net_input": {"src_tokens": self.tokens[index], "src_lengths": lengths},
+            "target": self.parities[index],
+            "nsentences": len(samples),
+            "ntokens": int(lengths.sum()),
+        }
+
+    def ordered_indices(self):
+        return np.random.permutation(len(self))
+
+    def batch_by_size(self, indices, max_tokens=None, max_sentences=None, *args, **kwargs):
+        """Batches of any size: to make them multiples of eight, fairseq leaves strings out."""
+        return super().batch_by_size(indices, max_tokens, max_sentences)
+
+    def num_tokens(self, index):
+        return self.tokens.size(1)
+
+    def num_tokens_vec(self, indices):
+        return np.full(len(indices), self.tokens.size(1))
+
+    size = num_tokens
+
+
+def check_length(longest: int) -> None:
+    """Raise a ValueError if there are no strings of this length, or too many."""
+    if longest < 1:
+        raise ValueError(f"--parity-max-length {longest}: give 1 or more")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size_of(longest) > memory:
+        largest = max(length for length in range(1, longest) if size_of(length) <= memory)
+        raise ValueError(
+            f"--parity-max-length {longest}: {Decimal(2 ** (longest + 1) - 2):.3g} strings take "
+            f"{Decimal(size_of(longest)) / 10**9:.3g} GB, and this machine has "
+            f"{memory / 10**9:.3g} GB; give at most {largest}"
+        )
+
+
+def size_of(longest: int) -> int:
+    """Bytes that all strings up to a length take."""
+    return (2 ** (longest + 1) - 2) * (1 + longest) * BYTES_PER_TOKEN
