@@ -43,7 +43,7 @@ class ParityTask(FairseqTask):
     source_dictionary = make_dictionary("01")
     label_dictionary = make_dictionary(CLASSES)
 
-    def __init__(self, cfg):
+    def __init__(self, cfg, **kwargs):
         super().__init__(cfg)
         check_length(cfg.parity_max_length)
 

@@ -1,0 +1,131 @@
+"""The strings of the parity task, their batches, and fairseq's commands without a data set."""
+
+import re
+from itertools import product
+
+import pytest
+import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.tasks import setup_task
+from helpers import HEAD
+from script_helpers import USER_DIR, command, failing_command, lines, module
+
+from fairseq_odeformers.tasks import parity
+
+TRAINING = (
+    "--task parity --arch vanilla_transformer --criterion sequence_classification --optimizer adam "
+    "--lr 0.01 --batch-size 126 --no-progress-bar"
+).split()
+
+
+def make_task(*args):
+    """The task as fairseq-train sets it up, and the model's config."""
+    args = options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, *map(str, args)])
+    cfg = convert_namespace_to_omegaconf(args)
+    return setup_task(cfg.task), cfg.model
+
+
+def batches(task, split="train", **limits):
+    task.load_dataset(split)
+    return list(task.get_batch_iterator(task.dataset(split), **limits).next_epoch_itr(False))
+
+
+def strings(batch):
+    """The strings of a batch with their classes, read from its tokens."""
+    symbols = {0: "<s>", 1: "<pad>", 4: "0", 5: "1"}
+    found = {}
+    for tokens, length, target in zip(
+        batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"], batch["target"]
+    ):
+        start, *bits = (symbols[index] for index in tokens.tolist())
+        string = "".join(bits).rstrip("<pad>")
+        assert start == "<s>" and length == 1 + len(string)
+        found[string] = target.item()
+    return found
+
+
+@pytest.mark.parametrize("longest", [1, 2, 6])
+def test_all_strings_and_their_parities(longest):
+    """In one batch, with fairseq's default of multiples of eight."""
+    task, _ = make_task("--parity-max-length", longest)
+    (batch,) = batches(task, max_sentences=126, required_batch_size_multiple=8)
+    expected = {
+        "".join(bits): bits.count("1") % 2
+        for length in range(1, longest + 1)
+        for bits in product("01", repeat=length)
+    }
+    assert strings(batch) == expected
+    assert batch["nsentences"] == len(expected) == 2 ** (longest + 1) - 2
+    assert batch["ntokens"] == sum(1 + len(string) for string in expected)
+    assert task.max_positions() == 1 + longest
+
+
+@pytest.mark.parametrize("limits", [{"max_sentences": 20}, {"max_tokens": 100}])
+def test_every_string_is_in_a_batch_of_one_width(limits):
+    task, _ = make_task()
+    found = batches(task, required_batch_size_multiple=8, **limits)
+    assert sorted(torch.cat([batch["id"] for batch in found]).tolist()) == list(range(126))
+    shapes = {batch["net_input"]["src_tokens"].shape for batch in found[:-1]}
+    assert len(shapes) == 1
+    assert shapes.pop().numel() <= limits.get("max_tokens", 20 * 7)
+
+
+def test_validation_is_on_the_same_strings():
+    task, _ = make_task()
+    train, valid = (batches(task, split, max_sentences=126)[0] for split in ("train", "valid"))
+    assert strings(train) == strings(valid)
+
+
+def test_model_scores_two_classes():
+    task, cfg = make_task("--parity-max-length", 3)
+    (batch,) = batches(task, max_sentences=14)
+    model = task.build_model(cfg)
+    scores, _ = model(**batch["net_input"], classification_head_name=HEAD)
+    assert scores.shape == (14, 2)
+    assert model.max_positions() == 4
+
+
+def test_training_and_prediction_without_data(tmp_path):
+    """Strings of up to two bits are learnt; the predictions name the classes."""
+    small = ["--user-dir", USER_DIR, "--parity-max-length", 2, "--cpu", "--save-dir", tmp_path]
+    log = command("train", *TRAINING, *small, "--max-update", 100, "--validate-interval", 100)
+    assert re.findall(r"valid on 'valid' subset .* accuracy ([0-9.]+)", log) == ["100"]
+    path = tmp_path / "checkpoint_last.pt"
+    output = tmp_path / "valid.tsv"
+    out = module(
+        *("fairseq_odeformers.predict", "parity", "--path", path, "--split", "valid"),
+        *("--output", output, "--cpu"),
+    )
+    assert "valid: accuracy 100.00%" in out and "6 of 6" in out
+    parities = [line.split("\t")[2] for line in lines(output)[1:]]
+    assert parities == ["even", "odd", "even", "odd", "odd", "even"]
+
+
+@pytest.mark.parametrize("longest", [0, -3])
+def test_there_must_be_strings(longest):
+    with pytest.raises(ValueError, match=f"--parity-max-length {longest}: give 1 or more"):
+        make_task("--parity-max-length", longest)
+
+
+def test_strings_must_fit_into_memory(monkeypatch):
+    """The message has the largest length that fits."""
+    sizes = {"SC_PAGE_SIZE": 1000, "SC_PHYS_PAGES": 100}
+    monkeypatch.setattr(parity.os, "sysconf", sizes.__getitem__)
+    with pytest.raises(
+        ValueError,
+        match=r"--parity-max-length 20: 2.10e\+6 strings take 1.06 GB, and this machine has 0.0001",
+    ) as error:
+        make_task("--parity-max-length", 20)
+    largest = int(re.search(r"give at most (\d+)$", str(error.value))[1])
+    parity.check_length(largest)
+    with pytest.raises(ValueError, match="give at most"):
+        parity.check_length(largest + 1)
+
+
+def test_command_names_a_length_that_does_not_fit(tmp_path):
+    out = failing_command(
+        *("train", *TRAINING, "--user-dir", USER_DIR, "--parity-max-length", 4000),
+        *("--save-dir", tmp_path),
+    )
+    assert "ValueError: --parity-max-length 4000: 2.64e+1204 strings take " in out
