@@ -63,6 +63,7 @@ class Summary:
     runs: str
 
     def __str__(self) -> str:
+        """Accuracy, time, updates (and runs)."""
         accuracy, seconds = plus_minus(*self.accuracy, 1), plus_minus(*self.seconds, 0)
         return f"{accuracy}%, {seconds} s, {self.updates:,.0f} ({self.runs})"
 
@@ -100,7 +101,7 @@ def summarize(results: Sequence[Result]) -> Summary | None:
 
 
 def beside_the_paper(name: str, results: Results) -> str:
-    """Tables 1 to 3: a row for each size, with the numbers of the paper."""
+    """Tables 1 to 3: a row for each size, beside the numbers of the paper."""
     with open(PAPER, encoding="utf-8", newline="") as file:
         paper = {
             (row["arch"], int(row["dim"]), int(row["layers"])): row
@@ -111,7 +112,7 @@ def beside_the_paper(name: str, results: Results) -> str:
     archs, *sizes = (dict.fromkeys(keys) for keys in zip(*found))
     rows = [["d", "N"]]
     for arch in archs:
-        rows[0] += [f"`{arch}`, paper", "accuracy, time, updates (runs)"]
+        rows[0] += [f"`{arch}`, paper", "ours"]
     for dim, layers in product(*sizes):
         rows.append([str(dim), str(layers)])
         for arch in archs:
