@@ -9,17 +9,11 @@ from fairseq.models import (
     register_model_architecture,
 )
 from fairseq.models.transformer import (
-    Embedding,
     TransformerConfig,
     TransformerDecoderBase,
     TransformerEncoderBase,
 )
-from fairseq.models.transformer.transformer_config import (
-    DEFAULT_MAX_SOURCE_POSITIONS,
-    DEFAULT_MAX_TARGET_POSITIONS,
-    DecoderConfig,
-    EncDecBaseConfig,
-)
+from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from omegaconf import II
 
 from fairseq_odeformers.modules.recording import recorded
@@ -29,6 +23,8 @@ from fairseq_odeformers.modules.transevolve_block import (
     TransEvolveEncoderBlock,
     shared_rows,
 )
+
+from .translation import TranslationConfig, build_embeddings
 
 
 @dataclass
@@ -61,37 +57,14 @@ class TransEvolveEncoderConfig(FairseqDataclass):
 
 
 @dataclass
-class TransEvolveConfig(TransEvolveEncoderConfig):
+class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     """Options of encoder and decoder."""
 
-    decoder_embed_dim: int = field(
-        default=II("model.encoder_embed_dim"),
-        metadata={"help": "decoder width; must be the encoder's"},
-    )
-    decoder_ffn_embed_dim: int = field(
-        default=II("model.encoder_ffn_embed_dim"), metadata={"help": "decoder inner width"}
-    )
-    decoder_attention_heads: int = field(
-        default=II("model.encoder_attention_heads"), metadata={"help": "decoder attention heads"}
-    )
     decoder_blocks: int = field(
         default=II("model.encoder_blocks"), metadata={"help": "decoder blocks"}
     )
     decoder_depth: int = field(
         default=II("model.encoder_depth"), metadata={"help": "depth of a decoder block"}
-    )
-    max_source_positions: int = field(
-        default=DEFAULT_MAX_SOURCE_POSITIONS, metadata={"help": "longest source"}
-    )
-    max_target_positions: int = field(
-        default=DEFAULT_MAX_TARGET_POSITIONS, metadata={"help": "longest target"}
-    )
-    share_all_embeddings: bool = field(
-        default=False,
-        metadata={"help": "share encoder, decoder and output embeddings (joined dictionary)"},
-    )
-    share_decoder_input_output_embed: bool = field(
-        default=False, metadata={"help": "share decoder input and output embeddings"}
     )
 
 
@@ -108,22 +81,12 @@ class TransEvolveModel(FairseqEncoderDecoderModel):
     @classmethod
     def build_model(cls, cfg, task):
         check_config(cfg, "encoder", "decoder")
-        source, target = task.source_dictionary, task.target_dictionary
-        encoder_embed = Embedding(len(source), cfg.encoder_embed_dim, source.pad())
-        if not cfg.share_all_embeddings:
-            decoder_embed = Embedding(len(target), cfg.decoder_embed_dim, target.pad())
-        elif source == target:
-            decoder_embed = encoder_embed
-        else:
-            raise ValueError(
-                f"--share-all-embeddings (set by the paper's architectures) needs one dictionary, "
-                f"but source and target have two, of {len(source)} and {len(target)} symbols; "
-                "prepare the data with fairseq-preprocess --joined-dictionary, or use "
-                "--arch transevolve, which does not tie them"
-            )
+        encoder_embed, decoder_embed = build_embeddings(
+            cfg, task, "use --arch transevolve, whose embeddings are not tied"
+        )
         return cls(
-            TransEvolveEncoder(cfg, source, encoder_embed),
-            TransEvolveDecoder(cfg, target, decoder_embed),
+            TransEvolveEncoder(cfg, task.source_dictionary, encoder_embed),
+            TransEvolveDecoder(cfg, task.target_dictionary, decoder_embed),
         )
 
 
@@ -218,12 +181,6 @@ def check_config(cfg, *sides: str):
             )
         check_attention_sizes(
             cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"], cfg.time_dim, f"--{side}-"
-        )
-    if len({cfg[f"{side}_embed_dim"] for side in sides}) > 1:
-        raise ValueError(
-            f"--encoder-embed-dim {cfg.encoder_embed_dim} and --decoder-embed-dim "
-            f"{cfg.decoder_embed_dim} differ: the encoder output is the value of the decoder's "
-            "attention as it stands; give both the same width"
         )
 
 

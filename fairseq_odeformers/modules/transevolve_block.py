@@ -2,12 +2,12 @@
 
 from typing import Optional
 
-import torch
 from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
 from .dropout import Dropout
+from .incremental import append
 from .random_rotation import RandomRotationFeedForward
 from .time_evolving_attention import TimeEvolvingAttention, merge_heads, split_heads
 
@@ -174,12 +174,12 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         key, bias = self.self_attn.keys(x, self_attn_padding_mask)
         attend = self.self_attn.evolve(
             self.self_attn.queries(x),
-            append(saved, "key", key),
-            append(saved, "bias", bias),
+            append(saved, "key", key, dim=2),
+            append(saved, "bias", bias, dim=2),
             causal=self_attn_mask is not None,
         )
         for index, depth in enumerate(self.depths):
-            value = append(saved, f"value{index}", depth.values(x, self.num_heads))
+            value = append(saved, f"value{index}", depth.values(x, self.num_heads), dim=2)
             x = depth(x, attend(index, value), encoder_attn[index])
         self.set_incremental_state(incremental_state, "saved", saved)
         return self.layer_norm(x).transpose(0, 1), None, None
@@ -224,12 +224,6 @@ def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
     distinct, counts = rows.unique_consecutive(return_counts=True)
     beams = int(counts[0])
     return (distinct, beams) if (counts == beams).all() else (rows, 1)
-
-
-def append(saved: dict[str, Tensor], name: str, new: Tensor) -> Tensor:
-    """Append a token (B, H, 1, *) to a saved tensor (B, H, T, *), and return all of it."""
-    saved[name] = torch.cat([saved[name], new], dim=2) if name in saved else new
-    return saved[name]
 
 
 def output_projection(embed_dim: int) -> nn.Linear:

@@ -1,0 +1,68 @@
+"""What encoder-decoder models without fairseq's Transformer config share."""
+
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models.transformer import Embedding
+from fairseq.models.transformer.transformer_config import (
+    DEFAULT_MAX_SOURCE_POSITIONS,
+    DEFAULT_MAX_TARGET_POSITIONS,
+)
+from omegaconf import II
+
+
+@dataclass
+class TranslationConfig(FairseqDataclass):
+    """Options of any decoder and its embeddings."""
+
+    decoder_embed_dim: int = field(
+        default=II("model.encoder_embed_dim"),
+        metadata={"help": "decoder width; must be the encoder's"},
+    )
+    decoder_ffn_embed_dim: int = field(
+        default=II("model.encoder_ffn_embed_dim"), metadata={"help": "decoder inner width"}
+    )
+    decoder_attention_heads: int = field(
+        default=II("model.encoder_attention_heads"), metadata={"help": "decoder attention heads"}
+    )
+    max_source_positions: int = field(
+        default=DEFAULT_MAX_SOURCE_POSITIONS, metadata={"help": "longest source"}
+    )
+    max_target_positions: int = field(
+        default=DEFAULT_MAX_TARGET_POSITIONS, metadata={"help": "longest target"}
+    )
+    share_all_embeddings: bool = field(
+        default=False,
+        metadata={"help": "share encoder, decoder and output embeddings (joined dictionary)"},
+    )
+    share_decoder_input_output_embed: bool = field(
+        default=False, metadata={"help": "share decoder input and output embeddings"}
+    )
+
+
+def build_embeddings(cfg, task, untied: str):
+    """Embeddings of source and target, which may be one.
+
+    Args:
+        untied: what to choose, in the message, if source and target have two dictionaries.
+
+    Raises:
+        ValueError: widths differ, or one embedding is to serve two dictionaries.
+    """
+    if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
+        raise ValueError(
+            f"--encoder-embed-dim {cfg.encoder_embed_dim} and --decoder-embed-dim "
+            f"{cfg.decoder_embed_dim} differ: the decoder attends to the encoder output as it "
+            "stands; give both the same width"
+        )
+    source, target = task.source_dictionary, task.target_dictionary
+    encoder_embed = Embedding(len(source), cfg.encoder_embed_dim, source.pad())
+    if not cfg.share_all_embeddings:
+        return encoder_embed, Embedding(len(target), cfg.decoder_embed_dim, target.pad())
+    if source != target:
+        raise ValueError(
+            f"--share-all-embeddings needs one dictionary, but source and target have two, of "
+            f"{len(source)} and {len(target)} symbols; prepare the data with fairseq-preprocess "
+            f"--joined-dictionary, or {untied}"
+        )
+    return encoder_embed, encoder_embed
