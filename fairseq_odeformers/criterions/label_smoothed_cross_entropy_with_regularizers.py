@@ -8,7 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
-from .regularizers import RegularizerConfig, log_regularizers, regularization
+from .regularizers import RegularizerConfig, check_weights, log_means, regularization
 
 
 @dataclass
@@ -26,7 +26,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     sequences; so the weight means the same whatever the length.
 
     Raises:
-        ValueError: a weight is given for a regulariser that the model does not have.
+        ValueError: a weight is below zero, or for a regulariser that the model does not have.
     """
 
     def __init__(self, cfg: RegularizedCrossEntropyConfig, task):
@@ -37,6 +37,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
             cfg.ignore_prefix_size,
             cfg.report_accuracy,
         )
+        check_weights(cfg)
         self.cfg = cfg
 
     def forward(self, model, sample, reduce=True):
@@ -63,4 +64,4 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
         super().reduce_metrics(logging_outputs)
-        log_regularizers(logging_outputs, sum(log.get("nsentences", 0) for log in logging_outputs))
+        log_means(logging_outputs, sum(log.get("nsentences", 0) for log in logging_outputs))

@@ -2,7 +2,7 @@
 
 A model's output is a pair whose second part is a dictionary; ``regularizers`` in it is a dictionary
 of tensors of shape (B), such as ``arclength``. In evaluation a model need not compute them, and the
-loss is without them.
+loss is without them. Another dictionary, ``statistics``, has values (B) that are only logged.
 """
 
 from dataclasses import dataclass, field
@@ -25,6 +25,15 @@ class RegularizerConfig(FairseqDataclass):
 
 
 REGULARIZERS = ("arclength", "reconstruction")
+MEAN = "_mean_"  # begins the names of sums over sequences of which the mean is logged
+
+
+def check_weights(cfg: RegularizerConfig) -> None:
+    """Raise a ValueError that names the first weight below zero."""
+    for name in REGULARIZERS:
+        weight = getattr(cfg, f"{name}_weight")
+        if not weight >= 0:
+            raise ValueError(f"--{name}-weight {weight}: give 0 or more")
 
 
 def regularization(cfg: RegularizerConfig, extra, model) -> tuple[Tensor, dict[str, Tensor]]:
@@ -36,13 +45,14 @@ def regularization(cfg: RegularizerConfig, extra, model) -> tuple[Tensor, dict[s
         model: named in messages.
 
     Returns:
-        The sum (0 without weights), and what to log of each regulariser that the model has: its
-        sum over sequences.
+        The sum (0 without weights), and for :func:`log_means` the sum over sequences of each
+        regulariser and statistic that the model has.
 
     Raises:
         ValueError: a weight is given for a regulariser that the model does not have in training.
     """
-    values = extra.get("regularizers", {}) if isinstance(extra, dict) else {}
+    extra = extra if isinstance(extra, dict) else {}
+    values = extra.get("regularizers", {})
     total = 0.0
     for name in REGULARIZERS:
         weight = getattr(cfg, f"{name}_weight")
@@ -55,12 +65,13 @@ def regularization(cfg: RegularizerConfig, extra, model) -> tuple[Tensor, dict[s
             )
         if weight and name in values:
             total = total + weight * values[name].float().sum()
-    return total, {name: value.detach().float().sum() for name, value in values.items()}
+    logged = {**values, **extra.get("statistics", {})}
+    return total, {MEAN + name: value.detach().float().sum() for name, value in logged.items()}
 
 
-def log_regularizers(logging_outputs: list[dict], nsentences: int) -> None:
-    """Log the mean over sequences of each regulariser."""
-    for name in REGULARIZERS:
-        if any(name in log for log in logging_outputs):
-            mean = sum(log.get(name, 0) for log in logging_outputs) / nsentences
-            metrics.log_scalar(name, mean, nsentences, round=4)
+def log_means(logging_outputs: list[dict], nsentences: int) -> None:
+    """Log the mean over sequences of each regulariser and statistic."""
+    for key in dict.fromkeys(key for log in logging_outputs for key in log):
+        if key.startswith(MEAN):
+            mean = sum(log.get(key, 0) for log in logging_outputs) / nsentences
+            metrics.log_scalar(key[len(MEAN) :], mean, nsentences, round=4)

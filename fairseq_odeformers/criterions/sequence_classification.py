@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
 
-from .regularizers import RegularizerConfig, log_regularizers, regularization
+from .regularizers import RegularizerConfig, check_weights, log_means, regularization
 
 
 @dataclass
@@ -49,6 +49,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
             )
         if not 0 <= cfg.label_smoothing < 1:
             raise ValueError(f"--label-smoothing {cfg.label_smoothing}: give 0 or more, below 1")
+        check_weights(cfg)
         self.cfg = cfg
 
     def forward(self, model, sample, reduce=True):
@@ -95,7 +96,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
             metrics.log_scalar(name, bits, nsentences, round=3)
         accuracy = 100.0 * total("ncorrect") / nsentences
         metrics.log_scalar("accuracy", accuracy, nsentences, round=2)
-        log_regularizers(logging_outputs, nsentences)
+        log_means(logging_outputs, nsentences)
         log_f1(total, classes=sum(name.startswith("_hits") for name in logging_outputs[0]))
 
     @staticmethod

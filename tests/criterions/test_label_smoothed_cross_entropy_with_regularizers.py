@@ -12,6 +12,7 @@ from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizer
     RegularizedCrossEntropyConfig,
     RegularizedCrossEntropyCriterion,
 )
+from fairseq_odeformers.criterions.regularizers import MEAN
 
 TASK = SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD))
 
@@ -44,7 +45,7 @@ def test_without_weights_it_is_fairseq_s(model, sample):
     loss, sample_size, log = make_criterion(report_accuracy=True)(model, sample)
     assert loss == expected
     assert sample_size == size == 24
-    assert log.pop("reconstruction") > 0
+    assert log.pop(MEAN + "reconstruction") > 0
     assert log == expected_log
 
 
@@ -78,7 +79,7 @@ def test_no_regulariser_in_evaluation(model, sample):
     weighted = make_criterion(reconstruction_weight=0.3)
     loss, _, log = weighted(model.eval(), sample)
     assert loss == make_criterion()(model, sample)[0]
-    assert "reconstruction" not in log
+    assert MEAN + "reconstruction" not in log
 
 
 def test_a_regulariser_that_the_model_lacks(model, sample):

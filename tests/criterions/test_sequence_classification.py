@@ -100,6 +100,18 @@ def test_no_f1_in_training():
     assert set(reduced([output])) == {"loss", "cross_entropy", "accuracy"}
 
 
+def test_statistics_are_logged():
+    """Their means over the sequences of all batches; they add nothing to the loss."""
+    outputs = []
+    for values in (torch.arange(5.0), torch.ones(3)):
+        model = Model()
+        model.extra = {"statistics": {"nfe": values}}
+        loss, _, output = make_criterion()(model, make_sample(len(values)))
+        assert loss == make_criterion()(Model(), make_sample(len(values)))[0]
+        outputs.append(output)
+    assert reduced(outputs)["nfe"] == 13 / 8
+
+
 def test_regularizers_are_weighted_and_logged():
     """Each adds its weight times its sum over sequences; the mean is logged, weighted or not."""
     model = Model(arclength=torch.arange(5.0), reconstruction=torch.ones(5))
@@ -136,6 +148,8 @@ def test_regularizer_that_the_model_lacks(model, options, message):
     "options, message",
     [
         ({"label_smoothing": 1.0}, "--label-smoothing 1.0"),
+        ({"arclength_weight": -0.5}, "--arclength-weight -0.5: give 0 or more"),
+        ({"reconstruction_weight": math.nan}, "--reconstruction-weight nan: give 0 or more"),
         ({"regression_target": True}, "--regression-target: .* --criterion sentence_prediction"),
     ],
 )
