@@ -11,7 +11,11 @@ from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
-SMALL_TRANSJECT = "--encoder-embed-dim 16 --encoder-experts 2".split()
+SIZES = {
+    "transject": "--encoder-embed-dim 16 --encoder-experts 2".split(),
+    "node_transformer": [*SMALL, "--adaptivity", "sequence"],
+    "node_transformer_mt": [*SMALL, "--ode-method", "rk4", "--ode-steps", "2"],
+}
 PAD, EOS = 1, 2
 
 
@@ -47,8 +51,11 @@ def model_config(arch, *extra, task="translation"):
     return convert_namespace_to_omegaconf(args).model
 
 
-def make_model(arch, *extra, task=None, sizes=SMALL):
+def make_model(arch, *extra, task=None, sizes=None):
+    """A model that is small unless told otherwise, and independent of the rest of a batch."""
     torch.manual_seed(0)
+    if sizes is None:
+        sizes = SIZES.get(re.sub("^(transject).*", r"\1", arch), SMALL)
     return build_model(model_config(arch, *sizes, *extra), task or Task())
 
 
@@ -60,8 +67,6 @@ HEAD = "sentence_classification_head"
 
 def make_classifier(arch, *extra, task=None, sizes=None, classes=3):
     """A small classifier with the head that fairseq's sentence_prediction registers."""
-    if sizes is None:
-        sizes = SMALL_TRANSJECT if arch.startswith("transject") else SMALL
     options = ["--task", "sentence_prediction", "--criterion", "sentence_prediction", *extra]
     model = make_model(arch, *options, task=task, sizes=sizes)
     model.register_classification_head(HEAD, num_classes=classes)

@@ -6,6 +6,8 @@ from . import (  # noqa: F401
     macaron_classifier,
     macaron_transformer,
     macaron_transformer_lm,
+    node_transformer,
+    node_transformer_mt,
     transevolve,
     transevolve_classifier,
     transformer_classifier,

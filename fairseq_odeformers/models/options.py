@@ -64,7 +64,7 @@ class DataclassOptions:
         for item in fields(config):
             if item.default is True:
                 parser.add_argument(
-                    "--" + item.name.replace("_", "-"),
+                    option(item.name),
                     action=BooleanOptionalAction,
                     default=SUPPRESS,
                     help=item.metadata["help"],
@@ -84,5 +84,25 @@ def refuse(cfg, reason: str, *names: str) -> None:
     """
     for name in names:
         if cfg[name]:
-            option = "--" + name.replace("_", "-")
-            raise ValueError(f"{option} {cfg[name]}: {reason}; leave the option out")
+            raise ValueError(f"{option(name)} {cfg[name]}: {reason}; leave the option out")
+
+
+def at_least_one(cfg, name: str) -> None:
+    """Raise a ValueError if a number of a config is smaller."""
+    if cfg[name] < 1:
+        raise ValueError(f"{option(name)} {cfg[name]}: give at least 1")
+
+
+def check_heads(cfg, side: str) -> None:
+    """Raise a ValueError if the heads of ``encoder`` or ``decoder`` do not divide its width."""
+    width, heads = cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"]
+    if width % heads:
+        raise ValueError(
+            f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; give a "
+            "number of heads that does"
+        )
+
+
+def option(name: str) -> str:
+    """The option of the command line for a field of a config."""
+    return "--" + name.replace("_", "-")

@@ -52,8 +52,8 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     dictionary and an embedding. That is an ``embedding_class`` of so many symbols, the width and
     the index of padding, or embeds the intensities of pixels if the task has ``pixel_values``. In
     the dictionary that the encoder returns, ``encoder_out`` and ``encoder_padding_mask`` are those
-    of fairseq's Transformer; ``regularizers``, if there, is a dictionary of values (B) a sequence,
-    which criterions weight.
+    of fairseq's Transformer; ``regularizers`` and ``statistics``, if there, are dictionaries of
+    values (B) a sequence: those that criterions weight, and those that they only log.
     """
 
     encoder_class = None
@@ -115,25 +115,28 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
             classification_head_name: of a registered head.
 
         Returns:
-            Scores (B, K), or without a head the states (B, T, C); and a dictionary with
-            ``regularizers``, values (B) a sequence or pair.
+            Scores (B, K), or without a head the states (B, T, C); and the dictionaries
+            ``regularizers`` and ``statistics`` of values (B) a sequence or pair.
         """
-        states, padding_mask, regularizers = self.encode(src_tokens, src_lengths)
+        states, padding_mask, extra = self.encode(src_tokens, src_lengths)
         if classification_head_name is None:
-            return states, {"regularizers": regularizers}
+            return states, extra
         towers = [self.pool(states, padding_mask)]
         if src_tokens1 is not None:
             states, padding_mask, others = self.encode(src_tokens1, src_lengths1)
             towers.append(self.pool(states, padding_mask))
-            regularizers = {name: value + others[name] for name, value in regularizers.items()}
-        logits = self.classification_heads[classification_head_name](*towers)
-        return logits, {"regularizers": regularizers}
+            extra = {
+                kind: {name: value + others[kind][name] for name, value in values.items()}
+                for kind, values in extra.items()
+            }
+        return self.classification_heads[classification_head_name](*towers), extra
 
     def encode(self, src_tokens, src_lengths):
-        """States (B, T, C) of texts, where padding is (B, T), and the regularisers."""
+        """States (B, T, C) of texts, where padding is (B, T), and regularisers and statistics."""
         out = self.encoder(src_tokens, src_lengths)
         states, padding_mask = (out[name][0] for name in ("encoder_out", "encoder_padding_mask"))
-        return states.transpose(0, 1), padding_mask, out.get("regularizers", {})
+        extra = {kind: out.get(kind, {}) for kind in ("regularizers", "statistics")}
+        return states.transpose(0, 1), padding_mask, extra
 
     def register_classification_head(self, name, num_classes=None, **unused):
         """Add a head, or replace the one of this name."""

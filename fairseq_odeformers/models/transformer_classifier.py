@@ -6,7 +6,6 @@ from typing import Optional
 
 from fairseq.models import register_model
 from fairseq.models.transformer import TransformerConfig
-from omegaconf import II, OmegaConf
 
 from fairseq_odeformers.modules.baseline_layers import (
     OrthogonalEncoderLayer,
@@ -14,8 +13,9 @@ from fairseq_odeformers.modules.baseline_layers import (
     ReZeroEncoderLayer,
 )
 
-from .options import NO_LAYER_NORM, EncoderConfig, refuse
-from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifierConfig
+from .options import NO_LAYER_NORM, EncoderConfig, check_heads, refuse
+from .parity_model import ParityModel, ParityModelConfig
+from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 from .stacks import Encoder
 
 
@@ -39,12 +39,7 @@ class TransformerClassifier(SequenceClassifier):
     @classmethod
     def check_config(cls, cfg):
         super().check_config(cfg)
-        width, heads = cfg.encoder_embed_dim, cfg.encoder_attention_heads
-        if width % heads:
-            raise ValueError(
-                f"--encoder-attention-heads {heads} does not divide --encoder-embed-dim {width}; "
-                "give a number of heads that does"
-            )
+        check_heads(cfg, "encoder")
         refuse(cfg, "fairseq's tasks of classification do not quantize", "quant_noise_scalar")
 
     @classmethod
@@ -91,30 +86,8 @@ class OrthogonalClassifier(TransformerClassifier):
 
 
 @dataclass
-class VanillaTransformerConfig(TransformerClassifierConfig):
-    """The defaults are those of the N-ODE Transformer's parity model, without the ODE."""
-
-    encoder_embed_dim: int = field(default=8, metadata={"help": "width d"})
-    encoder_ffn_embed_dim: int = field(
-        default=II("model.encoder_embed_dim"), metadata={"help": "inner width"}
-    )
-    encoder_attention_heads: Optional[int] = field(
-        default=None, metadata={"help": "number of attention heads (default: d/2)"}
-    )
-    encoder_layers: int = field(default=2, metadata={"help": "number of layers"})
-    dropout: float = field(default=0.0, metadata={"help": "dropout probability"})
-    no_token_positional_embeddings: bool = field(
-        default=True, metadata={"help": "leave out positional embeddings"}
-    )
-    pooling: Pooling = field(
-        default="first", metadata={"help": "what stands for a text: mean, max or first token"}
-    )
-    pooled_layer_norm: bool = field(
-        default=False, metadata={"help": "apply layernorm to the pooled states"}
-    )
-    classifier_hidden_layers: int = field(
-        default=2, metadata={"help": "number of ReLU layers before the last layer"}
-    )
+class VanillaTransformerConfig(ParityModelConfig, TransformerClassifierConfig):
+    """Options of fairseq's encoder; the defaults are those of the parity model, without an ODE."""
 
 
 class PlainEncoder(Encoder):
@@ -124,14 +97,7 @@ class PlainEncoder(Encoder):
 
 
 @register_model("vanilla_transformer", dataclass=VanillaTransformerConfig)
-class VanillaTransformer(WithoutLayerNorm):
+class VanillaTransformer(ParityModel, WithoutLayerNorm):
     """The baseline of the N-ODE Transformer (Baier-Reinio and De Sterck 2020, section 5)."""
 
     encoder_class = PlainEncoder
-
-    @classmethod
-    def build_model(cls, cfg, task):
-        heads = cfg.encoder_attention_heads or cfg.encoder_embed_dim // 2
-        return super().build_model(
-            OmegaConf.create({**cfg, "encoder_attention_heads": heads}), task
-        )

@@ -97,7 +97,9 @@ def test_loaded_model_scores_as_the_saved_one(arch):
         assert torch.allclose(scores(loaded, tokens), scores(loaded, tokens[:, :6]), atol=1e-5)
 
 
-@pytest.mark.parametrize("arch", [a for a in CLASSIFIERS if not a.startswith(("transe", "transj"))])
+@pytest.mark.parametrize(
+    "arch", [a for a in CLASSIFIERS if not a.startswith(("transe", "transj", "node"))]
+)
 def test_activation_checkpointing_changes_no_gradient(arch):
     gradients = []
     for extra in ([], ["--checkpoint-activations"]):
@@ -186,6 +188,7 @@ def test_pixels_as_numbers(arch):
             2 * (3 * 256 * 512 + 3 * (256 + 256 * 256 + 2 * 256 + 1024 + 5 * 256) + 512),
         ),
         ("vanilla_transformer", 2 * (4 * 8 * 9 + 2 * 8 * 9) + 2 * 8 * 9),
+        ("node_transformer", 2 * (4 * 8 * 9 + 2 * 8 * 9 + 2 * 8) + 2 * 8 * 9),
     ],
 )
 def test_parameters(arch, parameters):

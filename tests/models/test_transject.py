@@ -3,7 +3,7 @@
 import pytest
 import torch
 from fairseq.optim.adam import Adam
-from helpers import HEAD, PAD, SMALL_TRANSJECT, LanguageModelling, Task, make_classifier, make_model
+from helpers import HEAD, PAD, SIZES, LanguageModelling, Task, make_classifier, make_model
 
 from fairseq_odeformers.modules.orthogonal import OnManifold
 
@@ -173,9 +173,9 @@ def test_bad_options(side, options, message):
 
 def test_shallow_models_warn_once(caplog):
     """Lemma 1 is proved for three layers or more."""
-    make_classifier("transject", *SMALL_TRANSJECT, "--encoder-layers", "3", sizes=[])
+    make_classifier("transject", *SIZES["transject"], "--encoder-layers", "3", sizes=[])
     assert "Lemma 1" not in caplog.text
-    make_classifier("transject", *SMALL_TRANSJECT, "--encoder-layers", "2", sizes=[])
+    make_classifier("transject", *SIZES["transject"], "--encoder-layers", "2", sizes=[])
     assert caplog.text.count("--encoder-layers 2: ") == caplog.text.count("Lemma 1") == 1
 
 

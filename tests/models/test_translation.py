@@ -12,6 +12,7 @@ ARCHITECTURES = [
     *(f"transevolve_{ffn}_{blocks}" for ffn in ("randomff", "fullff") for blocks in (1, 2)),
     "macaron_transformer",
     "macaron_transformer_iwslt_de_en",
+    "node_transformer_mt",
 ]
 
 

@@ -1,0 +1,158 @@
+"""The N-ODE Transformer as fairseq models: sizes, options, what is logged."""
+
+import pytest
+import torch
+from fairseq.logging import metrics
+from helpers import HEAD, PAD, Task, make_classifier, make_model, scores, source_batch
+
+from fairseq_odeformers.criterions.sequence_classification import (
+    SequenceClassificationConfig,
+    SequenceClassificationCriterion,
+)
+
+
+def count(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("dim", [4, 6, 8, 10])
+@pytest.mark.parametrize("layers", [1, 2, 3, 4])
+def test_parameters_are_those_of_the_vanilla_transformer(dim, layers):
+    """Of each size in Table 1: beside them are c of both maps of each FFN, and no more."""
+    size = ["--encoder-embed-dim", str(dim), "--encoder-layers", str(layers)]
+    vanilla, node = (
+        make_classifier(f"{kind}_transformer", sizes=size) for kind in ("vanilla", "node")
+    )
+    assert count(node) - count(vanilla) == layers * 2 * dim
+    field = node.encoder.layers[0].field
+    assert field.num_heads == vanilla.encoder.layers[0].self_attn.num_heads == dim // 2
+
+
+def test_one_euler_step_of_the_residual_field_is_a_vanilla_layer():
+    """From t = 0, where c has no effect (section 7, Eqs. 1 and 9)."""
+    vanilla = make_classifier("vanilla_transformer", sizes=[]).eval()
+    euler = "--vector-field residual --ode-method euler --ode-steps 1".split()
+    node = make_classifier("node_transformer", *euler, sizes=[]).eval()
+    state = vanilla.state_dict()
+    for name in list(state):
+        for old, new in (("self_attn.", "field.self_attn."), ("_proj", ""), ("fc", "field.fc")):
+            if name.startswith("encoder.layers."):
+                state[name.replace(old, new, 1)] = state.pop(name)
+                name = name.replace(old, new, 1)
+    missing = node.load_state_dict(state, strict=False)
+    assert {name.split(".")[-1] for name in missing.missing_keys} == {"time"}
+    tokens, _ = source_batch()
+    assert (scores(node, tokens) - scores(vanilla, tokens)).abs().max() < 1e-6
+
+
+def test_hidden_states_are_those_of_the_blocks():
+    encoder = make_classifier("node_transformer", "--encoder-layers", "3").encoder.eval()
+    tokens, lengths = source_batch()
+    out = encoder(tokens, lengths, return_all_hiddens=True)
+    assert len(out["encoder_states"]) == 4
+    x = out["encoder_states"][0]
+    for block, state in zip(encoder.layers, out["encoder_states"][1:]):
+        x, _ = block(x, tokens.eq(PAD))
+        assert torch.equal(x, state)
+
+
+def test_what_is_logged():
+    """Means over sequences of the arclength and of each block's evaluations and steps."""
+    tokens, lengths = source_batch()
+    sample = {
+        "net_input": {"src_tokens": tokens, "src_lengths": lengths},
+        "target": torch.tensor([[0], [1], [2]]),
+        "ntokens": 22,
+    }
+    model = make_classifier("node_transformer")
+    config = SequenceClassificationConfig(arclength_weight=0.5)
+    criterion = SequenceClassificationCriterion(config, Task())
+    loss, _, output = criterion(model, sample)
+    _, extra = model(tokens, lengths, classification_head_name=HEAD)
+    arclength = extra["regularizers"]["arclength"]
+    assert torch.allclose(loss - output["cross_entropy"], 0.5 * arclength.sum(), rtol=1e-4)
+    with metrics.aggregate(new_root=True) as values:
+        criterion.reduce_metrics([output, output])
+    shown = values.get_smoothed_values()
+    assert shown["arclength"] == pytest.approx(arclength.mean().item(), rel=1e-3)
+    for block in (1, 2):
+        nfe, accepted, rejected = (
+            shown[f"encoder_{name}_{block}"] for name in ("nfe", "accepted", "rejected")
+        )
+        assert nfe == pytest.approx(2 + 6 * (accepted + rejected), abs=1e-3)
+        assert accepted > 1
+    _, _, output = criterion(model.eval(), sample)
+    assert "_mean_encoder_nfe_1" in output and "_mean_arclength" not in output
+
+
+def test_both_sides_of_a_translation_are_regularized():
+    model = make_model("node_transformer_mt")
+    source, lengths = source_batch()
+    _, extra = model(source, lengths, torch.randint(4, 50, (3, 7)))
+    encoder_out = model.encoder(source, lengths)
+    assert (extra["regularizers"]["arclength"] > encoder_out["regularizers"]["arclength"]).all()
+    assert extra["statistics"]["decoder_nfe_3"].tolist() == [4.0] * 3
+    assert extra["statistics"]["encoder_nfe_3"].tolist() == [8.0] * 3
+
+
+def test_updates_are_named_in_errors():
+    model = make_classifier("node_transformer", "--ode-max-steps", "1")
+    model.set_num_updates(77)
+    with pytest.raises(RuntimeError, match="^encoder block 1, .* after 77 updates, step 2 "):
+        scores(model, source_batch()[0])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("--ode-rtol 0", "--ode-rtol 0.0: give a number above 0"),
+        ("--ode-atol=-1e-5", "--ode-atol -1e-05: give a number above 0"),
+        ("--ode-atol nan", "--ode-atol nan: give a number above 0"),
+        ("--ode-final-time 0", "--ode-final-time 0.0: give a number above 0"),
+        ("--ode-max-steps 0", "--ode-max-steps 0: give at least 1"),
+        ("--encoder-layers 0", "--encoder-layers 0: give at least 1"),
+        ("--encoder-embed-dim 9", "--encoder-attention-heads 4 does not divide .*dim 9"),
+        ("--arclength-order 4", "--arclength-order 4: give 1, 2 or 3"),
+        ("--ode-method rk4", "--ode-steps None: --ode-method rk4 needs at least 1"),
+        ("--ode-method rk4 --ode-steps 0", "--ode-steps 0: --ode-method rk4 needs at least 1"),
+        ("--ode-steps 5", "--ode-steps 5: --ode-method dopri5 chooses .* one of euler, "),
+        ("--tpu", "--ode-method dopri5: .* XLA .* one of euler, .* with --ode-steps"),
+        ("--tpu --ode-method rk4 --ode-steps 2 --adjoint", "--adjoint: .* XLA; leave it out"),
+        (
+            "--ode-method rk4 --ode-steps 2 --adaptivity sequence",
+            "--adaptivity sequence: --ode-method rk4 .* one of dopri5, ",
+        ),
+        ("--adjoint --adaptivity sequence", "--adjoint: .*--adaptivity sequence.*leave one"),
+        (
+            "--vector-field residual --skip-connection",
+            "--skip-connection True: --vector-field residual has all .*; leave the option out",
+        ),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_classifier("node_transformer", sizes=options.split())
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ("--decoder-ode-steps 0", "--decoder-ode-steps 0: --decoder-ode-method rk4 needs"),
+        ("--decoder-embed-dim 32", "--encoder-embed-dim 16 and --decoder-embed-dim 32 differ"),
+        ("--decoder-attention-heads 3", "--decoder-attention-heads 3 does not divide"),
+        ("--ode-rtol 0", "--ode-rtol 0.0: give a number above 0"),
+    ],
+)
+def test_bad_options_of_translation(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_model("node_transformer_mt", *options.split())
+
+
+@pytest.mark.parametrize("option", ["--ode-method", "--decoder-ode-method"])
+def test_unknown_solvers_are_refused(option, capsys):
+    """The decoder has fixed grids alone."""
+    with pytest.raises(SystemExit):
+        make_model("node_transformer_mt", option, "dopri7")
+    error = capsys.readouterr().err
+    assert f"argument {option}: invalid choice" in error and "rk4" in error
+    assert ("dopri5" in error.splitlines()[-1]) == (option == "--ode-method")
