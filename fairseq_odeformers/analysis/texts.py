@@ -50,8 +50,9 @@ def encode_text(task, text: str, example: Tensor) -> Tensor:
         ValueError: the text has tokens that are not in the dictionary, or fewer than two.
     """
     dictionary = task.source_dictionary
-    vocabulary = Path(task.cfg.data, "vocab.txt")
-    if vocabulary.exists():
+    data = getattr(task.cfg, "data", None)  # the strings of the task parity have no folder
+    vocabulary = Path(data or "", "vocab.txt")
+    if data and vocabulary.exists():
         encoding = make_tokenizer(read_pieces(vocabulary)).encode(text)
         tokens = encoding.tokens
         sources = [text[start:end] for start, end in encoding.offsets]
@@ -60,9 +61,8 @@ def encode_text(task, text: str, example: Tensor) -> Tensor:
     ids = [dictionary.index(token) for token in tokens]
     unknown = [source for source, index in zip(sources, ids) if index == dictionary.unk()]
     if unknown:
-        raise ValueError(
-            f"--text: {', '.join(map(repr, unknown))} not in the dictionary of {task.cfg.data}"
-        )
+        where = f"the dictionary of {data}" if data else "the dictionary"
+        raise ValueError(f"--text: {', '.join(map(repr, unknown))} not in {where}")
     if len(ids) < 2:
         raise ValueError(f"--text {text!r} has fewer than two tokens, so no pair of them")
     start = [task.cfg.init_token] if example[0] == task.cfg.init_token else []

@@ -10,12 +10,17 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from script_helpers import times
+import torch
+from script_helpers import USER_DIR, command, times
+
+from fairseq_odeformers.predict import load_classifier
 
 pytest.importorskip("matplotlib")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "parity"
 sys.path.insert(0, str(EXAMPLE))
-experiments, run, report = map(importlib.import_module, ("experiments", "run", "report"))
+experiments, run, report, trajectories = map(
+    importlib.import_module, ("experiments", "run", "report", "trajectories")
+)
 
 ONE_SIZE = ["--dims", "4", "--layers", "1", "--arch", "vanilla_transformer"]
 
@@ -242,3 +247,60 @@ def test_numbers_of_the_paper():
     assert found["table1", "vanilla_transformer", "8", "2"] == ("98.8", "82")
     assert found["table2", "node_transformer", "4", "1"] == ("65.6", "430")
     assert found["table3", "node_transformer", "10", "4"] == ("58.9", "890")
+
+
+# --- trajectories.py -------------------------------------------------------
+
+
+def train(folder, arch="node_transformer", *options):
+    """The checkpoint of a model of strings up to four bits after two updates."""
+    command(
+        *["train", "--user-dir", USER_DIR, "--task", "parity", "--parity-max-length", 4],
+        *["--criterion", "sequence_classification", "--optimizer", "adam", "--lr", 0.001],
+        *["--batch-size", 30, "--max-update", 2, "--save-dir", folder, "--arch", arch, *options],
+    )
+    return folder / "checkpoint_last.pt"
+
+
+def test_trajectories_and_steps(tmp_path, monkeypatch):
+    """The steps of each string are those that it takes by itself, and not of a batch."""
+    checkpoint = train(tmp_path)
+    out = tmp_path / "out"
+    main(monkeypatch, trajectories, checkpoint, "--strings", "01", "0111", "--out", out)
+    assert (out / "trajectories.png").read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(open(out / "steps.csv")))
+    assert [row["string"] for row in rows][-1] == "1111" and len(rows) == 30
+    model, task = load_classifier(str(checkpoint), "")
+    for row in rows[::7]:
+        assert row["parity"] == ("even", "odd")[row["string"].count("1") % 2]
+        tokens = trajectories.encode(row["string"], task)
+        statistics = model.encoder.eval()(tokens)["statistics"]
+        taken = [n for name, n in statistics.items() if "nfe" not in name]
+        assert int(row["steps"]) == sum(taken)
+
+    with torch.no_grad():
+        states = trajectories.trajectory(model, trajectories.encode("01", task))
+        end, _ = model(trajectories.encode("01", task))
+    assert states.shape == (2 * trajectories.POINTS, 3, 8)
+    assert abs(states[-1] - end[0].numpy()).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "arch, options, strings, message",
+    [
+        ("node_transformer", [], ["012"], "--strings '012': give strings of zeros and ones"),
+        ("node_transformer", [], ["01010"], "--strings 01010: the model was trained on 4 bits"),
+        ("vanilla_transformer", [], ["01"], "is not of a node_transformer on the task parity"),
+        (
+            "node_transformer",
+            ["--ode-method", "rk4", "--ode-steps", 2],
+            ["01"],
+            "--ode-method rk4, which always takes the same steps; train with one of dopri5",
+        ),
+    ],
+)
+def test_trajectories_that_cannot_be_drawn(arch, options, strings, message, tmp_path, monkeypatch):
+    checkpoint = train(tmp_path, arch, *options)
+    with pytest.raises(SystemExit, match=message):
+        main(monkeypatch, trajectories, checkpoint, "--strings", *strings, "--out", tmp_path / "o")
+    assert not (tmp_path / "o").exists()

@@ -1,0 +1,186 @@
+"""Draw what a trained N-ODE Transformer does: where its tokens go, and in how many steps.
+
+In the left part of the figure each of some strings has a panel: the states of its tokens over time,
+one block after the other, in the two principal components of the states of all of these strings. On
+the right is the number of steps that a string takes by itself, against its length and parity.
+Leaves trajectories.png, and steps.csv with all strings. Needs the extra ``plots``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import logging
+import math
+import sys
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+from torchdiffeq import odeint
+
+from fairseq_odeformers.data.steps import replacing
+from fairseq_odeformers.models.node_transformer import NodeTransformer
+from fairseq_odeformers.modules.runge_kutta import ADAPTIVE
+from fairseq_odeformers.modules.transformer_field import features_first
+from fairseq_odeformers.predict import load_classifier
+from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
+
+logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq's level is lower
+
+POINTS = 100  # of a trajectory, a block
+STEPS = ("encoder_accepted", "encoder_rejected")
+COLORS = {"<s>": "black", "0": "C0", "1": "C3"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0],
+        allow_abbrev=False,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("checkpoint", help="of a node_transformer on the task parity")
+    parser.add_argument(
+        "--strings", nargs="+", default="000 001 011 0110 0111 111111".split(), help="to be drawn"
+    )
+    parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder")
+    args = parser.parse_args()
+    try:
+        model, task = load_classifier(args.checkpoint, "")
+        draw(model.eval(), task, args)
+    except (ValueError, OSError) as error:
+        sys.exit(f"trajectories.py: error: {error}")
+
+
+@torch.no_grad()
+def draw(model, task, args: argparse.Namespace) -> None:
+    """Compute and write both parts."""
+    if not isinstance(task, ParityTask) or not isinstance(model, NodeTransformer):
+        raise ValueError(f"{args.checkpoint} is not of a node_transformer on the task parity")
+    method = model.args.ode_method
+    if method not in ADAPTIVE:
+        raise ValueError(
+            f"{args.checkpoint} was trained with --ode-method {method}, which always takes the "
+            f"same steps; train with one of {', '.join(ADAPTIVE)}"
+        )
+    texts = {string: encode(string, task) for string in args.strings}
+    states = {string: trajectory(model, tokens) for string, tokens in texts.items()}
+    components = principal_components(states.values())
+    verdicts = {string: CLASSES[classify(model, task, texts[string])] for string in states}
+    rows = steps_of_all(model, task)
+    args.out.mkdir(parents=True, exist_ok=True)
+    with replacing(args.out / "steps.csv") as path:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    figure = Figure(figsize=(12, 6), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=[2, 1])
+    draw_trajectories(left, states, components, verdicts)
+    draw_steps(right.subplots(), rows)
+    with replacing(args.out / "trajectories.png") as path:
+        figure.savefig(path, format="png", dpi=100)
+    print(f"wrote {args.out / 'trajectories.png'} and steps.csv")
+
+
+def encode(string: str, task) -> Tensor:
+    """Tokens (1, T) of a string, after the start token."""
+    dictionary = task.source_dictionary
+    if not string or set(string) - {"0", "1"}:
+        raise ValueError(f"--strings {string!r}: give strings of zeros and ones")
+    if len(string) >= task.max_positions():
+        raise ValueError(
+            f"--strings {string}: the model was trained on {task.max_positions() - 1} bits"
+        )
+    return torch.tensor([[dictionary.bos(), *map(dictionary.index, string)]])
+
+
+def classify(model, task, tokens: Tensor) -> int:
+    logits, _ = model(tokens, classification_head_name=task.cfg.classification_head_name)
+    return int(logits.argmax())
+
+
+def trajectory(model, tokens: Tensor) -> np.ndarray:
+    """States over the time of all blocks (N POINTS, T, C)."""
+    x, _ = model.encoder.forward_embedding(tokens)
+    x = features_first(x.transpose(0, 1))
+    states = []
+    for block in model.encoder.layers:
+        times = torch.linspace(0, block.solver.final_time, POINTS)
+        states.append(odeint(block.field.of_batch(x), x, times, rtol=1e-6, atol=1e-6))
+        x = states[-1][-1]
+    return torch.cat(states)[..., 0].transpose(1, 2).numpy()
+
+
+def principal_components(states) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (C) and the first two components (C, 2) of the states of all strings."""
+    rows = np.concatenate([state.reshape(-1, state.shape[-1]) for state in states])
+    mean = rows.mean(0)
+    _, _, directions = np.linalg.svd(rows - mean, full_matrices=False)
+    return mean, directions[:2].T
+
+
+def steps_of_all(model, task) -> list[dict]:
+    """The steps over all blocks, with the rejected ones, that each string takes by itself."""
+    for block in model.encoder.layers:
+        block.solver = replace(block.solver, per_sequence=True, adjoint=False)
+    task.load_dataset("train")
+    strings = task.dataset("train")
+    batch = strings.collater(range(len(strings)))
+    statistics = model.encoder(**batch["net_input"])["statistics"]
+    steps = sum(count for name, count in statistics.items() if name.startswith(STEPS))
+    symbols = task.source_dictionary.symbols
+    rows = []
+    for tokens, length, target, count in zip(
+        batch["net_input"]["src_tokens"], strings.lengths, batch["target"], steps
+    ):
+        bits = "".join(symbols[index] for index in tokens[1:length])
+        rows.append({"string": bits, "parity": CLASSES[target], "steps": int(count)})
+    return rows
+
+
+def draw_trajectories(figure, states, components, verdicts) -> None:
+    """A panel for each string: a line for each token, from a dot to a cross."""
+    mean, directions = components
+    columns = math.ceil(len(states) ** 0.5)
+    panels = figure.subplots(
+        math.ceil(len(states) / columns), columns, sharex=True, sharey=True, squeeze=False
+    )
+    for axes in panels.flat[len(states) :]:
+        axes.remove()
+    for axes, (string, tokens) in zip(panels.flat, states.items()):
+        for symbol, path in zip(("<s>", *string), (tokens - mean).swapaxes(0, 1) @ directions):
+            axes.plot(*path.T, color=COLORS[symbol], alpha=0.7, label=symbol)
+            axes.plot(*path[0], "o", *path[-1], "x", color=COLORS[symbol])
+        axes.set_title(f"{string}: {verdicts[string]}")
+        handles, labels = axes.get_legend_handles_labels()
+        first = dict(zip(labels, handles))
+        axes.legend(first.values(), first.keys(), fontsize="small")
+    figure.supxlabel("first principal component")
+    figure.supylabel("second")
+
+
+def draw_steps(axes, rows: list[dict]) -> None:
+    """Mean, least and most steps of the strings of each length and parity."""
+    for shift, parity in zip((-0.1, 0.1), CLASSES):
+        by_length = defaultdict(list)
+        for row in rows:
+            if row["parity"] == parity:
+                by_length[len(row["string"])].append(row["steps"])
+        x = [length + shift for length in by_length]
+        y = [fmean(steps) for steps in by_length.values()]
+        below = [fmean(steps) - min(steps) for steps in by_length.values()]
+        above = [max(steps) - fmean(steps) for steps in by_length.values()]
+        axes.errorbar(x, y, (below, above), fmt="o-", capsize=3, label=parity)
+    axes.set(xlabel="bits", ylabel="steps of a string (mean, least, most)")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend()
+
+
+if __name__ == "__main__":
+    main()
