@@ -28,7 +28,8 @@ import fairseq_odeformers
 from fairseq_odeformers.data import cldr, parallel_text
 from fairseq_odeformers.data.steps import build, fingerprints, replacing
 
-ARCH = "transevolve_fullff_2"
+# Architectures, and what differs from their presets; the first is the default.
+ARCHITECTURES = {"transevolve_fullff_2": (), "node_transformer_mt": ("--encoder-layers", 1)}
 SPLITS = ("train", "valid", "test")
 BPE_OPERATIONS = 2000
 SAMPLES = 5
@@ -37,6 +38,7 @@ SAMPLES = 5
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("demo-out"), help="folder of all results")
+    parser.add_argument("--arch", choices=ARCHITECTURES, default=next(iter(ARCHITECTURES)))
     parser.add_argument("--minutes", type=float, default=4.5, help="longest time of training")
     for split, size in [("train", 20000), ("valid", 500), ("test", 500)]:
         parser.add_argument(f"--{split}", type=int, default=size, help=f"pairs of {split}")
@@ -60,9 +62,9 @@ def demo(args: argparse.Namespace) -> None:
     files = {split: (raw / f"{split}.de", raw / f"{split}.en") for split in SPLITS}
     data = parallel_text.prepare(files, args.out, "de", "en", BPE_OPERATIONS, lowercase=False)
 
-    print(f"3. Training of {ARCH}, at most {args.minutes:g} minutes")
+    print(f"3. Training of {args.arch}, at most {args.minutes:g} minutes")
     checkpoints = args.out / "checkpoints"
-    train(train_command(data, checkpoints, args.minutes), data, checkpoints)
+    train(train_command(args.arch, data, checkpoints, args.minutes), data, checkpoints)
 
     print("4. Translation of the held-out pairs")
     checkpoint = checkpoints / "checkpoint_best.pt"
@@ -71,7 +73,7 @@ def demo(args: argparse.Namespace) -> None:
     translations = args.out / "translations"
     build(translations, recipe, lambda to: generate(command, to / "generate.log"))
 
-    result = report(raw, checkpoints / "train.log", translations / "generate.log")
+    result = report(args.arch, raw, checkpoints / "train.log", translations / "generate.log")
     with replacing(args.out / "result.md") as path:
         path.write_text(result, encoding="utf-8")
     print(f"\n{result}", end="")
@@ -84,10 +86,18 @@ def command_line(name: str, data: Path, *options: object) -> list[str]:
     return [program, str(data), "--user-dir", plugin, *map(str, options)]
 
 
-def train_command(data: Path, checkpoints: Path, minutes: float) -> list[str]:
+def train_command(arch: str, data: Path, checkpoints: Path, minutes: float) -> list[str]:
     return command_line(
         *["fairseq-train", data, "--source-lang", "de", "--target-lang", "en"],
-        *["--arch", ARCH, "--encoder-embed-dim", 128, "--encoder-ffn-embed-dim", 512],
+        *[
+            "--arch",
+            arch,
+            *ARCHITECTURES[arch],
+            "--encoder-embed-dim",
+            128,
+            "--encoder-ffn-embed-dim",
+            512,
+        ],
         *["--encoder-attention-heads", 4, "--dropout", 0.1],
         *["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1],
         *["--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"],
@@ -167,7 +177,7 @@ def log_stats(line: str, kind: str) -> dict[str, str] | None:
     return json.loads(match.group(1)) if match else None
 
 
-def report(raw: Path, train_log: Path, generate_log: Path) -> str:
+def report(arch: str, raw: Path, train_log: Path, generate_log: Path) -> str:
     """The table of results and the first held-out sentences, in Markdown."""
     sources, references = (
         (raw / f"test.{lang}").read_text(encoding="utf-8").splitlines() for lang in ("de", "en")
@@ -187,7 +197,7 @@ def report(raw: Path, train_log: Path, generate_log: Path) -> str:
     parameters = re.search(r"num\. shared model params: ([\d,]+)", log).group(1)
     speed = re.search(r"([\d.]+) tokens/s\)", generated).group(1)
     rows = [
-        ("architecture", f"`{ARCH}`, {parameters} parameters"),
+        ("architecture", f"`{arch}`, {parameters} parameters"),
         ("BLEU on the held-out pairs", f"**{score.score:.1f}** (`{bleu.get_signature()}`)"),
         ("training", f"{epochs[-1]['train_num_updates']} updates, {epochs[-1]['epoch']} epochs"),
         (
