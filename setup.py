@@ -27,8 +27,8 @@ setup(
         "sacremoses",
         "subword-nmt",
         "tokenizers>=0.20",
-        "torch",
-        "torchdiffeq",
+        "torch>=2.3",
+        "torchdiffeq>=0.2.5",
         "tqdm",
     ],
     extras_require={

@@ -114,16 +114,16 @@ def check_classes(task, path: str, heads: dict[str, int], task_state: dict) -> N
     if found is None or task.cfg.regression_target:
         raise ValueError(f"{path} is not the checkpoint of a classifier")
     own = class_names(task.label_dictionary)
+    data = getattr(task.cfg, "data", "the task")
     expected = getattr(task.cfg, "num_classes", len(own))
     if found != expected:
         raise ValueError(
-            f"{path} was trained on {found} classes, but {task.cfg.data} has "
-            f"{expected}: {', '.join(own)}"
+            f"{path} was trained on {found} classes, but {data} has {expected}: {', '.join(own)}"
         )
     if task_state.get("classes", own) != own:
         raise ValueError(
             f"{path} was trained on the classes {', '.join(task_state['classes'])}, but those of "
-            f"{task.cfg.data} are, in order, {', '.join(own)}"
+            f"{data} are, in order, {', '.join(own)}"
         )
 
 

@@ -119,6 +119,22 @@ def test_hydra_trains_transevolve(data, tmp_path):
     assert (blocks, depths) == ({"0", "1"}, {"0"})
 
 
+def test_hydra_trains_the_n_ode_transformer(data, tmp_path):
+    options = "_name: node_transformer_mt, encoder_layers: 1, ode_final_time: 2, ode_max_steps: 99"
+    saved = hydra_train(data, tmp_path, options)
+    assert saved["decoder.layers.0.field.fc1.time"].shape == (32,)
+
+
+def test_n_ode_transformer_trains_and_generates(data, tmp_path):
+    """With the arclength in the loss of the adjoint method; the encoder's steps are logged."""
+    options = "--arch node_transformer_mt --encoder-layers 1 --adjoint --arclength-weight 0.01"
+    criterion = ["--criterion", "label_smoothed_cross_entropy_with_regularizers"]
+    skip = "--skip-invalid-size-inputs-valid-test"
+    log = train(data, tmp_path, *options.split(), *criterion, skip, "--max-update", 2)
+    assert re.search(r"train \| .* arclength [\d.]+ \| .*encoder_accepted_1 \d", log)
+    assert len(generate(data, tmp_path / "checkpoint_last.pt")) == 16
+
+
 def test_hydra_trains_macaron(data, tmp_path):
     saved = hydra_train(data, tmp_path, "_name: macaron_transformer, decoder_layers: 1")
     layers = {name.split(".")[2] for name in saved if name.startswith("decoder.layers.")}

@@ -1,5 +1,6 @@
 """N-ODE Transformer (Baier-Reinio and De Sterck 2020): states follow an ODE, adaptively solved."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -44,7 +45,10 @@ class NodeEncoderConfig(FairseqDataclass):
     )
     adjoint: bool = field(
         default=False,
-        metadata={"help": "compute gradients by the adjoint method: slower, in constant memory"},
+        metadata={
+            "help": "compute gradients of the encoder by the adjoint method: slower, in a memory "
+            "that does not grow with the number of adaptive steps"
+        },
     )
     vector_field: VectorField = field(
         default="composed",
@@ -57,10 +61,17 @@ class NodeEncoderConfig(FairseqDataclass):
         default=False, metadata={"help": "give the affine maps of the attention a term c t, too"}
     )
     encoder_normalize_before: bool = field(
-        default=False, metadata={"help": "apply layernorm before each part of the vector field"}
+        default=False,
+        metadata={
+            "help": "apply layernorm before each part of the vector fields, of a decoder too"
+        },
     )
     arclength_order: int = field(
-        default=1, metadata={"help": "order of the derivative that the arclength penalizes: 1 to 3"}
+        default=1,
+        metadata={
+            "help": "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
+            "which take several times as long, with or without a weight"
+        },
     )
     tpu: bool = II("common.tpu")
 
@@ -73,7 +84,18 @@ class NodeTransformerEncoder(TransformerEncoderBase):
     """
 
     def __init__(self, cfg, dictionary, embed_tokens):
-        self.ode = cfg
+        self.solver = OdeSolver(
+            method=str(cfg.ode_method),
+            rtol=cfg.ode_rtol,
+            atol=cfg.ode_atol,
+            steps=cfg.ode_steps,
+            final_time=cfg.ode_final_time,
+            max_steps=cfg.ode_max_steps,
+            per_sequence=cfg.adaptivity == "sequence",
+            adjoint=cfg.adjoint,
+        )
+        self.field_options = field_options(cfg, "encoder")
+        self.arclength_order = cfg.arclength_order
         config = TransformerConfig(
             dropout=cfg.dropout,
             encoder=EncDecBaseConfig(
@@ -89,19 +111,8 @@ class NodeTransformerEncoder(TransformerEncoderBase):
             block.name = f"encoder block {index}"
 
     def build_encoder_layer(self, cfg):
-        ode = self.ode
-        solver = OdeSolver(
-            method=ode.ode_method,
-            rtol=ode.ode_rtol,
-            atol=ode.ode_atol,
-            steps=ode.ode_steps,
-            final_time=ode.ode_final_time,
-            max_steps=ode.ode_max_steps,
-            per_sequence=ode.adaptivity == "sequence",
-            adjoint=ode.adjoint,
-        )
-        field = TransformerField(**field_options(ode, "encoder"))
-        return NodeBlock(field, solver, ode.arclength_order)
+        field = TransformerField(**self.field_options)
+        return NodeBlock(field, self.solver, self.arclength_order)
 
     def forward(
         self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
@@ -137,7 +148,7 @@ def field_options(cfg, side: str) -> dict:
         residual=cfg.vector_field == "residual",
         skip_connection=cfg.skip_connection,
         time_dependent_attention=cfg.time_dependent_attention,
-        layer_norm=cfg[f"{side}_normalize_before"],
+        layer_norm=cfg.encoder_normalize_before,
         dropout=cfg.dropout,
     )
 
@@ -168,10 +179,13 @@ def check_config(cfg, *sides: str) -> None:
     for side in sides:
         check_heads(cfg, side)
         at_least_one(cfg, f"{side}_layers")
+        at_least_one(cfg, f"{side}_ffn_embed_dim")
     at_least_one(cfg, "ode_max_steps")
     for name in ("ode_rtol", "ode_atol", "ode_final_time"):
-        if not cfg[name] > 0:
-            raise ValueError(f"{option(name)} {cfg[name]}: give a number above 0")
+        if not 0 < cfg[name] < math.inf:
+            raise ValueError(f"{option(name)} {cfg[name]}: give a finite number above 0")
+    if not 0 <= cfg.dropout < 1:
+        raise ValueError(f"--dropout {cfg.dropout}: give 0 or more, below 1")
     if cfg.arclength_order not in (1, 2, 3):
         raise ValueError(f"--arclength-order {cfg.arclength_order}: give 1, 2 or 3")
     if cfg.vector_field == "residual":

@@ -40,14 +40,13 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
     encoder_attention_heads: int = field(default=8, metadata={"help": "encoder attention heads"})
     encoder_layers: int = field(default=3, metadata={"help": "number of blocks of the encoder"})
     encoder_normalize_before: bool = field(
-        default=True, metadata={"help": "apply layernorm before each part of the vector field"}
+        default=True,
+        metadata={
+            "help": "apply layernorm before each part of the vector fields, of a decoder too"
+        },
     )
     decoder_layers: int = field(
         default=II("model.encoder_layers"), metadata={"help": "number of blocks of the decoder"}
-    )
-    decoder_normalize_before: bool = field(
-        default=II("model.encoder_normalize_before"),
-        metadata={"help": "apply layernorm before each part of the decoder's vector field"},
     )
     decoder_ode_method: ChoiceEnum(list(FIXED_GRID)) = field(
         default="rk4", metadata={"help": "solver of the decoder, on a fixed grid"}
@@ -73,13 +72,19 @@ class NodeTransformerDecoder(TransformerDecoderBase):
     """
 
     def __init__(self, cfg, dictionary, embed_tokens):
-        self.ode = cfg
+        self.solver = OdeSolver(
+            method=str(cfg.decoder_ode_method),
+            steps=cfg.decoder_ode_steps,
+            final_time=cfg.ode_final_time,
+        )
+        self.field_options = field_options(cfg, "decoder")
+        self.arclength_order = cfg.arclength_order
         config = TransformerConfig(
             dropout=cfg.dropout,
             decoder=DecoderConfig(
                 embed_dim=cfg.decoder_embed_dim,
                 layers=cfg.decoder_layers,
-                normalize_before=cfg.decoder_normalize_before,
+                normalize_before=cfg.encoder_normalize_before,
             ),
             max_target_positions=cfg.max_target_positions,
             no_token_positional_embeddings=cfg.no_token_positional_embeddings,
@@ -92,21 +97,15 @@ class NodeTransformerDecoder(TransformerDecoderBase):
             block.name = f"decoder block {index}"
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        ode = self.ode
-        solver = OdeSolver(
-            method=ode.decoder_ode_method,
-            steps=ode.decoder_ode_steps,
-            final_time=ode.ode_final_time,
-        )
-        field = TransformerDecoderField(**field_options(ode, "decoder"))
-        return NodeDecoderBlock(field, solver, ode.arclength_order)
+        field = TransformerDecoderField(**self.field_options)
+        return NodeDecoderBlock(field, self.solver, self.arclength_order)
 
     def extract_features(self, prev_output_tokens, encoder_out, *args, **kwargs):
         with recorded(self.layers) as calls:
             x, extra = super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
         own = summary("decoder", calls)
         for name, value in encoder_out.get("regularizers", {}).items():
-            own["regularizers"][name] = own["regularizers"][name] + value
+            own["regularizers"][name] = own["regularizers"].get(name, 0) + value
         own["statistics"].update(encoder_out.get("statistics", {}))
         return x, {**extra, **own}
 

@@ -95,6 +95,8 @@ def at_least_one(cfg, name: str) -> None:
 
 def check_heads(cfg, side: str) -> None:
     """Raise a ValueError if the heads of ``encoder`` or ``decoder`` do not divide its width."""
+    at_least_one(cfg, f"{side}_embed_dim")
+    at_least_one(cfg, f"{side}_attention_heads")
     width, heads = cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"]
     if width % heads:
         raise ValueError(

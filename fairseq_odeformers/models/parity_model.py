@@ -40,6 +40,7 @@ class ParityModel(SequenceClassifier):
 
     @classmethod
     def build_model(cls, cfg, task):
-        heads = cfg.encoder_attention_heads or max(cfg.encoder_embed_dim // 2, 1)
-        cfg = OmegaConf.create({**cfg, "encoder_attention_heads": heads})
+        if cfg.encoder_attention_heads is None:
+            heads = max(cfg.encoder_embed_dim // 2, 1)
+            cfg = OmegaConf.create({**cfg, "encoder_attention_heads": heads})
         return super().build_model(cfg, task)

@@ -58,8 +58,9 @@ class NodeBlock(nn.Module):
             X(T_F) (T, B, C), and the solution, whose integral in training is the arclength.
         """
         start = features_first(x)
-        f = self.field.of_batch(start, encoder_padding_mask)
-        solution = self.solve(f, start, encoder_padding_mask)
+        with torch.autocast(x.device.type, enabled=False):
+            f = self.field.of_batch(start, encoder_padding_mask)
+            solution = self.solve(f, start, encoder_padding_mask)
         return tokens_first(solution.state).to(x), solution
 
     def solve(self, f: Field, x: Tensor, padding_mask: Tensor | None) -> Solution:
@@ -70,11 +71,12 @@ class NodeBlock(nn.Module):
         else:
             tokens = (~padding_mask).sum(1)
         integrand = arclength(f, self.arclength_order, tokens) if self.training else None
-        parameters = [leaf for leaf in tree_leaves(f) if getattr(leaf, "requires_grad", False)]
+        parameters = []
+        if self.solver.adjoint:
+            parameters = [leaf for leaf in tree_leaves(f) if getattr(leaf, "requires_grad", False)]
         batch_name = f"a batch of {batch} x {length} tokens after {self.num_updates:,} updates"
         name = f"{self.name}, {batch_name}"
-        with torch.autocast(x.device.type, enabled=False):
-            return self.solver(f, x, width * tokens, integrand, parameters, name)
+        return self.solver(f, x, width * tokens, integrand, parameters, name)
 
     def set_num_updates(self, num_updates: int) -> None:
         """Called by fairseq."""
@@ -122,23 +124,24 @@ class NodeDecoderBlock(NodeBlock):
         """
         start = features_first(x)
         saved = self.get_incremental_state(incremental_state, "saved") or {}
-        if "source" not in saved:
-            saved["source"] = self.field.source(encoder_out)
-        memory = None
-        if incremental_state is not None:
-            newest = key_mask(self_attn_padding_mask, start)
-            if newest is None:
-                newest = start.new_zeros(1, 1, start.size(-1))
-            memory = Memory(saved, newest)
-        f = self.field.of_batch(
-            start,
-            self_attn_padding_mask,
-            saved["source"],
-            encoder_padding_mask,
-            causal=self_attn_mask is not None,
-            memory=memory,
-        )
-        solution = self.solve(f, start, self_attn_padding_mask)
+        with torch.autocast(x.device.type, enabled=False):
+            if "source" not in saved:
+                saved["source"] = self.field.source(encoder_out)
+            memory = None
+            if incremental_state is not None:
+                newest = key_mask(self_attn_padding_mask, start)
+                if newest is None:
+                    newest = start.new_zeros(1, 1, start.size(-1))
+                memory = Memory(saved, newest)
+            f = self.field.of_batch(
+                start,
+                self_attn_padding_mask,
+                saved["source"],
+                encoder_padding_mask,
+                causal=self_attn_mask is not None,
+                memory=memory,
+            )
+            solution = self.solve(f, start, self_attn_padding_mask)
         self.set_incremental_state(incremental_state, "saved", saved)
         return tokens_first(solution.state).to(x), None, solution
 
@@ -167,21 +170,24 @@ def arclength(f: Function, order: int, tokens: Tensor) -> Integrand:
     """
 
     def integrand(t, x, slope):
-        if order > 1:
-            slope = derivative(f, order)(torch.as_tensor(t, dtype=x.dtype, device=x.device), x)
+        t = torch.as_tensor(t, dtype=x.dtype, device=x.device)
+        slope = derivative(f, order, t, x, slope)
         return slope.square().sum((0, 1)) / (2 * tokens.clamp(min=1))
 
     return integrand
 
 
-def derivative(f: Function, order: int) -> Function:
-    """The derivative of this order by time of what follows X' = f(t, X), as a function of both."""
+def derivative(f: Function, order: int, t: Tensor, x: Tensor, slope: Tensor) -> Tensor:
+    """The derivative of this order by time, at t and X, of what follows X' = f(t, X).
+
+    Args:
+        slope: f(t, x).
+    """
     if order == 1:
-        return f
-    lower = derivative(f, order - 1)
+        return slope
 
-    def along_trajectory(t, x):
-        with sdpa_kernel(SDPBackend.MATH):  # the others have no forward derivative
-            return jvp(lower, (t, x), (torch.ones_like(t), f(t, x)))[1]
+    def lower(t, x):
+        return derivative(f, order - 1, t, x, f(t, x))
 
-    return along_trajectory
+    with sdpa_kernel(SDPBackend.MATH):  # the others have no forward derivative
+        return jvp(lower, (t, x), (torch.ones_like(t), slope))[1]

@@ -31,12 +31,13 @@ SAFETY, SMALLEST, LARGEST = 0.9, 0.2, 10.0  # factors from one step to the next
 
 
 class Solution(NamedTuple):
-    """
+    """What a solve ends with.
+
     Attributes:
         state: X at the final time (C, T, B).
         integral: of the integrand, from 0 to the final time (B); 0 without one.
-        statistics: how often f was evaluated, ``nfe``, and how many adaptive steps were
-            ``accepted`` and ``rejected``, of each sequence (B).
+        statistics: how often f was evaluated for the state, ``nfe``, and how many adaptive steps
+            were ``accepted`` and ``rejected``, of each sequence (B).
     """
 
     state: Tensor
@@ -80,7 +81,8 @@ class OdeSolver:
         parameters: Sequence[Tensor] = (),
         name: str = "a solve",
     ) -> Solution:
-        """
+        """Solve from X(0).
+
         Args:
             f: X' of t and X, which is 0 where padding is.
             x: X(0) (C, T, B).
@@ -120,32 +122,41 @@ class OdeSolver:
 
     def adaptively(self, f, x, sizes, integrand, name) -> Solution:
         method, final = ADAPTIVE[self.method], self.final_time
-        sizes = (sizes if self.per_sequence else sizes.sum(0, keepdim=True)).double().clamp(min=1)
+        sizes = sizes if self.per_sequence else sizes.sum(0, keepdim=True)
+        sizes = sizes.cpu().double().clamp(min=1)  # what controls the steps is on the CPU
         t, accepted, steps = (torch.zeros_like(sizes) for _ in range(3))
         slope = f(number(t, x), x)
-        h = self.first_step(f, x, slope, sizes)
+        next_h = self.first_step(f, x, slope, sizes)
         integral = x.new_zeros(x.size(-1))
         while (running := t < final).any():
-            self.check(t, h, int(steps.max()), running, name)
-            h = h.minimum(final - t)  # 0 where the end is reached
+            h = next_h.minimum(final - t)  # 0 where the end is reached
+            self.check(t, h, steps, running, name)
             step = method.step(f, number(t, x), number(h, x), x, slope)
             ratio = self.error_ratio(method, step, number(h, x), sizes)
+            finite = ratio.isfinite()
+            if not finite.all():  # a step of some goes into no gradient if one is not finite
+                steps = steps + ~finite
+                next_h = torch.where(finite, h, h * SMALLEST)
+                continue
             accept = running & (ratio <= 1)
             if accept.any():
                 if integrand:
                     integral = integral + method.integral(number(h * accept, x), step, integrand)
                 t = torch.where(accept, torch.where(h < final - t, t + h, final), t)
                 x = merge(accept, step.end, x)
-                last = step.slopes[-1] if method.first_same_as_last else f(number(t, x), x)
-                slope = merge(accept, last, slope)
+                if method.first_same_as_last:
+                    slope = merge(accept, step.slopes[-1], slope)
+                elif (t < final).any():
+                    slope = merge(accept, f(number(t, x), x), slope)
             steps, accepted = steps + running, accepted + accept
             smallest = torch.where(ratio < 1, 1.0, SMALLEST)
-            h = h * (SAFETY * ratio ** (-1 / method.order)).clamp(smallest).clamp(max=LARGEST)
-        more = len(method.nodes) * steps + (0 if method.first_same_as_last else accepted)
-        counts = {"nfe": 2 + more, "accepted": accepted, "rejected": steps - accepted}
-        return Solution(
-            x, integral, {key: n.to(x).expand_as(integral) for key, n in counts.items()}
-        )
+            next_h = h * (SAFETY * ratio ** (-1 / method.order)).clamp(smallest).clamp(max=LARGEST)
+        nfe = 2 + len(method.nodes) * steps
+        if not method.first_same_as_last:
+            nfe = nfe + accepted - 1
+        counts = {"nfe": nfe, "accepted": accepted, "rejected": steps - accepted}
+        counts = {what: count.to(x).expand(x.size(-1)) for what, count in counts.items()}
+        return Solution(x, integral, counts)
 
     @torch.no_grad()
     def first_step(self, f, x, slope, sizes) -> Tensor:
@@ -162,29 +173,32 @@ class OdeSolver:
 
     @torch.no_grad()
     def error_ratio(self, method: Method, step: Step, h: Number, sizes: Tensor) -> Tensor:
-        """Root mean square of the error over the tolerance; infinite if it is not a number."""
+        """Root mean square of the error over the tolerance."""
         factors = [h * error for error in method.errors]
         error = add_products(torch.zeros_like(step.end), factors, step.slopes)
         largest = step.states[0].abs().maximum(step.end.abs())
-        return rms(error / (self.atol + self.rtol * largest), sizes).nan_to_num(nan=torch.inf)
+        return rms(error / (self.atol + self.rtol * largest), sizes)
 
-    def check(self, t, h, steps: int, running, name: str) -> None:
+    def check(self, t, h, steps, running, name: str) -> None:
         """Stop a solve that does not come to its end, at times *t* before steps *h*."""
-        index = int(running.nonzero()[0])
-        where = f"{name}, step {steps + 1:,} at t = {float(t[index]):.6g}"
+        stuck = running & ~(t + h > t)
+        excessive = running & (steps >= self.max_steps)
+        if not (stuck | excessive).any():
+            return
+        index = int((excessive if excessive.any() else stuck).nonzero()[0])
+        where = f"{name}, step {int(steps[index]) + 1:,} at t = {float(t[index]):.6g}"
         if len(t) > 1:
             where = f"{where} of sequence {index}"
-        if steps >= self.max_steps:
+        if excessive.any():
             raise RuntimeError(
                 f"{where} of {self.final_time:g}: a solve may take --ode-max-steps "
                 f"{self.max_steps:,}; give more, a larger --ode-rtol and --ode-atol, a smaller "
                 "learning rate or, to keep trajectories simple, an --arclength-weight"
             )
-        if not (t + h > t)[running].all():
-            raise RuntimeError(
-                f"{where} of {self.final_time:g}: the state or its slope is not finite, or changes "
-                "too fast for any step; give a smaller learning rate"
-            )
+        raise RuntimeError(
+            f"{where} of {self.final_time:g}: the state or its slope is not finite, or changes too "
+            "fast for any step; give a smaller learning rate"
+        )
 
     def by_adjoint(self, f, x, sizes, integrand, parameters, name) -> Solution:
         size = sizes.sum().clamp(min=1)
@@ -234,9 +248,9 @@ class Watched:
         self.counts[what] += 1
 
     def check(self, direction: str, t: Tensor, state, h: Tensor) -> None:
-        running = torch.ones(1, dtype=torch.bool)
+        running, steps = torch.tensor([True]), torch.tensor([self.steps[direction]])
         name = self.name + direction
-        self.solver.check(t.view(1), h.view(1), self.steps[direction], running, name)
+        self.solver.check(t.cpu().view(1), h.cpu().view(1), steps, running, name)
         self.steps[direction] += 1
 
 
@@ -247,10 +261,10 @@ def number(values: Tensor, x: Tensor) -> Number:
 
 def merge(choose: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """States *x* where *choose* is true, of all (1) or each sequence (B); *y* elsewhere."""
-    return x if choose.all() else torch.where(choose, x, y)
+    return x if choose.all() else torch.where(choose.to(x.device), x, y)
 
 
 def rms(x: Tensor, sizes: Tensor) -> Tensor:
     """Root mean square of entries, over all if their number is one (1), or over each sequence."""
     squares = x.square().sum((0, 1)) if len(sizes) > 1 else x.square().sum().view(1)
-    return (squares.double() / sizes).sqrt()
+    return (squares.double().to(sizes.device) / sizes).sqrt()

@@ -106,6 +106,7 @@ def adaptive(name: str) -> Method:
 ADAPTIVE = {
     name: adaptive(name) for name in ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
 }
+# As torchdiffeq's; rk4 is the 3/8 rule.
 FIXED_GRID = {
     "euler": Method((), (), (1,)),
     "midpoint": Method((1 / 2,), ((1 / 2,),), (0, 1)),

@@ -6,7 +6,8 @@ the small models of the paper is several times faster than on many short ones.
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Union
+from collections.abc import Sequence
+from typing import Callable, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,12 +15,11 @@ from torch import Tensor, nn
 
 from .dropout import dropout
 from .incremental import append
+from .runge_kutta import Number
 
 # Attention over fewer numbers than this, a query and head, is sums of products: so few are faster
 # than products of many small matrices.
 FEW = 64
-
-Time = Union[float, Tensor]
 
 
 class TimeDependentLinear(nn.Linear):
@@ -53,13 +53,9 @@ class Affine(NamedTuple):
     @classmethod
     def of(cls, *maps: TimeDependentLinear) -> Affine:
         """Several maps of the same states as one."""
-        weight, bias = (torch.cat([getattr(m, name) for m in maps]) for name in ("weight", "bias"))
-        time = maps[0].time
-        if time is not None:
-            time = single(torch.cat([m.time for m in maps])).unsqueeze(1)
-        return cls(single(weight), single(bias).unsqueeze(1), time)
+        return cls(*(join(maps, name) for name in ("weight", "bias", "time")))
 
-    def __call__(self, t: Time, x: Tensor) -> Tensor:
+    def __call__(self, t: Number, x: Tensor) -> Tensor:
         """Of t, one number or one a sequence (B)."""
         if self.time is None:
             bias = self.bias
@@ -70,13 +66,19 @@ class Affine(NamedTuple):
         return torch.addmm(bias, self.weight, x.flatten(1)).unflatten(1, x.shape[1:])
 
 
+def join(maps: Sequence[TimeDependentLinear], name: str) -> Tensor | None:
+    """The weights (O, I), biases or times (O, 1) of several maps, one below the other."""
+    parts = [getattr(linear, name) for linear in maps]
+    return None if parts[0] is None else single(torch.cat(parts)).view(sum(map(len, parts)), -1)
+
+
 class FeedForward(NamedTuple):
     """Two affine maps with ReLU between them."""
 
     fc1: Affine
     fc2: Affine
 
-    def __call__(self, t: Time, x: Tensor) -> Tensor:
+    def __call__(self, t: Number, x: Tensor) -> Tensor:
         return self.fc2(t, self.fc1(t, x).relu_())
 
 
@@ -119,7 +121,7 @@ class SelfAttention(NamedTuple):
     mask: Tensor | None
     memory: Memory | None = None
 
-    def __call__(self, t: Time, x: Tensor) -> Tensor:
+    def __call__(self, t: Number, x: Tensor) -> Tensor:
         q, k, v = self.qkv(t, x).chunk(3)
         if self.memory:
             k, v = self.memory.append(k, v)
@@ -142,7 +144,7 @@ class SourceAttention(NamedTuple):
     out: Affine
     mask: Tensor | None
 
-    def __call__(self, t: Time, x: Tensor) -> Tensor:
+    def __call__(self, t: Number, x: Tensor) -> Tensor:
         kv = self.kv if self.kv_time is None else self.kv + self.kv_time.unsqueeze(1) * t
         return self.out(t, attend(self.q(t, x), *kv.chunk(2), self.num_heads, self.mask))
 
@@ -160,7 +162,7 @@ class Field(NamedTuple):
         real: 1 where a token is and 0 where padding is (T, B), or None without padding.
     """
 
-    attentions: list[Callable[[Time, Tensor], Tensor]]
+    attentions: list[Callable[[Number, Tensor], Tensor]]
     feed_forward: FeedForward
     layer_norms: list[tuple[Tensor, Tensor]]
     dropout: list[Tensor]
@@ -168,7 +170,7 @@ class Field(NamedTuple):
     residual: bool
     real: Tensor | None
 
-    def __call__(self, t: Time, x: Tensor) -> Tensor:
+    def __call__(self, t: Number, x: Tensor) -> Tensor:
         """X' (C, T, B) of X (C, T, B) and t, one number or one a sequence (B)."""
         inner = x
         for index, attention in enumerate(self.attentions):
@@ -179,7 +181,7 @@ class Field(NamedTuple):
             change = change + (inner - x)
         return change if self.real is None else change * self.real
 
-    def sublayer(self, index: int, function, t: Time, x: Tensor) -> Tensor:
+    def sublayer(self, index: int, function, t: Number, x: Tensor) -> Tensor:
         if self.layer_norms:
             weight, bias = self.layer_norms[index]
             x = F.layer_norm(x.movedim(0, -1), weight.shape, weight, bias).movedim(-1, 0)
@@ -285,18 +287,10 @@ class TransformerDecoderField(TransformerField):
 
     sublayers = 3
 
-    def __init__(
-        self, embed_dim, num_heads, ffn_embed_dim, *args, time_dependent_attention=False, **kwargs
-    ):
-        super().__init__(
-            embed_dim,
-            num_heads,
-            ffn_embed_dim,
-            *args,
-            time_dependent_attention=time_dependent_attention,
-            **kwargs,
-        )
-        self.encoder_attn = attention_maps(embed_dim, time_dependent_attention)
+    def __init__(self, embed_dim, *args, **options):
+        super().__init__(embed_dim, *args, **options)
+        time_dependent = self.self_attn["q"].time is not None
+        self.encoder_attn = attention_maps(embed_dim, time_dependent)
 
     def of_batch(
         self,
@@ -322,7 +316,7 @@ class TransformerDecoderField(TransformerField):
             self.num_heads,
             Affine.of(maps["q"]),
             source,
-            Affine.of(maps["k"], maps["v"]).time,
+            join([maps["k"], maps["v"]], "time"),
             Affine.of(maps["out"]),
             key_mask(source_padding_mask, x),
         )
@@ -332,7 +326,7 @@ class TransformerDecoderField(TransformerField):
     def source(self, encoder_out: Tensor) -> Tensor:
         """Keys and values (2C, S, B), at t = 0, of an encoder's output (S, B, C)."""
         kv = Affine.of(self.encoder_attn["k"], self.encoder_attn["v"])
-        return single(kv(0.0, features_first(encoder_out)))
+        return kv(0.0, features_first(encoder_out))
 
 
 def features_first(x: Tensor) -> Tensor:
@@ -387,7 +381,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, num_heads: int, mask: Tensor | None)
     """
     q, k, v = (x.unflatten(0, (num_heads, -1)) for x in (q, k, v))
     if k.size(1) * k.size(2) >= FEW:
-        q, k, v = (x.permute(3, 0, 2, 1) for x in (q, k, v))  # B, H, T, D
+        # B, H, T, D; torch's fused kernels take contiguous tensors alone.
+        q, k, v = (x.permute(3, 0, 2, 1).contiguous() for x in (q, k, v))
         if mask is not None:
             mask = mask.permute(2, 1, 0).unsqueeze(1)
         x = F.scaled_dot_product_attention(q, k, v, mask)

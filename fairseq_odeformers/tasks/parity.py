@@ -2,7 +2,8 @@
 
 import os
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import MAX_EMAX, Decimal, localcontext
+from itertools import count
 
 import numpy as np
 import torch
@@ -130,12 +131,15 @@ def check_length(longest: int) -> None:
     if longest < 1:
         raise ValueError(f"--parity-max-length {longest}: give 1 or more")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if size_of(longest) > memory:
-        largest = max(length for length in range(1, longest) if size_of(length) <= memory)
+    largest = next(length for length in count(1) if size_of(length + 1) > memory)
+    if longest > largest:
+        with localcontext() as context:
+            context.Emax = MAX_EMAX
+            strings = Decimal(2) ** (longest + 1) - 2
+            size = strings * (1 + longest) * BYTES_PER_TOKEN / 10**9
         raise ValueError(
-            f"--parity-max-length {longest}: {Decimal(2 ** (longest + 1) - 2):.3g} strings take "
-            f"{Decimal(size_of(longest)) / 10**9:.3g} GB, and this machine has "
-            f"{memory / 10**9:.3g} GB; give at most {largest}"
+            f"--parity-max-length {longest}: {strings:.3g} strings take {size:.3g} GB, and this "
+            f"machine has {memory / 10**9:.3g} GB; give at most {largest}"
         )
 
 

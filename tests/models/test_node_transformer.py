@@ -85,6 +85,14 @@ def test_what_is_logged():
     assert "_mean_encoder_nfe_1" in output and "_mean_arclength" not in output
 
 
+def test_a_frozen_decoder_leaves_the_arclength_of_the_encoder():
+    model = make_model("node_transformer_mt")
+    model.decoder.eval()
+    source, lengths = source_batch()
+    _, extra = model(source, lengths, torch.randint(4, 50, (3, 7)))
+    assert (extra["regularizers"]["arclength"] > 0).all()
+
+
 def test_both_sides_of_a_translation_are_regularized():
     model = make_model("node_transformer_mt")
     source, lengths = source_batch()
@@ -105,10 +113,17 @@ def test_updates_are_named_in_errors():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ("--ode-rtol 0", "--ode-rtol 0.0: give a number above 0"),
-        ("--ode-atol=-1e-5", "--ode-atol -1e-05: give a number above 0"),
-        ("--ode-atol nan", "--ode-atol nan: give a number above 0"),
-        ("--ode-final-time 0", "--ode-final-time 0.0: give a number above 0"),
+        ("--ode-rtol 0", "--ode-rtol 0.0: give a finite number above 0"),
+        ("--ode-atol=-1e-5", "--ode-atol -1e-05: give a finite number above 0"),
+        ("--ode-atol nan", "--ode-atol nan: give a finite number above 0"),
+        ("--ode-final-time 0", "--ode-final-time 0.0: give a finite number above 0"),
+        ("--ode-rtol inf", "--ode-rtol inf: give a finite number above 0"),
+        ("--dropout -0.1", "--dropout -0.1: give 0 or more, below 1"),
+        ("--dropout 1", "--dropout 1.0: give 0 or more, below 1"),
+        ("--encoder-embed-dim 0", "--encoder-embed-dim 0: give at least 1"),
+        ("--encoder-ffn-embed-dim -3", "--encoder-ffn-embed-dim -3: give at least 1"),
+        ("--encoder-attention-heads 0", "--encoder-attention-heads 0: give at least 1"),
+        ("--encoder-attention-heads -2", "--encoder-attention-heads -2: give at least 1"),
         ("--ode-max-steps 0", "--ode-max-steps 0: give at least 1"),
         ("--encoder-layers 0", "--encoder-layers 0: give at least 1"),
         ("--encoder-embed-dim 9", "--encoder-attention-heads 4 does not divide .*dim 9"),
@@ -139,8 +154,10 @@ def test_bad_options(options, message):
     [
         ("--decoder-ode-steps 0", "--decoder-ode-steps 0: --decoder-ode-method rk4 needs"),
         ("--decoder-embed-dim 32", "--encoder-embed-dim 16 and --decoder-embed-dim 32 differ"),
+        ("--decoder-attention-heads 0", "--decoder-attention-heads 0: give at least 1"),
+        ("--decoder-ffn-embed-dim 0", "--decoder-ffn-embed-dim 0: give at least 1"),
         ("--decoder-attention-heads 3", "--decoder-attention-heads 3 does not divide"),
-        ("--ode-rtol 0", "--ode-rtol 0.0: give a number above 0"),
+        ("--ode-rtol 0", "--ode-rtol 0.0: give a finite number above 0"),
     ],
 )
 def test_bad_options_of_translation(options, message):

@@ -66,7 +66,7 @@ def test_fixed_grid_is_that_of_torchdiffeq(float64, method):
     assert solution.statistics["nfe"].tolist() == [f.evaluations] * B
 
 
-class Watched(Nonlinear):
+class WithCallbacks(Nonlinear):
     """Remembers where torchdiffeq's accepted steps begin, and counts them."""
 
     def __init__(self):
@@ -81,9 +81,10 @@ class Watched(Nonlinear):
 
 
 @pytest.mark.parametrize("method", [name for name, m in ADAPTIVE.items() if m.first_same_as_last])
-def test_steps_are_those_of_torchdiffeq(float64, monkeypatch, method):
+@pytest.mark.parametrize("scale", [1, 1e-9])
+def test_steps_are_those_of_torchdiffeq(float64, monkeypatch, method, scale):
     """But for the last, which ends with the solve; torchdiffeq's goes on, and it interpolates."""
-    f, x = Watched(), start()
+    f, x = WithCallbacks(), start() * scale
     steps = []
     step = type(ADAPTIVE[method]).step
 
@@ -218,6 +219,34 @@ def test_too_many_steps_of_a_sequence():
     solver = OdeSolver(rtol=1e-6, atol=1e-6, max_steps=20, per_sequence=True)
     with pytest.raises(RuntimeError, match="step 21 at t = .* of sequence 1"):
         solver(f, start(), sizes())
+
+
+def test_the_sequence_that_is_stuck_is_named():
+    slope = torch.tensor([1.0, math.nan, 1.0])
+    with pytest.raises(RuntimeError, match="step 1 at t = 0 of sequence 1 of 1: .*not finite"):
+        OdeSolver(per_sequence=True)(lambda t, x: slope * x, start(), sizes())
+
+
+@pytest.mark.parametrize("per_sequence", [False, True])
+def test_steps_that_overflow_are_repeated(per_sequence):
+    """With smaller ones, in which the others of the batch have no part; gradients stay finite."""
+    weight = torch.tensor([0.0, 1.0, 0.1], requires_grad=True)
+    overflows = []
+
+    def f(t, x):
+        slope = -weight * torch.sinh(60 * x)
+        overflows.append(not slope.isfinite().all())
+        return slope
+
+    solver = OdeSolver(rtol=1e-3, atol=1e-3, per_sequence=per_sequence)
+    integrand = lambda t, x, slope: slope.abs().sum((0, 1))  # noqa: E731
+    solution = solver(f, torch.full((C, T, B), 0.5), sizes(), integrand)
+    assert any(overflows)
+    (solution.state.sum() + solution.integral.sum()).backward()
+    assert solution.integral.isfinite().all() and weight.grad.isfinite().all()
+    assert torch.allclose(solution.state[..., 0], torch.tensor(0.5))
+    if per_sequence:
+        assert solution.statistics["rejected"][0] == 0 < solution.statistics["rejected"][1]
 
 
 def test_too_many_steps_backwards():

@@ -123,6 +123,11 @@ def test_strings_must_fit_into_memory(monkeypatch):
         parity.check_length(largest + 1)
 
 
+def test_lengths_beyond_all_numbers_are_refused_at_once():
+    with pytest.raises(ValueError, match=r"length 10000000: .*e\+3010300 strings take .* GB"):
+        parity.check_length(10_000_000)
+
+
 def test_command_names_a_length_that_does_not_fit(tmp_path):
     out = failing_command(
         *("train", *TRAINING, "--user-dir", USER_DIR, "--parity-max-length", 4000),
