@@ -17,11 +17,13 @@ SEED=${SEED:-1}
 for arch in "$@"; do
     layers=(--encoder-layers 4 --decoder-layers 4)
     inner_width=1024
+    dropout=(--dropout 0.3 --attention-dropout 0)
     case $arch in
         transformer) sizes=("${layers[@]}") ;;
         macaron_transformer) sizes=("${layers[@]}" --activation-dropout 0) inner_width=512 ;;
         transevolve_*_1) sizes=(--encoder-blocks 1 --encoder-depth 4) ;;
         transevolve_*_2) sizes=(--encoder-blocks 2 --encoder-depth 2) ;;
+        node_transformer_mt) sizes=(--encoder-layers 2) dropout=(--dropout 0.3) ;;
         *) echo "$arch: no sizes for it in $0" >&2; exit 2 ;;
     esac
     checkpoints=$DATA/$arch-seed$SEED
@@ -30,7 +32,7 @@ for arch in "$@"; do
         "${sizes[@]}" --encoder-embed-dim 256 --decoder-embed-dim 256 \
         --encoder-ffn-embed-dim "$inner_width" --decoder-ffn-embed-dim "$inner_width" \
         --encoder-attention-heads 4 --decoder-attention-heads 4 --share-all-embeddings \
-        --dropout 0.3 --attention-dropout 0 \
+        "${dropout[@]}" \
         --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \
         --optimizer adam --adam-betas '(0.9, 0.98)' --lr 2e-3 \
         --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 1210 \
