@@ -71,6 +71,7 @@ class Run:
             *("--optimizer", "adam", "--lr", self.learning_rate, "--seed", self.seed),
             *("--batch-size", 2 ** (ensemble.max_length + 1) - 2, "--max-update", self.updates),
             *("--cpu", "--disable-validation", "--no-save", "--log-format", "json"),
+            *("--num-workers", 0),  # else each update starts a process
         ]
         return [str(option) for option in options]
 
