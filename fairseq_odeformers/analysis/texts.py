@@ -44,7 +44,8 @@ def encode_text(task, text: str, example: Tensor) -> Tensor:
 
     Args:
         example: tokens of a text of the data set, whose first and last symbol show whether texts
-            begin with the task's ``--init-token`` and end with ``</s>``.
+            begin with the task's ``--init-token`` (``<s>`` where it has no such option) and end
+            with ``</s>``.
 
     Raises:
         ValueError: the text has tokens that are not in the dictionary, or fewer than two.
@@ -65,7 +66,8 @@ def encode_text(task, text: str, example: Tensor) -> Tensor:
         raise ValueError(f"--text: {', '.join(map(repr, unknown))} not in {where}")
     if len(ids) < 2:
         raise ValueError(f"--text {text!r} has fewer than two tokens, so no pair of them")
-    start = [task.cfg.init_token] if example[0] == task.cfg.init_token else []
+    init_token = getattr(task.cfg, "init_token", dictionary.bos())
+    start = [init_token] if example[0] == init_token else []
     end = [dictionary.eos()] if example[-1] == dictionary.eos() else []
     return torch.tensor(start + ids + end)
 

@@ -7,6 +7,7 @@ import torch
 
 from fairseq_odeformers.analysis.texts import draw_texts, encode_text, positions
 from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.tasks.parity import ParityConfig, ParityTask
 
 PAD, EOS = 1, 2
 TEXTS = [[4, 5, EOS], [EOS], [6, 6, 4, EOS, PAD, PAD], [5, EOS], [4, EOS]]
@@ -83,3 +84,13 @@ def test_positions():
         positions(tokens, ["the", "cat"])
     with pytest.raises(ValueError, match="--tokens end: give at least two"):
         positions(tokens, ["end"])
+
+
+def test_strings_of_a_task_without_a_folder():
+    """After the start token, as those of the task parity."""
+    task = ParityTask(ParityConfig(parity_max_length=3))
+    task.load_dataset("valid")
+    (example,) = draw_texts(task, "valid", 1).values()
+    assert encode_text(task, "0 1 1", example).tolist() == [0, 4, 5, 5]
+    with pytest.raises(ValueError, match="^--text: '2' not in the dictionary$"):
+        encode_text(task, "0 2", example)
