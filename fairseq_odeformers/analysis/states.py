@@ -23,7 +23,7 @@ class States(NamedTuple):
         layers: X^(0), ..., X^(L) (L + 1, T, C); X^(0) is the embedding. A LayerNorm after the last
             layer is not applied.
         heads: outputs of the H attention heads of each layer, before the projection that joins them
-            (L, H, T, C/H); None if there are none.
+            (L, H, T, C/H); None if there are none, or as in an ODE not one a layer.
         experts: X^(l,e) of the E experts of each layer (L, E, T, C); None if there are none.
         expert_weights: their weights lambda (L, E); None if there are none.
     """
