@@ -30,7 +30,7 @@ from experiments import (
 )
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.data.steps import replacing
+from fairseq_odeformers.data.steps import replacing, write_csv
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first
@@ -204,11 +204,7 @@ def write(name: str, out: Path, results: Results, rows: list[dict]) -> str:
     with replacing(out / f"{name}.md") as path:
         path.write_text(text, encoding="utf-8")
     if rows:
-        with replacing(out / f"{name}.csv") as path:
-            with open(path, "w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, rows[0])
-                writer.writeheader()
-                writer.writerows(rows)
+        write_csv(out / f"{name}.csv", rows)
     draw = {**dict.fromkeys(HISTOGRAMS, histogram), **dict.fromkeys(CURVES, curves)}.get(name)
     if rows and draw:
         with replacing(out / f"{name}.png") as path:

@@ -9,7 +9,6 @@ Leaves trajectories.png, and steps.csv with all strings. Needs the extra ``plots
 from __future__ import annotations
 
 import argparse
-import csv
 import logging
 import math
 import sys
@@ -24,7 +23,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torchdiffeq import odeint
 
-from fairseq_odeformers.data.steps import replacing
+from fairseq_odeformers.data.steps import replacing, write_csv
 from fairseq_odeformers.models.node_transformer import NodeTransformer
 from fairseq_odeformers.modules.runge_kutta import ADAPTIVE
 from fairseq_odeformers.modules.transformer_field import features_first
@@ -74,11 +73,7 @@ def draw(model, task, args: argparse.Namespace) -> None:
     verdicts = {string: CLASSES[classify(model, task, texts[string])] for string in states}
     rows = steps_of_all(model, task)
     args.out.mkdir(parents=True, exist_ok=True)
-    with replacing(args.out / "steps.csv") as path:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+    write_csv(args.out / "steps.csv", rows)
     figure = Figure(figsize=(12, 6), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[2, 1])
     draw_trajectories(left, states, components, verdicts)

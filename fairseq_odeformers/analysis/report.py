@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from pathlib import Path
@@ -12,6 +11,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
+
+from fairseq_odeformers.data.steps import write_csv
 
 from . import figures
 from .tables import Row, Tables
@@ -56,10 +57,7 @@ def write(folder: Path, header: dict[str, Any], notes: list[str], tables: Tables
     (folder / CONTENTS).write_text(json.dumps(contents, indent=1, allow_nan=False) + "\n")
     for name, rows in tables.items():
         if rows:
-            with open(folder / f"{name}.csv", "w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, rows[0])
-                writer.writeheader()
-                writer.writerows(rows)
+            write_csv(folder / f"{name}.csv", rows)
     (folder / PAGE).write_text(page(header, notes, tables, list(drawn)), encoding="utf-8")
 
 

@@ -24,6 +24,7 @@ from fairseq_odeformers.modules.transevolve_block import (
     shared_rows,
 )
 
+from .options import at_least_one
 from .translation import TranslationConfig, build_embeddings
 
 
@@ -170,9 +171,7 @@ def check_config(cfg, *sides: str):
     """
     for side in sides:
         for name in ("blocks", "depth"):
-            value = cfg[f"{side}_{name}"]
-            if value < 1:
-                raise ValueError(f"--{side}-{name} {value}: give at least 1")
+            at_least_one(cfg, f"{side}_{name}")
         inner = cfg[f"{side}_ffn_embed_dim"]
         if cfg.ffn_type == "random" and (inner % 2 or cfg.encoder_embed_dim % 2):
             raise ValueError(

@@ -19,6 +19,7 @@ from fairseq_odeformers.modules.transject_layer import (
     in_parts,
 )
 
+from .options import at_least_one
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 
 logger = logging.getLogger(__name__)
@@ -145,9 +146,7 @@ def check_config(cfg, side: str):
             "even number from 8"
         )
     for name in ("layers", "experts"):
-        number = cfg[f"{side}_{name}"]
-        if number < 1:
-            raise ValueError(f"--{side}-{name} {number}: give at least 1")
+        at_least_one(cfg, f"{side}_{name}")
     if layers < 3:
         logger.warning(
             f"--{side}-layers {layers}: that the layers are injective is proved for 3 or more "

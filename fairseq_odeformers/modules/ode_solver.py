@@ -131,8 +131,9 @@ class OdeSolver:
         while (running := t < final).any():
             h = next_h.minimum(final - t)  # 0 where the end is reached
             self.check(t, h, steps, running, name)
-            step = method.step(f, number(t, x), number(h, x), x, slope)
-            ratio = self.error_ratio(method, step, number(h, x), sizes)
+            size = number(h, x)
+            step = method.step(f, number(t, x), size, x, slope)
+            ratio = self.error_ratio(method, step, size, sizes)
             finite = ratio.isfinite()
             if not finite.all():  # a step of some goes into no gradient if one is not finite
                 steps = steps + ~finite
@@ -164,7 +165,8 @@ class OdeSolver:
         scale = self.atol + x.abs() * self.rtol
         d0, d1 = rms(x / scale, sizes), rms(slope / scale, sizes)
         h0 = torch.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
-        change = f(number(h0, x), add_products(x.clone(), [number(h0, x)], [slope])) - slope
+        size = number(h0, x)
+        change = f(size, add_products(x.clone(), [size], [slope])) - slope
         d2 = rms(change / scale, sizes) / h0
         largest = d1.maximum(d2)
         h1 = (0.01 / largest) ** (1 / ADAPTIVE[self.method].order)

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from fairseq_odeformers.data.steps import build, fingerprints
+from fairseq_odeformers.data.steps import build, fingerprints, write_csv
 
 
 def write_value(folder):
@@ -87,3 +87,14 @@ def test_fingerprints_of_folders_depend_on_names_and_contents(tmp_path):
     )
     assert one == same and one[0] == "folder"
     assert [one] not in others and others[0] != others[1] != others[2] != others[0]
+
+
+def test_tables_are_whole_or_not_there(tmp_path):
+    """With the keys of the first row as header; a row of other keys is an error."""
+    path = tmp_path / "table.csv"
+    write_csv(path, [{"a": 1, "b": "x, y"}, {"a": 2, "b": ""}])
+    before = path.read_text()
+    assert before.splitlines() == ["a,b", '1,"x, y"', "2,"]
+    with pytest.raises(ValueError, match="'c'"):
+        write_csv(path, [{"a": 1}, {"c": 2}])
+    assert path.read_text() == before and list(tmp_path.iterdir()) == [path]

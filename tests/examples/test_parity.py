@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from script_helpers import USER_DIR, command, times
+from script_helpers import USER_DIR, command, refusal, times
 
 from fairseq_odeformers.predict import load_classifier
 
@@ -130,9 +130,8 @@ def test_run_ends_when_all_strings_are_correct(one_run, tmp_path):
     ],
 )
 def test_bad_options(tmp_path, monkeypatch, capsys, options, message):
-    with pytest.raises(SystemExit, match="2"):
-        main(monkeypatch, run, *options, "--out", tmp_path)
-    assert message in capsys.readouterr().err
+    options = [*map(str, options), "--out", str(tmp_path)]
+    assert message in refusal(run.main, options, monkeypatch, capsys)
     assert not list(tmp_path.iterdir())
 
 
