@@ -38,6 +38,11 @@ class Ensemble:
         options = "".join(self.options).replace("--", "-")
         return f"{self.arch}-length{self.max_length}-d{self.dim}-N{self.layers}{options}"
 
+    @property
+    def weight(self) -> float:
+        """Of the arclength."""
+        return float(self.options[1]) if "--arclength-weight" in self.options else 0.0
+
 
 @dataclass(frozen=True)
 class Run:
@@ -118,8 +123,12 @@ def make_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder of all runs")
     parser.add_argument("--runs", type=int, default=72, help="runs of each ensemble")
     parser.add_argument("--updates", type=int, default=UPDATES, help="updates of each run")
-    for option, what in (("--dims", "widths d"), ("--layers", "numbers N of layers or blocks")):
-        parser.add_argument(option, type=int, nargs="+", help=f"only these {what}")
+    for option, kind, what in (
+        ("--dims", int, "widths d"),
+        ("--layers", int, "numbers N of layers or blocks"),
+        ("--weights", float, "weights of the arclength, of which 0 is none"),
+    ):
+        parser.add_argument(option, type=kind, nargs="+", help=f"only these {what}")
     parser.add_argument("--arch", nargs="+", choices=(VANILLA, NODE), help="only these models")
     return parser
 
@@ -130,7 +139,12 @@ def chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[En
         if getattr(args, option) < 1:
             parser.error(f"--{option} {getattr(args, option)}: give 1 or more")
     ensembles = EXPERIMENTS[args.experiment]
-    for option, attribute in (("dims", "dim"), ("layers", "layers"), ("arch", "arch")):
+    for option, attribute in (
+        ("dims", "dim"),
+        ("layers", "layers"),
+        ("weights", "weight"),
+        ("arch", "arch"),
+    ):
         wanted = getattr(args, option)
         found = {getattr(ensemble, attribute) for ensemble in ensembles}
         if wanted and not found.issuperset(wanted):

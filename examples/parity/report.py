@@ -167,7 +167,7 @@ def curves(results: Results) -> Figure:
     figure = Figure(figsize=(8, 6), layout="constrained")
     panels = figure.subplots(2, 1, sharex=True)
     summaries = {ensemble: summarize(found) for ensemble, found in results.items() if found}
-    weighted = {float(e.options[1]): found for e, found in summaries.items() if e.options}
+    weighted = {e.weight: found for e, found in summaries.items() if e.weight}
     names = {"accuracy": "training accuracy (%)", "seconds": "training time (s)"}
     for axes, (attribute, name) in zip(panels, names.items()):
         points = [(weight, *getattr(found, attribute)) for weight, found in weighted.items()]
@@ -180,7 +180,7 @@ def curves(results: Results) -> Figure:
                 capsize=3,
                 label=f"{NODE} with regularization ({runs} runs each)",
             )
-        lines = [(e, found) for e, found in summaries.items() if not e.options]
+        lines = [(e, found) for e, found in summaries.items() if not e.weight]
         for color, (ensemble, found) in zip(("C1", "C2"), lines):
             mean, _ = getattr(found, attribute)
             axes.axhline(mean, color=color, label=f"{label(ensemble)} ({found.runs} runs)")

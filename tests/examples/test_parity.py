@@ -126,6 +126,7 @@ def test_run_ends_when_all_strings_are_correct(one_run, tmp_path):
         (["table1", "--dims", 4, 5], "--dims 4 5: table1 has 4, 6, 8, 10"),
         (["figure3", "--layers", 2], "--layers 2: figure3 has 1"),
         (["figure1", "--arch", "vanilla_transformer"], "figure1 has node_transformer"),
+        (["table2", "--weights", 0, 4], "--weights 0.0 4.0: table2 has 0.0"),
         (["figure8"], "invalid choice: 'figure8'"),
     ],
 )
@@ -147,8 +148,17 @@ def test_sizes_of_the_experiments():
         **dict.fromkeys(("figure2", "figure6", "figure7"), 17),
     }
     assert [e.max_length for e in experiments.TABLES["table3"]] == [10] * 32
-    weights = [float(e.options[1]) for e in experiments.CURVES["figure2"][2:]]
-    assert weights == pytest.approx([4.0 ** (2 - i) for i in range(1, 16)], rel=1e-5)
+    weights = [e.weight for e in experiments.CURVES["figure2"]]
+    assert weights == pytest.approx([0, 0, *(4.0 ** (2 - i) for i in range(1, 16))], rel=1e-5)
+
+
+def test_part_of_the_weights():
+    """Weight 0 is both models without; the others are as they are printed."""
+    parser = experiments.make_parser("")
+    args = parser.parse_args("figure2 --weights 0 4 0.0625 1.52588e-05 --runs 8".split())
+    chosen = experiments.chosen(parser, args)
+    assert [e.weight for e in chosen] == [0, 0, 4, 0.0625, 1.52588e-05]
+    assert chosen[experiments.Ensemble("node_transformer", 6, 8, 2)][7].number == 7
 
 
 def test_experiments_share_runs(tmp_path):
