@@ -28,7 +28,7 @@ save_dir=${SAVE_DIR:-$DATA/$task-$RECIPE-$arch-seed$SEED}
 
 data=$DATA/$task-bin
 options=(--lra-task "$task")
-width=256 inner=1024 heads=8 layers=6 dropout=()
+width=256 inner=1024 heads=8 layers=6 dropout=() attention_dropout=()
 case $RECIPE in
     transevolve)  # 0.5 (256 * 8000)^-0.5 at the 8,000th update
         case $task in
@@ -38,7 +38,8 @@ case $RECIPE in
         esac
         options+=(--max-epoch 15 --lr 3.49e-4 --lr-scheduler inverse_sqrt --warmup-updates 8000) ;;
     transject)
-        width=64 inner=128 heads=2 layers=2 dropout=(--dropout 0.1 --attention-dropout 0.1)
+        width=64 inner=128 heads=2 layers=2
+        dropout=(--dropout 0.1) attention_dropout=(--attention-dropout 0.1)
         case $task in
             listops) batch=32 lr=1e-4 warmup=1000 ;;
             text) batch=32 lr=1e-4 warmup=80 ;;
@@ -48,8 +49,9 @@ case $RECIPE in
             *) echo "$task: choose from listops, text, retrieval, pathfinder, image, listops-short" >&2
                exit 2 ;;
         esac
-        options+=(--max-update 50000 --validate-interval-updates 500 --lr "$lr"
-            --lr-scheduler polynomial_decay --warmup-updates "$warmup" --total-num-update 50000) ;;
+        options+=(--max-update 50000 --lr "$lr" --lr-scheduler polynomial_decay
+            --warmup-updates "$warmup" --total-num-update 50000
+            --save-interval-updates 500 --keep-interval-updates 1) ;;
     small)
         data=$DATA/listops-short/data-bin width=128 inner=512 batch=32 dropout=(--dropout 0.1)
         options=(--lra-task listops --max-epoch 6 --lr 5e-4 --lr-scheduler polynomial_decay
@@ -69,14 +71,15 @@ case $arch in
     transevolve_classifier_*_1) options+=(--encoder-depth "$layers") ;;
     transevolve_classifier_*_2) options+=(--encoder-depth $((layers / 2))) ;;
     macaron_classifier) options+=(--encoder-layers "$layers") inner=$((inner / 2)) ;;
-    vanilla_transformer)  # otherwise as large as the parity task needs
+    vanilla_transformer | node_transformer)  # otherwise as large as the parity task needs
+        [ "$arch" = vanilla_transformer ] || attention_dropout=()
         options+=(--encoder-layers "$layers" --no-no-token-positional-embeddings --pooling mean) ;;
     *) options+=(--encoder-layers "$layers") ;;
 esac
 case $arch in
     transject*) ;;
-    *) options+=("${dropout[@]}" --encoder-embed-dim "$width" --encoder-attention-heads "$heads"
-        --encoder-ffn-embed-dim "$inner") ;;
+    *) options+=("${dropout[@]}" "${attention_dropout[@]}" --encoder-embed-dim "$width"
+        --encoder-attention-heads "$heads" --encoder-ffn-embed-dim "$inner") ;;
 esac
 [ -e "$data" ] || { echo "$data: make it with scripts/prepare-lra.sh" >&2; exit 2; }
 

@@ -31,7 +31,7 @@ save_dir=${SAVE_DIR:-$folder/$RECIPE-$arch-seed$SEED}
 
 options=()
 case $arch in
-    vanilla_transformer)  # otherwise as large as the parity task needs
+    vanilla_transformer | node_transformer)  # otherwise as large as the parity task needs
         options+=(--encoder-layers 6 --encoder-embed-dim 256 --encoder-attention-heads 8
             --no-no-token-positional-embeddings --pooling mean) ;;
     transject) options+=(--reconstruction-weight 1e-4) ;;  # the paper does not say
@@ -42,7 +42,11 @@ case $RECIPE in
             --warmup-updates 8000) ;;
     transject)
         options+=(--batch-size 32 --max-epoch 30 --patience 4 --lr 5e-4 --adam-betas '(0.9, 0.98)'
-            --adam-eps 1e-9 --encoder-embed-dim 512) ;;
+            --adam-eps 1e-9 --encoder-embed-dim 512)
+        case $arch in
+            transformer_* | transevolve_*) options+=(--encoder-ffn-embed-dim 2048) ;;
+            macaron_classifier) options+=(--encoder-ffn-embed-dim 1024) ;;
+        esac ;;
     small)
         updates=$(python -c "import sys
 from fairseq.data.indexed_dataset import MMapIndexedDataset
@@ -52,6 +56,7 @@ print(-(-len(MMapIndexedDataset(sys.argv[1])) * 6 // 3200) * 100)" "$folder/data
             --clip-norm 1)
         case $arch in
             transject*) options+=(--encoder-embed-dim 256) ;;
+            node_transformer) options+=(--dropout 0.3) ;;
             *) options+=(--dropout 0.3 --attention-dropout 0.1) ;;
         esac ;;
     *) echo "RECIPE=$RECIPE: choose from transevolve, transject, small" >&2; exit 2 ;;

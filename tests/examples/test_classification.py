@@ -34,6 +34,7 @@ def write_data(folder, symbols, length, inputs=1):
     [
         ("transevolve", "transformer_classifier", HEADS),
         ("small", "transformer_classifier", HEADS),
+        ("small", "node_transformer", HEADS),
         ("small", "transject", []),
         ("transject", "transject_random", []),
     ],
@@ -50,6 +51,7 @@ def test_text_classification(tmp_path, recipe, arch, heads):
     "task, inputs, arch, heads",
     [
         ("image", 1, "transevolve_classifier_fullff_1", HEADS),
+        ("image", 1, "node_transformer", HEADS),
         ("retrieval", 2, "transevolve_classifier_fullff_1", HEADS),
         ("retrieval", 2, "transject_lra", []),
         ("text", 1, "transject_lra_random", []),
