@@ -28,7 +28,7 @@ setup(
         "subword-nmt",
         "tokenizers>=0.20",
         "torch>=2.3",
-        "torchdiffeq>=0.2.5",
+        "torchdiffeq>=0.2.5,<0.3",
         "tqdm",
     ],
     extras_require={

@@ -1,6 +1,6 @@
 """Makes fairseq work with today's releases of torch and torch_xla.
 
-The only place that knows about versions; importing it is enough.
+The only place that knows about versions of torch and torch_xla; importing it is enough.
 
 * torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs
   :class:`argparse.Namespace`; after validation with ``--eval-bleu`` or a correlation numpy's arrays

@@ -5,7 +5,7 @@ of tensors of shape (B), such as ``arclength``. In evaluation a model need not c
 loss is without them. Another dictionary, ``statistics``, has values (B) that are only logged.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass
 class RegularizerConfig(FairseqDataclass):
-    """The weight of each regulariser."""
+    """The weight of each regulariser, named ``<regulariser>_weight``; another is one more field."""
 
     arclength_weight: float = field(
         default=0.0, metadata={"help": "weight of the arclength of the trajectories"}
@@ -24,7 +24,11 @@ class RegularizerConfig(FairseqDataclass):
     )
 
 
-REGULARIZERS = ("arclength", "reconstruction")
+REGULARIZERS = tuple(
+    item.name.removesuffix("_weight")
+    for item in fields(RegularizerConfig)
+    if item.name.endswith("_weight")
+)
 MEAN = "_mean_"  # begins the names of sums over sequences of which the mean is logged
 
 

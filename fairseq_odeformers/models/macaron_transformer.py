@@ -13,7 +13,7 @@ from omegaconf import II
 
 from fairseq_odeformers.modules.macaron_layer import MacaronDecoderLayer, MacaronEncoderLayer
 
-from .options import DataclassOptions, flat_fields
+from .options import DataclassOptions, check_layers, flat_fields, refuse
 from .stacks import Decoder, Encoder
 
 logger = logging.getLogger(__name__)
@@ -108,13 +108,14 @@ def check_config(cfg, *sides: str):
         sides: those that the model has, ``encoder`` and ``decoder``.
 
     Raises:
-        ValueError: ``--quant-noise-scalar`` is given.
+        ValueError: ``--quant-noise-scalar`` is given, or sizes do not fit.
     """
-    if cfg.quant_noise_scalar > 0:
-        raise ValueError(
-            f"--quant-noise-scalar {cfg.quant_noise_scalar}: fairseq cannot quantize the output "
-            "layers of half-step FFNs to integers; use --quant-noise-pq, or leave it at 0"
-        )
+    check_layers(cfg, *sides)
+    refuse(
+        cfg,
+        "fairseq cannot quantize the output layers of half-step FFNs to integers",
+        "quant_noise_scalar",
+    )
     for side in sides:
         width, inner_width = cfg[f"{side}_embed_dim"], cfg[f"{side}_ffn_embed_dim"]
         if inner_width != 2 * width:

@@ -17,7 +17,7 @@ from fairseq_odeformers.modules.recording import Call, recorded
 from fairseq_odeformers.modules.runge_kutta import ADAPTIVE, FIXED_GRID
 from fairseq_odeformers.modules.transformer_field import TransformerField
 
-from .options import at_least_one, check_heads, option, refuse
+from .options import at_least_one, check_layers, option, refuse
 from .parity_model import ParityModel, ParityModelConfig
 
 VectorField = ChoiceEnum(["composed", "residual"])
@@ -176,16 +176,14 @@ def check_config(cfg, *sides: str) -> None:
     Raises:
         ValueError: it names the first such option, its value and the remedy.
     """
+    check_layers(cfg, *sides)
     for side in sides:
-        check_heads(cfg, side)
         at_least_one(cfg, f"{side}_layers")
         at_least_one(cfg, f"{side}_ffn_embed_dim")
     at_least_one(cfg, "ode_max_steps")
     for name in ("ode_rtol", "ode_atol", "ode_final_time"):
         if not 0 < cfg[name] < math.inf:
             raise ValueError(f"{option(name)} {cfg[name]}: give a finite number above 0")
-    if not 0 <= cfg.dropout < 1:
-        raise ValueError(f"--dropout {cfg.dropout}: give 0 or more, below 1")
     if cfg.arclength_order not in (1, 2, 3):
         raise ValueError(f"--arclength-order {cfg.arclength_order}: give 1, 2 or 3")
     if cfg.vector_field == "residual":

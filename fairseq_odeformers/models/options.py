@@ -93,16 +93,24 @@ def at_least_one(cfg, name: str) -> None:
         raise ValueError(f"{option(name)} {cfg[name]}: give at least 1")
 
 
-def check_heads(cfg, side: str) -> None:
-    """Raise a ValueError if the heads of ``encoder`` or ``decoder`` do not divide its width."""
-    at_least_one(cfg, f"{side}_embed_dim")
-    at_least_one(cfg, f"{side}_attention_heads")
-    width, heads = cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"]
-    if width % heads:
-        raise ValueError(
-            f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; give a "
-            "number of heads that does"
-        )
+def check_layers(cfg, *sides: str) -> None:
+    """Raise a ValueError if heads do not divide a width, or a dropout is no probability below 1.
+
+    Args:
+        sides: those that the model has, ``encoder`` and ``decoder``.
+    """
+    for side in sides:
+        at_least_one(cfg, f"{side}_embed_dim")
+        at_least_one(cfg, f"{side}_attention_heads")
+        width, heads = cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"]
+        if width % heads:
+            raise ValueError(
+                f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
+                "give a number of heads that does"
+            )
+    for name in cfg:
+        if name.endswith("dropout") and not 0 <= cfg[name] < 1:
+            raise ValueError(f"{option(name)} {cfg[name]}: give 0 or more, below 1")
 
 
 def option(name: str) -> str:

@@ -44,9 +44,10 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     """An encoder, a pooling and classification heads, with the interface of fairseq's RoBERTa.
 
     A model is a subclass that names its ``encoder_class``, registered with a config that derives
-    from :class:`SequenceClassifierConfig`. The tasks ``sentence_prediction``, whose pairs are one
-    sequence with a separator, and ``long_range_arena``, whose pairs are encoded separately, train
-    it; they register a head with the number of their classes.
+    from :class:`SequenceClassifierConfig` and has the width, ``encoder_embed_dim``. The tasks
+    ``sentence_prediction``, whose pairs are one sequence with a separator, and
+    ``long_range_arena``, whose pairs are encoded separately, train it; they register a head with
+    the number of their classes.
 
     The encoder is a fairseq encoder, made from the config (with ``max_source_positions``), a
     dictionary and an embedding. That is an ``embedding_class`` of so many symbols, the width and

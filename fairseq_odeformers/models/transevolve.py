@@ -24,7 +24,7 @@ from fairseq_odeformers.modules.transevolve_block import (
     shared_rows,
 )
 
-from .options import at_least_one
+from .options import at_least_one, check_layers
 from .translation import TranslationConfig, build_embeddings
 
 
@@ -169,6 +169,7 @@ def check_config(cfg, *sides: str):
     Raises:
         ValueError: it names the first such option, its value and the remedy.
     """
+    check_layers(cfg, *sides)
     for side in sides:
         for name in ("blocks", "depth"):
             at_least_one(cfg, f"{side}_{name}")
@@ -179,7 +180,7 @@ def check_config(cfg, *sides: str):
                 f"--{side}-embed-dim {cfg.encoder_embed_dim} must be even"
             )
         check_attention_sizes(
-            cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"], cfg.time_dim, f"--{side}-"
+            cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"], cfg.time_dim
         )
 
 

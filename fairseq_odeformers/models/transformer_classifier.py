@@ -13,7 +13,7 @@ from fairseq_odeformers.modules.baseline_layers import (
     ReZeroEncoderLayer,
 )
 
-from .options import NO_LAYER_NORM, EncoderConfig, check_heads, refuse
+from .options import NO_LAYER_NORM, EncoderConfig, check_layers, refuse
 from .parity_model import ParityModel, ParityModelConfig
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 from .stacks import Encoder
@@ -39,7 +39,7 @@ class TransformerClassifier(SequenceClassifier):
     @classmethod
     def check_config(cls, cfg):
         super().check_config(cfg)
-        check_heads(cfg, "encoder")
+        check_layers(cfg, "encoder")
         refuse(cfg, "fairseq's tasks of classification do not quantize", "quant_noise_scalar")
 
     @classmethod

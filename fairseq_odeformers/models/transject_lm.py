@@ -16,7 +16,6 @@ from fairseq_odeformers.modules.causal_transject_layer import (
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 from fairseq_odeformers.modules.transject_layer import ConcatenatedPositions
 
-from .options import DataclassOptions
 from .transject import ResidualGate, check_config, embed_scale
 
 
@@ -110,7 +109,7 @@ class RandomTransJectDecoder(TransJectDecoder):
 
 
 @register_model("transject_lm", dataclass=TransJectLanguageModelConfig)
-class TransJectLanguageModel(DataclassOptions, FairseqLanguageModel):
+class TransJectLanguageModel(FairseqLanguageModel):
     """TransJect as a language model."""
 
     decoder_class = TransJectDecoder

@@ -14,7 +14,7 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     2^-16, and the scale is that of the rounded *p*. On other devices this is torch's own dropout.
     """
     dropped = round(p * 2**16)
-    if not training or dropped in (0, 2**16) or x.device.type != "cpu":
+    if not training or not 0 < dropped < 2**16 or x.device.type != "cpu":
         return F.dropout(x, p, training)
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     keep = bits.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from .precision import single
+
 
 class OnManifold(nn.Module):
     """A module whose parameter ``weight`` is mapped to a matrix on a manifold.
@@ -207,8 +209,3 @@ class InverseRoot(torch.autograd.Function):
         column = roots.unsqueeze(-1)
         inner = vectors.mT @ gradient @ vectors / (column * roots * (column + roots))
         return -(vectors @ inner @ vectors.mT)
-
-
-def single(x: Tensor) -> Tensor:
-    """In single precision, if x is in half of it."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))

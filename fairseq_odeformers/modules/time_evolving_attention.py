@@ -247,21 +247,17 @@ def merge_heads(x: Tensor) -> Tensor:
     return x.transpose(-3, -2).flatten(-2)
 
 
-def check_attention_sizes(embed_dim: int, num_heads: int, time_dim: int, prefix: str = "--"):
-    """Raise a ValueError that names the option if the sizes do not fit together.
-
-    ``prefix`` is that of the width's and the heads' options, such as ``--encoder-``.
-    """
+def check_attention_sizes(embed_dim: int, num_heads: int, time_dim: int):
+    """Raise a ValueError that names the option if the sizes do not fit together."""
     if time_dim < 2 or time_dim % 2:
         raise ValueError(
             f"--time-dim {time_dim}: the time map is made of sine-cosine pairs; "
             "give a positive even number"
         )
-    heads = f"{prefix}attention-heads {num_heads}"
     if num_heads < 1:
-        raise ValueError(f"{heads}: give at least 1")
-    for option, size in ((f"{prefix}embed-dim", embed_dim), ("--time-dim", time_dim)):
+        raise ValueError(f"{num_heads} heads: give at least 1")
+    for name, size in (("embed_dim", embed_dim), ("--time-dim", time_dim)):
         if size < 1 or size % num_heads:
             raise ValueError(
-                f"{option} {size} is not divisible by {heads}; give a multiple of the heads"
+                f"{name} {size} is not divisible by {num_heads} heads; give a multiple of the heads"
             )

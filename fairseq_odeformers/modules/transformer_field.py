@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from .dropout import dropout
 from .incremental import append
+from .precision import single
 from .runge_kutta import Number
 
 # Attention over fewer numbers than this, a query and head, is sums of products: so few are faster
@@ -330,18 +331,16 @@ class TransformerDecoderField(TransformerField):
 
 
 def features_first(x: Tensor) -> Tensor:
-    """From (T, B, C) to (C, T, B), in at least single precision."""
+    """From (T, B, C) to (C, T, B), in at least single precision.
+
+    Half has none for the errors of a solver to be small.
+    """
     return single(x).permute(2, 0, 1).contiguous()
 
 
 def tokens_first(x: Tensor) -> Tensor:
     """From (C, T, B) to (T, B, C)."""
     return x.permute(1, 2, 0)
-
-
-def single(x: Tensor) -> Tensor:
-    """In at least single precision: half has none for the errors of a solver to be small."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def attention_maps(embed_dim: int, time_dependent: bool) -> nn.ModuleDict:

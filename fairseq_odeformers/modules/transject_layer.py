@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from .orthogonal import OrthogonalMatrices, single
+from .orthogonal import OrthogonalMatrices
+from .precision import single
 
 GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 

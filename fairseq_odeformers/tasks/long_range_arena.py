@@ -25,6 +25,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 
 from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
+from fairseq_odeformers.models.options import option
 from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
 
 # The longest input of each task, in tokens.
@@ -253,10 +254,9 @@ def check_config(cfg, dictionary, classes) -> None:
         )
     for name, default in OTHER_OPTIONS.items():
         if getattr(cfg, name) != default:
-            option = "--" + name.replace("_", "-")
             raise ValueError(
-                f"{option} {getattr(cfg, name)}: this task cuts at --max-positions, and encodes "
-                "pairs separately; leave the option out, or use --task sentence_prediction"
+                f"{option(name)} {getattr(cfg, name)}: this task cuts at --max-positions, and "
+                "encodes pairs separately; leave the option out, or use --task sentence_prediction"
             )
     if cfg.num_classes > len(classes):
         raise ValueError(

@@ -215,6 +215,7 @@ def test_paper_variants():
     [
         ("transformer_classifier", ["--encoder-attention-heads", "3"], "heads 3 does not divide"),
         ("vanilla_transformer", ["--encoder-embed-dim", "9"], "heads 4 does not divide .*dim 9"),
+        ("transevolve_classifier", ["--dropout", "1"], "--dropout 1.0: give 0 or more, below 1"),
         ("transevolve_classifier", ["--encoder-depth", "0"], "--encoder-depth 0: give at least 1"),
         (
             "transformer_classifier_rezero",

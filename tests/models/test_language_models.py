@@ -124,3 +124,21 @@ def test_fewer_symbols_come_out_than_go_in(arch):
     task = LanguageModelling(words=50, target_words=20)
     model = make_model(arch, "--task", "language_modeling", sizes=SIZES[arch].split(), task=task)
     assert model(torch.randint(30, 50, (2, 7)))[0].shape == (2, 7, 20)
+
+
+@pytest.mark.parametrize("arch", ["transformer_lm_rezero", "macaron_transformer_lm"])
+@pytest.mark.parametrize(
+    "option, value, message",
+    [
+        ("--decoder-attention-heads", "3", "--decoder-attention-heads 3 does not divide"),
+        ("--dropout", "1.5", "--dropout 1.5: give 0 or more, below 1"),
+    ],
+)
+def test_bad_options(arch, option, value, message):
+    with pytest.raises(ValueError, match=message):
+        make_model(
+            arch,
+            *["--task", "language_modeling", option, value],
+            sizes=SIZES[arch].split(),
+            task=LanguageModelling(),
+        )

@@ -70,9 +70,18 @@ def test_switches_keep_their_meaning(arch):
     assert model_config(arch, "--relu-dropout", "0.2").activation_dropout == 0.2
 
 
-def test_scalar_quantization_is_refused():
-    with pytest.raises(ValueError, match="--quant-noise-scalar 0.5"):
-        make_model("macaron_transformer", "--quant-noise-scalar", "0.5")
+@pytest.mark.parametrize(
+    "option, value, message",
+    [
+        ("--quant-noise-scalar", "0.5", "--quant-noise-scalar 0.5: .* leave the option out"),
+        ("--encoder-attention-heads", "3", "--encoder-attention-heads 3 does not divide"),
+        ("--decoder-attention-heads", "5", "--decoder-attention-heads 5 does not divide"),
+        ("--activation-dropout", "-0.1", "--activation-dropout -0.1: give 0 or more, below 1"),
+    ],
+)
+def test_bad_options(option, value, message):
+    with pytest.raises(ValueError, match=message):
+        make_model("macaron_transformer", option, value)
 
 
 def test_unequal_parameters_are_warned_of_once(caplog):

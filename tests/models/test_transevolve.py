@@ -199,12 +199,14 @@ def test_every_form_is_causal(backend):
         (["--time-dim", "0"], "--time-dim 0"),
         (
             ["--encoder-attention-heads", "5"],
-            "--encoder-embed-dim 16 .*--encoder-attention-heads 5",
+            "--encoder-attention-heads 5 does not divide --encoder-embed-dim 16",
         ),
         (
             ["--decoder-attention-heads", "3"],
-            "--decoder-embed-dim 16 .*--decoder-attention-heads 3",
+            "--decoder-attention-heads 3 does not divide --decoder-embed-dim 16",
         ),
+        (["--time-dim", "9"], "--time-dim 9.*even"),
+        (["--attention-dropout", "1.5"], "--attention-dropout 1.5: give 0 or more, below 1"),
         (["--encoder-depth", "0"], "--encoder-depth 0"),
         (["--decoder-blocks", "0"], "--decoder-blocks 0"),
         (["--decoder-embed-dim", "32"], "--encoder-embed-dim 16 and --decoder-embed-dim 32"),

@@ -50,3 +50,9 @@ def test_module_acts_in_training_only():
     module, x = Dropout(0.5), torch.ones(100)
     assert (module(x) == 0).any()
     assert torch.equal(module.eval()(x), x)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.5])
+def test_what_is_no_probability_is_refused(p):
+    with pytest.raises(ValueError, match="probability"):
+        dropout(torch.ones(4), p)

@@ -216,10 +216,10 @@ def test_auto_chooses_by_length_and_precision(queries, keys, dtype, form):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((12, 5, 12), "embed-dim 12 .* 5"),
+        ((12, 5, 12), "embed_dim 12 .* 5 heads"),
         ((12, 3, 5), "--time-dim 5.*even"),
         ((12, 3, 8), "--time-dim 8 .* 3"),
-        ((12, 0, 12), "attention-heads 0"),
+        ((12, 0, 12), "0 heads: give at least 1"),
         ((12, 3, 0), "--time-dim 0"),
     ],
 )
