@@ -70,11 +70,17 @@ CLASSIFIERS = {
         "--encoder-layers {layers} --encoder-experts {experts} --encoder-embed-dim {embed_dim} "
     ),
 }
+ORTHOGONAL_MAPS = ("cayley", "matrix_exp", "householder")  # torch's
 MATERIALIZED = "materialized"  # form of a Transformer
 CLASSIFICATION = (
     "--arch {model} --task sentence_prediction --num-classes 2 --max-positions 100000 "
     "--criterion sequence_classification --optimizer adam --lr 5e-4 --batch-size {batch}"
 )
+
+
+def family(name):
+    """The architectures that take the same options, such as ``transevolve``."""
+    return re.match("[a-z]*", name).group()
 
 
 def random_dictionary(size):
@@ -101,7 +107,7 @@ def parse(line, name, args):
 
 def make_model(name, args, dictionary):
     """A translation model by its architecture, ``:form`` appended for a form of its attention."""
-    line = SIZES[name.split("_")[0]] + ENCODER + DECODER + " --task translation"
+    line = SIZES[family(name)] + ENCODER + DECODER + " --task translation"
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     return set_form(build_model(parse(line, name, args).model, task), name)
 
@@ -192,8 +198,7 @@ def encoder_step(model, args, dictionary, length):
 
 def make_classifier(name, args, dictionary):
     """A classifier, its configuration and its task."""
-    family = re.match("[a-z]+", name).group()
-    cfg = parse(CLASSIFIERS[family] + CLASSIFICATION, name, args)
+    cfg = parse(CLASSIFIERS[family(name)] + CLASSIFICATION, name, args)
     task = SentencePredictionTask(cfg.task, dictionary, dictionary)
     return set_form(task.build_model(cfg.model), name), cfg, task
 
@@ -313,7 +318,16 @@ def main():
     if args.models is None:
         kind = "_classifier" if args.what in ("classify", "infer") else ""
         args.models = [f"transformer{kind}", f"transevolve{kind}_fullff_2"]
+        if args.what == "orthogonal":
+            args.models = ["cayley", "blocks"]
+    families = CLASSIFIERS if args.what in ("classify", "infer") else SIZES
     for name in args.models:
+        if args.what == "orthogonal":
+            if name not in ("blocks", *ORTHOGONAL_MAPS):
+                parser.error(f"--models {name}: choose from blocks, {', '.join(ORTHOGONAL_MAPS)}")
+            continue
+        if family(name) not in families:
+            parser.error(f"--models {name}: choose from the families {', '.join(families)}")
         model, _, form = name.partition(":")
         experts = model.startswith("transject") and form.isdigit()
         if not experts and form not in ("", "literal", MATERIALIZED, *FORMS):
