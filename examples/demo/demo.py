@@ -10,23 +10,20 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import re
 import shlex
 import shutil
 import statistics
-import subprocess
 import sys
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 import babel
 from sacrebleu.metrics import BLEU
 
-import fairseq_odeformers
 from fairseq_odeformers.data import cldr, parallel_text
 from fairseq_odeformers.data.steps import build, fingerprints, replacing
+from fairseq_odeformers.runs import fairseq_command, log_stats, stream
 
 # Architectures, and what differs from their presets; the first is the default.
 ARCHITECTURES = {"transevolve_fullff_2": (), "node_transformer_mt": ("--encoder-layers", 1)}
@@ -42,7 +39,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=4.5, help="longest time of training")
     for split, size in [("train", 20000), ("valid", 500), ("test", 500)]:
         parser.add_argument(f"--{split}", type=int, default=size, help=f"pairs of {split}")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the corpus and of the training")
     args = parser.parse_args()
     if args.minutes <= 0:
         parser.error(f"--minutes {args.minutes}: give a time above 0")
@@ -64,7 +61,8 @@ def demo(args: argparse.Namespace) -> None:
 
     print(f"3. Training of {args.arch}, at most {args.minutes:g} minutes")
     checkpoints = args.out / "checkpoints"
-    train(train_command(args.arch, data, checkpoints, args.minutes), data, checkpoints)
+    command = train_command(args.arch, data, checkpoints, args.minutes, args.seed)
+    train(command, data, checkpoints)
 
     print("4. Translation of the held-out pairs")
     checkpoint = checkpoints / "checkpoint_best.pt"
@@ -79,37 +77,22 @@ def demo(args: argparse.Namespace) -> None:
     print(f"\n{result}", end="")
 
 
-def command_line(name: str, data: Path, *options: object) -> list[str]:
-    """A fairseq command of this Python's environment, with the plugin, on *data*."""
-    program = os.path.relpath(Path(sys.executable).with_name(name))
-    plugin = os.path.relpath(Path(fairseq_odeformers.__file__).parent)
-    return [program, str(data), "--user-dir", plugin, *map(str, options)]
-
-
-def train_command(arch: str, data: Path, checkpoints: Path, minutes: float) -> list[str]:
-    return command_line(
+def train_command(arch: str, data: Path, checkpoints: Path, minutes: float, seed: int) -> list[str]:
+    return fairseq_command(
         *["fairseq-train", data, "--source-lang", "de", "--target-lang", "en"],
-        *[
-            "--arch",
-            arch,
-            *ARCHITECTURES[arch],
-            "--encoder-embed-dim",
-            128,
-            "--encoder-ffn-embed-dim",
-            512,
-        ],
-        *["--encoder-attention-heads", 4, "--dropout", 0.1],
+        *["--arch", arch, *ARCHITECTURES[arch], "--encoder-embed-dim", 128],
+        *["--encoder-ffn-embed-dim", 512, "--encoder-attention-heads", 4, "--dropout", 0.1],
         *["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1],
         *["--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"],
         *["--lr", 2e-3, "--lr-scheduler", "inverse_sqrt", "--warmup-updates", 300],
-        *["--max-tokens", 1024, "--stop-time-hours", round(minutes / 60, 4)],
+        *["--max-tokens", 1024, "--stop-time-hours", round(minutes / 60, 4), "--seed", seed],
         *["--save-dir", checkpoints, "--no-epoch-checkpoints", "--log-format", "json"],
     )
 
 
 def generate_command(data: Path, checkpoint: Path) -> list[str]:
     # With its default of 8, --required-batch-size-multiple leaves sentences out.
-    return command_line(
+    return fairseq_command(
         *["fairseq-generate", data, "--source-lang", "de", "--target-lang", "en"],
         *["--path", checkpoint, "--beam", 5],
         *["--max-tokens", 4096, "--required-batch-size-multiple", 1],
@@ -147,34 +130,10 @@ def generate(command: list[str], log: Path) -> None:
 
 
 def run(command: list[str], log: Path) -> Iterator[str]:
-    """Print and run *command*; append its output to *log* and yield it line by line.
-
-    Raises:
-        RuntimeError: the command fails; with the end of its output.
-    """
+    """Print and run *command*; append its output to *log* and yield it line by line."""
     print(f"$ {shlex.join(command)}")
-    tail: deque[str] = deque(maxlen=20)
-    with (
-        open(log, "a", encoding="utf-8") as file,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8"
-        ) as process,
-    ):
-        for line in process.stdout:
-            file.write(line)
-            tail.append(line)
-            yield line
-    if process.returncode:
-        raise RuntimeError(
-            f"{command[0]} failed with exit status {process.returncode}; the end of its output:\n"
-            + "".join(tail)
-        )
-
-
-def log_stats(line: str, kind: str) -> dict[str, str] | None:
-    """The statistics of an epoch, if *line* of fairseq's log has those of "train" or "valid"."""
-    match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
-    return json.loads(match.group(1)) if match else None
+    with open(log, "a", encoding="utf-8") as file:
+        yield from stream(command, file)
 
 
 def report(arch: str, raw: Path, train_log: Path, generate_log: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -158,8 +157,3 @@ def chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[En
         ensemble: [Run(ensemble, number, args.updates) for number in range(args.runs)]
         for ensemble in ensembles
     }
-
-
-def training_stats(line: str) -> dict[str, str] | None:
-    """The statistics of an epoch, which is one update, if *line* of fairseq's log has them."""
-    return json.loads(line[line.index("{") :]) if "| INFO | train | {" in line else None

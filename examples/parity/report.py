@@ -26,11 +26,11 @@ from experiments import (
     Ensemble,
     chosen,
     make_parser,
-    training_stats,
 )
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.data.steps import replacing, write_csv
+from fairseq_odeformers.runs import log_stats
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first
@@ -76,7 +76,7 @@ def plus_minus(mean: float, spread: float, digits: int) -> str:
 def read(log: Path) -> Result:
     """The result of a run from fairseq's log."""
     with gzip.open(log, "rt", encoding="utf-8") as file:
-        epochs = [stats for stats in map(training_stats, file) if stats]
+        epochs = [stats for line in file if (stats := log_stats(line, "train"))]
     best = max(epochs, key=lambda stats: float(stats["train_accuracy"]))
     seconds = float(best["train_wall"]) - float(epochs[0]["train_wall"])
     return Result(float(best["train_accuracy"]), seconds, int(best["train_num_updates"]))

@@ -9,24 +9,20 @@ from __future__ import annotations
 import argparse
 import gzip
 import os
-import subprocess
 import sys
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from pathlib import Path
 
-from experiments import LOG, Run, chosen, make_parser, training_stats
+from experiments import LOG, Run, chosen, make_parser
 from tqdm import tqdm
 
-import fairseq_odeformers
 from fairseq_odeformers.data.steps import build
+from fairseq_odeformers.runs import CommandFailed, fairseq_command, log_stats, stream
 
 
 def command(run: Run, folder: Path) -> list[str]:
-    """The ``fairseq-train`` of this Python's environment, with the plugin."""
-    program = Path(sys.executable).with_name("fairseq-train")
-    plugin = Path(fairseq_odeformers.__file__).parent
-    return [str(program), *run.options(), "--user-dir", str(plugin), "--save-dir", str(folder)]
+    return fairseq_command("fairseq-train", *run.options(), "--save-dir", folder)
 
 
 def train(run: Run, folder: Path) -> None:
@@ -36,33 +32,22 @@ def train(run: Run, folder: Path) -> None:
     stops by an error after its first update has diverged, and counts with what it has reached.
 
     Raises:
-        RuntimeError: it did not start to train, or was killed; with the end of its output.
+        CommandFailed: it did not start to train, or was killed.
     """
-    accuracy, tail = None, deque(maxlen=20)
+    accuracy = None
     with (
         gzip.open(folder / LOG, "wt", encoding="utf-8") as log,
-        subprocess.Popen(
-            command(run, folder),
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-        ) as process,
+        closing(stream(command(run, folder), log, OMP_NUM_THREADS="1")) as lines,
     ):
-        for line in process.stdout:
-            log.write(line)
-            tail.append(line)
-            if stats := training_stats(line):
-                accuracy = float(stats["train_accuracy"])
-            if accuracy == 100:
-                process.terminate()
-                return
-    if process.returncode < 0 or (process.returncode and accuracy is None):
-        raise RuntimeError(
-            f"fairseq-train ended with status {process.returncode}; the end of its output:\n"
-            + "".join(tail)
-        )
+        try:
+            for line in lines:
+                if stats := log_stats(line, "train"):
+                    accuracy = float(stats["train_accuracy"])
+                if accuracy == 100:
+                    return
+        except CommandFailed as error:
+            if error.status < 0 or accuracy is None:
+                raise
 
 
 def main() -> None:

@@ -1,0 +1,75 @@
+"""Run fairseq's commands with the plugin from Python, and read their logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+
+class CommandFailed(RuntimeError):
+    """A command has ended with a *status* other than 0; the message has the end of its output."""
+
+    def __init__(self, program: str, status: int, tail: str):
+        super().__init__(f"{program} ended with status {status}; the end of its output:\n{tail}")
+        self.status = status
+
+
+def fairseq_command(name: str, *options: object) -> list[str]:
+    """A fairseq command of this Python's environment, with the plugin.
+
+    Args:
+        name: such as ``fairseq-train``.
+        options: what follows; data first, where a command has them.
+    """
+    program = os.path.relpath(Path(sys.executable).with_name(name))
+    plugin = os.path.relpath(Path(__file__).parent)
+    return [program, *map(str, options), "--user-dir", plugin]
+
+
+def stream(command: list[str], log: TextIO, **environment: str) -> Iterator[str]:
+    """Run a command and yield its output line by line, which also goes to a log.
+
+    Closing the generator ends the command.
+
+    Args:
+        environment: variables to set beside those that there are.
+
+    Raises:
+        CommandFailed: its status is not 0.
+    """
+    tail: deque[str] = deque(maxlen=20)
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+    ) as process:
+        try:
+            for line in process.stdout:
+                log.write(line)
+                tail.append(line)
+                yield line
+        except GeneratorExit:
+            process.terminate()
+            raise
+    if process.returncode:
+        raise CommandFailed(command[0], process.returncode, "".join(tail))
+
+
+def log_stats(line: str, kind: str) -> dict[str, str] | None:
+    """The statistics of an epoch, if a line of fairseq's JSON log has those of *kind*.
+
+    Args:
+        kind: ``train``, or the name of a validation set, such as ``valid``.
+    """
+    match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
+    return json.loads(match.group(1)) if match else None

@@ -1,0 +1,47 @@
+"""Commands that are run from Python: their output, their end, and what their logs say."""
+
+import io
+import sys
+import time
+
+import pytest
+
+from fairseq_odeformers.runs import CommandFailed, log_stats, stream
+
+
+def python(program):
+    return [sys.executable, "-c", program]
+
+
+def test_output_is_yielded_and_logged():
+    log = io.StringIO()
+    program = "import os; print(os.environ['WORD']); print('two')"
+    assert list(stream(python(program), log, WORD="one")) == ["one\n", "two\n"]
+    assert log.getvalue() == "one\ntwo\n"
+
+
+def test_failure_has_status_and_end_of_output():
+    program = "import sys; print(*range(100), sep='\\n', flush=True); sys.exit('no such thing')"
+    with pytest.raises(CommandFailed) as failure:
+        list(stream(python(program), io.StringIO()))
+    assert failure.value.status == 1
+    *_, before, last = str(failure.value).splitlines()
+    assert (before, last) == ("99", "no such thing")
+    assert len(str(failure.value).splitlines()) == 1 + 20
+
+
+def test_closing_ends_the_command():
+    lines = stream(
+        python("import time; print('begun', flush=True); time.sleep(600)"), io.StringIO()
+    )
+    assert next(lines) == "begun\n"
+    start = time.monotonic()
+    lines.close()
+    assert time.monotonic() - start < 60
+
+
+def test_statistics_of_a_log():
+    line = '2026-11-21 16:40:57 | INFO | train | {"epoch": 1, "train_loss": "2.5"}\n'
+    assert log_stats(line, "train") == {"epoch": 1, "train_loss": "2.5"}
+    assert log_stats(line, "valid") is None
+    assert log_stats("2026-11-21 16:40:57 | INFO | train | begin {}?\n", "train") is None
