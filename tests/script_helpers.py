@@ -11,6 +11,8 @@ from fairseq.data import Dictionary, data_utils
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "scripts"
 USER_DIR = str(ROOT / "fairseq_odeformers")
+# A thread of fairseq's that still reads batches as the program ends can abort it.
+IN_MAIN_THREAD = ["--num-workers", "0", "--data-buffer-size", "0"]
 
 
 def run(script, *options, cwd):
@@ -26,20 +28,25 @@ def run(script, *options, cwd):
 
 def command(name, *args, cwd=None):
     """The output of one of fairseq's commands, run in a process of its own."""
+    if name == "train":
+        args = [*args, *IN_MAIN_THREAD]
     return module(f"fairseq_cli.{name}", *args, cwd=cwd)
 
 
 def module(name, *args, cwd=None):
-    """The output of ``python -m name``."""
-    return subprocess.run(
+    """The output of ``python -m name``, which is printed if that fails."""
+    result = subprocess.run(
         [sys.executable, "-m", name, *map(str, args)],
-        check=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         cwd=cwd,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-    ).stdout
+    )
+    if result.returncode:
+        print(result.stdout)
+    result.check_returncode()
+    return result.stdout
 
 
 def failing_command(*args):

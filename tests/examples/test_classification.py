@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from script_helpers import example
+from script_helpers import IN_MAIN_THREAD, example
 
 from fairseq_odeformers.data.classification import (
     make_dictionary,
@@ -10,7 +10,7 @@ from fairseq_odeformers.data.classification import (
     write_split,
 )
 
-TINY = "--max-update 2 --encoder-embed-dim 16 --cpu".split()
+TINY = [*"--max-update 2 --encoder-embed-dim 16 --cpu".split(), *IN_MAIN_THREAD]
 HEADS = ["--encoder-attention-heads", "2"]
 
 

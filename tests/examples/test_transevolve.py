@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from script_helpers import command, example
+from script_helpers import IN_MAIN_THREAD, command, example
 
 TINY = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
 SHORT = "--batch-size 8 --max-update 10 --save-interval-updates 1 --cpu"
@@ -31,7 +31,7 @@ def data(tmp_path):
 @pytest.mark.parametrize("arch", ["transformer", "transevolve_randomff_1"])
 def test_wmt14(data, arch):
     """Ten checkpoints are averaged, and both test sets scored with the average."""
-    tiny = [*TINY.split(), *SHORT.split()]
+    tiny = [*TINY.split(), *SHORT.split(), *IN_MAIN_THREAD]
     if arch == "transformer":
         tiny += TINY.replace("encoder", "decoder").split()
     result = example("transevolve/wmt14.sh", "en-de", arch, *tiny, DATA=str(data))
