@@ -70,7 +70,7 @@ CLASSIFIERS = {
         "--encoder-layers {layers} --encoder-experts {experts} --encoder-embed-dim {embed_dim} "
     ),
 }
-ORTHOGONAL_MAPS = ("cayley", "matrix_exp", "householder")  # torch's
+ORTHOGONAL_MAPS = ("cayley", "matrix_exp")  # torch's
 MATERIALIZED = "materialized"  # form of a Transformer
 CLASSIFICATION = (
     "--arch {model} --task sentence_prediction --num-classes 2 --max-positions 100000 "

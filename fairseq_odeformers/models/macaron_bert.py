@@ -12,7 +12,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 
 from .macaron_transformer import MacaronEncoder, check_config
-from .options import DataclassOptions, EncoderConfig
+from .options import DataclassOptions, EncoderConfig, check_layers
 
 
 @dataclass
@@ -79,6 +79,7 @@ class MacaronBertModel(DataclassOptions, RobertaModel):
 
     @classmethod
     def build_model(cls, cfg, task):
+        check_layers(cfg, "encoder")
         check_config(cfg, "encoder")
         args = Namespace(**cfg)
         if args.max_positions is None:

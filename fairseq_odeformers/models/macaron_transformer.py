@@ -89,6 +89,7 @@ class MacaronTransformerModel(DataclassOptions, TransformerModelBase):
 
     @classmethod
     def build_model(cls, cfg, task):
+        check_layers(cfg, "encoder", "decoder")
         check_config(cfg, "encoder", "decoder")
         return super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
 
@@ -108,9 +109,8 @@ def check_config(cfg, *sides: str):
         sides: those that the model has, ``encoder`` and ``decoder``.
 
     Raises:
-        ValueError: ``--quant-noise-scalar`` is given, or sizes do not fit.
+        ValueError: ``--quant-noise-scalar`` is given.
     """
-    check_layers(cfg, *sides)
     refuse(
         cfg,
         "fairseq cannot quantize the output layers of half-step FFNs to integers",
