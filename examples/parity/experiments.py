@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -63,6 +63,13 @@ class Run:
         """Where its log stands once it is finished."""
         name = f"lr{self.learning_rate:g}-seed{self.seed}"
         return out / f"updates{self.updates}" / self.ensemble.name / name
+
+    def log(self, out: Path) -> Path:
+        """Its log, or that of a finished run with more updates, which begins with the same ones."""
+        own = self.folder(out) / LOG
+        counts = sorted(int(folder.name[len("updates") :]) for folder in out.glob("updates*"))
+        longer = (replace(self, updates=n).folder(out) / LOG for n in counts if n > self.updates)
+        return own if own.exists() else next(filter(Path.exists, longer), own)
 
     def options(self) -> list[str]:
         """Options of ``fairseq-train`` that determine the result; a batch has all strings."""

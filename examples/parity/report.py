@@ -20,7 +20,6 @@ import numpy as np
 from experiments import (
     CURVES,
     HISTOGRAMS,
-    LOG,
     NODE,
     TABLES,
     Ensemble,
@@ -73,10 +72,11 @@ def plus_minus(mean: float, spread: float, digits: int) -> str:
     return text if math.isnan(spread) else f"{text} ± {spread:.{digits}f}"
 
 
-def read(log: Path) -> Result:
-    """The result of a run from fairseq's log."""
+def read(log: Path, updates: int) -> Result:
+    """The result of a run after so many updates, or all that it has, from fairseq's log."""
     with gzip.open(log, "rt", encoding="utf-8") as file:
         epochs = [stats for line in file if (stats := log_stats(line, "train"))]
+    epochs = [stats for stats in epochs if int(stats["train_num_updates"]) <= updates]
     best = max(epochs, key=lambda stats: float(stats["train_accuracy"]))
     seconds = float(best["train_wall"]) - float(epochs[0]["train_wall"])
     return Result(float(best["train_accuracy"]), seconds, int(best["train_num_updates"]))
@@ -220,10 +220,10 @@ def main() -> None:
         for ensemble, runs in chosen(parser, args).items():
             results[ensemble] = []
             for run in runs:
-                log = run.folder(args.out) / LOG
+                log = run.log(args.out)
                 if not log.exists():
                     continue
-                result = read(log)
+                result = read(log, run.updates)
                 results[ensemble].append(result)
                 rows.append(
                     {

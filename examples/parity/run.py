@@ -1,7 +1,8 @@
 """Train the ensembles of a table or figure of the N-ODE Transformer's paper.
 
 Each run is an ordinary fairseq-train in a process of one thread. Runs that are finished are not
-repeated, so the same command goes on after an interruption, or adds runs when --runs is larger.
+repeated, so the same command goes on after an interruption, or adds runs when --runs is larger. A
+finished run with more updates stands for one with fewer.
 """
 
 from __future__ import annotations
@@ -57,7 +58,12 @@ def main() -> None:
     if args.workers < 1:
         parser.error(f"--workers {args.workers}: give 1 or more")
     # The first run of each ensemble, then the second: ensembles grow evenly.
-    runs = [run for number in zip(*chosen(parser, args).values()) for run in number]
+    runs = [
+        run
+        for number in zip(*chosen(parser, args).values())
+        for run in number
+        if run.log(args.out).parent == run.folder(args.out)
+    ]
     try:
         train_all(runs, args)
     except (RuntimeError, ValueError, OSError) as error:

@@ -73,6 +73,22 @@ def test_runs_and_their_table(tmp_path, monkeypatch, capsys):
     assert all(40 <= float(row["accuracy"]) <= 60 for row in rows)
 
 
+def test_longer_runs_stand_for_shorter_ones(tmp_path, monkeypatch, capsys):
+    """The first updates of a long run are those of a short one, of which the report tells."""
+    rows = []
+    for out, updates in ((tmp_path / "long", 4), (tmp_path / "short", 2)):
+        options = ["table1", *ONE_SIZE, "--runs", 2, "--out", out]
+        main(monkeypatch, run, *options, "--updates", updates)
+        main(monkeypatch, run, *options, "--updates", 2)
+        main(monkeypatch, report, *options, "--updates", 2)
+        found = csv.DictReader(open(out / "table1.csv"))
+        rows.append([(row["seed"], row["accuracy"], row["updates"]) for row in found])
+    assert rows[0] == rows[1] and len(rows[0]) == 2
+    assert [folder.name for folder in (tmp_path / "long").glob("updates*")] == ["updates4"]
+    main(monkeypatch, run, *options[:-1], tmp_path / "long", "--updates", 5)
+    assert (tmp_path / "long" / "updates5").exists()
+
+
 @pytest.fixture
 def one_run(tmp_path, monkeypatch):
     """Makes a run of a program that prints epochs and then does something; returns its folder."""
@@ -93,7 +109,7 @@ def finished(tmp_path):
 def test_run_that_diverges_counts(one_run, tmp_path):
     one_run([log_line(50, 1, 1), log_line(60, 2, 2)], "sys.exit(1)")
     (recipe,) = finished(tmp_path)
-    assert report.read(recipe.with_name("train.log.gz")).accuracy == 60
+    assert report.read(recipe.with_name("train.log.gz"), 3000).accuracy == 60
 
 
 @pytest.mark.parametrize(
@@ -114,7 +130,7 @@ def test_run_ends_when_all_strings_are_correct(one_run, tmp_path):
     one_run([log_line(99.21, 1, 1), log_line(100, 2, 2)], "time.sleep(600)")
     assert time.monotonic() - start < 60
     (recipe,) = finished(tmp_path)
-    assert report.read(recipe.with_name("train.log.gz")) == report.Result(100, 1, 2)
+    assert report.read(recipe.with_name("train.log.gz"), 3000) == report.Result(100, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +197,9 @@ def test_no_two_runs_share_a_folder():
 def test_result_of_a_log(tmp_path):
     """The first of the best epochs; seconds since the first update."""
     write_log(tmp_path / "run", (50, 7, 1), (60, 9, 2), (75.4, 17, 3), (75.4, 20, 4), (70, 30, 5))
-    assert report.read(tmp_path / "run" / "train.log.gz") == report.Result(75.4, 10, 3)
+    log = tmp_path / "run" / "train.log.gz"
+    assert report.read(log, 5) == report.Result(75.4, 10, 3)
+    assert report.read(log, 2) == report.Result(60, 2, 2)
 
 
 def test_worst_sixth_is_left_out(tmp_path, monkeypatch, capsys):
