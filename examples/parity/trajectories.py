@@ -20,6 +20,7 @@ from statistics import fmean
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from torch import Tensor
 from torchdiffeq import odeint
 
@@ -150,12 +151,11 @@ def draw_trajectories(figure, states, components, verdicts) -> None:
         axes.remove()
     for axes, (string, tokens) in zip(panels.flat, states.items()):
         for symbol, path in zip(("<s>", *string), (tokens - mean).swapaxes(0, 1) @ directions):
-            axes.plot(*path.T, color=COLORS[symbol], alpha=0.7, label=symbol)
+            axes.plot(*path.T, color=COLORS[symbol], alpha=0.7)
             axes.plot(*path[0], "o", *path[-1], "x", color=COLORS[symbol])
         axes.set_title(f"{string}: {verdicts[string]}")
-        handles, labels = axes.get_legend_handles_labels()
-        first = dict(zip(labels, handles))
-        axes.legend(first.values(), first.keys(), fontsize="small")
+    lines = [Line2D([], [], color=color, label=symbol) for symbol, color in COLORS.items()]
+    figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
     figure.supxlabel("first principal component")
     figure.supylabel("second")
 
