@@ -67,8 +67,9 @@ class Run:
     def log(self, out: Path) -> Path:
         """Its log, or that of a finished run with more updates, which begins with the same ones."""
         own = self.folder(out) / LOG
-        counts = sorted(int(folder.name[len("updates") :]) for folder in out.glob("updates*"))
-        longer = (replace(self, updates=n).folder(out) / LOG for n in counts if n > self.updates)
+        counts = [folder.name[len("updates") :] for folder in out.glob("updates*")]
+        more = sorted(n for n in map(int, filter(str.isdecimal, counts)) if n > self.updates)
+        longer = (replace(self, updates=n).folder(out) / LOG for n in more)
         return own if own.exists() else next(filter(Path.exists, longer), own)
 
     def options(self) -> list[str]:

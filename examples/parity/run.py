@@ -57,7 +57,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.workers < 1:
         parser.error(f"--workers {args.workers}: give 1 or more")
-    # The first run of each ensemble, then the second: ensembles grow evenly.
+    # The first run of each ensemble, then the second: ensembles grow evenly. Those that a longer
+    # one stands for, whose log is in another folder, are left out.
     runs = [
         run
         for number in zip(*chosen(parser, args).values())
