@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import os
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
@@ -21,6 +22,9 @@ from tqdm import tqdm
 from fairseq_odeformers.data.steps import build
 from fairseq_odeformers.runs import CommandFailed, fairseq_command, log_stats, stream
 
+# In the output of a run that has diverged: of fairseq's trainer, and of the ODE's solver.
+DIVERGED = re.compile("FloatingPointError|--ode-max-steps|slope is not finite")
+
 
 def command(run: Run, folder: Path) -> list[str]:
     return fairseq_command("fairseq-train", *run.options(), "--save-dir", folder)
@@ -30,10 +34,10 @@ def train(run: Run, folder: Path) -> None:
     """Train in an empty folder, and leave the log there.
 
     All strings correct ends a run early, as nothing that is reported changes after that. A run that
-    stops by an error after its first update has diverged, and counts with what it has reached.
+    diverges after its first update counts with what it has reached.
 
     Raises:
-        CommandFailed: it did not start to train, or was killed.
+        CommandFailed: it stopped by another error, or earlier.
     """
     accuracy = None
     with (
@@ -47,7 +51,7 @@ def train(run: Run, folder: Path) -> None:
                 if accuracy == 100:
                     return
         except CommandFailed as error:
-            if error.status < 0 or accuracy is None:
+            if accuracy is None or not DIVERGED.search(str(error)):
                 raise
 
 

@@ -107,8 +107,16 @@ def finished(tmp_path):
     return list(tmp_path.rglob("recipe.json"))
 
 
-def test_run_that_diverges_counts(one_run, tmp_path):
-    one_run([log_line(50, 1, 1), log_line(60, 2, 2)], "sys.exit(1)")
+@pytest.mark.parametrize(
+    "error",
+    [
+        "FloatingPointError('gradients are Nan/Inf')",
+        "RuntimeError('a solve may take --ode-max-steps 1,000')",
+        "RuntimeError('the state or its slope is not finite')",
+    ],
+)
+def test_run_that_diverges_counts(one_run, tmp_path, error):
+    one_run([log_line(50, 1, 1), log_line(60, 2, 2)], f"raise {error}")
     (recipe,) = finished(tmp_path)
     assert report.read(recipe.with_name("train.log.gz"), 3000).accuracy == 60
 
@@ -117,6 +125,8 @@ def test_run_that_diverges_counts(one_run, tmp_path):
     "epochs, then, message",
     [
         ([], "sys.exit('no such option')", "status 1; the end of its output:\nno such option\n"),
+        ([], "raise FloatingPointError", "status 1"),
+        ([log_line(50, 1, 1)], "raise OSError('no space left')", "OSError: no space left"),
         ([log_line(50, 1, 1)], "os.kill(os.getpid(), 9)", "status -9"),
     ],
 )
@@ -178,7 +188,7 @@ def test_part_of_the_weights():
     assert chosen[experiments.Ensemble("node_transformer", 6, 8, 2)][7].number == 7
 
 
-def test_experiments_share_runs(tmp_path):
+def test_experiments_share_runs():
     """The N-ODE Transformer of Table 1 is the one without regularization, and a variant."""
     shared = [set(experiments.EXPERIMENTS[name]) for name in ("table1", "figure1", "figure2")]
     (ensemble,) = set.intersection(*shared)
