@@ -28,7 +28,8 @@ class NodeBlock(nn.Module):
     It takes the place of a layer in fairseq's Transformer encoder.
 
     Args:
-        field: X'.
+        field: X'. Its ``of_batch`` returns a function of t and X; for the adjoint method, one that
+            is a NamedTuple, or another pytree, of all tensors that X' depends on.
         solver: of the ODE.
         arclength_order: K of :func:`arclength`.
 
@@ -56,6 +57,9 @@ class NodeBlock(nn.Module):
 
         Returns:
             X(T_F) (T, B, C), and the solution, whose integral in training is the arclength.
+
+        Raises:
+            TypeError: the adjoint method, and a function whose tensors it cannot see.
         """
         start = features_first(x)
         with torch.autocast(x.device.type, enabled=False):
@@ -71,9 +75,7 @@ class NodeBlock(nn.Module):
         else:
             tokens = (~padding_mask).sum(1)
         integrand = arclength(f, self.arclength_order, tokens) if self.training else None
-        parameters = []
-        if self.solver.adjoint:
-            parameters = [leaf for leaf in tree_leaves(f) if getattr(leaf, "requires_grad", False)]
+        parameters = differentiable_tensors(f) if self.solver.adjoint else []
         batch_name = f"a batch of {batch} x {length} tokens after {self.num_updates:,} updates"
         name = f"{self.name}, {batch_name}"
         return self.solver(f, x, width * tokens, integrand, parameters, name)
@@ -151,6 +153,18 @@ class NodeDecoderBlock(NodeBlock):
         if saved is not None:
             saved = {name: tensor.index_select(-1, new_order) for name, tensor in saved.items()}
             self.set_incremental_state(incremental_state, "saved", saved)
+
+
+def differentiable_tensors(f: Function) -> list[Tensor]:
+    """The tensors inside of *f* that take part in gradients."""
+    leaves = tree_leaves(f)
+    for leaf in leaves:
+        if callable(leaf):
+            raise TypeError(
+                f"--adjoint: gradients do not reach the tensors inside of {leaf!r}; let of_batch "
+                "of the vector field return a NamedTuple of all tensors that X' depends on"
+            )
+    return [leaf for leaf in leaves if getattr(leaf, "requires_grad", False)]
 
 
 def arclength(f: Function, order: int, tokens: Tensor) -> Integrand:

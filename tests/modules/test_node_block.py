@@ -110,6 +110,19 @@ def test_derivatives_along_the_trajectory(float64):
     assert (derivative(f, 3, t, x, slope) - total(total(f))(t, x)).abs().max() < 1e-11
 
 
+def test_adjoint_method_needs_the_tensors_of_a_field():
+    """A closure would lose the gradients of what is inside of it."""
+
+    class Closure(torch.nn.Linear):
+        def of_batch(self, x, padding_mask):
+            return lambda t, x: self(x.movedim(0, -1)).movedim(-1, 0)
+
+    x, _ = batch()
+    NodeBlock(Closure(D, D), OdeSolver())(x)
+    with pytest.raises(TypeError, match="--adjoint: .*let of_batch of the vector field return"):
+        NodeBlock(Closure(D, D), OdeSolver(adjoint=True))(x)
+
+
 @pytest.mark.parametrize("order, adjoint", [(1, False), (2, False), (3, False), (2, True)])
 def test_arclength_has_gradients(float64, order, adjoint):
     """Of every parameter, by finite differences along a random direction."""
