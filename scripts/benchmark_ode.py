@@ -76,7 +76,7 @@ MODELS = (*BLOCKS, "node_transformer", "vanilla_transformer")
 
 
 def training_step(name, args):
-    """A step on all strings, and the number of the model's parameters."""
+    """A step on all strings, which returns the loss, and the number of the model's parameters."""
     line = f"--task parity --arch {'node_transformer' if name in BLOCKS else name}"
     line += f" --criterion sequence_classification --encoder-embed-dim {args.embed_dim}"
     line += f" --encoder-layers {args.layers} --parity-max-length {args.max_length}"
@@ -98,6 +98,7 @@ def training_step(name, args):
         loss, _, _ = criterion(model, sample)
         loss.backward()
         model.zero_grad()
+        return loss.detach()
 
     return step, sum(p.numel() for p in model.parameters())
 
@@ -113,6 +114,8 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
+    if args.max_length < 2:
+        parser.error(f"--max-length {args.max_length}: give 2 or more, or there is no padding")
     torch.set_num_threads(args.threads)
     steps, sizes = {}, {}
     for name in MODELS:

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from argparse import Namespace
 
 import pytest
 import torch
@@ -42,10 +43,20 @@ def test_every_measurement(measured, what, models):
     assert list(rows) == models
 
 
-def test_the_ways_to_solve_have_the_same_parameters(measured):
+def test_the_ways_to_solve(measured):
     rows = measured("benchmark_ode", "--max-length", "2", "--rounds", "1")
     assert rows["plain"] == rows["torchdiffeq"] == rows["node_transformer"]
     assert rows["vanilla_transformer"] != rows["plain"]
+
+
+def test_the_ways_to_solve_have_the_same_loss(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    script = importlib.import_module("benchmark_ode")
+    args = Namespace(embed_dim=8, layers=2, max_length=4, seed=1)
+    losses = {name: script.training_step(name, args)[0]().item() for name in script.MODELS}
+    other = losses.pop("vanilla_transformer")
+    assert all(loss == pytest.approx(losses["plain"], rel=1e-4) for loss in losses.values())
+    assert other != pytest.approx(losses["plain"], rel=1e-3)
 
 
 @pytest.mark.parametrize(
