@@ -63,7 +63,8 @@ class NodeEncoderConfig(FairseqDataclass):
     encoder_normalize_before: bool = field(
         default=False,
         metadata={
-            "help": "apply layernorm before each part of the vector fields, of a decoder too"
+            "help": "apply layernorm before each part of the vector fields, of a decoder too, and "
+            "after the last block"
         },
     )
     arclength_order: int = field(

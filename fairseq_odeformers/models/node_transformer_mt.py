@@ -42,7 +42,8 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
     encoder_normalize_before: bool = field(
         default=True,
         metadata={
-            "help": "apply layernorm before each part of the vector fields, of a decoder too"
+            "help": "apply layernorm before each part of the vector fields, of a decoder too, and "
+            "after the last block"
         },
     )
     decoder_layers: int = field(
