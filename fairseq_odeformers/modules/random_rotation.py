@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 
-def random_rotation(size: int, columns: int, depth: int, total_depth: int) -> Tensor:
-    r"""First columns of a random sine-cosine matrix, which approximates a rotation (Eq. 10).
+def random_rotation(size: int, rows: int, columns: int, depth: int, total_depth: int) -> Tensor:
+    r"""Upper left part of a random sine-cosine matrix, which approximates a rotation (Eq. 10).
 
     .. math::
         U_{ij} = \frac{1}{\sqrt{s}} \sin(w_{ij} j l / P), \quad
@@ -15,27 +15,27 @@ def random_rotation(size: int, columns: int, depth: int, total_depth: int) -> Te
         j = 1 \dots s/2, \; P = \frac{s L}{2 \pi}, \; w_{ij} \sim N(0, s^2)
 
     Args:
-        size: number s of rows; even.
-        columns: how many columns to make, at most ``size``.
+        size: number s of rows and columns of the whole matrix; even.
+        rows, columns: how many of them to make.
         depth, total_depth: l and L.
 
     Returns:
-        Tensor of shape (size, columns).
+        Tensor of shape (rows, columns).
     """
     j = torch.arange(1.0, min(columns, size // 2) + 1)
-    phase = torch.randn(size, len(j)) * j * (2 * math.pi * depth / total_depth)  # s cancels in w/P
+    phase = torch.randn(rows, len(j)) * j * (2 * math.pi * depth / total_depth)  # s cancels in w/P
     return torch.cat([phase.sin(), phase.cos()], dim=1)[:, :columns] / math.sqrt(size)
 
 
 class RandomRotationFeedForward(nn.Module):
-    r"""randomFF: both matrices are U S V^T with U and V fixed and random (paper, Eq. 11).
+    r"""randomFF: both matrices are U S V with U and V fixed and random (paper, Eq. 11, appendix B).
 
     .. math::
-        y = \mathrm{relu}(x U_1 S_1 V_1^T + B_1) U_2 S_2 V_2^T + B_2
+        y = \mathrm{relu}(x U_1 S_1 V_1 + B_1) U_2 S_2 V_2 + B_2
 
     Only the diagonals S and the biases B are learnt. S has k = min(``embed_dim``,
-    ``ffn_embed_dim``) entries, so just k columns of each rotation matter and no more are made.
-    The rotations are buffers: they are drawn at construction and saved with the model.
+    ``ffn_embed_dim``) entries, so just the first k columns of each U and the first k rows of each V
+    matter, and no more are made. They are buffers: drawn at construction and saved with the model.
 
     Args:
         embed_dim: width d of input and output; even.
@@ -46,13 +46,13 @@ class RandomRotationFeedForward(nn.Module):
     def __init__(self, embed_dim, ffn_embed_dim, depth, total_depth):
         super().__init__()
         rank = min(embed_dim, ffn_embed_dim)
-        for name, size in (
-            ("u1", embed_dim),
-            ("v1", ffn_embed_dim),
-            ("u2", ffn_embed_dim),
-            ("v2", embed_dim),
+        for index, (size, out_size) in enumerate(
+            [(embed_dim, ffn_embed_dim), (ffn_embed_dim, embed_dim)], start=1
         ):
-            self.register_buffer(name, random_rotation(size, rank, depth, total_depth))
+            u = random_rotation(size, size, rank, depth, total_depth)
+            v = random_rotation(out_size, rank, out_size, depth, total_depth)
+            self.register_buffer(f"u{index}", u)
+            self.register_buffer(f"v{index}_rows", v)
         self.s1 = nn.Parameter(torch.empty(rank))
         self.b1 = nn.Parameter(torch.zeros(ffn_embed_dim))
         self.s2 = nn.Parameter(torch.empty(rank))
@@ -69,5 +69,12 @@ class RandomRotationFeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From and to (..., C)."""
-        h = nn.functional.linear(x @ self.u1 * self.s1, self.v1, self.b1).relu_()
-        return nn.functional.linear(h @ self.u2 * self.s2, self.v2, self.b2)
+        h = nn.functional.linear(x @ self.u1 * self.s1, self.v1_rows.T, self.b1).relu_()
+        return nn.functional.linear(h @ self.u2 * self.s2, self.v2_rows.T, self.b2)
+
+    def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
+        # Earlier checkpoints have the first k columns of V, which stood transposed in the product.
+        for name in (f"{prefix}v1", f"{prefix}v2"):
+            if name in state_dict:
+                state_dict[f"{name}_rows"] = state_dict.pop(name).T
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

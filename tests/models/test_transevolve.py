@@ -62,14 +62,16 @@ def literal_feed_forward(ffn, x):
         return torch.relu(x @ ffn[0].weight.T + ffn[0].bias) @ ffn[2].weight.T + ffn[2].bias
     d, inner = len(ffn.b2), len(ffn.b1)
 
-    def square(columns):  # the columns that the layer leaves out hold anything
-        return torch.cat([columns, torch.randn(len(columns), len(columns) - columns.size(1))], 1)
+    def square(part):  # the columns of U and the rows of V that the layer leaves out hold anything
+        whole = torch.randn(max(part.shape), max(part.shape))
+        whole[: part.size(0), : part.size(1)] = part
+        return whole
 
     sigma1, sigma2 = torch.zeros(d, inner), torch.zeros(inner, d)
     sigma1.diagonal()[:] = ffn.s1
     sigma2.diagonal()[:] = ffn.s2
-    h = torch.relu(x @ square(ffn.u1) @ sigma1 @ square(ffn.v1).T + ffn.b1)
-    return h @ square(ffn.u2) @ sigma2 @ square(ffn.v2).T + ffn.b2
+    h = torch.relu(x @ square(ffn.u1) @ sigma1 @ square(ffn.v1_rows) + ffn.b1)
+    return h @ square(ffn.u2) @ sigma2 @ square(ffn.v2_rows) + ffn.b2
 
 
 @pytest.mark.parametrize("backend", ["auto", "factored", "fused"])
