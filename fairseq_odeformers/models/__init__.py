@@ -11,6 +11,7 @@ from . import (  # noqa: F401
     transevolve,
     transevolve_classifier,
     transformer_classifier,
+    transformer_prenorm,
     transject,
     transject_lm,
 )

@@ -1,31 +1,22 @@
 """Encoder-decoder Macaron Net (Lu et al. 2019): fairseq's Transformer with Macaron layers."""
 
 import logging
-from argparse import Namespace
-from dataclasses import dataclass, field, make_dataclass
-from typing import Optional
+from dataclasses import dataclass, field
 
 import torch
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model, register_model_architecture
-from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from omegaconf import II
 
 from fairseq_odeformers.modules.macaron_layer import MacaronDecoderLayer, MacaronEncoderLayer
 
-from .options import DataclassOptions, check_layers, flat_fields, refuse
-from .stacks import Decoder, Encoder
+from .options import refuse
+from .stacks import Decoder, Encoder, PreNormTransformer, PreNormTransformerConfig
 
 logger = logging.getLogger(__name__)
 
 
-FlatTransformerConfig = make_dataclass(
-    "FlatTransformerConfig", flat_fields(TransformerConfig), bases=(FairseqDataclass,)
-)
-
-
 @dataclass
-class MacaronTransformerConfig(FlatTransformerConfig):
+class MacaronTransformerConfig(PreNormTransformerConfig):
     """Options of fairseq's Transformer; the defaults are the paper's base model."""
 
     attention_dropout: float = field(
@@ -41,24 +32,9 @@ class MacaronTransformerConfig(FlatTransformerConfig):
     encoder_ffn_embed_dim: int = field(
         default=1024, metadata={"help": "inner width of each of the two FFNs of an encoder layer"}
     )
-    encoder_normalize_before: bool = field(
-        default=True, metadata={"help": "apply layernorm before each encoder block"}
-    )
-    encoder_layers_to_keep: Optional[str] = field(
-        default=None, metadata={"help": "which encoder layers to keep when pruning, such as 0,2,4"}
-    )
-    decoder_embed_dim: int = field(
-        default=II("model.encoder_embed_dim"), metadata={"help": "decoder embedding dimension"}
-    )
     decoder_ffn_embed_dim: int = field(
         default=II("model.encoder_ffn_embed_dim"),
         metadata={"help": "inner width of each of the two FFNs of a decoder layer"},
-    )
-    decoder_normalize_before: bool = field(
-        default=True, metadata={"help": "apply layernorm before each decoder block"}
-    )
-    decoder_layers_to_keep: Optional[str] = field(
-        default=None, metadata={"help": "which decoder layers to keep when pruning, such as 0,2,4"}
     )
 
 
@@ -81,7 +57,7 @@ class MacaronDecoder(Decoder):
 
 
 @register_model("macaron_transformer", dataclass=MacaronTransformerConfig)
-class MacaronTransformerModel(DataclassOptions, TransformerModelBase):
+class MacaronTransformerModel(PreNormTransformer):
     """Encoder-decoder Macaron Net; ``--arch macaron_transformer`` is the paper's base model.
 
     ``fairseq-generate --path`` also reads the checkpoints that the paper's authors published.
@@ -89,9 +65,8 @@ class MacaronTransformerModel(DataclassOptions, TransformerModelBase):
 
     @classmethod
     def build_model(cls, cfg, task):
-        check_layers(cfg, "encoder", "decoder")
         check_config(cfg, "encoder", "decoder")
-        return super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
+        return super().build_model(cfg, task)
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

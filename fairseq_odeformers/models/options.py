@@ -7,6 +7,7 @@ from inspect import isclass
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerConfig
+from omegaconf import II
 
 
 def flat_fields(config: type, prefix: str = "") -> list:
@@ -49,6 +50,19 @@ EncoderConfig = make_dataclass(
     ],
     bases=(FairseqDataclass,),
 )
+
+
+def embedding_dropout():
+    """The field of the option ``--embedding-dropout``; by default fairseq drops as elsewhere."""
+    return field(
+        default=II("model.dropout"), metadata={"help": "dropout probability of embeddings"}
+    )
+
+
+def drop_embeddings(cfg, *stacks) -> None:
+    """Give fairseq's encoders and decoders the dropout of embeddings that an option asks for."""
+    for stack in stacks:
+        stack.dropout_module.p = cfg.embedding_dropout
 
 
 class DataclassOptions:

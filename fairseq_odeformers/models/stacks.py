@@ -1,11 +1,30 @@
-"""fairseq's Transformer encoder and decoder over layers of another class."""
+"""fairseq's Transformer with LayerNorm before, and its stacks over layers of another class."""
 
+from argparse import Namespace
+from dataclasses import dataclass, field, make_dataclass
+from typing import Optional
+
+from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
-from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+    TransformerModelBase,
+)
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
+from omegaconf import II
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+
+from .options import (
+    DataclassOptions,
+    check_layers,
+    drop_embeddings,
+    embedding_dropout,
+    flat_fields,
+)
 
 
 class Encoder(TransformerEncoderBase):
@@ -32,3 +51,42 @@ def wrap_layer(layer, cfg):
     if checkpoint:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
     return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
+
+
+@dataclass
+class PreNormTransformerConfig(
+    make_dataclass("Flat", flat_fields(TransformerConfig), bases=(FairseqDataclass,))
+):
+    """Options of fairseq's Transformer, with LayerNorm before each sub-layer."""
+
+    encoder_normalize_before: bool = field(
+        default=True, metadata={"help": "apply layernorm before each encoder block"}
+    )
+    encoder_layers_to_keep: Optional[str] = field(
+        default=None, metadata={"help": "which encoder layers to keep when pruning, such as 0,2,4"}
+    )
+    decoder_embed_dim: int = field(
+        default=II("model.encoder_embed_dim"), metadata={"help": "decoder embedding dimension"}
+    )
+    decoder_ffn_embed_dim: int = field(
+        default=II("model.encoder_ffn_embed_dim"),
+        metadata={"help": "decoder embedding dimension for FFN"},
+    )
+    decoder_normalize_before: bool = field(
+        default=True, metadata={"help": "apply layernorm before each decoder block"}
+    )
+    decoder_layers_to_keep: Optional[str] = field(
+        default=None, metadata={"help": "which decoder layers to keep when pruning, such as 0,2,4"}
+    )
+    embedding_dropout: float = embedding_dropout()
+
+
+class PreNormTransformer(DataclassOptions, TransformerModelBase):
+    """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`."""
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_layers(cfg, "encoder", "decoder")
+        model = super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
+        drop_embeddings(cfg, model.encoder, model.decoder)
+        return model

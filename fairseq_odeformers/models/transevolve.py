@@ -19,6 +19,7 @@ from omegaconf import II
 from fairseq_odeformers.modules.recording import recorded
 from fairseq_odeformers.modules.time_evolving_attention import BACKENDS, check_attention_sizes
 from fairseq_odeformers.modules.transevolve_block import (
+    INITIALIZATIONS,
     TransEvolveDecoderBlock,
     TransEvolveEncoderBlock,
     shared_rows,
@@ -49,8 +50,25 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     attention_backend: ChoiceEnum(BACKENDS) = field(
         default="auto", metadata={"help": "how to evaluate the attention; same numbers"}
     )
+    encoder_normalize_before: bool = field(
+        default=False,
+        metadata={
+            "help": "apply layernorm before the queries and keys of each encoder block and after "
+            "the last block, instead of after each"
+        },
+    )
+    initialization: ChoiceEnum(["auto", *INITIALIZATIONS]) = field(
+        default="auto",
+        metadata={
+            "help": "start of output projections and feed-forward layers: that of the released "
+            "code, or fairseq's of a Transformer, which auto takes with normalize-before"
+        },
+    )
     dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability of embeddings and residual branches"}
+        default=0.1, metadata={"help": "dropout probability of residual branches"}
+    )
+    embedding_dropout: float = field(
+        default=0.0, metadata={"help": "dropout probability of embeddings"}
     )
     attention_dropout: float = field(
         default=0.1, metadata={"help": "dropout probability of queries and keys"}
@@ -67,6 +85,13 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     decoder_depth: int = field(
         default=II("model.encoder_depth"), metadata={"help": "depth of a decoder block"}
     )
+    decoder_normalize_before: bool = field(
+        default=False,
+        metadata={
+            "help": "apply layernorm before the queries and keys of each decoder block and after "
+            "the last block, instead of after each"
+        },
+    )
 
 
 @register_model("transevolve", dataclass=TransEvolveConfig)
@@ -76,7 +101,7 @@ class TransEvolveModel(FairseqEncoderDecoderModel):
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
     of training and generation) is fairseq's. ``--arch transevolve`` is the base model with free
     choices; the four ``transevolve_*`` architectures are the paper's variants, with all embeddings
-    tied.
+    tied, and with ``_prenorm`` the same variants with LayerNorm before, not after the blocks.
     """
 
     @classmethod
@@ -97,8 +122,12 @@ class TransEvolveEncoder(TransformerEncoderBase):
     def __init__(self, cfg, dictionary, embed_tokens):
         self.block_options = block_options(cfg, "encoder")
         config = TransformerConfig(
-            dropout=cfg.dropout,
-            encoder=EncDecBaseConfig(embed_dim=cfg.encoder_embed_dim, layers=cfg.encoder_blocks),
+            dropout=cfg.embedding_dropout,
+            encoder=EncDecBaseConfig(
+                embed_dim=cfg.encoder_embed_dim,
+                layers=cfg.encoder_blocks,
+                normalize_before=cfg.encoder_normalize_before,
+            ),
             max_source_positions=cfg.max_source_positions,
         )
         super().__init__(config, dictionary, embed_tokens)
@@ -111,10 +140,16 @@ class TransEvolveEncoder(TransformerEncoderBase):
     ):
         """As fairseq's; all hidden states are X_0 and the state after each depth of each block.
 
-        The last state of a block is its output, which is normalised.
+        The last state of a block is its output, which is normalised unless LayerNorm comes before.
         """
         blocks = self.layers if return_all_hiddens else []
-        steps = (step for block in blocks for step in (*block.depths[:-1], block.layer_norm))
+        steps = (
+            step
+            for block in blocks
+            for step in (
+                block.depths if block.normalize_before else (*block.depths[:-1], block.layer_norm)
+            )
+        )
         with recorded(steps) as calls:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         after = [call.output.transpose(0, 1) for call in calls]
@@ -132,8 +167,12 @@ class TransEvolveDecoder(TransformerDecoderBase):
     def __init__(self, cfg, dictionary, embed_tokens):
         self.block_options = block_options(cfg, "decoder")
         config = TransformerConfig(
-            dropout=cfg.dropout,
-            decoder=DecoderConfig(embed_dim=cfg.decoder_embed_dim, layers=cfg.decoder_blocks),
+            dropout=cfg.embedding_dropout,
+            decoder=DecoderConfig(
+                embed_dim=cfg.decoder_embed_dim,
+                layers=cfg.decoder_blocks,
+                normalize_before=cfg.decoder_normalize_before,
+            ),
             max_target_positions=cfg.max_target_positions,
             share_decoder_input_output_embed=(
                 cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
@@ -147,6 +186,10 @@ class TransEvolveDecoder(TransformerDecoderBase):
 
 def block_options(cfg, side: str) -> dict:
     """The arguments of a block of the ``encoder`` or ``decoder``."""
+    normalize_before = cfg[f"{side}_normalize_before"]
+    initialization = cfg.initialization
+    if initialization == "auto":
+        initialization = "transformer" if normalize_before else "glorot"
     return dict(
         embed_dim=cfg[f"{side}_embed_dim"],
         ffn_embed_dim=cfg[f"{side}_ffn_embed_dim"],
@@ -157,6 +200,8 @@ def block_options(cfg, side: str) -> dict:
         dropout=cfg.dropout,
         attention_dropout=cfg.attention_dropout,
         attention_backend=cfg.attention_backend,
+        normalize_before=normalize_before,
+        initialization=initialization,
     )
 
 
@@ -197,6 +242,13 @@ def paper_variant(args, ffn_type, blocks):
     args.share_all_embeddings = getattr(args, "share_all_embeddings", True)
 
 
+def prenorm(args, *sides):
+    """The residual stream of each side passes its blocks unbroken."""
+    for side in sides:
+        name = f"{side}_normalize_before"
+        setattr(args, name, getattr(args, name, True))
+
+
 @register_model_architecture("transevolve", "transevolve_randomff_1")
 def transevolve_randomff_1(args):
     paper_variant(args, "random", 1)
@@ -215,3 +267,27 @@ def transevolve_fullff_1(args):
 @register_model_architecture("transevolve", "transevolve_fullff_2")
 def transevolve_fullff_2(args):
     paper_variant(args, "full", 2)
+
+
+@register_model_architecture("transevolve", "transevolve_randomff_1_prenorm")
+def transevolve_randomff_1_prenorm(args):
+    paper_variant(args, "random", 1)
+    prenorm(args, "encoder", "decoder")
+
+
+@register_model_architecture("transevolve", "transevolve_randomff_2_prenorm")
+def transevolve_randomff_2_prenorm(args):
+    paper_variant(args, "random", 2)
+    prenorm(args, "encoder", "decoder")
+
+
+@register_model_architecture("transevolve", "transevolve_fullff_1_prenorm")
+def transevolve_fullff_1_prenorm(args):
+    paper_variant(args, "full", 1)
+    prenorm(args, "encoder", "decoder")
+
+
+@register_model_architecture("transevolve", "transevolve_fullff_2_prenorm")
+def transevolve_fullff_2_prenorm(args):
+    paper_variant(args, "full", 2)
+    prenorm(args, "encoder", "decoder")

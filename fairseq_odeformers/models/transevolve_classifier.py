@@ -46,3 +46,27 @@ def transevolve_classifier_fullff_1(args):
 @register_model_architecture("transevolve_classifier", "transevolve_classifier_fullff_2")
 def transevolve_classifier_fullff_2(args):
     transevolve.paper_encoder(args, "full", 2)
+
+
+@register_model_architecture("transevolve_classifier", "transevolve_classifier_randomff_1_prenorm")
+def transevolve_classifier_randomff_1_prenorm(args):
+    transevolve.paper_encoder(args, "random", 1)
+    transevolve.prenorm(args, "encoder")
+
+
+@register_model_architecture("transevolve_classifier", "transevolve_classifier_randomff_2_prenorm")
+def transevolve_classifier_randomff_2_prenorm(args):
+    transevolve.paper_encoder(args, "random", 2)
+    transevolve.prenorm(args, "encoder")
+
+
+@register_model_architecture("transevolve_classifier", "transevolve_classifier_fullff_1_prenorm")
+def transevolve_classifier_fullff_1_prenorm(args):
+    transevolve.paper_encoder(args, "full", 1)
+    transevolve.prenorm(args, "encoder")
+
+
+@register_model_architecture("transevolve_classifier", "transevolve_classifier_fullff_2_prenorm")
+def transevolve_classifier_fullff_2_prenorm(args):
+    transevolve.paper_encoder(args, "full", 2)
+    transevolve.prenorm(args, "encoder")

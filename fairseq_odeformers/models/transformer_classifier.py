@@ -13,7 +13,14 @@ from fairseq_odeformers.modules.baseline_layers import (
     ReZeroEncoderLayer,
 )
 
-from .options import NO_LAYER_NORM, EncoderConfig, check_layers, refuse
+from .options import (
+    NO_LAYER_NORM,
+    EncoderConfig,
+    check_layers,
+    drop_embeddings,
+    embedding_dropout,
+    refuse,
+)
 from .parity_model import ParityModel, ParityModelConfig
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 from .stacks import Encoder
@@ -28,6 +35,7 @@ class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
     encoder_layers_to_keep: Optional[str] = field(
         default=None, metadata={"help": "which layers to keep when pruning, such as 0,2,4"}
     )
+    embedding_dropout: float = embedding_dropout()
 
 
 @register_model("transformer_classifier", dataclass=TransformerClassifierConfig)
@@ -35,6 +43,12 @@ class TransformerClassifier(SequenceClassifier):
     """fairseq's Transformer encoder as a classifier."""
 
     encoder_class = Encoder
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        model = super().build_model(cfg, task)
+        drop_embeddings(cfg, model.encoder)
+        return model
 
     @classmethod
     def check_config(cls, cfg):

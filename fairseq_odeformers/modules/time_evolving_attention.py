@@ -65,9 +65,14 @@ class TimeEvolvingAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self):
-        """Glorot-uniform projections, w^l uniform in +-sqrt(6/d'), as in the released code."""
+        """The start of the released code: w^l uniform in +-sqrt(6/d'), and of the projections too.
+
+        There W_q and W~q, as W_k and W~k, are drawn as one Glorot-uniform matrix of d + d' rows and
+        columns, whose variance is 1/(d + d'). That of fairseq's queries and keys is the same.
+        """
+        bound = math.sqrt(3 / self.time_query.size(1))
         for weight in (self.q_proj.weight, self.k_proj.weight, self.time_query):
-            nn.init.xavier_uniform_(weight)
+            nn.init.uniform_(weight, -bound, bound)
         bound = math.sqrt(6 / self.time_weight.size(1))
         nn.init.uniform_(self.time_weight, -bound, bound)
 

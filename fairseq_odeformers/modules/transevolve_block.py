@@ -11,19 +11,26 @@ from .incremental import append
 from .random_rotation import RandomRotationFeedForward
 from .time_evolving_attention import TimeEvolvingAttention, merge_heads, split_heads
 
+INITIALIZATIONS = ("glorot", "transformer")
+
 
 class FeedForward(nn.Sequential):
-    """fullFF: the Transformer's feed-forward layer (paper, Eq. 3), Glorot-uniform."""
+    """fullFF: the Transformer's feed-forward layer (paper, Eq. 3).
 
-    def __init__(self, embed_dim, ffn_embed_dim):
+    Args:
+        initialization: see :class:`TransEvolveEncoderBlock`.
+    """
+
+    def __init__(self, embed_dim, ffn_embed_dim, initialization="glorot"):
         super().__init__(
             nn.Linear(embed_dim, ffn_embed_dim),
             nn.ReLU(inplace=True),
             nn.Linear(ffn_embed_dim, embed_dim),
         )
-        for layer in (self[0], self[2]):
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
+        if initialization == "glorot":
+            for layer in (self[0], self[2]):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
 
 
 class TransEvolveDepth(nn.Module):
@@ -31,19 +38,30 @@ class TransEvolveDepth(nn.Module):
 
     Args:
         depth, total_depth: l and L.
+        initialization: see :class:`TransEvolveEncoderBlock`.
         cross_attention: whether there is a W_o^l for the encoder-decoder attention as well.
     """
 
     def __init__(
-        self, embed_dim, ffn_embed_dim, ffn_type, dropout, depth, total_depth, cross_attention=False
+        self,
+        embed_dim,
+        ffn_embed_dim,
+        ffn_type,
+        dropout,
+        depth,
+        total_depth,
+        initialization="glorot",
+        cross_attention=False,
     ):
         super().__init__()
         self.self_attn_layer_norm = LayerNorm(embed_dim)
-        self.self_attn_out_proj = output_projection(embed_dim)
-        self.encoder_attn_out_proj = output_projection(embed_dim) if cross_attention else None
+        self.self_attn_out_proj = output_projection(embed_dim, initialization)
+        self.encoder_attn_out_proj = (
+            output_projection(embed_dim, initialization) if cross_attention else None
+        )
         self.final_layer_norm = LayerNorm(embed_dim)
         self.feed_forward = (
-            FeedForward(embed_dim, ffn_embed_dim)
+            FeedForward(embed_dim, ffn_embed_dim, initialization)
             if ffn_type == "full"
             else RandomRotationFeedForward(embed_dim, ffn_embed_dim, depth, total_depth)
         )
@@ -71,12 +89,21 @@ class TransEvolveDepth(nn.Module):
 class TransEvolveEncoderBlock(nn.Module):
     """Encoder block of depth L; takes the place of a layer in fairseq's Transformer encoder.
 
+    The released code normalises what leaves a block, which the paper's equations do not. That cuts
+    the residual stream once a block. With ``normalize_before`` the same LayerNorm stands before
+    queries and keys instead, so that the stream passes all blocks unbroken.
+
     Args:
         embed_dim, ffn_embed_dim, num_heads, time_dim: widths d, d_ff and d', and heads H.
         depth: depth L.
         ffn_type: ``full`` or ``random``.
         dropout: dropout probability of the residual branches.
         attention_dropout, attention_backend: see :class:`TimeEvolvingAttention`.
+        normalize_before: whether LayerNorm comes before queries and keys, not after the block.
+        initialization: start of W_o and of fullFF. ``glorot`` is the released code's: uniform
+            matrices by Glorot, zero biases. ``transformer`` is fairseq's: a gain of 1/sqrt(2) for
+            W_o, which fairseq gives to values (they have no projection here), and torch's own
+            start for the feed-forward layers.
     """
 
     cross_attention = False
@@ -93,15 +120,25 @@ class TransEvolveEncoderBlock(nn.Module):
         dropout=0.0,
         attention_dropout=0.0,
         attention_backend="auto",
+        normalize_before=False,
+        initialization="glorot",
     ):
         super().__init__()
         self.num_heads = num_heads
+        self.normalize_before = normalize_before
         attention = (embed_dim, num_heads, depth, time_dim, attention_dropout, attention_backend)
         self.self_attn = TimeEvolvingAttention(*attention)
         self.encoder_attn = TimeEvolvingAttention(*attention) if self.cross_attention else None
         self.depths = nn.ModuleList(
             TransEvolveDepth(
-                embed_dim, ffn_embed_dim, ffn_type, dropout, index + 1, depth, self.cross_attention
+                embed_dim,
+                ffn_embed_dim,
+                ffn_type,
+                dropout,
+                index + 1,
+                depth,
+                initialization,
+                self.cross_attention,
             )
             for index in range(depth)
         )
@@ -117,10 +154,15 @@ class TransEvolveEncoderBlock(nn.Module):
             output (T, B, C).
         """
         x = x.transpose(0, 1)
-        attend = self.self_attn.evolve(*self.self_attn(x, x, encoder_padding_mask))
+        x0 = self.maybe_layer_norm(x, before=True)
+        attend = self.self_attn.evolve(*self.self_attn(x0, x0, encoder_padding_mask))
         for index, depth in enumerate(self.depths):
             x = depth(x, attend(index, depth.values(x, self.num_heads)))
-        return self.layer_norm(x).transpose(0, 1)
+        return self.maybe_layer_norm(x, before=False).transpose(0, 1)
+
+    def maybe_layer_norm(self, x: Tensor, before: bool) -> Tensor:
+        """LN(x) at the one of two places, before the scores or after the block, that has it."""
+        return self.layer_norm(x) if before == self.normalize_before else x
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Called by fairseq's encoder; there is no older layout."""
@@ -168,12 +210,13 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         """
         x = x.transpose(0, 1)
         saved = self.get_incremental_state(incremental_state, "saved") or {}
+        x0 = self.maybe_layer_norm(x, before=True)
         encoder_attn = self._attend_source(
-            x, encoder_out.transpose(0, 1), encoder_padding_mask, saved
+            x0, encoder_out.transpose(0, 1), encoder_padding_mask, saved
         )
-        key, bias = self.self_attn.keys(x, self_attn_padding_mask)
+        key, bias = self.self_attn.keys(x0, self_attn_padding_mask)
         attend = self.self_attn.evolve(
-            self.self_attn.queries(x),
+            self.self_attn.queries(x0),
             append(saved, "key", key, dim=2),
             append(saved, "bias", bias, dim=2),
             causal=self_attn_mask is not None,
@@ -182,7 +225,7 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
             value = append(saved, f"value{index}", depth.values(x, self.num_heads), dim=2)
             x = depth(x, attend(index, value), encoder_attn[index])
         self.set_incremental_state(incremental_state, "saved", saved)
-        return self.layer_norm(x).transpose(0, 1), None, None
+        return self.maybe_layer_norm(x, before=False).transpose(0, 1), None, None
 
     def _attend_source(self, x, encoder_out, padding_mask, saved):
         """A_ed^l X_enc of every depth: L tensors (B, H, T, C/H)."""
@@ -226,8 +269,9 @@ def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
     return (distinct, beams) if (counts == beams).all() else (rows, 1)
 
 
-def output_projection(embed_dim: int) -> nn.Linear:
-    """W_o, without a bias, Glorot-uniform."""
+def output_projection(embed_dim: int, initialization: str) -> nn.Linear:
+    """W_o, without a bias, Glorot-uniform with the gain of an initialization."""
     projection = nn.Linear(embed_dim, embed_dim, bias=False)
-    nn.init.xavier_uniform_(projection.weight)
+    gain = 1 if initialization == "glorot" else 2**-0.5
+    nn.init.xavier_uniform_(projection.weight, gain)
     return projection

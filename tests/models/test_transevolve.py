@@ -74,15 +74,23 @@ def literal_feed_forward(ffn, x):
     return h @ square(ffn.u2) @ sigma2 @ square(ffn.v2_rows) + ffn.b2
 
 
+@pytest.mark.parametrize("normalize_before", [False, True])
 @pytest.mark.parametrize("backend", ["auto", "factored", "fused"])
 @pytest.mark.parametrize("ffn_type", ["full", "random"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
-def test_block_equals_the_literal_formula(float64, kind, ffn_type, backend):
-    """X^l from X^(l-1) as Eqs. 9 (13 in the decoder) and 11 write it; output and gradients."""
+def test_block_equals_the_literal_formula(float64, kind, ffn_type, backend, normalize_before):
+    """X^l from X^(l-1) as Eqs. 9 (13 in the decoder) and 11 write it; output and gradients.
+
+    LayerNorm is after the block, or before the inputs of Eq. 6, and then nothing normalises X.
+    """
     torch.manual_seed(0)
     d, depth = 8, 3
     cls = TransEvolveEncoderBlock if kind == "encoder" else TransEvolveDecoderBlock
-    block = cls(d, 12, 2, depth, 4, ffn_type, attention_backend=backend)
+    block = cls(
+        *(d, 12, 2, depth, 4, ffn_type),
+        attention_backend=backend,
+        normalize_before=normalize_before,
+    )
     for parameter in block.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     x0 = torch.randn(4, 1, d, requires_grad=True)
@@ -95,20 +103,19 @@ def test_block_equals_the_literal_formula(float64, kind, ffn_type, backend):
         out, _, _ = block(x0, source, self_attn_mask=torch.empty(0))
 
     x, enc = x0[:, 0], source[:, 0]
+    scored = layer_norm(block.layer_norm, x) if normalize_before else x
     for index, layer in enumerate(block.depths):
         time = (index + 1, depth)
         value = layer_norm(layer.self_attn_layer_norm, x)
         attended = literal_attention(
-            block.self_attn, x0[:, 0], x0[:, 0], value, *time, causal=kind == "decoder"
+            block.self_attn, scored, scored, value, *time, causal=kind == "decoder"
         )
         x = attended @ layer.self_attn_out_proj.weight.T + x
         if kind == "decoder":
-            attended = literal_attention(
-                block.encoder_attn, x0[:, 0], enc, enc, *time, causal=False
-            )
+            attended = literal_attention(block.encoder_attn, scored, enc, enc, *time, causal=False)
             x = attended @ layer.encoder_attn_out_proj.weight.T + x
         x = literal_feed_forward(layer.feed_forward, layer_norm(layer.final_layer_norm, x)) + x
-    expected = layer_norm(block.layer_norm, x)
+    expected = x if normalize_before else layer_norm(block.layer_norm, x)
 
     assert_same_gradients(out[:, 0], expected, inputs)
 
@@ -155,9 +162,66 @@ def test_decoder_follows_the_encoder_unless_told_otherwise():
     assert model.decoder.layers[0].depths[0].feed_forward[0].out_features == 32
 
 
-def test_hidden_states_follow_each_depth():
-    """X_0, then the state after each depth, and after the last of a block its LayerNorm."""
-    encoder = make_model("transevolve_fullff_2", "--encoder-depth", "3").encoder.eval()
+def test_prenorm_variants_have_an_unbroken_stream_on_both_sides():
+    """Each block has LayerNorm before its scores, and each side one after its last block."""
+    for arch in ("transevolve_fullff_2_prenorm", "transevolve_randomff_1_prenorm"):
+        model = make_model(arch)
+        for side in (model.encoder, model.decoder):
+            assert side.layer_norm is not None
+            assert all(block.normalize_before for block in side.layers)
+    encoder = make_model("transevolve_fullff_2", "--encoder-normalize-before")
+    assert encoder.encoder.layer_norm is not None and encoder.decoder.layer_norm is None
+    assert not encoder.decoder.layers[0].normalize_before
+
+
+@pytest.mark.parametrize(
+    ("extra", "out_proj", "feed_forward", "bias"),
+    [
+        ([], 2 / 2, 2 / (1 + 3), False),
+        (["--encoder-normalize-before"], 1 / 2, 1 / 3, True),
+        (["--encoder-normalize-before", "--initialization", "glorot"], 2 / 2, 2 / 4, False),
+        (["--initialization", "transformer"], 1 / 2, 1 / 3, True),
+    ],
+)
+def test_start_of_the_weights(extra, out_proj, feed_forward, bias):
+    """Variances are those of the released code, or of a Transformer of fairseq's.
+
+    Times the width d: Glorot's is 2 / (rows + columns), with d_ff = 3 d here, and torch's own for
+    a linear layer 1 / (3 inputs). Queries and keys have 1 / (d + d') either way.
+    """
+    sizes = "--encoder-embed-dim 128 --encoder-ffn-embed-dim 384 --encoder-attention-heads 2"
+    model = make_model("transevolve_fullff_2", *extra, sizes=sizes.split())
+    block = model.encoder.layers[0]
+    attn, depth = block.self_attn, block.depths[0]
+    for weight in (attn.q_proj.weight, attn.k_proj.weight, attn.time_query):
+        assert (weight.var() * 256).item() == pytest.approx(1, rel=0.05)
+        assert weight.abs().max() <= math.sqrt(3 / 256)
+    assert (attn.time_weight.var() * 128 / 2).item() == pytest.approx(1, rel=0.15)
+    assert (depth.self_attn_out_proj.weight.var() * 128).item() == pytest.approx(out_proj, rel=0.05)
+    first = depth.feed_forward[0]
+    assert (first.weight.var() * 128).item() == pytest.approx(feed_forward, rel=0.05)
+    assert first.bias.any() == bias
+
+
+def test_dropout_of_embeddings_has_its_own_option():
+    """The released code has none, and TransEvolve's default is that; others follow --dropout."""
+    for arch, default in [
+        ("transevolve_fullff_2", 0.0),
+        ("transformer_prenorm", 0.3),
+        ("macaron_transformer", 0.3),
+    ]:
+        for extra, p in [((), default), (("--embedding-dropout", "0.2"), 0.2)]:
+            model = make_model(arch, "--dropout", "0.3", *extra)
+            assert {side.dropout_module.p for side in (model.encoder, model.decoder)} == {p}
+            embedded = model.encoder.train().forward_embedding(torch.full((1, 200), 7))[0]
+            assert embedded.eq(0).float().mean().item() == pytest.approx(p, abs=0.03)
+
+
+@pytest.mark.parametrize("normalize_before", [False, True])
+def test_hidden_states_follow_each_depth(normalize_before):
+    """X_0, then the state after each depth, and after the last of a block its LayerNorm if any."""
+    extra = ["--encoder-normalize-before"] if normalize_before else []
+    encoder = make_model("transevolve_fullff_2", "--encoder-depth", "3", *extra).encoder.eval()
     tokens, lengths = source_batch()
     out = encoder(tokens, lengths, return_all_hiddens=True)
     plain = encoder(tokens, lengths)
@@ -168,13 +232,16 @@ def test_hidden_states_follow_each_depth():
     x = next(found)
     assert torch.equal(x, encoder.forward_embedding(tokens)[0] * tokens.ne(1).unsqueeze(-1))
     for block in encoder.layers:
-        attend = block.self_attn.evolve(*block.self_attn(x, x, tokens.eq(1)))
+        scored = block.layer_norm(x) if normalize_before else x
+        attend = block.self_attn.evolve(*block.self_attn(scored, scored, tokens.eq(1)))
         for index, depth in enumerate(block.depths):
             x = depth(x, attend(index, depth.values(x, block.num_heads)))
-            if index == 2:
+            if index == 2 and not normalize_before:
                 x = block.layer_norm(x)
             assert torch.allclose(next(found), x, atol=1e-6)
     assert next(found, None) is None
+    if normalize_before:
+        x = encoder.layer_norm(x)
     assert torch.allclose(x, plain["encoder_out"][0].transpose(0, 1), atol=1e-6)
 
     order = torch.tensor([2, 0])

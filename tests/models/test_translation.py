@@ -10,6 +10,8 @@ from helpers import PAD, Task, assert_causal, make_model, source_batch
 
 ARCHITECTURES = [
     *(f"transevolve_{ffn}_{blocks}" for ffn in ("randomff", "fullff") for blocks in (1, 2)),
+    "transevolve_fullff_2_prenorm",
+    "transevolve_randomff_1_prenorm",
     "macaron_transformer",
     "macaron_transformer_iwslt_de_en",
     "node_transformer_mt",
