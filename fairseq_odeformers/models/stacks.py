@@ -21,6 +21,7 @@ from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from .options import (
     DataclassOptions,
     check_layers,
+    complete,
     drop_embeddings,
     embedding_dropout,
     flat_fields,
@@ -86,6 +87,7 @@ class PreNormTransformer(DataclassOptions, TransformerModelBase):
 
     @classmethod
     def build_model(cls, cfg, task):
+        cfg = complete(cls, cfg)
         check_layers(cfg, "encoder", "decoder")
         model = super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
         drop_embeddings(cfg, model.encoder, model.decoder)

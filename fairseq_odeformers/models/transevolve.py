@@ -25,7 +25,7 @@ from fairseq_odeformers.modules.transevolve_block import (
     shared_rows,
 )
 
-from .options import at_least_one, check_layers
+from .options import at_least_one, check_layers, complete
 from .translation import TranslationConfig, build_embeddings
 
 
@@ -106,6 +106,7 @@ class TransEvolveModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
+        cfg = complete(cls, cfg)
         check_config(cfg, "encoder", "decoder")
         encoder_embed, decoder_embed = build_embeddings(
             cfg, task, "use --arch transevolve, whose embeddings are not tied"

@@ -1,0 +1,165 @@
+"""Writes a small checkpoint, and what its model computes, for ``test_checkpoints.py``.
+
+    python tests/make_checkpoints.py transevolve_fullff_1
+    python tests/make_checkpoints.py transject.one_expert --encoder-experts 1
+
+make ``transevolve_fullff_1.pt.gz`` and ``transject.one_expert.pt.gz`` in ``checkpoints`` beside
+this file. The name is an architecture, or one, a dot and what is special about it; the options are
+those of ``fairseq-train``, and follow those of a small model. The file is a compressed checkpoint
+of fairseq's trainer, with two more entries: ``call``, arguments of the model, and ``output``, the
+tensor that it returns.
+
+A file holds later commits to what the code computed when it was made. So it is never made again: a
+name that exists is refused.
+"""
+
+import gzip
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+
+import torch
+from fairseq import options, tasks
+from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import (
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    FairseqLanguageModel,
+)
+from fairseq.models.roberta import RobertaModel
+from fairseq.trainer import Trainer
+from helpers import EOS, HEAD, PAD
+
+import fairseq_odeformers  # noqa: F401
+
+FOLDER = Path(__file__).resolve().parent / "checkpoints"
+SIZES = {
+    "embed_dim": 8,
+    "ffn_embed_dim": 12,
+    "attention_heads": 2,
+    "layers": 2,
+    "depth": 2,
+    "experts": 2,
+}
+TASKS = {
+    "translation": "--source-lang de --target-lang en",
+    "language_modeling": "--tokens-per-sample 16",
+    "masked_lm": "--tokens-per-sample 16",
+    "sentence_prediction": "--criterion sentence_prediction --num-classes 3",
+    "long_range_arena": "--criterion sentence_prediction",
+}
+
+
+def write_data(folder):
+    """All that tasks read of a data set when they are set up: the symbols and the three classes.
+
+    Of its three data sets ``words`` has 24 symbols, ``pairs`` the same and second texts, ``pixels``
+    those of images.
+    """
+    for data, size in (("words", 20), ("pairs", 20), ("pixels", 256)):
+        inputs = ["input0/dict.txt"] + ["input1/dict.txt"] * (data == "pairs")
+        for name in ("dict.txt", "dict.de.txt", "dict.en.txt", *inputs):
+            make_dictionary(size).save(str(folder / data / name))
+        make_dictionary(3).save(str(folder / data / "label/dict.txt"))
+
+
+def make_dictionary(size):
+    """A dictionary of the numbers below *size*."""
+    dictionary = Dictionary()
+    for number in range(size):
+        dictionary.add_symbol(str(number))
+    return dictionary
+
+
+def task_of(arch):
+    """The name of the task that trains models of an architecture."""
+    model = ARCH_MODEL_REGISTRY[arch]
+    if issubclass(model, RobertaModel):
+        return "masked_lm"
+    if issubclass(model, FairseqLanguageModel):
+        return "language_modeling"
+    if hasattr(model, "register_classification_head"):
+        return "sentence_prediction"
+    return "translation"
+
+
+def command_line(arch, extra):
+    """The options of ``fairseq-train`` for a small model."""
+    task = extra[extra.index("--task") + 1] if "--task" in extra else task_of(arch)
+    data = "pairs" if "retrieval" in extra else "pixels" if "--pixel-input" in extra else "words"
+    known = {item.name for item in fields(MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]])}
+    line = [
+        data,
+        *"--cpu --optimizer adam --no-save-optimizer-state".split(),
+        "--arch",
+        arch,
+        "--task",
+        task,
+    ]
+    line += TASKS[task].split()
+    for side in ("encoder", "decoder"):
+        for name, size in SIZES.items():
+            if f"{side}_{name}" in known:
+                line += [f"--{side}-{name.replace('_', '-')}", str(size)]
+    return line + extra
+
+
+def make_call(cfg, model):
+    """Arguments of the model for two sequences, the second of which is padded."""
+
+    def tokens(length):
+        sequences = torch.randint(4, 24, (2, length))
+        sequences[:, -1] = EOS
+        sequences[1, -3:] = torch.tensor([EOS, PAD, PAD])
+        return sequences
+
+    call = {"src_tokens": tokens(7), "src_lengths": torch.tensor([7, 5])}
+    if task_of(cfg.model._name) == "translation":
+        call["prev_output_tokens"] = tokens(6)
+    if getattr(model, "classification_heads", None):
+        call["classification_head_name"] = HEAD
+        call["features_only"] = True
+    if cfg.task.data == "pairs":
+        call["src_tokens1"], call["src_lengths1"] = tokens(9), torch.tensor([9, 7])
+    return call
+
+
+@torch.no_grad()
+def make(name, extra, path):
+    """Write the checkpoint of a model whose parameters are all other than at the start."""
+    line = command_line(name.split(".")[0], extra)
+    args = options.parse_args_and_arch(options.get_training_parser(), line)
+    cfg = convert_namespace_to_omegaconf(args)
+    torch.manual_seed(1)
+    task = tasks.setup_task(cfg.task)
+    model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
+    for parameter in model.parameters():
+        changed = parameter + 0.1 * torch.randn_like(parameter)
+        parameter.copy_(changed.bfloat16())  # half the bytes are zero, and compress
+    Trainer(cfg, task, model, criterion).save_checkpoint(path, {"train_iterator": {"epoch": 1}})
+    call = make_call(cfg, model)
+    output = model.eval()(**call)[0]
+    with gzip.open(f"{path}.gz", "wb") as file:
+        torch.save({**torch.load(path), "call": call, "output": output}, file)
+
+
+def main():
+    name, *extra = sys.argv[1:] or sys.exit(__doc__)
+    path = FOLDER / f"{name}.pt.gz"
+    if path.exists():
+        sys.exit(f"{path} exists; it stands for an earlier commit, and is never made again")
+    with tempfile.TemporaryDirectory() as folder:
+        write_data(Path(folder))
+        os.chdir(folder)  # so that the checkpoint names no folder of this machine
+        make(name, extra, "checkpoint.pt")
+        FOLDER.mkdir(exist_ok=True)
+        shutil.move("checkpoint.pt.gz", path)
+
+
+if __name__ == "__main__":
+    main()
