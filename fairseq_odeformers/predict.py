@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.data.classification import class_names
-from fairseq_odeformers.data.steps import replacing
+from fairseq_odeformers.files import replacing
 
 
 def main() -> None:

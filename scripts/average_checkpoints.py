@@ -20,7 +20,7 @@ import torch
 from fairseq.checkpoint_utils import checkpoint_paths
 
 # The package also lets torch's safe loader read fairseq's checkpoints.
-from fairseq_odeformers.data.steps import replacing
+from fairseq_odeformers.files import replacing
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 

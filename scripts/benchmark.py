@@ -38,12 +38,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parametrizations
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
-from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
-from fairseq_odeformers.modules.time_evolving_attention import (
+from fairseq_odeformers.models.transevolve.attention import (
     FORMS,
     TimeEvolvingAttention,
     split_heads,
 )
+from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
 SIZES = {
     "transformer": "--arch transformer --encoder-layers {layers} --decoder-layers {layers}",

@@ -25,8 +25,8 @@ from torch import nn
 from torchdiffeq import odeint
 
 import fairseq_odeformers  # noqa: F401  registers models and task
-from fairseq_odeformers.modules.ode_solver import Solution
-from fairseq_odeformers.modules.transformer_field import features_first, tokens_first
+from fairseq_odeformers.models.node_transformer.field import features_first, tokens_first
+from fairseq_odeformers.models.node_transformer.solver import Solution
 
 
 class TorchdiffeqBlock(nn.Module):

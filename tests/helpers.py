@@ -8,7 +8,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY, build_model
 
-from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
+from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
 SIZES = {

@@ -6,8 +6,8 @@ import pytest
 import torch
 from script_helpers import USER_DIR, command, failing_command
 
-from fairseq_odeformers.data.cldr import write_corpus
-from fairseq_odeformers.data.parallel_text import prepare
+from fairseq_odeformers.corpora.cldr import write_corpus
+from fairseq_odeformers.corpora.parallel_text import prepare
 
 MODEL = "--arch transevolve_randomff_2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
 TRAINING = (

@@ -21,8 +21,8 @@ from pathlib import Path
 import babel
 from sacrebleu.metrics import BLEU
 
-from fairseq_odeformers.data import cldr, parallel_text
-from fairseq_odeformers.data.steps import build, fingerprints, replacing
+from fairseq_odeformers.corpora import cldr, parallel_text
+from fairseq_odeformers.files import build, fingerprints, replacing
 from fairseq_odeformers.runs import fairseq_command, log_stats, stream
 
 # Architectures, and what differs from their presets; the first is the default.

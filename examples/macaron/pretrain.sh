@@ -26,7 +26,7 @@ if [ ! -e "$DATA/data-bin/dict.txt" ]; then
     for index in 0 2; do
         python -c "
 import sys
-from fairseq_odeformers.data.glue import tokenizer
+from fairseq_odeformers.corpora.glue import tokenizer
 sys.stdout.writelines(f'{line}\n' for line in map(tokenizer(), sys.stdin))
 " < "${texts[index + 1]}" > "$DATA/tmp/${texts[index]}.tok"
     done

@@ -39,7 +39,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torchdiffeq import odeint
 
-from fairseq_odeformers.data.steps import replacing
+from fairseq_odeformers.files import replacing
 
 Field = Callable[[Tensor], Tensor]  # x -> x'
 Flow = Callable[[float, Tensor], Tensor]  # h, x(t) -> x(t + h), or an approximation of it

@@ -28,7 +28,7 @@ from experiments import (
 )
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.data.steps import replacing, write_csv
+from fairseq_odeformers.files import replacing, write_csv
 from fairseq_odeformers.runs import log_stats
 
 PAPER = Path(__file__).with_name("paper.csv")

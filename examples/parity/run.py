@@ -19,7 +19,7 @@ from pathlib import Path
 from experiments import LOG, Run, chosen, make_parser
 from tqdm import tqdm
 
-from fairseq_odeformers.data.steps import build
+from fairseq_odeformers.files import build
 from fairseq_odeformers.runs import CommandFailed, fairseq_command, log_stats, stream
 
 # In the output of a run that has diverged: of fairseq's trainer, and of the ODE's solver.

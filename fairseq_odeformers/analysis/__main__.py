@@ -16,9 +16,9 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
 import fairseq_odeformers  # noqa: F401
-from fairseq_odeformers.data.cli import positive_int
-from fairseq_odeformers.data.steps import replacing_folder
-from fairseq_odeformers.models.sequence_classifier import SequenceClassifier
+from fairseq_odeformers.corpora.cli import positive_int
+from fairseq_odeformers.files import replacing_folder
+from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.predict import load_classifier, probabilities
 
 from .report import CONTENTS, PAGE, write

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from fairseq_odeformers.data.steps import write_csv
+from fairseq_odeformers.files import write_csv
 
 from . import figures
 from .tables import Row, Tables

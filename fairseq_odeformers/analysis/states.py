@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from fairseq_odeformers.modules.baseline_layers import ReZero
+from fairseq_odeformers.models.baselines.layers import ReZero
+from fairseq_odeformers.models.transevolve.attention import split_heads
+from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
+from fairseq_odeformers.models.transject.layer import MixtureOfExperts, TransJectLayer
 from fairseq_odeformers.modules.recording import Call, recorded
-from fairseq_odeformers.modules.time_evolving_attention import split_heads
-from fairseq_odeformers.modules.transevolve_block import TransEvolveDepth
-from fairseq_odeformers.modules.transject_layer import MixtureOfExperts, TransJectLayer
 
 
 class States(NamedTuple):
@@ -39,8 +39,8 @@ def text_states(model, tokens: Tensor) -> States:
     """The states of a text alone, of which the model's padding and batches are no part.
 
     Args:
-        model: a :class:`~fairseq_odeformers.models.sequence_classifier.SequenceClassifier` in
-            evaluation mode, whose encoder takes ``return_all_hiddens``.
+        model: a :class:`~fairseq_odeformers.models.common.sequence_classifier.SequenceClassifier`
+            in evaluation mode, whose encoder takes ``return_all_hiddens``.
         tokens: a text (T), without padding.
     """
     modules = list(model.encoder.modules())

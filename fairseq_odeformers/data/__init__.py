@@ -1,1 +1,1 @@
-"""Preparation of the data sets that the experiments run on."""
+"""What training reads at run time."""

@@ -1,17 +1,3 @@
-"""Registered models; importing this package registers them all."""
+"""Registered models, a folder a paper; importing this package registers them all."""
 
-from . import (  # noqa: F401
-    baseline_lm,
-    macaron_bert,
-    macaron_classifier,
-    macaron_transformer,
-    macaron_transformer_lm,
-    node_transformer,
-    node_transformer_mt,
-    transevolve,
-    transevolve_classifier,
-    transformer_classifier,
-    transformer_prenorm,
-    transject,
-    transject_lm,
-)
+from . import baselines, macaron, node_transformer, transevolve, transject  # noqa: F401

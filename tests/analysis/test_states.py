@@ -9,10 +9,10 @@ from fairseq.modules import MultiheadAttention
 from helpers import CLASSIFIERS, PAD, SMALL, make_classifier
 
 from fairseq_odeformers.analysis.states import residual_weights, text_states
+from fairseq_odeformers.models.transevolve.attention import merge_heads
+from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
+from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 from fairseq_odeformers.modules.recording import recorded
-from fairseq_odeformers.modules.time_evolving_attention import merge_heads
-from fairseq_odeformers.modules.transevolve_block import TransEvolveDepth
-from fairseq_odeformers.modules.transject_layer import MixtureOfExperts
 
 TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
 # A block of the N-ODE Transformer has as many states of its heads as evaluations of its field.

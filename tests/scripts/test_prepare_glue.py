@@ -7,7 +7,7 @@ import pytest
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from script_helpers import contents, run, times
 
-from fairseq_odeformers.data import glue
+from fairseq_odeformers.corpora import glue
 
 SCRIPT = "prepare-glue.sh"
 OPERATIONS = 60

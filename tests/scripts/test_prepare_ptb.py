@@ -8,7 +8,7 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from script_helpers import contents, run, times
 
-from fairseq_odeformers.data.ptb import prepare
+from fairseq_odeformers.corpora.ptb import prepare
 
 SCRIPT = "prepare-ptb.sh"
 TEXTS = {

@@ -4,7 +4,7 @@ import pytest
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from script_helpers import contents, run
 
-from fairseq_odeformers.data.text_classification import prepare
+from fairseq_odeformers.corpora.text_classification import prepare
 
 SCRIPT = "prepare-text-classification.sh"
 NAMES = ["good", "bad"]

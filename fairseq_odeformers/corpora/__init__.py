@@ -1,0 +1,1 @@
+"""Preparation of the corpora that the experiments run on."""

@@ -1,0 +1,298 @@
+"""ListOps (Nangia and Bowman, 2018), as long as in the Long Range Arena (Tay et al., 2021).
+
+An example is a nested expression over the digits, and its class is the value, 0 to 9::
+
+    [MAX 2 9 [MIN 4 7 ] 0 ]  ->  9
+
+``[MED`` is the median, truncated, and ``[SM`` the sum modulo 10. Published files hold binary trees,
+``( ( ( [MAX 2 ) 9 ) ] )``. Their parentheses say nothing that the brackets do not and are dropped,
+as in the Long Range Arena; the brackets are kept, so that there are 15 tokens.
+
+Expressions are drawn as in the Long Range Arena. A node is an operator with probability 1/4,
+otherwise, and always at the largest depth, a digit; the root has depth 1. An operator has 2 to
+``max_args`` arguments. Operators, digits and numbers of arguments are uniform. The length is the
+number of tokens. Of the expressions with ``min_length < length < max_length`` each is kept once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from statistics import median
+from typing import Callable
+
+import numpy as np
+
+from fairseq_odeformers.corpora.cli import generator_parser, positive_int, reporting
+from fairseq_odeformers.corpora.processes import map_in_processes
+from fairseq_odeformers.data.classification import (
+    make_dictionary,
+    write_dictionaries,
+    write_splits,
+)
+from fairseq_odeformers.files import build
+
+DIGITS = {str(digit): digit for digit in range(10)}
+OPERATORS: dict[str, Callable[[list[int]], int]] = {
+    "[MIN": min,
+    "[MAX": max,
+    "[MED": lambda args: int(median(args)),
+    "[SM": lambda args: sum(args) % 10,
+}
+END = "]"
+VOCABULARY = [*DIGITS, *OPERATORS, END]
+DICTIONARY = make_dictionary(VOCABULARY)
+
+OPERATOR_PROBABILITY = 0.25
+TREES = 4096  # drawn at a time; what a seed gives depends on it
+PATIENCE = 200  # times that no new expression may be found
+
+
+def encode(example: tuple[list[str], str]) -> tuple[tuple[list[int]], str]:
+    """Tokens and class as ``write_split`` takes them; the end of the sentence is added."""
+    tokens, label = example
+    return ([*map(DICTIONARY.index, tokens), DICTIONARY.eos()],), label
+
+
+def parse(text: str) -> list[str]:
+    """The tokens of an expression, with or without the parentheses of a binary tree."""
+    return [token for token in text.split() if token not in ("(", ")")]
+
+
+def evaluate(tokens: Sequence[str]) -> int:
+    """The value of an expression.
+
+    Raises:
+        ValueError: the tokens are no expression; the message counts them from 1.
+    """
+    pending = []  # operators that are open, with the arguments of those around them
+    values = []  # arguments of the innermost operator; outside of all, the result
+    for number, token in enumerate(tokens, start=1):
+        if values and not pending:
+            raise ValueError(f"token {number} is {token}, expected the end of the expression")
+        if token in DIGITS:
+            values.append(DIGITS[token])
+        elif token in OPERATORS:
+            pending.append((token, number, values))
+            values = []
+        elif token == END and values:
+            operator, _, outer = pending.pop()
+            outer.append(OPERATORS[operator](values))
+            values = outer
+        else:
+            closing = f" or {END}" if values else ""
+            raise ValueError(
+                f"token {number} is {token}, expected a digit, {', '.join(OPERATORS)}{closing}"
+            )
+    if pending:
+        operator, number, _ = pending[-1]
+        raise ValueError(f"expected {END} for {operator}, token {number}, found the end")
+    if not values:
+        raise ValueError("expected an expression, found nothing")
+    return values[0]
+
+
+def read(path: Path) -> Iterator[tuple[list[str], str]]:
+    """Tokens and class of each example in a published file.
+
+    Files of the Long Range Arena have a header, ``Source<TAB>Target``, and then the tree before the
+    class; older ones, of SPINN, have no header and the class before the tree.
+
+    Raises:
+        ValueError: a line has something else, or its class is not the value of its tree.
+    """
+    layout, number = "class<TAB>tree", 0
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            line = line.rstrip("\n")
+            if number == 1 and line == "Source\tTarget":
+                layout = "tree<TAB>class"
+                continue
+            columns = dict(zip(layout.split("<TAB>"), line.split("\t")))
+            if len(columns) < 2:
+                raise ValueError(f"{path}, line {number} is {line!r}, expected {layout}")
+            tokens = parse(columns["tree"])
+            try:
+                value = str(evaluate(tokens))
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from error
+            if columns["class"] != value:
+                raise ValueError(
+                    f"{path}, line {number}: class is {columns['class']!r}, expected {value}, the "
+                    "value of the tree"
+                )
+            yield tokens, value
+    if number == 0 or (number == 1 and layout == "tree<TAB>class"):
+        raise ValueError(f"{path} has no examples")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which expressions are drawn; the two lengths themselves are excluded.
+
+    Raises:
+        ValueError: there are no such expressions.
+    """
+
+    min_length: int = 500
+    max_length: int = 2000
+    max_depth: int = 10
+    max_args: int = 10
+
+    def __post_init__(self):
+        if self.max_args < 2:
+            raise ValueError(f"--max-args {self.max_args}: expected 2 or more")
+        if self.max_length < self.min_length + 2:
+            raise ValueError(
+                f"--max-length {self.max_length}: expected {self.min_length + 2} or more, as "
+                f"lengths lie strictly between it and --min-length"
+            )
+        longest = 1
+        for _ in range(self.max_depth - 1):
+            longest = 2 + self.max_args * longest
+        if self.min_length >= longest:
+            raise ValueError(
+                f"--min-length {self.min_length}: expected less than {longest}, the largest "
+                f"length at depth {self.max_depth} with {self.max_args} arguments"
+            )
+
+
+def generate(shape: Shape, seed: int, workers: int) -> Iterator[tuple[list[str], str]]:
+    """Tokens and class of random expressions, all different, without end.
+
+    They do not depend on the number of processes, *workers*.
+
+    Raises:
+        ValueError: no more expressions can be found.
+    """
+    seen = set()
+    misses = 0
+    for examples in map_in_processes(_drawing, (shape, seed), count(), workers, chunk_size=1):
+        known = len(seen)
+        for tokens, label in examples:
+            digest = hashlib.blake2b(" ".join(tokens).encode(), digest_size=16).digest()
+            if digest not in seen:
+                seen.add(digest)
+                yield tokens, label
+        misses = misses + 1 if len(seen) == known else 0
+        if misses == PATIENCE:
+            raise ValueError(f"found no more than {known:,} different expressions of {shape}")
+
+
+def _drawing(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str], str]]]:
+    return lambda number: draw(shape, np.random.default_rng([seed, number]))
+
+
+def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
+    """Tokens and class of those of ``TREES`` random expressions that have the right length."""
+    levels = grow(shape, rng)
+    places = arrange(levels)
+    starts, sizes = places[0]
+    indices = np.empty(sizes.sum(), dtype=np.uint8)
+    for args, (start, size) in zip(levels, places):
+        operator = args > 0
+        indices[start] = np.where(
+            operator,
+            len(DIGITS) + rng.integers(len(OPERATORS), size=len(args)),
+            rng.integers(len(DIGITS), size=len(args)),
+        )
+        indices[(start + size - 1)[operator]] = VOCABULARY.index(END)
+    examples = []
+    for tree in np.flatnonzero((shape.min_length < sizes) & (sizes < shape.max_length)):
+        row = indices[starts[tree] : starts[tree] + sizes[tree]]
+        tokens = [VOCABULARY[index] for index in row.tolist()]
+        examples.append((tokens, str(evaluate(tokens))))
+    return examples
+
+
+def grow(shape: Shape, rng: np.random.Generator) -> list[np.ndarray]:
+    """The number of arguments of each node of ``TREES`` random trees, level by level.
+
+    It is 0 for a digit. The nodes of a level have the order of those that they are arguments of.
+    Trees that get too long stop growing.
+    """
+    levels = []
+    tree = np.arange(TREES)  # that each node of the level belongs to
+    length = np.zeros(TREES)
+    for depth in range(1, shape.max_depth + 1):
+        growing = (depth < shape.max_depth) & (length[tree] < shape.max_length)
+        operator = growing & (rng.random(len(tree)) < OPERATOR_PROBABILITY)
+        args = np.where(operator, rng.integers(2, shape.max_args + 1, len(tree)), 0)
+        levels.append(args)
+        length += np.bincount(tree, 1 + operator, minlength=TREES)
+        tree = np.repeat(tree, args)
+    return levels
+
+
+def arrange(levels: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Where the tokens of each node stand if all trees are written one after another.
+
+    Args:
+        levels: numbers of arguments, as from :func:`grow`; the last level has digits only.
+
+    Returns:
+        Start and number of the tokens of each node, level by level.
+    """
+    parents = [np.repeat(np.arange(len(args)), args) for args in levels]
+    sizes = [np.ones(len(levels[-1]), dtype=int)]
+    for args, parent in zip(levels[-2::-1], parents[-2::-1]):
+        below = np.bincount(parent, sizes[0], minlength=len(args)).astype(int)
+        sizes.insert(0, np.where(args > 0, below + 2, 1))
+
+    starts = [np.cumsum(sizes[0]) - sizes[0]]
+    for args, parent, size in zip(levels, parents, sizes[1:]):
+        before = np.cumsum(size) - size
+        first = (np.cumsum(args) - args)[parent]  # the first argument of the same operator
+        starts.append(starts[-1][parent] + 1 + before - before[first])
+    return list(zip(starts, sizes))
+
+
+def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, workers: int) -> Path:
+    """Generate a data set, ``data-bin`` in *out*, and return it.
+
+    Args:
+        sizes: number of examples of each split.
+    """
+
+    def make(folder: Path) -> None:
+        write_dictionaries(folder, 1, DICTIONARY, DIGITS)
+        with closing(generate(shape, seed, workers)) as examples:
+            write_splits(folder, sizes, map(encode, examples))
+
+    build(out / "data-bin", {"sizes": sizes, "shape": asdict(shape), "seed": seed}, make)
+    return out / "data-bin"
+
+
+def main() -> None:
+    """The command line; an error ends the program with a message of one line."""
+    parser = generator_parser(
+        "listops", "Generate ListOps, long as in the Long Range Arena.", (96_000, 2_000, 2_000)
+    )
+    for option, text in (
+        ("min_length", "all expressions are longer"),
+        ("max_length", "all expressions are shorter"),
+        ("max_depth", "levels of a tree, the root's included"),
+        ("max_args", "arguments of an operator"),
+    ):
+        parser.add_argument(
+            f"--{option.replace('_', '-')}",
+            metavar="N",
+            type=positive_int,
+            default=getattr(Shape, option),
+            help=text,
+        )
+    args = parser.parse_args()
+    with reporting(parser.prog):
+        shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
+        sizes = {"train": args.train, "valid": args.valid, "test": args.test}
+        data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)
+        logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+if __name__ == "__main__":
+    main()

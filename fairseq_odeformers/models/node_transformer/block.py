@@ -1,0 +1,207 @@
+"""Blocks of the N-ODE Transformer (Baier-Reinio and De Sterck 2020): states that follow an ODE."""
+
+from __future__ import annotations
+
+import torch
+from fairseq.incremental_decoding_utils import with_incremental_state
+from torch import Tensor, nn
+from torch.func import jvp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_leaves
+
+from .field import (
+    Field,
+    Memory,
+    TransformerDecoderField,
+    TransformerField,
+    features_first,
+    key_mask,
+    tokens_first,
+)
+from .runge_kutta import Function, Integrand
+from .solver import OdeSolver, Solution
+
+
+class NodeBlock(nn.Module):
+    """Encoder block: X(T_F) of X(0), where X' is a field of X and t (paper, section 3).
+
+    It takes the place of a layer in fairseq's Transformer encoder.
+
+    Args:
+        field: X'. Its ``of_batch`` returns a function of t and X; for the adjoint method, one that
+            is a NamedTuple, or another pytree, of all tensors that X' depends on.
+        solver: of the ODE.
+        arclength_order: K of :func:`arclength`.
+
+    Attributes:
+        name: of the block, in messages.
+    """
+
+    load_to_BT = False  # the encoder of fairseq 0.12.2 asks for it
+
+    def __init__(self, field: TransformerField, solver: OdeSolver, arclength_order: int = 1):
+        super().__init__()
+        self.field = field
+        self.solver = solver
+        self.arclength_order = arclength_order
+        self.name = "block"
+        self.num_updates = 0
+
+    def forward(
+        self, x: Tensor, encoder_padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, Solution]:
+        """
+        Args:
+            x: X(0) (T, B, C), 0 where padding is.
+            encoder_padding_mask: true where a token is padding (B, T).
+
+        Returns:
+            X(T_F) (T, B, C), and the solution, whose integral in training is the arclength.
+
+        Raises:
+            TypeError: the adjoint method, and a function whose tensors it cannot see.
+        """
+        start = features_first(x)
+        with torch.autocast(x.device.type, enabled=False):
+            f = self.field.of_batch(start, encoder_padding_mask)
+            solution = self.solve(f, start, encoder_padding_mask)
+        return tokens_first(solution.state).to(x), solution
+
+    def solve(self, f: Field, x: Tensor, padding_mask: Tensor | None) -> Solution:
+        """The solution from X(0) (C, T, B)."""
+        width, length, batch = x.shape
+        if padding_mask is None:
+            tokens = torch.full((batch,), length, device=x.device)
+        else:
+            tokens = (~padding_mask).sum(1)
+        integrand = arclength(f, self.arclength_order, tokens) if self.training else None
+        parameters = differentiable_tensors(f) if self.solver.adjoint else []
+        batch_name = f"a batch of {batch} x {length} tokens after {self.num_updates:,} updates"
+        name = f"{self.name}, {batch_name}"
+        return self.solver(f, x, width * tokens, integrand, parameters, name)
+
+    def set_num_updates(self, num_updates: int) -> None:
+        """Called by fairseq."""
+        self.num_updates = num_updates
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Called by fairseq's encoder; there is no older layout."""
+
+
+@with_incremental_state
+class NodeDecoderBlock(NodeBlock):
+    """Decoder block, which takes the place of a layer in fairseq's Transformer decoder.
+
+    Its solver has a fixed grid, so that a token's trajectory does not depend on later tokens, and
+    incremental decoding is exact: a new token follows its trajectory beside the keys and values
+    that the tokens before had at the same times, which are saved for each evaluation of the field.
+    """
+
+    field: TransformerDecoderField
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor,
+        encoder_padding_mask: Tensor | None = None,
+        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
+        self_attn_mask: Tensor | None = None,
+        self_attn_padding_mask: Tensor | None = None,
+        need_attn: bool = False,
+        need_head_weights: bool = False,
+    ):
+        """
+        Args:
+            x: X(0) (T, B, C); the newest token alone (1, B, C) in incremental decoding.
+            encoder_out: encoder output (S, B, C).
+            encoder_padding_mask: true where a source token is padding (B, S).
+            self_attn_mask: given if the self-attention is causal; it stands for itself, its values
+                are not read.
+            self_attn_padding_mask: true where a target token is padding (B, T).
+            need_attn, need_head_weights: fairseq asks for the weights of the last layer; here there
+                are as many as evaluations, and none are returned.
+
+        Returns:
+            X(T_F) (T, B, C); None in the place of attention weights; and the solution.
+        """
+        start = features_first(x)
+        saved = self.get_incremental_state(incremental_state, "saved") or {}
+        with torch.autocast(x.device.type, enabled=False):
+            if "source" not in saved:
+                saved["source"] = self.field.source(encoder_out)
+            memory = None
+            if incremental_state is not None:
+                newest = key_mask(self_attn_padding_mask, start)
+                if newest is None:
+                    newest = start.new_zeros(1, 1, start.size(-1))
+                memory = Memory(saved, newest)
+            f = self.field.of_batch(
+                start,
+                self_attn_padding_mask,
+                saved["source"],
+                encoder_padding_mask,
+                causal=self_attn_mask is not None,
+                memory=memory,
+            )
+            solution = self.solve(f, start, self_attn_padding_mask)
+        self.set_incremental_state(incremental_state, "saved", saved)
+        return tokens_first(solution.state).to(x), None, solution
+
+    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
+        saved = self.get_incremental_state(incremental_state, "saved")
+        if saved is not None:
+            saved = {name: tensor.index_select(-1, new_order) for name, tensor in saved.items()}
+            self.set_incremental_state(incremental_state, "saved", saved)
+
+
+def differentiable_tensors(f: Function) -> list[Tensor]:
+    """The tensors inside of *f* that take part in gradients."""
+    leaves = tree_leaves(f)
+    for leaf in leaves:
+        if callable(leaf):
+            raise TypeError(
+                f"--adjoint: gradients do not reach the tensors inside of {leaf!r}; let of_batch "
+                "of the vector field return a NamedTuple of all tensors that X' depends on"
+            )
+    return [leaf for leaf in leaves if getattr(leaf, "requires_grad", False)]
+
+
+def arclength(f: Function, order: int, tokens: Tensor) -> Integrand:
+    r"""What the regulariser of the trajectories integrates.
+
+    .. math:: \frac{1}{2n} \left\| \frac{d^K X}{dt^K} \right\|_F^2
+
+    of a sequence of n tokens, where X follows X' = f(t, X). K = 1 is Eq. 6 of the paper; for larger
+    K see Kelly et al. 2020 (Learning Differential Equations that are Easy to Solve).
+
+    Args:
+        order: K.
+        tokens: n of each sequence (B).
+
+    Returns:
+        A function of t, X and X'.
+    """
+
+    def integrand(t, x, slope):
+        t = torch.as_tensor(t, dtype=x.dtype, device=x.device)
+        slope = derivative(f, order, t, x, slope)
+        return slope.square().sum((0, 1)) / (2 * tokens.clamp(min=1))
+
+    return integrand
+
+
+def derivative(f: Function, order: int, t: Tensor, x: Tensor, slope: Tensor) -> Tensor:
+    """The derivative of this order by time, at t and X, of what follows X' = f(t, X).
+
+    Args:
+        slope: f(t, x).
+    """
+    if order == 1:
+        return slope
+
+    def lower(t, x):
+        return derivative(f, order - 1, t, x, f(t, x))
+
+    with sdpa_kernel(SDPBackend.MATH):  # the others have no forward derivative
+        return jvp(lower, (t, x), (torch.ones_like(t), slope))[1]

@@ -1,0 +1,223 @@
+"""N-ODE Transformer (Baier-Reinio and De Sterck 2020): states follow an ODE, adaptively solved."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import register_model
+from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
+from fairseq.models.transformer.transformer_config import EncDecBaseConfig
+from omegaconf import II
+from torch import Tensor
+
+from fairseq_odeformers.models.common.options import at_least_one, check_layers, option, refuse
+from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
+from fairseq_odeformers.modules.recording import Call, recorded
+
+from .block import NodeBlock
+from .field import TransformerField
+from .runge_kutta import ADAPTIVE, FIXED_GRID
+from .solver import OdeSolver
+
+VectorField = ChoiceEnum(["composed", "residual"])
+
+
+@dataclass
+class NodeEncoderConfig(FairseqDataclass):
+    """Options of the ODE and of its solver in the encoder; the defaults are the paper's."""
+
+    ode_method: ChoiceEnum([*ADAPTIVE, *FIXED_GRID]) = field(
+        default="dopri5",
+        metadata={"help": f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid"},
+    )
+    ode_rtol: float = field(default=1e-5, metadata={"help": "relative tolerance"})
+    ode_atol: float = field(default=1e-5, metadata={"help": "absolute tolerance"})
+    ode_steps: Optional[int] = field(
+        default=None, metadata={"help": "steps of a solver on a fixed grid"}
+    )
+    ode_final_time: float = field(default=1.0, metadata={"help": "final time T_F"})
+    ode_max_steps: int = field(
+        default=1000, metadata={"help": "most adaptive steps of a solve, beyond which it stops"}
+    )
+    adaptivity: ChoiceEnum(["batch", "sequence"]) = field(
+        default="batch", metadata={"help": "adaptive steps of the batch, or of each sequence"}
+    )
+    adjoint: bool = field(
+        default=False,
+        metadata={
+            "help": "compute gradients of the encoder by the adjoint method: slower, in a memory "
+            "that does not grow with the number of adaptive steps"
+        },
+    )
+    vector_field: VectorField = field(
+        default="composed",
+        metadata={"help": "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"},
+    )
+    skip_connection: bool = field(
+        default=False, metadata={"help": "alpha is 1 in the composed vector field"}
+    )
+    time_dependent_attention: bool = field(
+        default=False, metadata={"help": "give the affine maps of the attention a term c t, too"}
+    )
+    encoder_normalize_before: bool = field(
+        default=False,
+        metadata={
+            "help": "apply layernorm before each part of the vector fields, of a decoder too, and "
+            "after the last block"
+        },
+    )
+    arclength_order: int = field(
+        default=1,
+        metadata={
+            "help": "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
+            "which take several times as long, with or without a weight"
+        },
+    )
+    tpu: bool = II("common.tpu")
+
+
+class NodeTransformerEncoder(TransformerEncoderBase):
+    """fairseq's Transformer encoder over N-ODE blocks.
+
+    Beside what fairseq's encoder returns there are ``regularizers``, in training the arclength, and
+    ``statistics``, each a dictionary of values (B) a sequence.
+    """
+
+    def __init__(self, cfg, dictionary, embed_tokens):
+        self.solver = OdeSolver(
+            method=str(cfg.ode_method),
+            rtol=cfg.ode_rtol,
+            atol=cfg.ode_atol,
+            steps=cfg.ode_steps,
+            final_time=cfg.ode_final_time,
+            max_steps=cfg.ode_max_steps,
+            per_sequence=cfg.adaptivity == "sequence",
+            adjoint=cfg.adjoint,
+        )
+        self.field_options = field_options(cfg, "encoder")
+        self.arclength_order = cfg.arclength_order
+        config = TransformerConfig(
+            dropout=cfg.dropout,
+            encoder=EncDecBaseConfig(
+                embed_dim=cfg.encoder_embed_dim,
+                layers=cfg.encoder_layers,
+                normalize_before=cfg.encoder_normalize_before,
+            ),
+            max_source_positions=cfg.max_source_positions,
+            no_token_positional_embeddings=cfg.no_token_positional_embeddings,
+        )
+        super().__init__(config, dictionary, embed_tokens)
+        for index, block in enumerate(self.layers, 1):
+            block.name = f"encoder block {index}"
+
+    def build_encoder_layer(self, cfg):
+        field = TransformerField(**self.field_options)
+        return NodeBlock(field, self.solver, self.arclength_order)
+
+    def forward(
+        self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
+    ):
+        with recorded(self.layers) as calls:
+            out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
+        return {**out, **summary("encoder", calls)}
+
+
+@dataclass
+class NodeTransformerConfig(NodeEncoderConfig, ParityModelConfig):
+    """Options of the classifier; the defaults are the paper's parity model."""
+
+
+@register_model("node_transformer", dataclass=NodeTransformerConfig)
+class NodeTransformer(ParityModel):
+    """The N-ODE Transformer as a classifier."""
+
+    encoder_class = NodeTransformerEncoder
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        check_config(cfg, "encoder")
+
+
+def field_options(cfg, side: str) -> dict:
+    """The arguments of the vector field of a block of the ``encoder`` or ``decoder``."""
+    return dict(
+        embed_dim=cfg[f"{side}_embed_dim"],
+        num_heads=cfg[f"{side}_attention_heads"],
+        ffn_embed_dim=cfg[f"{side}_ffn_embed_dim"],
+        residual=cfg.vector_field == "residual",
+        skip_connection=cfg.skip_connection,
+        time_dependent_attention=cfg.time_dependent_attention,
+        layer_norm=cfg.encoder_normalize_before,
+        dropout=cfg.dropout,
+    )
+
+
+def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
+    """The regularisers, in training, and the statistics of the calls of a side's blocks."""
+    solutions = [call.output[-1] for call in calls]
+    regularizers = {}
+    if calls[0].module.training:
+        regularizers["arclength"] = sum(solution.integral for solution in solutions)
+    statistics = {
+        f"{side}_{name}_{index}": value
+        for index, solution in enumerate(solutions, 1)
+        for name, value in solution.statistics.items()
+    }
+    return {"regularizers": regularizers, "statistics": statistics}
+
+
+def check_config(cfg, *sides: str) -> None:
+    """Refuse what cannot be built or solved.
+
+    Args:
+        sides: those that the model has, ``encoder`` and ``decoder``.
+
+    Raises:
+        ValueError: it names the first such option, its value and the remedy.
+    """
+    check_layers(cfg, *sides)
+    for side in sides:
+        at_least_one(cfg, f"{side}_layers")
+        at_least_one(cfg, f"{side}_ffn_embed_dim")
+    at_least_one(cfg, "ode_max_steps")
+    for name in ("ode_rtol", "ode_atol", "ode_final_time"):
+        if not 0 < cfg[name] < math.inf:
+            raise ValueError(f"{option(name)} {cfg[name]}: give a finite number above 0")
+    if cfg.arclength_order not in (1, 2, 3):
+        raise ValueError(f"--arclength-order {cfg.arclength_order}: give 1, 2 or 3")
+    if cfg.vector_field == "residual":
+        refuse(cfg, "--vector-field residual has all skip connections", "skip_connection")
+    if cfg.ode_method in FIXED_GRID:
+        check_grid(cfg, "ode_")
+        if cfg.adaptivity == "sequence":
+            raise ValueError(
+                f"--adaptivity sequence: --ode-method {cfg.ode_method} takes the same steps for "
+                f"all; leave it out, or choose one of {', '.join(ADAPTIVE)}"
+            )
+    elif cfg.ode_steps is not None:
+        raise ValueError(
+            f"--ode-steps {cfg.ode_steps}: --ode-method {cfg.ode_method} chooses its steps; leave "
+            f"it out, or choose one of {', '.join(FIXED_GRID)}"
+        )
+    elif cfg.tpu:
+        raise ValueError(
+            f"--ode-method {cfg.ode_method}: adaptive steps depend on the data, which XLA cannot "
+            f"compile; choose one of {', '.join(FIXED_GRID)} with --ode-steps"
+        )
+    if cfg.adjoint and cfg.adaptivity == "sequence":
+        raise ValueError(
+            "--adjoint: the backward solve is of the whole batch, and --adaptivity sequence asks "
+            "for steps of each sequence; leave one of them out"
+        )
+    if cfg.adjoint and cfg.tpu:
+        raise ValueError("--adjoint: torchdiffeq's solver does not compile with XLA; leave it out")
+
+
+def check_grid(cfg, prefix: str) -> None:
+    """Refuse a solver on a fixed grid without steps; *prefix* begins the names of its options."""
+    steps = cfg[f"{prefix}steps"]
+    if steps is None or steps < 1:
+        method = f"{option(prefix)}method {cfg[f'{prefix}method']}"
+        raise ValueError(f"{option(prefix)}steps {steps}: {method} needs at least 1")

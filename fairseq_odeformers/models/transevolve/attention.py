@@ -1,0 +1,268 @@
+"""Attention computed once and evolving over depth (Dutta et al. 2021, section 4)."""
+
+import math
+from typing import Optional
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_odeformers.modules.dropout import Dropout
+
+BACKENDS = ("auto", "factored", "fused")
+
+# Up to SHORT queries or keys "auto" takes the plain softmax, up to LONG keys the factored form.
+SHORT, LONG = 32, 2048
+
+# The bias of a padded key: its weight is exactly zero, while gradients stay finite.
+MASKED_BIAS = -1e4
+
+
+class TimeEvolvingAttention(nn.Module):
+    r"""Multi-head attention of a block of depth L, from the block's input alone.
+
+    With d = ``embed_dim``, d' = ``time_dim``, and the query and key inputs X and Y (equal in
+    self-attention), once a block (paper, Eq. 6):
+
+    .. math::
+        Q = X W_q, \quad K = Y W_k, \quad
+        A_0 = Q K^T / \sqrt{(d + d')/H}, \quad A_2 = K \tilde W_q^T
+
+    and at depth l = 1..L, with the time map :math:`T^l` of Eq. 7,
+
+    .. math::
+        A^l = \mathrm{softmax}(A_0 + b^l), \quad b^l_j = T^l \cdot A_{2,j}
+
+    per head: Q and K are split over d + d', A_2 and T over d'. The paper's terms :math:`A_1 T^l`
+    (of the query alone) and :math:`A_3 (T^l \odot T^l)` (a constant) shift whole rows of the
+    scores, which softmax does not see; neither they nor their projection :math:`\tilde W_k` are
+    built.
+
+    Args:
+        embed_dim: width d of both inputs.
+        num_heads: number of heads H.
+        depth: number L of depths at which the attention will be applied.
+        time_dim: width d' of the time map; even.
+        dropout: dropout probability of queries and keys.
+        backend: ``factored``, ``fused`` or ``auto``, see :meth:`evolve`.
+
+    Raises:
+        ValueError: if the sizes do not fit together.
+    """
+
+    def __init__(self, embed_dim, num_heads, depth, time_dim, dropout=0.0, backend="auto"):
+        super().__init__()
+        check_attention_sizes(embed_dim, num_heads, time_dim)
+        self.num_heads = num_heads
+        self.scaling = ((embed_dim + time_dim) / num_heads) ** -0.5
+        self.dropout_module = Dropout(dropout)
+        self.backend = backend
+        self.q_proj = nn.Linear(embed_dim, embed_dim + time_dim, bias=False)
+        self.k_proj = nn.Linear(embed_dim, embed_dim + time_dim, bias=False)
+        self.time_query = nn.Parameter(torch.empty(time_dim, embed_dim + time_dim))
+        self.time_weight = nn.Parameter(torch.empty(depth, time_dim))
+        self.register_buffer("time_basis", fourier_basis(depth, time_dim), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """The start of the released code: w^l uniform in +-sqrt(6/d'), and of the projections too.
+
+        There W_q and W~q, as W_k and W~k, are drawn as one Glorot-uniform matrix of d + d' rows and
+        columns, whose variance is 1/(d + d'). That of fairseq's queries and keys is the same.
+        """
+        bound = math.sqrt(3 / self.time_query.size(1))
+        for weight in (self.q_proj.weight, self.k_proj.weight, self.time_query):
+            nn.init.uniform_(weight, -bound, bound)
+        bound = math.sqrt(6 / self.time_weight.size(1))
+        nn.init.uniform_(self.time_weight, -bound, bound)
+
+    def time_map(self) -> Tensor:
+        """T^l for every depth (Eq. 7), of shape (L, d')."""
+        return self.time_weight * self.time_basis
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Scaled Q of an input (B, T, C), of shape (B, H, T, (d + d')/H)."""
+        q = F.linear(x, self.q_proj.weight * self.scaling)
+        return split_heads(self.dropout_module(q), self.num_heads)
+
+    def keys(self, x: Tensor, padding_mask: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
+        """K and the bias b^l of every key at every depth.
+
+        Args:
+            x: key input (B, S, C).
+            padding_mask: true where a key is padding (B, S).
+
+        Returns:
+            K of shape (B, H, S, (d + d')/H) and b of shape (B, H, S, L).
+        """
+        k = self.dropout_module(self.k_proj(x))
+        # b^l = T^l . (K W~q^T) = K . (T^l W~q), head by head: A2 itself is never needed.
+        time_map = self.time_map().unflatten(1, (self.num_heads, -1))  # L, H, d'/H
+        time_query = self.time_query.unflatten(0, (self.num_heads, -1))  # H, d'/H, d+d'
+        evolution = torch.einsum("lht,htc->chl", time_map, time_query)
+        bias = (k @ evolution.flatten(1)).unflatten(2, evolution.shape[1:]).transpose(1, 2)
+        if padding_mask is not None:
+            bias = bias.masked_fill(padding_mask[:, None, :, None], MASKED_BIAS)
+        return split_heads(k, self.num_heads), bias
+
+    def evolve(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False):
+        """Attention over all depths, from :meth:`queries` and :meth:`keys`; may differ in batch.
+
+        ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
+        hands each depth to ``scaled_dot_product_attention`` and keeps none. They compute the same
+        numbers, and so does the plain softmax of all depths at once that ``auto`` takes for short
+        sequences and in generation. Then ``auto`` takes ``factored`` up to 2,048 keys and ``fused``
+        beyond. Half precision cannot hold the exponentials and takes ``fused`` for ``factored``.
+        """
+        backend = self.backend
+        if backend == "auto":
+            if min(q.size(2), k.size(2)) <= SHORT:
+                backend = "direct"
+            else:
+                backend = "factored" if k.size(2) <= LONG else "fused"
+        if backend == "factored" and q.dtype in (torch.float16, torch.bfloat16):
+            backend = "fused"
+        return FORMS[backend](q, k, bias, causal)
+
+    def forward(self, query: Tensor, key: Tensor, key_padding_mask: Optional[Tensor] = None):
+        """What is computed once a block: Q of ``query`` (B, T, C), K and b of ``key`` (B, S, C).
+
+        See :meth:`queries` and :meth:`keys`; :meth:`evolve` takes the three.
+        """
+        return self.queries(query), *self.keys(key, key_padding_mask)
+
+
+class DirectAttention:
+    """softmax(A0 + b^l) V as it stands, with the softmax of all depths taken at once.
+
+    Args:
+        q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
+        bias: b of every depth (B, H, S, L).
+        causal: whether a query sees no key after its own position.
+    """
+
+    def __init__(self, q, k, bias, causal):
+        scores = masked_scores(q, k, causal).unsqueeze(2) + bias.transpose(-2, -1).unsqueeze(3)
+        self.weights = scores.softmax(-1)  # B, H, L, T, S
+        # Indexing depth by depth would fill a tensor of zeros for each in the backward pass.
+        self.weight = self.weights.unbind(2)
+
+    def __call__(self, depth: int, value: Tensor) -> Tensor:
+        """A^l V at depth index l - 1, from and to (B, H, T, D)."""
+        return self.weight[depth] @ value
+
+    def all_depths(self, value: Tensor) -> Tensor:
+        """A^l V for l = 1..L with the same values (L, B, H, T, D)."""
+        out = self.weights.flatten(2, 3) @ value
+        return out.unflatten(2, self.weights.shape[2:4]).permute(2, 0, 1, 3, 4)
+
+
+class FactoredAttention:
+    r"""softmax(A0 + b^l) V = E (e^{c^l} V) / (E e^{c^l}), with one exponential E for all depths.
+
+    The mean of b over the depths goes into the scores, once: with :math:`\bar b` that mean and
+    :math:`c^l = b^l - \bar b`, :math:`E = \exp(A_0 + \bar b)`. Both exponentials are scaled to a
+    maximum of e^20, along a row of E and a depth of c: then float32 holds their products if a row
+    of the scores, or c^l over the keys of the sequence, spans less than 100. Beyond that, the fused
+    form is the one to take.
+
+    The arguments are those of :class:`DirectAttention`.
+    """
+
+    def __init__(self, q, k, bias, causal):
+        mean = bias.mean(-1, keepdim=True)
+        scores = masked_scores(q, k, causal) + mean.transpose(-2, -1)
+        scores = scores - scores.detach().amax(-1, keepdim=True)
+        self.weights = (scores + 20).exp()  # B, H, T, S
+        evolution = bias - mean
+        largest = evolution.masked_fill(mean < MASKED_BIAS / 2, -math.inf).amax(2, keepdim=True)
+        evolution = (evolution - largest.detach()).clamp(max=0)  # above 0 is padding only
+        self.key_weights = (evolution + 20).exp()  # B, H, S, L
+        self.rowsum = self.weights @ self.key_weights  # B, H, T, L
+        self.key_weight = self.key_weights.unsqueeze(-2).unbind(-1)
+        self.row = self.rowsum.unsqueeze(-2).unbind(-1)
+
+    def __call__(self, depth: int, value: Tensor) -> Tensor:
+        """A^l V at depth index l - 1, from and to (B, H, T, D)."""
+        return self.weights @ (self.key_weight[depth] * value) / self.row[depth]
+
+    def all_depths(self, value: Tensor) -> Tensor:
+        """A^l V for l = 1..L with the same values, as one product (L, B, H, T, D)."""
+        weighted = self.key_weights.unsqueeze(-1) * value.unsqueeze(-2)  # B, H, S, L, D
+        out = (self.weights @ weighted.flatten(-2)).unflatten(-1, weighted.shape[-2:])
+        return (out / self.rowsum.unsqueeze(-1)).permute(3, 0, 1, 2, 4)
+
+
+class FusedAttention:
+    """softmax(A0 + b^l) V with b^l as one more key feature, (q, 1) . (k, b): memory O(T + S).
+
+    The arguments are those of :class:`DirectAttention`. Features are padded with zeros to a
+    common multiple of 8, which the fused kernels ask for.
+    """
+
+    def __init__(self, q, k, bias, causal):
+        self.width = (q.size(-1) // 8 + 1) * 8
+        self.q = self._pad(torch.cat([q, torch.ones_like(q[..., :1])], -1))
+        self.k = k
+        self.bias = bias
+        self.causal = causal
+
+    def _pad(self, x):
+        return F.pad(x, (0, self.width - x.size(-1)))
+
+    def __call__(self, depth: int, value: Tensor) -> Tensor:
+        """A^l V at depth index l - 1, from and to (B, H, T, D)."""
+        k = self._pad(torch.cat([self.k, self.bias[..., depth : depth + 1]], -1))
+        out = F.scaled_dot_product_attention(
+            self.q, k, self._pad(value), is_causal=self.causal, scale=1.0
+        )
+        return out[..., : value.size(-1)]
+
+    def all_depths(self, value: Tensor) -> Tensor:
+        """A^l V for l = 1..L with the same values (L, B, H, T, D)."""
+        return torch.stack([self(depth, value) for depth in range(self.bias.size(-1))])
+
+
+FORMS = {"direct": DirectAttention, "factored": FactoredAttention, "fused": FusedAttention}
+
+
+def fourier_basis(depth: int, time_dim: int) -> Tensor:
+    """[sin(j l / P) | cos(j l / P)] for l = 1..L and j = 1..d'/2, P = d' L / 2 pi: (L, d')."""
+    phase = torch.outer(torch.arange(1.0, depth + 1), torch.arange(1.0, time_dim // 2 + 1))
+    phase = phase * (2 * math.pi / (time_dim * depth))
+    return torch.cat([phase.sin(), phase.cos()], dim=1)
+
+
+def masked_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:
+    """A0 (B, H, T, S), minus infinity where *causal* hides a key that lies after its query."""
+    scores = q @ k.transpose(-2, -1)
+    if causal:
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        scores = scores.masked_fill(future, -math.inf)
+    return scores
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """(B, T, C) -> (B, H, T, C/H)."""
+    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """(..., H, T, C/H) -> (..., T, C)."""
+    return x.transpose(-3, -2).flatten(-2)
+
+
+def check_attention_sizes(embed_dim: int, num_heads: int, time_dim: int):
+    """Raise a ValueError that names the option if the sizes do not fit together."""
+    if time_dim < 2 or time_dim % 2:
+        raise ValueError(
+            f"--time-dim {time_dim}: the time map is made of sine-cosine pairs; "
+            "give a positive even number"
+        )
+    if num_heads < 1:
+        raise ValueError(f"{num_heads} heads: give at least 1")
+    for name, size in (("embed_dim", embed_dim), ("--time-dim", time_dim)):
+        if size < 1 or size % num_heads:
+            raise ValueError(
+                f"{name} {size} is not divisible by {num_heads} heads; give a multiple of the heads"
+            )

@@ -1,0 +1,278 @@
+"""Blocks of TransEvolve (Dutta et al. 2021, section 6)."""
+
+from typing import Optional
+
+from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.modules import LayerNorm
+from torch import Tensor, nn
+
+from fairseq_odeformers.modules.dropout import Dropout
+from fairseq_odeformers.modules.incremental import append
+
+from .attention import TimeEvolvingAttention, merge_heads, split_heads
+from .random_rotation import RandomRotationFeedForward
+
+INITIALIZATIONS = ("glorot", "transformer")
+
+
+class FeedForward(nn.Sequential):
+    """fullFF: the Transformer's feed-forward layer (paper, Eq. 3).
+
+    Args:
+        initialization: see :class:`TransEvolveEncoderBlock`.
+    """
+
+    def __init__(self, embed_dim, ffn_embed_dim, initialization="glorot"):
+        super().__init__(
+            nn.Linear(embed_dim, ffn_embed_dim),
+            nn.ReLU(inplace=True),
+            nn.Linear(ffn_embed_dim, embed_dim),
+        )
+        if initialization == "glorot":
+            for layer in (self[0], self[2]):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
+
+
+class TransEvolveDepth(nn.Module):
+    """What depth l of a block owns: W_o^l of its attention, FF^l, and their LayerNorms.
+
+    Args:
+        depth, total_depth: l and L.
+        initialization: see :class:`TransEvolveEncoderBlock`.
+        cross_attention: whether there is a W_o^l for the encoder-decoder attention as well.
+    """
+
+    def __init__(
+        self,
+        embed_dim,
+        ffn_embed_dim,
+        ffn_type,
+        dropout,
+        depth,
+        total_depth,
+        initialization="glorot",
+        cross_attention=False,
+    ):
+        super().__init__()
+        self.self_attn_layer_norm = LayerNorm(embed_dim)
+        self.self_attn_out_proj = output_projection(embed_dim, initialization)
+        self.encoder_attn_out_proj = (
+            output_projection(embed_dim, initialization) if cross_attention else None
+        )
+        self.final_layer_norm = LayerNorm(embed_dim)
+        self.feed_forward = (
+            FeedForward(embed_dim, ffn_embed_dim, initialization)
+            if ffn_type == "full"
+            else RandomRotationFeedForward(embed_dim, ffn_embed_dim, depth, total_depth)
+        )
+        self.dropout_module = Dropout(dropout)
+
+    def values(self, x: Tensor, num_heads: int) -> Tensor:
+        """LN(X) split into heads: from (B, T, C) to (B, H, T, C/H)."""
+        return split_heads(self.self_attn_layer_norm(x), num_heads)
+
+    def forward(
+        self, x: Tensor, self_attn: Tensor, encoder_attn: Optional[Tensor] = None
+    ) -> Tensor:
+        """H = A^l LN(X) W_o + X (+ A_ed^l X_enc W_o), then FF(LN(H)) + H (paper, Eqs. 9, 11, 13).
+
+        Args:
+            x: state X of the depth before (B, T, C).
+            self_attn, encoder_attn: attended values, A^l LN(X) and A_ed^l X_enc (B, H, T, C/H).
+        """
+        x = x + self.dropout_module(self.self_attn_out_proj(merge_heads(self_attn)))
+        if encoder_attn is not None:
+            x = x + self.dropout_module(self.encoder_attn_out_proj(merge_heads(encoder_attn)))
+        return x + self.dropout_module(self.feed_forward(self.final_layer_norm(x)))
+
+
+class TransEvolveEncoderBlock(nn.Module):
+    """Encoder block of depth L; takes the place of a layer in fairseq's Transformer encoder.
+
+    The released code normalises what leaves a block, which the paper's equations do not. That cuts
+    the residual stream once a block. With ``normalize_before`` the same LayerNorm stands before
+    queries and keys instead, so that the stream passes all blocks unbroken.
+
+    Args:
+        embed_dim, ffn_embed_dim, num_heads, time_dim: widths d, d_ff and d', and heads H.
+        depth: depth L.
+        ffn_type: ``full`` or ``random``.
+        dropout: dropout probability of the residual branches.
+        attention_dropout, attention_backend: see :class:`TimeEvolvingAttention`.
+        normalize_before: whether LayerNorm comes before queries and keys, not after the block.
+        initialization: start of W_o and of fullFF. ``glorot`` is the released code's: uniform
+            matrices by Glorot, zero biases. ``transformer`` is fairseq's: a gain of 1/sqrt(2) for
+            W_o, which fairseq gives to values (they have no projection here), and torch's own
+            start for the feed-forward layers.
+    """
+
+    cross_attention = False
+    load_to_BT = False  # the encoder of fairseq 0.12.2 asks for it
+
+    def __init__(
+        self,
+        embed_dim,
+        ffn_embed_dim,
+        num_heads,
+        depth,
+        time_dim,
+        ffn_type="full",
+        dropout=0.0,
+        attention_dropout=0.0,
+        attention_backend="auto",
+        normalize_before=False,
+        initialization="glorot",
+    ):
+        super().__init__()
+        self.num_heads = num_heads
+        self.normalize_before = normalize_before
+        attention = (embed_dim, num_heads, depth, time_dim, attention_dropout, attention_backend)
+        self.self_attn = TimeEvolvingAttention(*attention)
+        self.encoder_attn = TimeEvolvingAttention(*attention) if self.cross_attention else None
+        self.depths = nn.ModuleList(
+            TransEvolveDepth(
+                embed_dim,
+                ffn_embed_dim,
+                ffn_type,
+                dropout,
+                index + 1,
+                depth,
+                initialization,
+                self.cross_attention,
+            )
+            for index in range(depth)
+        )
+        self.layer_norm = LayerNorm(embed_dim)
+
+    def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor] = None) -> Tensor:
+        """
+        Args:
+            x: input (T, B, C).
+            encoder_padding_mask: true where a token is padding (B, T).
+
+        Returns:
+            output (T, B, C).
+        """
+        x = x.transpose(0, 1)
+        x0 = self.maybe_layer_norm(x, before=True)
+        attend = self.self_attn.evolve(*self.self_attn(x0, x0, encoder_padding_mask))
+        for index, depth in enumerate(self.depths):
+            x = depth(x, attend(index, depth.values(x, self.num_heads)))
+        return self.maybe_layer_norm(x, before=False).transpose(0, 1)
+
+    def maybe_layer_norm(self, x: Tensor, before: bool) -> Tensor:
+        """LN(x) at the one of two places, before the scores or after the block, that has it."""
+        return self.layer_norm(x) if before == self.normalize_before else x
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Called by fairseq's encoder; there is no older layout."""
+
+
+@with_incremental_state
+class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
+    """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
+
+    Queries and keys of the encoder-decoder attention come from the block's input and the encoder
+    output, and its values are the encoder output at every depth; so all its depths are attended
+    to in one product.
+
+    In incremental decoding, a new token adds to the saved state of the block its key, the key's
+    bias, and at each depth its value.
+    """
+
+    cross_attention = True
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor,
+        encoder_padding_mask: Optional[Tensor] = None,
+        incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]] = None,
+        self_attn_mask: Optional[Tensor] = None,
+        self_attn_padding_mask: Optional[Tensor] = None,
+        need_attn: bool = False,
+        need_head_weights: bool = False,
+    ):
+        """
+        Args:
+            x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
+            encoder_out: encoder output (S, B, C); in beam search B / beams sentences, see
+                :func:`shared_rows`.
+            encoder_padding_mask: true where a source token is padding (B, S).
+            self_attn_mask: given if the self-attention is causal; it stands for itself, its values
+                are not read.
+            self_attn_padding_mask: true where a target token is padding (B, T).
+            need_attn, need_head_weights: fairseq asks for the weights of the last layer; a block
+                may never have them as a tensor: none are returned.
+
+        Returns:
+            output (T, B, C), and None twice in the place of attention weights and saved state.
+        """
+        x = x.transpose(0, 1)
+        saved = self.get_incremental_state(incremental_state, "saved") or {}
+        x0 = self.maybe_layer_norm(x, before=True)
+        encoder_attn = self._attend_source(
+            x0, encoder_out.transpose(0, 1), encoder_padding_mask, saved
+        )
+        key, bias = self.self_attn.keys(x0, self_attn_padding_mask)
+        attend = self.self_attn.evolve(
+            self.self_attn.queries(x0),
+            append(saved, "key", key, dim=2),
+            append(saved, "bias", bias, dim=2),
+            causal=self_attn_mask is not None,
+        )
+        for index, depth in enumerate(self.depths):
+            value = append(saved, f"value{index}", depth.values(x, self.num_heads), dim=2)
+            x = depth(x, attend(index, value), encoder_attn[index])
+        self.set_incremental_state(incremental_state, "saved", saved)
+        return self.maybe_layer_norm(x, before=False).transpose(0, 1), None, None
+
+    def _attend_source(self, x, encoder_out, padding_mask, saved):
+        """A_ed^l X_enc of every depth: L tensors (B, H, T, C/H)."""
+        beams = x.size(0) // encoder_out.size(0)
+        if "source_key" not in saved:
+            key, bias = self.encoder_attn.keys(encoder_out, padding_mask)
+            saved["source_key"], saved["source_bias"] = key.contiguous(), bias
+            saved["source_value"] = split_heads(encoder_out, self.num_heads).contiguous()
+        # The beams of a sentence are so many more queries of it: B, H, beams * T, D.
+        query = self.encoder_attn.queries(x).unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
+        attend = self.encoder_attn.evolve(query, saved["source_key"], saved["source_bias"])
+        attn = attend.all_depths(saved["source_value"]).unflatten(3, (beams, -1))
+        return attn.transpose(2, 3).flatten(1, 2).unbind(0)
+
+    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
+        saved = self.get_incremental_state(incremental_state, "saved")
+        if saved is None:
+            return
+        rows, _ = shared_rows(new_order, saved["key"].size(0) // saved["source_key"].size(0))
+        saved = {
+            name: tensor.index_select(0, rows if name.startswith("source") else new_order)
+            for name, tensor in saved.items()
+        }
+        self.set_incremental_state(incremental_state, "saved", saved)
+
+
+def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
+    """Reorder hypotheses that share rows, as the beams of a sentence share its encoder output.
+
+    Args:
+        new_order: index of hypotheses; the first ``beams`` of the old ones share row 0, and so on.
+        beams: how many hypotheses share a row.
+
+    Returns:
+        Index of rows, and how many of the reordered hypotheses share each of them.
+    """
+    rows = new_order // beams
+    distinct, counts = rows.unique_consecutive(return_counts=True)
+    beams = int(counts[0])
+    return (distinct, beams) if (counts == beams).all() else (rows, 1)
+
+
+def output_projection(embed_dim: int, initialization: str) -> nn.Linear:
+    """W_o, without a bias, Glorot-uniform with the gain of an initialization."""
+    projection = nn.Linear(embed_dim, embed_dim, bias=False)
+    gain = 1 if initialization == "glorot" else 2**-0.5
+    nn.init.xavier_uniform_(projection.weight, gain)
+    return projection

@@ -1,0 +1,289 @@
+"""TransEvolve (Dutta et al. 2021): attention computed once a block, evolving over depth."""
+
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import (
+    FairseqEncoderDecoderModel,
+    register_model,
+    register_model_architecture,
+)
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+)
+from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
+from omegaconf import II
+
+from fairseq_odeformers.models.common.options import at_least_one, check_layers, complete
+from fairseq_odeformers.models.common.translation import TranslationConfig, build_embeddings
+from fairseq_odeformers.modules.recording import recorded
+
+from .attention import BACKENDS, check_attention_sizes
+from .block import INITIALIZATIONS, TransEvolveDecoderBlock, TransEvolveEncoderBlock, shared_rows
+
+
+@dataclass
+class TransEvolveEncoderConfig(FairseqDataclass):
+    """Options of the encoder; the defaults are the paper's base model, fullFF-2."""
+
+    encoder_embed_dim: int = field(default=512, metadata={"help": "encoder width d"})
+    encoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "encoder inner width"})
+    encoder_attention_heads: int = field(default=8, metadata={"help": "encoder attention heads"})
+    encoder_blocks: int = field(
+        default=2, metadata={"help": "encoder blocks, each of which computes its attention once"}
+    )
+    encoder_depth: int = field(default=3, metadata={"help": "depth of an encoder block"})
+    ffn_type: ChoiceEnum(["full", "random"]) = field(
+        default="full",
+        metadata={"help": "feed-forward layers: the Transformer's, or made of random rotations"},
+    )
+    time_dim: int = field(
+        default=II("model.encoder_embed_dim"), metadata={"help": "width d' of the time map; even"}
+    )
+    attention_backend: ChoiceEnum(BACKENDS) = field(
+        default="auto", metadata={"help": "how to evaluate the attention; same numbers"}
+    )
+    encoder_normalize_before: bool = field(
+        default=False,
+        metadata={
+            "help": "apply layernorm before the queries and keys of each encoder block and after "
+            "the last block, instead of after each"
+        },
+    )
+    initialization: ChoiceEnum(["auto", *INITIALIZATIONS]) = field(
+        default="auto",
+        metadata={
+            "help": "start of output projections and feed-forward layers: that of the released "
+            "code, or fairseq's of a Transformer, which auto takes with normalize-before"
+        },
+    )
+    dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability of residual branches"}
+    )
+    embedding_dropout: float = field(
+        default=0.0, metadata={"help": "dropout probability of embeddings"}
+    )
+    attention_dropout: float = field(
+        default=0.1, metadata={"help": "dropout probability of queries and keys"}
+    )
+
+
+@dataclass
+class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
+    """Options of encoder and decoder."""
+
+    decoder_blocks: int = field(
+        default=II("model.encoder_blocks"), metadata={"help": "decoder blocks"}
+    )
+    decoder_depth: int = field(
+        default=II("model.encoder_depth"), metadata={"help": "depth of a decoder block"}
+    )
+    decoder_normalize_before: bool = field(
+        default=False,
+        metadata={
+            "help": "apply layernorm before the queries and keys of each decoder block and after "
+            "the last block, instead of after each"
+        },
+    )
+
+
+@register_model("transevolve", dataclass=TransEvolveConfig)
+class TransEvolveModel(FairseqEncoderDecoderModel):
+    """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in the place of layers.
+
+    Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
+    of training and generation) is fairseq's. ``--arch transevolve`` is the base model with free
+    choices; the four ``transevolve_*`` architectures are the paper's variants, with all embeddings
+    tied, and with ``_prenorm`` the same variants with LayerNorm before, not after the blocks.
+    """
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        cfg = complete(cls, cfg)
+        check_config(cfg, "encoder", "decoder")
+        encoder_embed, decoder_embed = build_embeddings(
+            cfg, task, "use --arch transevolve, whose embeddings are not tied"
+        )
+        return cls(
+            TransEvolveEncoder(cfg, task.source_dictionary, encoder_embed),
+            TransEvolveDecoder(cfg, task.target_dictionary, decoder_embed),
+        )
+
+
+class TransEvolveEncoder(TransformerEncoderBase):
+    """fairseq's Transformer encoder over ``--encoder-blocks`` blocks."""
+
+    def __init__(self, cfg, dictionary, embed_tokens):
+        self.block_options = block_options(cfg, "encoder")
+        config = TransformerConfig(
+            dropout=cfg.embedding_dropout,
+            encoder=EncDecBaseConfig(
+                embed_dim=cfg.encoder_embed_dim,
+                layers=cfg.encoder_blocks,
+                normalize_before=cfg.encoder_normalize_before,
+            ),
+            max_source_positions=cfg.max_source_positions,
+        )
+        super().__init__(config, dictionary, embed_tokens)
+
+    def build_encoder_layer(self, cfg):
+        return TransEvolveEncoderBlock(**self.block_options)
+
+    def forward(
+        self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
+    ):
+        """As fairseq's; all hidden states are X_0 and the state after each depth of each block.
+
+        The last state of a block is its output, which is normalised unless LayerNorm comes before.
+        """
+        blocks = self.layers if return_all_hiddens else []
+        steps = (
+            step
+            for block in blocks
+            for step in (
+                block.depths if block.normalize_before else (*block.depths[:-1], block.layer_norm)
+            )
+        )
+        with recorded(steps) as calls:
+            out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
+        after = [call.output.transpose(0, 1) for call in calls]
+        return {**out, "encoder_states": out["encoder_states"][:1] + after}
+
+    def reorder_encoder_out(self, encoder_out, new_order):
+        """Reorder for beam search; the beams of a sentence share one row."""
+        rows, beams = shared_rows(new_order, encoder_out.get("beams", 1))
+        return {**super().reorder_encoder_out(encoder_out, rows), "beams": beams}
+
+
+class TransEvolveDecoder(TransformerDecoderBase):
+    """fairseq's Transformer decoder over ``--decoder-blocks`` blocks."""
+
+    def __init__(self, cfg, dictionary, embed_tokens):
+        self.block_options = block_options(cfg, "decoder")
+        config = TransformerConfig(
+            dropout=cfg.embedding_dropout,
+            decoder=DecoderConfig(
+                embed_dim=cfg.decoder_embed_dim,
+                layers=cfg.decoder_blocks,
+                normalize_before=cfg.decoder_normalize_before,
+            ),
+            max_target_positions=cfg.max_target_positions,
+            share_decoder_input_output_embed=(
+                cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
+            ),
+        )
+        super().__init__(config, dictionary, embed_tokens)
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        return TransEvolveDecoderBlock(**self.block_options)
+
+
+def block_options(cfg, side: str) -> dict:
+    """The arguments of a block of the ``encoder`` or ``decoder``."""
+    normalize_before = cfg[f"{side}_normalize_before"]
+    initialization = cfg.initialization
+    if initialization == "auto":
+        initialization = "transformer" if normalize_before else "glorot"
+    return dict(
+        embed_dim=cfg[f"{side}_embed_dim"],
+        ffn_embed_dim=cfg[f"{side}_ffn_embed_dim"],
+        num_heads=cfg[f"{side}_attention_heads"],
+        depth=cfg[f"{side}_depth"],
+        time_dim=cfg.time_dim,
+        ffn_type=cfg.ffn_type,
+        dropout=cfg.dropout,
+        attention_dropout=cfg.attention_dropout,
+        attention_backend=cfg.attention_backend,
+        normalize_before=normalize_before,
+        initialization=initialization,
+    )
+
+
+def check_config(cfg, *sides: str):
+    """Refuse what cannot be built.
+
+    Args:
+        sides: those that the model has, ``encoder`` and ``decoder``.
+
+    Raises:
+        ValueError: it names the first such option, its value and the remedy.
+    """
+    check_layers(cfg, *sides)
+    for side in sides:
+        for name in ("blocks", "depth"):
+            at_least_one(cfg, f"{side}_{name}")
+        inner = cfg[f"{side}_ffn_embed_dim"]
+        if cfg.ffn_type == "random" and (inner % 2 or cfg.encoder_embed_dim % 2):
+            raise ValueError(
+                f"--ffn-type random pairs sines with cosines: --{side}-ffn-embed-dim {inner} and "
+                f"--{side}-embed-dim {cfg.encoder_embed_dim} must be even"
+            )
+        check_attention_sizes(
+            cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"], cfg.time_dim
+        )
+
+
+def paper_encoder(args, ffn_type, blocks):
+    """The encoder of a variant (section 7.1): six depths in one or two blocks."""
+    args.ffn_type = getattr(args, "ffn_type", ffn_type)
+    args.encoder_blocks = getattr(args, "encoder_blocks", blocks)
+    args.encoder_depth = getattr(args, "encoder_depth", 6 // blocks)
+
+
+def paper_variant(args, ffn_type, blocks):
+    """A variant for translation: both sides alike, tied embeddings."""
+    paper_encoder(args, ffn_type, blocks)
+    args.share_all_embeddings = getattr(args, "share_all_embeddings", True)
+
+
+def prenorm(args, *sides):
+    """The residual stream of each side passes its blocks unbroken."""
+    for side in sides:
+        name = f"{side}_normalize_before"
+        setattr(args, name, getattr(args, name, True))
+
+
+@register_model_architecture("transevolve", "transevolve_randomff_1")
+def transevolve_randomff_1(args):
+    paper_variant(args, "random", 1)
+
+
+@register_model_architecture("transevolve", "transevolve_randomff_2")
+def transevolve_randomff_2(args):
+    paper_variant(args, "random", 2)
+
+
+@register_model_architecture("transevolve", "transevolve_fullff_1")
+def transevolve_fullff_1(args):
+    paper_variant(args, "full", 1)
+
+
+@register_model_architecture("transevolve", "transevolve_fullff_2")
+def transevolve_fullff_2(args):
+    paper_variant(args, "full", 2)
+
+
+@register_model_architecture("transevolve", "transevolve_randomff_1_prenorm")
+def transevolve_randomff_1_prenorm(args):
+    paper_variant(args, "random", 1)
+    prenorm(args, "encoder", "decoder")
+
+
+@register_model_architecture("transevolve", "transevolve_randomff_2_prenorm")
+def transevolve_randomff_2_prenorm(args):
+    paper_variant(args, "random", 2)
+    prenorm(args, "encoder", "decoder")
+
+
+@register_model_architecture("transevolve", "transevolve_fullff_1_prenorm")
+def transevolve_fullff_1_prenorm(args):
+    paper_variant(args, "full", 1)
+    prenorm(args, "encoder", "decoder")
+
+
+@register_model_architecture("transevolve", "transevolve_fullff_2_prenorm")
+def transevolve_fullff_2_prenorm(args):
+    paper_variant(args, "full", 2)
+    prenorm(args, "encoder", "decoder")

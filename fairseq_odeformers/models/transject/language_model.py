@@ -1,0 +1,123 @@
+"""TransJect (Sengupta et al. 2023) as a causal language model."""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model
+from omegaconf import II
+from torch import nn
+
+from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
+
+from .causal_layer import CausalEigenvalues, CausalRandomEigenvalues, CausalTransJectLayer
+from .classifier import ResidualGate, check_config, embed_scale
+from .layer import ConcatenatedPositions
+
+
+@dataclass
+class TransJectLanguageModelConfig(FairseqDataclass):
+    """The defaults are the paper's model for the Penn Treebank (appendix B.1)."""
+
+    decoder_embed_dim: int = field(default=512, metadata={"help": "width d, an even number"})
+    decoder_layers: int = field(default=6, metadata={"help": "number L of layers"})
+    decoder_experts: int = field(default=4, metadata={"help": "number E of experts of a layer"})
+    residual_gate: ResidualGate = field(
+        default="tanh", metadata={"help": "keeps the residual weights below 1"}
+    )
+    tokens_per_sample: int = II("task.tokens_per_sample")
+    max_target_positions: Optional[int] = II("task.max_target_positions")
+
+
+class TransJectDecoder(FairseqIncrementalDecoder):
+    """Each token sees sums and maxima over the tokens up to it, and so none after it.
+
+    Generation keeps these: a sum, and a maximum a layer and expert, each of width d, whatever the
+    length.
+    """
+
+    eigenvalues_class = CausalEigenvalues
+
+    def __init__(self, cfg, dictionary, input_dictionary):
+        super().__init__(dictionary)
+        width, layers = cfg.decoder_embed_dim, cfg.decoder_layers
+        self.padding_idx = dictionary.pad()
+        self.max_target_positions = cfg.max_target_positions or cfg.tokens_per_sample
+        embed_tokens = OrthonormalEmbedding(len(input_dictionary), width // 2, self.padding_idx)
+        scale = embed_scale(len(input_dictionary), width // 2)
+        self.embedding = ConcatenatedPositions(embed_tokens, scale, self.max_target_positions)
+        self.eigenvalues = self.eigenvalues_class(width)
+        self.layers = nn.ModuleList(
+            CausalTransJectLayer(width, cfg.decoder_experts, layers, cfg.residual_gate)
+            for _ in range(layers)
+        )
+        self.output_projection = nn.Linear(width, len(dictionary), bias=False)
+        nn.init.normal_(self.output_projection.weight, std=width**-0.5)
+
+    def forward(self, prev_output_tokens, encoder_out=None, incremental_state=None, **unused):
+        """
+        Args:
+            prev_output_tokens: tokens (B, T); with an incremental state only the last is read.
+
+        Returns:
+            Scores (B, T, V), or (B, 1, V) with an incremental state; and a dictionary with
+            ``regularizers`` and, as fairseq's generator asks for it, ``attn``.
+        """
+        x, extra = self.extract_features(prev_output_tokens, incremental_state=incremental_state)
+        return self.output_layer(x), extra
+
+    def extract_features(self, prev_output_tokens, incremental_state=None, **unused):
+        """States (B, T, C) of the last layer, and a dictionary with ``regularizers``."""
+        saved = {}
+        if incremental_state is not None:
+            saved = self.get_incremental_state(incremental_state, "so_far") or {}
+        x = self.embedding(prev_output_tokens, incremental_state)
+        padding_mask = prev_output_tokens[:, -x.size(1) :].eq(self.padding_idx)
+        sigma, total, regularizers = self.eigenvalues(x, saved.get("eigenvalues"))
+        so_far = {"eigenvalues": total}
+        for index, layer in enumerate(self.layers):
+            key = f"peaks{index}"
+            x, so_far[key] = layer(x, sigma, padding_mask, saved.get(key))
+        if incremental_state is not None:
+            so_far = {key: value for key, value in so_far.items() if value is not None}
+            self.set_incremental_state(incremental_state, "so_far", so_far)
+        return x, {"attn": [None], "regularizers": regularizers}
+
+    def output_layer(self, features, **unused):
+        """Scores (B, T, V) of states (B, T, C)."""
+        return self.output_projection(features)
+
+    def reorder_incremental_state(self, incremental_state, new_order):
+        """Follow a reordering of the batch, as in beam search."""
+        saved = self.get_incremental_state(incremental_state, "so_far")
+        if saved is not None:
+            saved = {key: value.index_select(0, new_order) for key, value in saved.items()}
+            self.set_incremental_state(incremental_state, "so_far", saved)
+
+    def max_positions(self):
+        return self.max_target_positions
+
+
+class RandomTransJectDecoder(TransJectDecoder):
+    """TransJect with learnt numbers, random at the start, in the place of the eigenvalues."""
+
+    eigenvalues_class = CausalRandomEigenvalues
+
+
+@register_model("transject_lm", dataclass=TransJectLanguageModelConfig)
+class TransJectLanguageModel(FairseqLanguageModel):
+    """TransJect as a language model."""
+
+    decoder_class = TransJectDecoder
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_config(cfg, "decoder")
+        return cls(cls.decoder_class(cfg, task.target_dictionary, task.source_dictionary))
+
+
+@register_model("transject_lm_random", dataclass=TransJectLanguageModelConfig)
+class RandomTransJectLanguageModel(TransJectLanguageModel):
+    """Random-TransJect as a language model."""
+
+    decoder_class = RandomTransJectDecoder

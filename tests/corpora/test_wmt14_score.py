@@ -1,0 +1,147 @@
+"""Scores of newstest2014 with known answers, and outputs that cannot be scored."""
+
+import math
+
+import pytest
+
+from fairseq_odeformers.corpora import wmt14, wmt14_score
+from fairseq_odeformers.corpora.wmt14_score import read_hypotheses, read_reference, score
+
+
+def write_output(path, hypotheses):
+    """What fairseq-generate prints: sorted by length, not by sentence."""
+    lines = ["INFO | fairseq_cli.generate | loading model(s)"]
+    for index, text in sorted(enumerate(hypotheses), key=lambda item: -len(item[1])):
+        lines += [f"S-{index}\tx", f"T-{index}\tH-0", f"H-{index}\t-0.25\t{text}"]
+        lines += [f"D-{index}\t-0.25\t{text}", f"P-{index}\t-0.25 -0.25"]
+    lines.append("INFO | fairseq_cli.generate | Translated")
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def values(scores):
+    return {name: float(text.split(" = ")[1].split()[0]) for name, text in scores.items()}
+
+
+REFERENCES = {
+    "de": ['Er sagt: "Das 2-Pfund-Brot ist gut."', "Q & A sind <gut> [heute], z. B. das.", ""],
+    "fr": ["L'été est là (enfin) : dit-il.", "Il n'y a qu'aujourd'hui.", ""],
+}
+TOKENIZED = {  # as a model that is trained on text of the preparation translates
+    "de": [
+        "Er sagt : &quot; Das 2 @-@ Pfund @-@ Brot ist gut . &quot;",
+        "Q &amp; A sind &lt; gut &gt; &#91; heute &#93; , z . B. das .",
+        "",
+    ],
+    "fr": [
+        "L&apos; été est là ( enfin ) : dit @-@ il .",
+        "Il n&apos; y a qu&apos; aujourd&apos;hui .",
+        "",
+    ],
+}
+
+
+@pytest.mark.parametrize("lang", REFERENCES)
+def test_a_perfect_translation_scores_100_in_every_way(lang, tmp_path):
+    hypotheses = read_hypotheses(write_output(tmp_path / "out.txt", TOKENIZED[lang]), 3)
+    scores = values(score(hypotheses, REFERENCES[lang], lang))
+    assert scores.pop("tokenized") == scores.pop("compound-split") == 100
+    assert scores == {"detokenized": 100}
+
+
+def test_compounds_are_split_in_both():
+    """A-b c d e f against x-b c d e f: 4 of 5 words match, or 6 of 7 parts; likewise n-grams."""
+    scores = values(score(["A @-@ b c d e f"], ["x-b c d e f"], "de"))
+    whole = (4 / 5) * (3 / 4) * (2 / 3) * (1 / 2)
+    split = (6 / 7) * (5 / 6) * (4 / 5) * (3 / 4)
+    assert scores["tokenized"] == pytest.approx(100 * whole**0.25, abs=0.01)
+    assert scores["compound-split"] == pytest.approx(100 * split**0.25, abs=0.01)
+
+
+def test_compound_splitting_is_that_of_the_known_script():
+    """Perl's s{(\\S)-(\\S)}{...}g: matches do not overlap, and a lone hyphen stays."""
+    assert wmt14_score.split_compounds("ab-cd-e - f-g-h") == (
+        "ab ##AT##-##AT## cd ##AT##-##AT## e - f ##AT##-##AT## g-h"
+    )
+
+
+def test_the_brevity_penalty_is_that_of_the_corpus():
+    scores = values(score(["a b c d", ""], ["a b c d", "e f"], "de"))
+    assert set(scores.values()) == {round(100 * math.exp(1 - 6 / 4), 2)}
+
+
+def test_tokenised_scores_are_not_smoothed():
+    """multi-bleu.perl gives 0 where no 4-gram matches; sacrebleu smoothes by default."""
+    scores = values(score(["a b c x"], ["a b c y"], "de"))
+    assert scores["tokenized"] == scores["compound-split"] == 0 < scores["detokenized"]
+
+
+def test_typographic_apostrophes_count_in_the_published_reference_alone():
+    scores = values(score(["c&apos; est dit , ou non ."], ["c’est dit, ou non."], "fr"))
+    assert scores["tokenized"] == 100 > scores["detokenized"]
+
+
+def test_signatures_are_printed():
+    scores = score(["a b c d"], ["a b c d"], "de")
+    assert scores["detokenized"].startswith("BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
+    assert scores["tokenized"].startswith("BLEU|nrefs:1|case:mixed|eff:no|tok:none|smooth:none|")
+
+
+def test_case_counts():
+    assert values(score(["a b c d E"], ["a b c d e"], "de"))["tokenized"] < 100
+
+
+def test_references_are_segments_or_lines(tmp_path):
+    sgm = tmp_path / wmt14.reference("de")
+    sgm.write_text('<refset>\n<seg id="1">It’s so.</seg>\n<seg id="2"> &amp; </seg>\n</refset>\n')
+    (tmp_path / "text.de").write_text("It’s so.\n&amp;\n")
+    assert read_reference(sgm) == read_reference(tmp_path / "text.de") == ["It’s so.", "&amp;"]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "has no line H-<id>; give the output of fairseq-generate"),
+        ("T-0\ta\n", "has no line H-<id>"),
+        ("H-0\t-1\ta\nH-1\t-1.", "line 2: not H-<id>, score and text"),
+        ("H-0\t-1\ta\n\nH-0\t-2\tb\n", "line 3: second translation of sentence 0; keep --nbest"),
+        ("H-0\t-1\ta@@ b\n", "line 1: byte pairs; give fairseq-generate --remove-bpe"),
+        ("H-0\t-1\ta b@@\n", "line 1: byte pairs"),
+        ("H-0\t-1\ta\nH-2\t-1\ta\n", r"translates 2 of 3 sentences \(the first without is 1\)"),
+        ("H-3\t-1\ta\n", "translates sentence 3, but the reference has 3 sentences"),
+    ],
+)
+def test_outputs_that_cannot_be_scored(text, message, tmp_path):
+    (tmp_path / "out.txt").write_text(text)
+    with pytest.raises(ValueError, match=f"out.txt.* ?{message}"):
+        read_hypotheses(tmp_path / "out.txt", 3)
+
+
+@pytest.mark.parametrize(
+    "options, status, message",
+    [
+        (
+            [],
+            2,
+            "--reference data/wmt14-en-fr/raw/newstest2014-fren-ref.fr.sgm: no such file; "
+            "prepare-wmt14.sh en-fr leaves newstest2014-fren-ref.fr.sgm in the folder raw below "
+            "its --out",
+        ),
+        (
+            ["--reference", "reference.fr"],
+            1,
+            "out.txt translates 2 of 3 sentences (the first without is 2); give fairseq-generate "
+            "--required-batch-size-multiple 1",
+        ),
+    ],
+)
+def test_an_error_is_a_message_of_one_line(options, status, message, tmp_path, monkeypatch, capsys):
+    write_output(tmp_path / "out.txt", ["a", "b"])
+    (tmp_path / "reference.fr").write_text("a\nb\nc\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        wmt14_score.main(["en-fr", "out.txt", *options])
+    assert stopped.value.code == status
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.splitlines()[-1] == f"score-wmt14.sh: error: {message}"

@@ -1,0 +1,265 @@
+"""Blocks of the N-ODE Transformer: accuracy, arclength, padding, incremental decoding."""
+
+import pytest
+import torch
+from torch.func import jacrev
+from torchdiffeq import odeint
+
+from fairseq_odeformers.models.node_transformer.block import NodeBlock, NodeDecoderBlock, derivative
+from fairseq_odeformers.models.node_transformer.field import (
+    TransformerDecoderField,
+    TransformerField,
+    features_first,
+    tokens_first,
+)
+from fairseq_odeformers.models.node_transformer.solver import OdeSolver
+
+D, T, B = 8, 7, 3
+
+
+def make_block(solver=None, order=1, **options):
+    """A block whose ReLUs are all positive for the states of the tests, so that X' is smooth.
+
+    Where one changes its sign, a method of any order has a larger error than it estimates.
+    """
+    torch.manual_seed(0)
+    field = TransformerField(D, D // 2, D, **options)
+    torch.nn.init.constant_(field.fc1.bias, 3)
+    return NodeBlock(field, solver or OdeSolver(), order)
+
+
+def batch(lengths=(T, 4, 1)):
+    torch.manual_seed(1)
+    x = torch.randn(T, B, D) / 2
+    padding = torch.arange(T) >= torch.tensor(lengths).unsqueeze(1)
+    return x * ~padding.T.unsqueeze(-1), padding
+
+
+def dense(block, x, padding=None, points=2):
+    """States at equally spaced times (points, C, T, B), to ten digits."""
+    x = features_first(x)
+    f = block.field.of_batch(x, padding)
+    times = torch.linspace(0, 1, points)
+    return f, times, odeint(f, x, times, rtol=1e-11, atol=1e-11)
+
+
+def simpson(values):
+    weights = torch.ones(len(values))
+    weights[1:-1:2], weights[2:-1:2] = 4, 2
+    return torch.einsum("i,i...->...", weights, values) / (3 * (len(values) - 1))
+
+
+@pytest.mark.parametrize("adaptivity", ["batch", "sequence"])
+@pytest.mark.parametrize("options", [dict(), dict(residual=True), dict(skip_connection=True)])
+def test_error_is_below_ten_tolerances(float64, adaptivity, options):
+    x, padding = batch()
+    for tolerance in (1e-5, 1e-7):
+        solver = OdeSolver(rtol=tolerance, atol=tolerance, per_sequence=adaptivity == "sequence")
+        block = make_block(solver, **options)
+        out, _ = block(x, padding)
+        _, _, states = dense(block, x, padding)
+        assert (out - tokens_first(states[-1])).abs().max() < 10 * tolerance
+
+
+def test_error_where_relus_change_their_sign(float64):
+    """Of the size of torchdiffeq's."""
+    x, padding = batch()
+    for seed in range(3):
+        torch.manual_seed(seed)
+        block = NodeBlock(TransformerField(D, D // 2, D), OdeSolver())
+        f, times, exact = dense(block, x, padding)
+        error = (block(x, padding)[0] - tokens_first(exact[-1])).abs().max()
+        theirs = odeint(f, features_first(x), times, rtol=1e-5, atol=1e-5)
+        assert error < 5 * (theirs - exact).abs().max()
+
+
+@pytest.mark.parametrize("adaptivity", ["batch", "sequence"])
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("few", [0, 1000])
+def test_arclength(float64, monkeypatch, adaptivity, order, few):
+    """1/2n of the integral of |d^K X/dt^K|^2, by differences of a dense solution."""
+    monkeypatch.setattr("fairseq_odeformers.models.node_transformer.field.FEW", few)
+    x, padding = batch()
+    solver = OdeSolver(rtol=1e-8, atol=1e-8, per_sequence=adaptivity == "sequence")
+    block = make_block(solver, order, residual=True)
+    _, solution = block(x, padding)
+    f, times, states = dense(block, x, padding, points=401)
+    slopes = torch.stack([f(t, state) for t, state in zip(times, states)])
+    for _ in range(order - 1):
+        (slopes,) = torch.gradient(slopes, spacing=1 / 400, dim=0, edge_order=2)
+    expected = simpson(slopes.square().sum((1, 2))) / (2 * torch.tensor([T, 4, 1]))
+    relative = (solution.integral - expected).abs() / expected
+    assert relative.max() < (1e-4 if order == 1 else 1e-3)
+
+
+def test_derivatives_along_the_trajectory(float64):
+    """X'' = f_t + f_X f, and its derivative, by Jacobians."""
+    x = torch.randn(D, 3, 1)
+    f = make_block(time_dependent_attention=True).field.of_batch(x)
+
+    def total(g):
+        def along(t, x):
+            g_t, g_x = jacrev(g, argnums=(0, 1))(t, x)
+            return g_t + torch.einsum("ctbijk,ijk->ctb", g_x, f(t, x))
+
+        return along
+
+    t = torch.tensor(0.3)
+    slope = f(t, x)
+    assert (derivative(f, 2, t, x, slope) - total(f)(t, x)).abs().max() < 1e-12
+    assert (derivative(f, 3, t, x, slope) - total(total(f))(t, x)).abs().max() < 1e-11
+
+
+def test_adjoint_method_needs_the_tensors_of_a_field():
+    """A closure would lose the gradients of what is inside of it."""
+
+    class Closure(torch.nn.Linear):
+        def of_batch(self, x, padding_mask):
+            return lambda t, x: self(x.movedim(0, -1)).movedim(-1, 0)
+
+    x, _ = batch()
+    NodeBlock(Closure(D, D), OdeSolver())(x)
+    with pytest.raises(TypeError, match="--adjoint: .*let of_batch of the vector field return"):
+        NodeBlock(Closure(D, D), OdeSolver(adjoint=True))(x)
+
+
+@pytest.mark.parametrize("order, adjoint", [(1, False), (2, False), (3, False), (2, True)])
+def test_arclength_has_gradients(float64, order, adjoint):
+    """Of every parameter, by finite differences along a random direction."""
+    x, padding = batch()
+    block = make_block(OdeSolver(rtol=1e-7, atol=1e-7, adjoint=adjoint), order, residual=True)
+    parameters = list(block.parameters())
+    direction = [torch.randn_like(p) for p in parameters]
+    block(x, padding)[1].integral.sum().backward()
+    found = sum((p.grad * v).sum() for p, v in zip(parameters, direction))
+    values = []
+    for step in (1e-5, -2e-5):
+        for p, v in zip(parameters, direction):
+            p.data.add_(v, alpha=step)
+        values.append(block(x, padding)[1].integral.sum())
+    assert abs((values[0] - values[1]) / 2e-5 - found) < 1e-4 * abs(found)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(time_dependent_attention=True, dropout=0.1),
+        dict(residual=True, layer_norm=True),
+        dict(skip_connection=True),
+    ],
+)
+def test_gradients_by_the_adjoint_method(float64, options):
+    """As through the steps: of state and arclength, for the start and every parameter."""
+    x, padding = batch()
+    gradients = []
+    for adjoint in (False, True):
+        block = make_block(OdeSolver(rtol=1e-9, atol=1e-9, adjoint=adjoint), **options)
+        start = x.clone().requires_grad_()
+        torch.manual_seed(3)
+        out, solution = block(start, padding)
+        loss = out.square().sum() + 0.1 * solution.integral.sum()
+        gradients.append(torch.autograd.grad(loss, [start, *block.parameters()]))
+    for a, b in zip(*gradients):
+        assert (a - b).abs().max() < 1e-6 * max(1, a.abs().max())
+
+
+def test_a_sequence_alone_and_in_a_batch(float64):
+    """The same to 1e-6 and in as many steps, with steps of each sequence; else by the tolerance."""
+    x, padding = batch()
+    for adaptivity, tolerance in (("sequence", 1e-10), ("batch", 1e-4)):
+        block = make_block(OdeSolver(per_sequence=adaptivity == "sequence"))
+        together, solution = block(x, padding)
+        for index, length in enumerate((T, 4, 1)):
+            alone, alone_solution = block(x[:length, index : index + 1])
+            assert (together[:length, index] - alone[:, 0]).abs().max() < tolerance
+            if adaptivity == "sequence":
+                assert torch.allclose(solution.integral[index], alone_solution.integral[0])
+                for name, count in solution.statistics.items():
+                    assert count[index] == alone_solution.statistics[name][0]
+
+
+def test_no_arclength_in_evaluation():
+    block = make_block().eval()
+    assert not block(*batch())[1].integral.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_solved_in_single(dtype):
+    x, padding = batch()
+    block = make_block().to(dtype)
+    out, solution = block(x.to(dtype), padding)
+    single, _ = block.float()(x.to(dtype).float(), padding)
+    assert out.dtype == dtype and solution.state.dtype == torch.float32
+    assert torch.equal(out, single.to(dtype))
+
+
+def test_autocast_is_kept_out():
+    x, padding = batch()
+    source, source_padding = batch((5, T, 2))
+    encoder, decoder = make_block(), make_decoder_block()
+    mixed, single = [], []
+    for found, enabled in ((mixed, True), (single, False)):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            found.append(encoder(x, padding)[0])
+            found.append(decoder(x, source, source_padding, None, torch.empty(0), padding)[0])
+    assert all(torch.equal(a, b) for a, b in zip(mixed, single))
+
+
+def test_errors_name_block_batch_and_step():
+    block = make_block(OdeSolver(max_steps=1))
+    block.name = "encoder block 2"
+    block.set_num_updates(1234)
+    batch_name = "a batch of 3 x 7 tokens after 1,234 updates"
+    message = rf"^encoder block 2, {batch_name}, step 2 at t = 0\.\d+ of 1: "
+    with pytest.raises(RuntimeError, match=message):
+        block(*batch())
+
+
+# --- decoder ---------------------------------------------------------------
+
+
+def make_decoder_block(method="rk4", **options):
+    torch.manual_seed(0)
+    field = TransformerDecoderField(D, 2, D, **options)
+    torch.nn.init.constant_(field.fc1.bias, 3)
+    return NodeDecoderBlock(field, OdeSolver(method, steps=2)).eval()
+
+
+@pytest.mark.parametrize("options", [dict(), dict(residual=True, time_dependent_attention=True)])
+@pytest.mark.parametrize("method", ["euler", "rk4"])
+def test_incremental_decoding_is_exact(float64, method, options):
+    """Token by token, with padding on the left, and reordered half-way."""
+    x, padding = batch()
+    x, padding = x.flip(0), padding.flip(1)
+    source, source_padding = batch((5, T, 2))
+    block = make_decoder_block(method, **options)
+    mask = torch.empty(0)
+    full, attn, _ = block(
+        x, source, source_padding, self_attn_mask=mask, self_attn_padding_mask=padding
+    )
+    assert attn is None
+    state, order = {}, torch.arange(B)
+    for index in range(T):
+        if index == 3:
+            order = torch.tensor([2, 0, 0])
+            block.reorder_incremental_state(state, order)
+        out, _, _ = block(
+            x[index : index + 1, order],
+            source[:, order],
+            source_padding[order],
+            state,
+            self_attn_padding_mask=padding[order, index : index + 1],
+        )
+        assert (out[0] - full[index, order]).abs().max() < 1e-12
+
+
+def test_decoder_solves_its_field(float64):
+    x, padding = batch()
+    source, source_padding = batch((5, T, 2))
+    block = make_decoder_block(residual=True)
+    block.solver = OdeSolver("rk4", steps=200)
+    out, _, _ = block(x, source, source_padding, None, torch.empty(0), padding)
+    state = features_first(x)
+    f = block.field.of_batch(state, padding, block.field.source(source), source_padding)
+    exact = odeint(f, state, torch.tensor([0.0, 1.0]), rtol=1e-11, atol=1e-11)[-1]
+    assert (out - tokens_first(exact)).abs().max() < 1e-6

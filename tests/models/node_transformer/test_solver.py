@@ -1,0 +1,275 @@
+"""Solvers: torchdiffeq's numbers and steps, padding, steps of each sequence, limits, gradients."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torchdiffeq import odeint
+
+from fairseq_odeformers.models.node_transformer.runge_kutta import ADAPTIVE, FIXED_GRID
+from fairseq_odeformers.models.node_transformer.solver import OdeSolver
+
+C, T, B = 4, 5, 3
+
+
+class Nonlinear:
+    """A smooth field with an effect of time, which sequences follow at speeds of their own."""
+
+    def __init__(self, speed=None, real=None):
+        torch.manual_seed(0)
+        self.matrix = torch.randn(C, C, requires_grad=True)
+        self.speed = torch.tensor([0.5, 2.0, 1.0]) if speed is None else speed
+        self.real = torch.ones(T, B) if real is None else real
+        self.evaluations = 0
+
+    def __call__(self, t, x):
+        self.evaluations += 1
+        change = torch.tanh(torch.einsum("ij,jtb->itb", self.matrix, x) + 2 * t) * self.speed
+        return change * self.real
+
+
+def start():
+    torch.manual_seed(1)
+    return torch.randn(C, T, B)
+
+
+def sizes(tokens=(T, T, T)):
+    return C * torch.tensor(tokens[:B])
+
+
+def reference(f, x, final=1.0, **options):
+    times = torch.tensor([0.0, final])
+    return odeint(f, x, times, **{"rtol": 1e-11, "atol": 1e-11, **options})[-1]
+
+
+@pytest.mark.parametrize("method", ADAPTIVE)
+@pytest.mark.parametrize("per_sequence", [False, True])
+def test_adaptive_errors_are_those_of_torchdiffeq(float64, method, per_sequence):
+    f, x = Nonlinear(), start()
+    exact = reference(f, x)
+    for tolerance in (1e-4, 1e-6):
+        solver = OdeSolver(method, tolerance, tolerance, max_steps=10**5, per_sequence=per_sequence)
+        error = (solver(f, x, sizes()).state - exact).abs().max()
+        theirs = reference(f, x, method=method, rtol=tolerance, atol=tolerance)
+        assert error < 2 * (theirs - exact).abs().max() + tolerance
+
+
+@pytest.mark.parametrize("method", FIXED_GRID)
+def test_fixed_grid_is_that_of_torchdiffeq(float64, method):
+    f, x = Nonlinear(), start()
+    solution = OdeSolver(method, steps=4, final_time=2.0)(f, x, sizes())
+    expected = reference(f, x, 2.0, method=method, options={"step_size": 0.5})
+    assert (solution.state - expected).abs().max() < 1e-12
+    f.evaluations = 0
+    reference(f, x, 2.0, method=method, options={"step_size": 0.5})
+    assert solution.statistics["nfe"].tolist() == [f.evaluations] * B
+
+
+class WithCallbacks(Nonlinear):
+    """Remembers where torchdiffeq's accepted steps begin, and counts them."""
+
+    def __init__(self):
+        super().__init__()
+        self.begins, self.rejected = [], 0
+
+    def callback_accept_step(self, t, x, h):
+        self.begins.append((t.item(), h.item()))
+
+    def callback_reject_step(self, t, x, h):
+        self.rejected += 1
+
+
+@pytest.mark.parametrize("method", [name for name, m in ADAPTIVE.items() if m.first_same_as_last])
+@pytest.mark.parametrize("scale", [1, 1e-9])
+def test_steps_are_those_of_torchdiffeq(float64, monkeypatch, method, scale):
+    """But for the last, which ends with the solve; torchdiffeq's goes on, and it interpolates."""
+    f, x = WithCallbacks(), start() * scale
+    steps = []
+    step = type(ADAPTIVE[method]).step
+
+    def watched(self, f, t, h, *args):
+        steps.append((t, h))
+        return step(self, f, t, h, *args)
+
+    monkeypatch.setattr(type(ADAPTIVE[method]), "step", watched)
+    solution = OdeSolver(method)(f, x, sizes())
+    reference(f, x, rtol=1e-5, atol=1e-5, method=method)
+    accepted = [times for times, after in zip(steps, [*steps[1:], (1.0, 0)]) if times[0] < after[0]]
+    assert solution.statistics["accepted"].tolist() == [len(f.begins)] * B
+    assert solution.statistics["rejected"].tolist() == [f.rejected] * B
+    assert torch.allclose(torch.tensor(accepted[:-1]), torch.tensor(f.begins[:-1]), rtol=1e-6)
+    assert sum(accepted[-1]) == 1
+
+
+def test_statistics_count_evaluations(float64):
+    f = Nonlinear()
+    for method in ADAPTIVE:
+        f.evaluations = 0
+        solution = OdeSolver(method, 1e-3, 1e-3)(f, start(), sizes())
+        assert solution.statistics["nfe"].tolist() == [f.evaluations] * B
+
+
+@pytest.mark.parametrize("method", ADAPTIVE)
+def test_each_sequence_as_if_it_were_alone(float64, method):
+    f, x = Nonlinear(), start()
+    solver = OdeSolver(method, 1e-4, 1e-4, per_sequence=True)
+    together = solver(f, x, sizes(), lambda t, x, slope: slope.square().sum((0, 1)))
+    counts = torch.stack(list(together.statistics.values()))
+    assert len(set(counts[0].tolist())) > 1
+    for index in range(B):
+        alone = solver(
+            Nonlinear(f.speed[index], torch.ones(T, 1)),
+            x[:, :, index : index + 1],
+            sizes()[:1],
+            lambda t, x, slope: slope.square().sum((0, 1)),
+        )
+        assert (together.state[:, :, index] - alone.state[:, :, 0]).abs().max() < 1e-12
+        assert torch.allclose(together.integral[index], alone.integral[0], rtol=1e-12)
+        assert counts[:, index].tolist() == [n.item() for n in alone.statistics.values()]
+
+
+@pytest.mark.parametrize("per_sequence", [False, True])
+def test_padding_takes_no_part_in_the_error(float64, per_sequence):
+    """A batch takes the steps that it takes without its padding."""
+    real = torch.ones(T, B)
+    f, x = Nonlinear(real=real), start()
+    solver = OdeSolver(per_sequence=per_sequence)
+    plain = solver(f, x, sizes())
+    padded = Nonlinear(real=torch.cat([real, torch.zeros(9, B)]))
+    x = torch.cat([x, torch.zeros(C, 9, B)], 1)
+    with_padding = solver(padded, x, sizes())
+    assert (with_padding.state[:, :T] - plain.state).abs().max() < 1e-12
+    for name, count in plain.statistics.items():
+        assert torch.equal(with_padding.statistics[name], count)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        OdeSolver(rtol=1e-7, atol=1e-7),
+        OdeSolver(rtol=1e-7, atol=1e-7, per_sequence=True),
+        OdeSolver("rk4", steps=50),
+        OdeSolver(rtol=1e-7, atol=1e-7, adjoint=True),
+    ],
+)
+def test_integral_equals_quadrature(float64, solver):
+    """Of a dense solution, by Simpson's rule."""
+    f, x = Nonlinear(), start()
+    found = solver(f, x, sizes(), lambda t, x, slope: slope.square().sum((0, 1)), [f.matrix])
+    times = torch.linspace(0, 1, 2001)
+    states = odeint(f, x, times, rtol=1e-10, atol=1e-10)
+    values = torch.stack([f(t, state).square().sum((0, 1)) for t, state in zip(times, states)])
+    weights = torch.ones(2001)
+    weights[1:-1:2], weights[2:-1:2] = 4, 2
+    expected = (weights @ values) / 6000
+    assert ((found.integral - expected).abs() / expected).max() < 1e-4
+
+
+@pytest.mark.parametrize("method", ["dopri5", "rk4"])
+def test_gradients_by_the_adjoint_method(float64, method):
+    """As through the steps: of state and integral, for the start and the field."""
+    gradients = []
+    for adjoint in (False, True):
+        f, x = Nonlinear(), start().requires_grad_()
+        steps = 100 if method == "rk4" else None
+        solver = OdeSolver(method, 1e-10, 1e-10, steps, adjoint=adjoint)
+        solution = solver(f, x, sizes(), lambda t, x, s: s.square().sum((0, 1)), [f.matrix])
+        loss = solution.state.square().sum() + 0.1 * solution.integral.sum()
+        gradients.append(torch.autograd.grad(loss, [x, f.matrix]))
+        assert solution.statistics["nfe"].min() > 100
+    for a, b in zip(*gradients):
+        assert (a - b).abs().max() < 1e-6
+
+
+def test_gradients_against_finite_differences(float64):
+    """Steps of each sequence; they are constants to the gradient."""
+    f = Nonlinear()
+    solver = OdeSolver(rtol=1e-9, atol=1e-9, per_sequence=True)
+
+    def solve(x, matrix):
+        f.matrix = matrix
+        solution = solver(f, x, sizes(), lambda t, x, slope: slope.square().sum((0, 1)))
+        return solution.state, solution.integral
+
+    inputs = (start().requires_grad_(), f.matrix)
+    assert torch.autograd.gradcheck(solve, inputs, eps=1e-5, atol=1e-5, fast_mode=True)
+
+
+@pytest.mark.parametrize("per_sequence", [False, True])
+def test_nothing_moves(float64, per_sequence):
+    f = Nonlinear(real=torch.zeros(T, B))
+    solution = OdeSolver(per_sequence=per_sequence)(f, torch.zeros(C, T, B), sizes((0, 0, 0)))
+    assert not solution.state.any()
+
+
+# --- what cannot be solved -------------------------------------------------
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_too_many_steps(adjoint):
+    f = Nonlinear(speed=torch.tensor([1.0, 1.0, 500.0]))
+    solver = OdeSolver(rtol=1e-6, atol=1e-6, max_steps=20, adjoint=adjoint)
+    with pytest.raises(RuntimeError, match=r"^block 2, step 21 at t = 0\.\d+ of 1: .*max-steps 20"):
+        solver(f, start(), sizes(), parameters=[f.matrix], name="block 2")
+
+
+def test_too_many_steps_of_a_sequence():
+    f = Nonlinear(speed=torch.tensor([1.0, 500.0, 1.0]))
+    solver = OdeSolver(rtol=1e-6, atol=1e-6, max_steps=20, per_sequence=True)
+    with pytest.raises(RuntimeError, match="step 21 at t = .* of sequence 1"):
+        solver(f, start(), sizes())
+
+
+def test_the_sequence_that_is_stuck_is_named():
+    slope = torch.tensor([1.0, math.nan, 1.0])
+    with pytest.raises(RuntimeError, match="step 1 at t = 0 of sequence 1 of 1: .*not finite"):
+        OdeSolver(per_sequence=True)(lambda t, x: slope * x, start(), sizes())
+
+
+@pytest.mark.parametrize("per_sequence", [False, True])
+def test_steps_that_overflow_are_repeated(per_sequence):
+    """With smaller ones, in which the others of the batch have no part; gradients stay finite."""
+    weight = torch.tensor([0.0, 1.0, 0.1], requires_grad=True)
+    overflows = []
+
+    def f(t, x):
+        slope = -weight * torch.sinh(60 * x)
+        overflows.append(not slope.isfinite().all())
+        return slope
+
+    solver = OdeSolver(rtol=1e-3, atol=1e-3, per_sequence=per_sequence)
+    integrand = lambda t, x, slope: slope.abs().sum((0, 1))  # noqa: E731
+    solution = solver(f, torch.full((C, T, B), 0.5), sizes(), integrand)
+    assert any(overflows)
+    (solution.state.sum() + solution.integral.sum()).backward()
+    assert solution.integral.isfinite().all() and weight.grad.isfinite().all()
+    assert torch.allclose(solution.state[..., 0], torch.tensor(0.5))
+    if per_sequence:
+        assert solution.statistics["rejected"][0] == 0 < solution.statistics["rejected"][1]
+
+
+def test_too_many_steps_backwards():
+    """A field that is constant, with a gradient that is not."""
+
+    def f(t, x):
+        return torch.sin(500 * t) * (matrix - matrix.detach()) * torch.ones_like(x) + 0 * x
+
+    matrix = torch.ones((), requires_grad=True)
+    solver = OdeSolver(rtol=1e-6, atol=1e-6, max_steps=30, adjoint=True)
+    solution = solver(f, start(), sizes(), parameters=[matrix], name="block 2")
+    with pytest.raises(RuntimeError, match="^block 2, backwards, step 31"):
+        solution.state.sum().backward()
+
+
+@pytest.mark.parametrize("slope", [lambda x: x**2 * 100, lambda x: x * math.nan])
+def test_a_state_that_explodes(slope):
+    with pytest.raises(RuntimeError, match="step .* at t = 0.*(not finite|max-steps)"):
+        OdeSolver()(lambda t, x: slope(x), start().abs(), sizes())
+
+
+@pytest.mark.parametrize("options", [dict(), dict(method="rk4", steps=1, adjoint=True)])
+def test_xla_is_refused(options):
+    x = SimpleNamespace(device=SimpleNamespace(type="xla"))
+    with pytest.raises(ValueError, match="does not run on XLA.* --ode-method euler.* --ode-steps"):
+        OdeSolver(**options)(None, x, None)

@@ -1,0 +1,90 @@
+"""The random sine-cosine matrices and the feed-forward layer made of them."""
+
+import math
+
+import pytest
+import torch
+
+from fairseq_odeformers.models.transevolve.random_rotation import (
+    RandomRotationFeedForward,
+    random_rotation,
+)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(16, 3), (16, 8), (16, 12), (16, 16), (5, 16)])
+def test_equals_the_literal_formula(rows, columns):
+    """Entry by entry (Eq. 10), for column numbers within the sines and beyond them."""
+    size, depth, total_depth = 16, 2, 3
+    torch.manual_seed(0)
+    matrix = random_rotation(size, rows, columns, depth, total_depth)
+    assert matrix.shape == (rows, columns)
+    torch.manual_seed(0)
+    w = torch.randn(rows, min(columns, size // 2)) * size
+    period = size * total_depth / (2 * math.pi)
+    for i in range(rows):
+        for column in range(columns):
+            j = column % (size // 2)
+            wave = math.sin if column < size // 2 else math.cos
+            expected = wave(w[i, j].item() * (j + 1) * depth / period) / math.sqrt(size)
+            assert abs(matrix[i, column].item() - expected) < 1e-4
+
+
+def test_approximates_a_rotation():
+    """U U^T is half the identity: exactly on the diagonal, nearly beside it (appendix B)."""
+    torch.manual_seed(0)
+    u = random_rotation(512, 512, 512, 1, 6)
+    product = u @ u.T
+    assert torch.allclose(product.diagonal(), torch.full((512,), 0.5), atol=1e-5)
+    assert product.fill_diagonal_(0).abs().max() < 6 * 0.5 / math.sqrt(512)
+
+
+def test_depths_differ():
+    torch.manual_seed(0)
+    a = random_rotation(8, 8, 8, 1, 6)
+    torch.manual_seed(0)
+    assert not torch.allclose(a, random_rotation(8, 8, 8, 2, 6))
+
+
+@pytest.mark.parametrize(("d", "inner"), [(8, 32), (32, 8)])
+def test_builds_only_what_meets_the_diagonals(d, inner):
+    ffn = RandomRotationFeedForward(d, inner, 1, 6)
+    assert {name: tuple(b.shape) for name, b in ffn.named_buffers()} == {
+        "u1": (d, 8),
+        "v1_rows": (8, inner),
+        "u2": (inner, 8),
+        "v2_rows": (8, d),
+    }
+    assert sum(p.numel() for p in ffn.parameters()) == 2 * 8 + d + inner
+
+
+def test_rotations_are_part_of_the_model():
+    """A layer drawn from other random numbers gives the same output once the state is loaded."""
+    torch.manual_seed(0)
+    a = RandomRotationFeedForward(8, 32, 1, 6)
+    b = RandomRotationFeedForward(8, 32, 1, 6)
+    x = torch.randn(5, 8)
+    assert not torch.equal(a(x), b(x))
+    b.load_state_dict(a.state_dict())
+    assert torch.equal(a(x), b(x))
+
+
+@pytest.mark.parametrize("inner", [8, 32])
+def test_earlier_checkpoints_compute_the_same(inner):
+    """They have columns of V, which the product took transposed; for a square V no shape tells."""
+    ffn = RandomRotationFeedForward(8, inner, 1, 6)
+    state = ffn.state_dict()
+    v1, v2 = torch.randn(inner, 8), torch.randn(8, 8)
+    del state["v1_rows"], state["v2_rows"]
+    ffn.load_state_dict({**state, "v1": v1, "v2": v2})
+    x = torch.randn(5, 8)
+    h = torch.relu(x @ ffn.u1 @ ffn.s1.diag() @ v1.T + ffn.b1)
+    assert torch.allclose(ffn(x), h @ ffn.u2 @ ffn.s2.diag() @ v2.T + ffn.b2, atol=1e-6)
+
+
+def test_feed_forward_starts_as_in_the_released_code():
+    """Diagonals uniform in +-sqrt(6/k), biases zero."""
+    ffn = RandomRotationFeedForward(2048, 4096, 1, 6)
+    for diagonal in (ffn.s1, ffn.s2):
+        assert diagonal.abs().max() <= math.sqrt(6 / 2048)
+        assert diagonal.var().item() == pytest.approx(2 / 2048, rel=0.1)
+    assert not ffn.b1.any() and not ffn.b2.any()

@@ -1,0 +1,298 @@
+"""TransEvolve as a fairseq model: the paper's equations, sizes and options."""
+
+import math
+
+import pytest
+import torch
+from helpers import (
+    Task,
+    assert_causal,
+    assert_same_gradients,
+    count_parameters,
+    layer_norm,
+    make_model,
+    source_batch,
+)
+
+from fairseq_odeformers.models.transevolve.block import (
+    TransEvolveDecoderBlock,
+    TransEvolveEncoderBlock,
+)
+
+# --- the paper's equations -------------------------------------------------
+
+
+def literal_scores(attn, queries, keys, depth, total_depth, head):
+    """A0 + A1 T^T + T A2 + A3 (T . T) for one head, scalar by scalar; one sequence (Eq. 6)."""
+    d_time, width = attn.time_query.shape
+    heads = attn.num_heads
+    size, time_size = width // heads, d_time // heads
+    phase = [
+        2 * math.pi * depth * (j % (d_time // 2) + 1) / (d_time * total_depth)
+        for j in range(d_time)
+    ]
+    wave = [math.sin(p) if j < d_time // 2 else math.cos(p) for j, p in enumerate(phase)]
+    time = attn.time_weight[depth - 1] * torch.tensor(wave)
+    w_k_tilde = torch.randn(d_time, width)  # whatever it is, it has no effect
+    q, k = queries @ attn.q_proj.weight.T, keys @ attn.k_proj.weight.T
+    qk = slice(head * size, (head + 1) * size)
+    th = slice(head * time_size, (head + 1) * time_size)
+    scores = torch.empty(len(q), len(k))
+    for i in range(len(q)):
+        for j in range(len(k)):
+            a1, a2 = w_k_tilde[th] @ q[i], attn.time_query[th] @ k[j]
+            a3 = (attn.time_query[th] * w_k_tilde[th]).sum(1)
+            scores[i, j] = q[i, qk] @ k[j, qk] / math.sqrt(size)
+            scores[i, j] += a1 @ time[th] + a2 @ time[th] + a3 @ time[th] ** 2
+    return scores
+
+
+def literal_attention(attn, queries, keys, values, depth, total_depth, causal):
+    out = []
+    for head, value in enumerate(values.chunk(attn.num_heads, -1)):
+        scores = literal_scores(attn, queries, keys, depth, total_depth, head)
+        if causal:
+            scores = scores + torch.full_like(scores, -math.inf).triu(1)
+        out.append(scores.softmax(-1) @ value)
+    return torch.cat(out, -1)
+
+
+def literal_feed_forward(ffn, x):
+    if isinstance(ffn, torch.nn.Sequential):
+        return torch.relu(x @ ffn[0].weight.T + ffn[0].bias) @ ffn[2].weight.T + ffn[2].bias
+    d, inner = len(ffn.b2), len(ffn.b1)
+
+    def square(part):  # the columns of U and the rows of V that the layer leaves out hold anything
+        whole = torch.randn(max(part.shape), max(part.shape))
+        whole[: part.size(0), : part.size(1)] = part
+        return whole
+
+    sigma1, sigma2 = torch.zeros(d, inner), torch.zeros(inner, d)
+    sigma1.diagonal()[:] = ffn.s1
+    sigma2.diagonal()[:] = ffn.s2
+    h = torch.relu(x @ square(ffn.u1) @ sigma1 @ square(ffn.v1_rows) + ffn.b1)
+    return h @ square(ffn.u2) @ sigma2 @ square(ffn.v2_rows) + ffn.b2
+
+
+@pytest.mark.parametrize("normalize_before", [False, True])
+@pytest.mark.parametrize("backend", ["auto", "factored", "fused"])
+@pytest.mark.parametrize("ffn_type", ["full", "random"])
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_block_equals_the_literal_formula(float64, kind, ffn_type, backend, normalize_before):
+    """X^l from X^(l-1) as Eqs. 9 (13 in the decoder) and 11 write it; output and gradients.
+
+    LayerNorm is after the block, or before the inputs of Eq. 6, and then nothing normalises X.
+    """
+    torch.manual_seed(0)
+    d, depth = 8, 3
+    cls = TransEvolveEncoderBlock if kind == "encoder" else TransEvolveDecoderBlock
+    block = cls(
+        *(d, 12, 2, depth, 4, ffn_type),
+        attention_backend=backend,
+        normalize_before=normalize_before,
+    )
+    for parameter in block.parameters():
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
+    x0 = torch.randn(4, 1, d, requires_grad=True)
+    source = torch.randn(5, 1, d, requires_grad=True)
+    inputs = [x0, *block.parameters()]
+    if kind == "encoder":
+        out = block(x0)
+    else:
+        inputs.append(source)
+        out, _, _ = block(x0, source, self_attn_mask=torch.empty(0))
+
+    x, enc = x0[:, 0], source[:, 0]
+    scored = layer_norm(block.layer_norm, x) if normalize_before else x
+    for index, layer in enumerate(block.depths):
+        time = (index + 1, depth)
+        value = layer_norm(layer.self_attn_layer_norm, x)
+        attended = literal_attention(
+            block.self_attn, scored, scored, value, *time, causal=kind == "decoder"
+        )
+        x = attended @ layer.self_attn_out_proj.weight.T + x
+        if kind == "decoder":
+            attended = literal_attention(block.encoder_attn, scored, enc, enc, *time, causal=False)
+            x = attended @ layer.encoder_attn_out_proj.weight.T + x
+        x = literal_feed_forward(layer.feed_forward, layer_norm(layer.final_layer_norm, x)) + x
+    expected = x if normalize_before else layer_norm(block.layer_norm, x)
+
+    assert_same_gradients(out[:, 0], expected, inputs)
+
+
+# --- sizes -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arch", "parameters", "paper"),
+    [
+        ("transevolve_randomff_1", 25_900_032, 27),
+        ("transevolve_randomff_2", 30_620_672, 33),
+        ("transevolve_fullff_1", 51_053_568, 53),
+        ("transevolve_fullff_2", 55_774_208, 59),
+    ],
+)
+def test_parameters_of_the_base_models(arch, parameters, paper):
+    """The paper's count = ours + d'(d + d') for the W~k of each attention (Table 2, millions)."""
+    with torch.device("meta"):
+        model = make_model(arch, task=Task(32_000), sizes=[])
+    assert count_parameters(model) == parameters
+    blocks = [m for m in model.modules() if isinstance(m, TransEvolveEncoderBlock)]
+    attentions = sum(1 + block.cross_attention for block in blocks)
+    assert abs((parameters + attentions * 512 * 1024) / 1e6 - paper) < 1
+
+
+def test_paper_variants_tie_all_embeddings():
+    model = make_model("transevolve_fullff_1")
+    assert model.encoder.embed_tokens is model.decoder.embed_tokens
+    assert model.decoder.output_projection.weight is model.encoder.embed_tokens.weight
+
+
+def test_base_architecture_takes_two_dictionaries():
+    model = make_model("transevolve", task=Task(50, 60))
+    assert model.encoder.embed_tokens.weight.size(0) == 50
+    assert model.decoder.output_projection.weight.size(0) == 60
+    assert model.decoder.output_projection.weight is not model.decoder.embed_tokens.weight
+
+
+def test_decoder_follows_the_encoder_unless_told_otherwise():
+    model = make_model("transevolve_fullff_2", "--encoder-depth", "2", "--decoder-blocks", "1")
+    assert [len(block.depths) for block in model.encoder.layers] == [2, 2]
+    assert [len(block.depths) for block in model.decoder.layers] == [2]
+    assert model.decoder.layers[0].depths[0].feed_forward[0].out_features == 32
+
+
+def test_prenorm_variants_have_an_unbroken_stream_on_both_sides():
+    """Each block has LayerNorm before its scores, and each side one after its last block."""
+    for arch in ("transevolve_fullff_2_prenorm", "transevolve_randomff_1_prenorm"):
+        model = make_model(arch)
+        for side in (model.encoder, model.decoder):
+            assert side.layer_norm is not None
+            assert all(block.normalize_before for block in side.layers)
+    encoder = make_model("transevolve_fullff_2", "--encoder-normalize-before")
+    assert encoder.encoder.layer_norm is not None and encoder.decoder.layer_norm is None
+    assert not encoder.decoder.layers[0].normalize_before
+
+
+@pytest.mark.parametrize(
+    ("extra", "out_proj", "feed_forward", "bias"),
+    [
+        ([], 2 / 2, 2 / (1 + 3), False),
+        (["--encoder-normalize-before"], 1 / 2, 1 / 3, True),
+        (["--encoder-normalize-before", "--initialization", "glorot"], 2 / 2, 2 / 4, False),
+        (["--initialization", "transformer"], 1 / 2, 1 / 3, True),
+    ],
+)
+def test_start_of_the_weights(extra, out_proj, feed_forward, bias):
+    """Variances are those of the released code, or of a Transformer of fairseq's.
+
+    Times the width d: Glorot's is 2 / (rows + columns), with d_ff = 3 d here, and torch's own for
+    a linear layer 1 / (3 inputs). Queries and keys have 1 / (d + d') either way.
+    """
+    sizes = "--encoder-embed-dim 128 --encoder-ffn-embed-dim 384 --encoder-attention-heads 2"
+    model = make_model("transevolve_fullff_2", *extra, sizes=sizes.split())
+    block = model.encoder.layers[0]
+    attn, depth = block.self_attn, block.depths[0]
+    for weight in (attn.q_proj.weight, attn.k_proj.weight, attn.time_query):
+        assert (weight.var() * 256).item() == pytest.approx(1, rel=0.05)
+        assert weight.abs().max() <= math.sqrt(3 / 256)
+    assert (attn.time_weight.var() * 128 / 2).item() == pytest.approx(1, rel=0.15)
+    assert (depth.self_attn_out_proj.weight.var() * 128).item() == pytest.approx(out_proj, rel=0.05)
+    first = depth.feed_forward[0]
+    assert (first.weight.var() * 128).item() == pytest.approx(feed_forward, rel=0.05)
+    assert first.bias.any() == bias
+
+
+def test_dropout_of_embeddings_has_its_own_option():
+    """The released code has none, and TransEvolve's default is that; others follow --dropout."""
+    for arch, default in [
+        ("transevolve_fullff_2", 0.0),
+        ("transformer_prenorm", 0.3),
+        ("macaron_transformer", 0.3),
+    ]:
+        for extra, p in [((), default), (("--embedding-dropout", "0.2"), 0.2)]:
+            model = make_model(arch, "--dropout", "0.3", *extra)
+            assert {side.dropout_module.p for side in (model.encoder, model.decoder)} == {p}
+            embedded = model.encoder.train().forward_embedding(torch.full((1, 200), 7))[0]
+            assert embedded.eq(0).float().mean().item() == pytest.approx(p, abs=0.03)
+
+
+@pytest.mark.parametrize("normalize_before", [False, True])
+def test_hidden_states_follow_each_depth(normalize_before):
+    """X_0, then the state after each depth, and after the last of a block its LayerNorm if any."""
+    extra = ["--encoder-normalize-before"] if normalize_before else []
+    encoder = make_model("transevolve_fullff_2", "--encoder-depth", "3", *extra).encoder.eval()
+    tokens, lengths = source_batch()
+    out = encoder(tokens, lengths, return_all_hiddens=True)
+    plain = encoder(tokens, lengths)
+    assert plain["encoder_states"] == []
+    assert torch.equal(out["encoder_out"][0], plain["encoder_out"][0])
+
+    found = iter(state.transpose(0, 1) for state in out["encoder_states"])
+    x = next(found)
+    assert torch.equal(x, encoder.forward_embedding(tokens)[0] * tokens.ne(1).unsqueeze(-1))
+    for block in encoder.layers:
+        scored = block.layer_norm(x) if normalize_before else x
+        attend = block.self_attn.evolve(*block.self_attn(scored, scored, tokens.eq(1)))
+        for index, depth in enumerate(block.depths):
+            x = depth(x, attend(index, depth.values(x, block.num_heads)))
+            if index == 2 and not normalize_before:
+                x = block.layer_norm(x)
+            assert torch.allclose(next(found), x, atol=1e-6)
+    assert next(found, None) is None
+    if normalize_before:
+        x = encoder.layer_norm(x)
+    assert torch.allclose(x, plain["encoder_out"][0].transpose(0, 1), atol=1e-6)
+
+    order = torch.tensor([2, 0])
+    for before, after in zip(
+        list(out["encoder_states"]), encoder.reorder_encoder_out(out, order)["encoder_states"]
+    ):
+        assert torch.equal(after, before[:, order])
+
+
+@pytest.mark.parametrize("backend", ["factored", "fused"])
+def test_every_form_is_causal(backend):
+    model = make_model("transevolve_fullff_2", "--attention-backend", backend).eval()
+    source, lengths = source_batch()
+    assert_causal(lambda target: model(source, lengths, target)[0])
+
+
+# --- bad options -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--time-dim", "7"], "--time-dim 7.*even"),
+        (["--time-dim", "0"], "--time-dim 0"),
+        (
+            ["--encoder-attention-heads", "5"],
+            "--encoder-attention-heads 5 does not divide --encoder-embed-dim 16",
+        ),
+        (
+            ["--decoder-attention-heads", "3"],
+            "--decoder-attention-heads 3 does not divide --decoder-embed-dim 16",
+        ),
+        (["--time-dim", "9"], "--time-dim 9.*even"),
+        (["--attention-dropout", "1.5"], "--attention-dropout 1.5: give 0 or more, below 1"),
+        (["--encoder-depth", "0"], "--encoder-depth 0"),
+        (["--decoder-blocks", "0"], "--decoder-blocks 0"),
+        (["--decoder-embed-dim", "32"], "--encoder-embed-dim 16 and --decoder-embed-dim 32"),
+        (["--ffn-type", "random", "--encoder-ffn-embed-dim", "31"], "--encoder-ffn-embed-dim 31"),
+    ],
+)
+def test_bad_options_are_named(extra, message):
+    with pytest.raises(ValueError, match=message):
+        make_model("transevolve_fullff_2", *extra)
+
+
+def test_tied_embeddings_need_one_dictionary():
+    with pytest.raises(ValueError, match="50 and 60 symbols.*--joined-dictionary"):
+        make_model("transevolve_fullff_2", task=Task(50, 60))
+
+
+def test_unknown_backend_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        make_model("transevolve_fullff_2", "--attention-backend", "fast")
+    assert "auto, factored, fused" in capsys.readouterr().err.replace("'", "")

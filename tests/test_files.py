@@ -1,0 +1,100 @@
+"""Steps are made once for each recipe, and completely or not at all."""
+
+import hashlib
+
+import pytest
+
+from fairseq_odeformers.files import build, fingerprints, write_csv
+
+
+def write_value(folder):
+    (folder / "value").write_text("1")
+
+
+def never(folder):
+    raise AssertionError("the step was repeated")
+
+
+def test_a_finished_step_is_not_repeated(tmp_path):
+    build(tmp_path / "step", {"langs": ("de", "en")}, write_value)
+    build(tmp_path / "step", {"langs": ("de", "en")}, never)
+    assert (tmp_path / "step" / "value").read_text() == "1"
+
+
+def test_another_recipe_replaces_the_result(tmp_path):
+    build(tmp_path / "step", {"n": 1}, write_value)
+    build(tmp_path / "step", {"n": 2}, lambda folder: (folder / "other").touch())
+    assert sorted(path.name for path in (tmp_path / "step").iterdir()) == ["other", "recipe.json"]
+
+
+def test_a_folder_that_no_step_has_made_is_left_alone(tmp_path):
+    (tmp_path / "step").mkdir()
+    (tmp_path / "step" / "mine").touch()
+    with pytest.raises(ValueError, match="step is in the way"):
+        build(tmp_path / "step", {}, never)
+    assert [path.name for path in tmp_path.rglob("*")] == ["step", "mine"]
+
+
+def test_a_failed_replacement_keeps_the_result(tmp_path):
+    def fail(folder):
+        raise KeyboardInterrupt
+
+    build(tmp_path / "step", {"n": 1}, write_value)
+    with pytest.raises(KeyboardInterrupt):
+        build(tmp_path / "step", {"n": 2}, fail)
+    build(tmp_path / "step", {"n": 1}, never)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failed_step_leaves_nothing(tmp_path, error):
+    def fail(folder):
+        write_value(folder)
+        raise error
+
+    with pytest.raises(error):
+        build(tmp_path / "step", {}, fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_not_taken_over(tmp_path):
+    (tmp_path / "step.tmp").mkdir()
+    (tmp_path / "step.tmp" / "half").touch()
+    build(tmp_path / "step", {}, write_value)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["recipe.json", "step", "value"]
+
+
+def test_fingerprints_depend_on_the_content_alone(tmp_path):
+    content = b"x" * 3_000_000
+    (tmp_path / "file").write_bytes(content)
+    assert fingerprints([tmp_path / "file"]) == [("file", hashlib.sha256(content).hexdigest())]
+
+
+def test_fingerprints_of_folders_depend_on_names_and_contents(tmp_path):
+    contents = [
+        {"a": "1", "b/c": "2"},
+        {"b/c": "2", "a": "1"},
+        {"a": "2", "b/c": "1"},
+        {"a": "1", "b/d": "2"},
+        {"a": "1", "b/c": "2", "e": ""},
+    ]
+    for number, files in enumerate(contents):
+        for name, text in files.items():
+            path = tmp_path / str(number) / "folder" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    [one], [same], *others = (
+        fingerprints([tmp_path / str(number) / "folder"]) for number in range(len(contents))
+    )
+    assert one == same and one[0] == "folder"
+    assert [one] not in others and others[0] != others[1] != others[2] != others[0]
+
+
+def test_tables_are_whole_or_not_there(tmp_path):
+    """With the keys of the first row as header; a row of other keys is an error."""
+    path = tmp_path / "table.csv"
+    write_csv(path, [{"a": 1, "b": "x, y"}, {"a": 2, "b": ""}])
+    before = path.read_text()
+    assert before.splitlines() == ["a,b", '1,"x, y"', "2,"]
+    with pytest.raises(ValueError, match="'c'"):
+        write_csv(path, [{"a": 1}, {"c": 2}])
+    assert path.read_text() == before and list(tmp_path.iterdir()) == [path]
