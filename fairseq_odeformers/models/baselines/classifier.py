@@ -46,7 +46,7 @@ class TransformerClassifier(SequenceClassifier):
     @classmethod
     def build_model(cls, cfg, task):
         model = super().build_model(cfg, task)
-        drop_embeddings(model.args, model.encoder)
+        drop_embeddings(cfg, model.encoder)
         return model
 
     @classmethod

@@ -5,7 +5,7 @@ from dataclasses import field, fields, make_dataclass
 from inspect import isclass
 
 from fairseq.dataclass import FairseqDataclass
-from fairseq.dataclass.utils import gen_parser_from_dataclass, merge_with_parent
+from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerConfig
 from omegaconf import II
 
@@ -84,18 +84,6 @@ class DataclassOptions:
                     help=item.metadata["help"],
                 )
         gen_parser_from_dataclass(parser, config(), delete_default=True)
-
-
-def complete(model, cfg):
-    """A config with the defaults of the options that it lacks.
-
-    fairseq does so for a model's own name, not for an architecture's: a checkpoint of one that was
-    saved by an earlier commit has no younger options, and gets their defaults here.
-
-    Args:
-        model: class of a registered model that has a dataclass.
-    """
-    return merge_with_parent(getattr(model, "__dataclass")(), cfg, remove_missing=True)
 
 
 NO_LAYER_NORM = "the layers of this model have no LayerNorm"

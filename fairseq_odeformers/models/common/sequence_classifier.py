@@ -15,7 +15,7 @@ from torch import nn
 from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 
-from .options import DataclassOptions, complete
+from .options import DataclassOptions
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,6 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        cfg = complete(cls, cfg)
         positions = cfg.max_positions or task.max_positions()
         cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
         cls.check_config(cfg)

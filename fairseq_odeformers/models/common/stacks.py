@@ -21,7 +21,6 @@ from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from .options import (
     DataclassOptions,
     check_layers,
-    complete,
     drop_embeddings,
     embedding_dropout,
     flat_fields,
@@ -87,7 +86,6 @@ class PreNormTransformer(DataclassOptions, TransformerModelBase):
 
     @classmethod
     def build_model(cls, cfg, task):
-        cfg = complete(cls, cfg)
         check_layers(cfg, "encoder", "decoder")
         model = super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
         drop_embeddings(cfg, model.encoder, model.decoder)

@@ -16,7 +16,7 @@ from fairseq.models.transformer import (
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from omegaconf import II
 
-from fairseq_odeformers.models.common.options import at_least_one, check_layers, complete
+from fairseq_odeformers.models.common.options import at_least_one, check_layers
 from fairseq_odeformers.models.common.translation import TranslationConfig, build_embeddings
 from fairseq_odeformers.modules.recording import recorded
 
@@ -101,7 +101,6 @@ class TransEvolveModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        cfg = complete(cls, cfg)
         check_config(cfg, "encoder", "decoder")
         encoder_embed, decoder_embed = build_embeddings(
             cfg, task, "use --arch transevolve, whose embeddings are not tied"
