@@ -17,7 +17,6 @@ length.
 
 import argparse
 import logging
-import math
 import platform
 import re
 import statistics
@@ -38,11 +37,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parametrizations
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
-from fairseq_odeformers.models.transevolve.attention import (
-    FORMS,
-    TimeEvolvingAttention,
-    split_heads,
-)
+from fairseq_odeformers.models.transevolve import naive
+from fairseq_odeformers.models.transevolve.attention import BACKENDS, TimeEvolvingAttention
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
 SIZES = {
@@ -132,28 +128,13 @@ class LiteralAttention(TimeEvolvingAttention):
         torch.nn.init.xavier_uniform_(self.time_key)
 
     def forward(self, query, key, key_padding_mask=None):
-        q = self.dropout_module(self.q_proj(query))
-        k = self.dropout_module(self.k_proj(key))
-        a0, a1, a2 = (
-            split_heads(x, self.num_heads)
-            for x in (q * self.scaling, q @ self.time_key.T, k @ self.time_query.T)
-        )
-        a0 = a0 @ split_heads(k, self.num_heads).transpose(-2, -1)
-        if key_padding_mask is not None:
-            a0 = a0.masked_fill(key_padding_mask[:, None, None], -math.inf)
-        return a0, a1, a2
+        weights = self.q_proj.weight.T, self.k_proj.weight.T, self.time_query, self.time_key
+        mask = None if key_padding_mask is None else key_padding_mask[:, None, None]
+        return naive.initial_scores(query, key, *weights, self.num_heads), mask
 
-    def evolve(self, a0, a1, a2):
-        a3 = (self.time_key * self.time_query).sum(1)
+    def evolve(self, scores, mask):
         time_map = self.time_map()
-
-        def attend(depth, value):
-            t = time_map[depth].view(self.num_heads, -1, 1)
-            constant = (a3 * time_map[depth] ** 2).view(self.num_heads, 1, -1).sum(-1, keepdim=True)
-            scores = a0 + a1 @ t + (a2 @ t).transpose(-2, -1) + constant
-            return scores.softmax(-1) @ value
-
-        return attend
+        return lambda depth, value: naive.attention(scores, time_map[depth], mask) @ value
 
 
 def training_step(model, args, dictionary, length):
@@ -330,7 +311,7 @@ def main():
             parser.error(f"--models {name}: choose from the families {', '.join(families)}")
         model, _, form = name.partition(":")
         experts = model.startswith("transject") and form.isdigit()
-        if not experts and form not in ("", "literal", MATERIALIZED, *FORMS):
+        if not experts and form not in ("", "literal", MATERIALIZED, *BACKENDS):
             parser.error(f"--models {name}: no such form of the model")
         if name.endswith(":literal") and args.what not in ("encoder", "classify"):
             parser.error(f"--models {name}: the literal formula is for the encoder alone")

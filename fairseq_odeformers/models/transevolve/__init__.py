@@ -1,3 +1,17 @@
-"""TransEvolve (Dutta et al. 2021)."""
+r"""TransEvolve: attention computed once a block, evolving over depth (Dutta et al. 2021).
+
+A Transformer computes new scores in every layer. Here a block of depth L computes them once from
+its input, :math:`A_0`, and with them how they evolve: at depth l = 1..L
+
+.. math::
+    A^l = \mathrm{softmax}(A_0 + A_1 T^l + T^l A_2 + A_3 (T^l \odot T^l)), \quad
+    H^l = A^l \, \mathrm{LN}(X^{l-1}) W_o^l + X^{l-1}, \quad
+    X^l = \mathrm{FF}^l(\mathrm{LN}(H^l)) + H^l
+
+where :math:`T^l` is a learnt Fourier map of the depth. Read ``naive``, which is the paper's
+equations; ``attention``, what a block computes once, and ``factored``, its fast form on a CPU;
+``random_rotation``, the feed-forward layer of randomFF; ``block``; then the models, ``translation``
+and ``classifier``.
+"""
 
 from . import classifier, translation  # noqa: F401

@@ -9,9 +9,11 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.modules.dropout import Dropout
 
-BACKENDS = ("auto", "factored", "fused")
+from .factored import LARGEST_SPAN, FactoredAttention
 
-# Up to SHORT queries or keys "auto" takes the plain softmax, up to LONG keys the factored form.
+BACKENDS = ("auto", "direct", "factored", "fused")
+
+# Up to SHORT queries or keys "auto" takes the direct form, up to LONG keys the factored one.
 SHORT, LONG = 32, 2048
 
 # The bias of a padded key: its weight is exactly zero, while gradients stay finite.
@@ -44,7 +46,7 @@ class TimeEvolvingAttention(nn.Module):
         depth: number L of depths at which the attention will be applied.
         time_dim: width d' of the time map; even.
         dropout: dropout probability of queries and keys.
-        backend: ``factored``, ``fused`` or ``auto``, see :meth:`evolve`.
+        backend: one of :data:`BACKENDS`, see :meth:`evolve`.
 
     Raises:
         ValueError: if the sizes do not fit together.
@@ -54,6 +56,7 @@ class TimeEvolvingAttention(nn.Module):
         super().__init__()
         check_attention_sizes(embed_dim, num_heads, time_dim)
         self.num_heads = num_heads
+        self.value_dim = embed_dim // num_heads
         self.scaling = ((embed_dim + time_dim) / num_heads) ** -0.5
         self.dropout_module = Dropout(dropout)
         self.backend = backend
@@ -108,11 +111,12 @@ class TimeEvolvingAttention(nn.Module):
     def evolve(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False):
         """Attention over all depths, from :meth:`queries` and :meth:`keys`; may differ in batch.
 
+        All forms compute the same numbers. ``direct`` takes the softmax of all depths at once;
         ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
-        hands each depth to ``scaled_dot_product_attention`` and keeps none. They compute the same
-        numbers, and so does the plain softmax of all depths at once that ``auto`` takes for short
-        sequences and in generation. Then ``auto`` takes ``factored`` up to 2,048 keys and ``fused``
-        beyond. Half precision cannot hold the exponentials and takes ``fused`` for ``factored``.
+        hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
+        for short sequences and in generation, then ``factored`` up to 2,048 keys, then ``fused``.
+        ``fused`` also stands in for ``factored`` where :meth:`factors` finds that it cannot be
+        taken.
         """
         backend = self.backend
         if backend == "auto":
@@ -120,9 +124,34 @@ class TimeEvolvingAttention(nn.Module):
                 backend = "direct"
             else:
                 backend = "factored" if k.size(2) <= LONG else "fused"
-        if backend == "factored" and q.dtype in (torch.float16, torch.bfloat16):
-            backend = "fused"
-        return FORMS[backend](q, k, bias, causal)
+        if backend == "factored" and (factors := self.factors(bias)) is not None:
+            return FactoredAttention(q, k, *factors, self.value_dim, causal)
+        return (
+            DirectAttention(q, k, bias, causal)
+            if backend == "direct"
+            else FusedAttention(q, k, bias, causal)
+        )
+
+    @staticmethod
+    def factors(bias: Tensor) -> Optional[tuple[Tensor, Tensor]]:
+        """The mean of b over the depths, and c^l: its deviation, less the largest over the keys.
+
+        Args:
+            bias: b of every depth (B, H, S, L).
+
+        Returns:
+            Mean (B, H, S) and c (B, H, S, L), or None where no exponential of c may be taken: in
+            half precision, where c spans too much, and off a CPU, which alone can look at numbers
+            without waiting for them.
+        """
+        if bias.device.type != "cpu" or bias.dtype in (torch.float16, torch.bfloat16):
+            return None
+        mean = bias.mean(-1)
+        padding = (mean < MASKED_BIAS / 2).unsqueeze(-1)
+        c = bias - mean.unsqueeze(-1)
+        c = c - c.detach().masked_fill(padding, -math.inf).amax(2, keepdim=True)
+        c = c.masked_fill(padding, 0.0)
+        return None if c.detach().min() < -LARGEST_SPAN else (mean, c)
 
     def forward(self, query: Tensor, key: Tensor, key_padding_mask: Optional[Tensor] = None):
         """What is computed once a block: Q of ``query`` (B, T, C), K and b of ``key`` (B, S, C).
@@ -157,42 +186,6 @@ class DirectAttention:
         return out.unflatten(2, self.weights.shape[2:4]).permute(2, 0, 1, 3, 4)
 
 
-class FactoredAttention:
-    r"""softmax(A0 + b^l) V = E (e^{c^l} V) / (E e^{c^l}), with one exponential E for all depths.
-
-    The mean of b over the depths goes into the scores, once: with :math:`\bar b` that mean and
-    :math:`c^l = b^l - \bar b`, :math:`E = \exp(A_0 + \bar b)`. Both exponentials are scaled to a
-    maximum of e^20, along a row of E and a depth of c: then float32 holds their products if a row
-    of the scores, or c^l over the keys of the sequence, spans less than 100. Beyond that, the fused
-    form is the one to take.
-
-    The arguments are those of :class:`DirectAttention`.
-    """
-
-    def __init__(self, q, k, bias, causal):
-        mean = bias.mean(-1, keepdim=True)
-        scores = masked_scores(q, k, causal) + mean.transpose(-2, -1)
-        scores = scores - scores.detach().amax(-1, keepdim=True)
-        self.weights = (scores + 20).exp()  # B, H, T, S
-        evolution = bias - mean
-        largest = evolution.masked_fill(mean < MASKED_BIAS / 2, -math.inf).amax(2, keepdim=True)
-        evolution = (evolution - largest.detach()).clamp(max=0)  # above 0 is padding only
-        self.key_weights = (evolution + 20).exp()  # B, H, S, L
-        self.rowsum = self.weights @ self.key_weights  # B, H, T, L
-        self.key_weight = self.key_weights.unsqueeze(-2).unbind(-1)
-        self.row = self.rowsum.unsqueeze(-2).unbind(-1)
-
-    def __call__(self, depth: int, value: Tensor) -> Tensor:
-        """A^l V at depth index l - 1, from and to (B, H, T, D)."""
-        return self.weights @ (self.key_weight[depth] * value) / self.row[depth]
-
-    def all_depths(self, value: Tensor) -> Tensor:
-        """A^l V for l = 1..L with the same values, as one product (L, B, H, T, D)."""
-        weighted = self.key_weights.unsqueeze(-1) * value.unsqueeze(-2)  # B, H, S, L, D
-        out = (self.weights @ weighted.flatten(-2)).unflatten(-1, weighted.shape[-2:])
-        return (out / self.rowsum.unsqueeze(-1)).permute(3, 0, 1, 2, 4)
-
-
 class FusedAttention:
     """softmax(A0 + b^l) V with b^l as one more key feature, (q, 1) . (k, b): memory O(T + S).
 
@@ -221,9 +214,6 @@ class FusedAttention:
     def all_depths(self, value: Tensor) -> Tensor:
         """A^l V for l = 1..L with the same values (L, B, H, T, D)."""
         return torch.stack([self(depth, value) for depth in range(self.bias.size(-1))])
-
-
-FORMS = {"direct": DirectAttention, "factored": FactoredAttention, "fused": FusedAttention}
 
 
 def fourier_basis(depth: int, time_dim: int) -> Tensor:

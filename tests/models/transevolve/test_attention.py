@@ -1,20 +1,24 @@
-"""TimeEvolvingAttention against the paper's formula, and its two forms against each other."""
+"""TimeEvolvingAttention against the paper's formula, and its forms against plain softmax."""
 
-import math
+import os
 
 import pytest
 import torch
+from helpers import assert_same_gradients
 
+from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.attention import (
-    FORMS,
+    BACKENDS,
+    MASKED_BIAS,
     DirectAttention,
-    FactoredAttention,
     FusedAttention,
     TimeEvolvingAttention,
     merge_heads,
     split_heads,
 )
+from fairseq_odeformers.models.transevolve.factored import FactoredAttention
 
+FORMS = BACKENDS[1:]
 B, T, S, C, H, L = 2, 5, 7, 12, 3, 4
 
 
@@ -23,33 +27,17 @@ def seed():
     torch.manual_seed(0)
 
 
-def literal_attention(attn, x, y, values, depth, w_k_tilde, mask):
-    """softmax(A0 + A1 T^T + T A2 + A3 (T . T)) V at depth l, head by head (paper, Eqs. 6-9).
+def formula(attn, x, y, values, depth, mask):
+    """The paper's formula with a random W~k, which no softmax sees."""
+    weights = attn.q_proj.weight.T, attn.k_proj.weight.T, attn.time_query
+    scores = naive.initial_scores(x, y, *weights, torch.randn_like(attn.time_query), H)
+    time = naive.time_map(attn.time_weight[depth - 1], depth, L)
+    return naive.attend(naive.attention(scores, time, mask.unsqueeze(1)), values)
 
-    ``mask`` is true where a query may not look at a key (B, T, S).
-    """
-    d_time = attn.time_weight.size(1)
-    head = (C + d_time) // H
-    time_head, value_head = d_time // H, C // H
-    period = d_time * L / (2 * math.pi)
-    w = attn.time_weight[depth - 1]
-    basis = [math.sin(j * depth / period) for j in range(1, d_time // 2 + 1)]
-    basis += [math.cos(j * depth / period) for j in range(1, d_time // 2 + 1)]
-    time = torch.stack([w[j] * basis[j] for j in range(d_time)])  # T^l
-    q, k = x @ attn.q_proj.weight.T, y @ attn.k_proj.weight.T
-    a1, a2 = q @ w_k_tilde.T, k @ attn.time_query.T
-    a3 = (attn.time_query * w_k_tilde).sum(1)
-    heads = []
-    for h in range(H):
-        qk, th = slice(h * head, (h + 1) * head), slice(h * time_head, (h + 1) * time_head)
-        scores = q[..., qk] @ k[..., qk].transpose(1, 2) / math.sqrt(head)
-        scores = (
-            scores + (a1[..., th] @ time[th]).unsqueeze(2) + (a2[..., th] @ time[th]).unsqueeze(1)
-        )
-        scores = scores + (a3[th] * time[th] ** 2).sum()
-        weights = scores.masked_fill(mask, -math.inf).softmax(-1)
-        heads.append(weights @ values[..., h * value_head : (h + 1) * value_head])
-    return torch.cat(heads, -1)
+
+def form(backend):
+    """From q, k, bias and causal to the attention of all depths, of values of width 4."""
+    return TimeEvolvingAttention(4 * H, H, L, 4 * H, backend=backend).evolve
 
 
 def grads(output, attn, inputs):
@@ -73,70 +61,136 @@ def test_equals_the_literal_formula(float64, backend, causal, time_dim):
     mask = padding.unsqueeze(1).expand(-1, T, -1)
     if causal:
         mask = mask | torch.ones(T, T, dtype=torch.bool).triu(1)
-    w_k_tilde = torch.randn(time_dim, C + time_dim)
 
     attend = attn.evolve(*attn(x, y, padding), causal)
     inputs = [x, values] if causal else [x, y, values]
     for depth in range(1, L + 1):
         out = merge_heads(attend(depth - 1, split_heads(values, H)))
-        expected = literal_attention(attn, x, y, values, depth, w_k_tilde, mask)
+        expected = formula(attn, x, y, values, depth, mask)
         assert (out - expected).abs().max() < 1e-9
         for ours, theirs in zip(grads(out, attn, inputs), grads(expected, attn, inputs)):
             assert (ours - theirs).abs().max() < 1e-9
 
 
-@pytest.mark.parametrize("form", FORMS.values())
-def test_all_depths_are_the_single_depths(float64, form):
-    attend = form(
-        torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L), causal=False
-    )
-    values = torch.randn(B, H, S, 4)
+@pytest.mark.parametrize("backend", FORMS)
+def test_all_depths_are_the_single_depths(float64, backend):
+    q, k, bias = torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
+    values = torch.randn(B, H, S, 4, requires_grad=True)
+    attend, again = (form(backend)(q, k, bias) for _ in range(2))
     one_by_one = torch.stack([attend(depth, values) for depth in range(L)])
-    assert torch.allclose(attend.all_depths(values), one_by_one, rtol=1e-12)
+    assert_same_gradients(again.all_depths(values), one_by_one, [values])
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_factored_equals_fused_with_large_logits(causal):
-    """In float32, with scores and biases spread over [-30, 30] (an ulp is 2e-6)."""
-    q, k = torch.randn(B, H, 64, 8), torch.randn(B, H, 64, 8)
-    q = q * (30 / (q @ k.transpose(-2, -1)).abs().max())
-    bias = torch.empty(B, H, 64, L).uniform_(-30, 30)
-    values = torch.randn(B, H, 64, 4)
-    factored, fused = FactoredAttention(q, k, bias, causal), FusedAttention(q, k, bias, causal)
-    for depth in range(L):
-        a, b = factored(depth, values), fused(depth, values)
-        assert (a - b).norm() / b.norm() < 1e-5
+def test_a_part_of_the_depths_and_of_the_gradients():
+    """Depths that nothing reads, a gradient that stops at the values, and one asked for twice."""
+    inputs = torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
+    values = torch.randn(B, H, S, 4)
+    found = []
+    for backend in FORMS:
+        q, k, bias, value = (x.clone().requires_grad_() for x in (*inputs, values))
+        attend = form(backend)(q, k, bias)
+        out = attend(2, attend(0, value)[:, :, [0, 1, 2, 3, 4, 0, 1]])
+        first = torch.autograd.grad(out.sum(), value, retain_graph=True)
+        second = torch.autograd.grad(out.square().sum(), (q, k, bias, value), retain_graph=True)
+        third = torch.autograd.grad(out.square().sum(), (q, k, bias, value))
+        found.append((*first, *second))
+        assert all(torch.equal(a, b) for a, b in zip(second, third))
+    for other in found[1:]:
+        for ours, theirs in zip(other, found[0]):
+            assert (ours - theirs).norm() / theirs.norm() < 1e-5
 
 
-@pytest.mark.parametrize("form", FORMS.values())
-@pytest.mark.parametrize("causal", [False, True])
-def test_stays_exact_where_training_takes_the_logits(form, causal):
-    """Scores, and biases about a mean, that span 100 in float32: value and gradient."""
-    q, k = torch.randn(B, H, 64, 8), torch.randn(B, H, 64, 8)
-    q = q * (50 / (q @ k.transpose(-2, -1)).abs().max())
-    bias = torch.empty(B, H, 64, L).uniform_(-50, 50) + 100 * torch.randn(B, H, 64, 1)
-    inputs = [q, k, bias, torch.randn(B, H, 64, 4)]
-    weight = torch.randn(B, H, 64, 4)
-    results = []
-    for dtype in (torch.float32, torch.float64):
-        q, k, bias, values = (x.to(dtype).requires_grad_() for x in inputs)
-        out = form(q, k, bias, causal)(1, values)
-        grad = torch.autograd.grad((out * weight).sum(), (q, k, bias, values))
-        results.append([out, *grad])
-    for ours, exact in zip(*results):
-        assert (ours - exact).norm() / exact.norm() < 1e-4
+def test_what_the_factored_form_does_not_do():
+    """A depth attends once, and a gradient has no gradient."""
+    q, k, bias = torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
+    values = torch.randn(B, H, S, 4, requires_grad=True)
+    attend = form("factored")(q, k, bias)
+    (grad,) = torch.autograd.grad(attend(1, values).square().sum(), values, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        grad.sum().backward()
+    with pytest.raises(RuntimeError, match="depth 2 has attended"):
+        attend(1, values)
 
 
-@pytest.mark.parametrize("form", FORMS.values())
+# What makes a case hard, at random beside the other inputs of that case.
+CASES = int(os.environ.get("ATTENTION_CASES", 200))
+
+
+def hard_case(seed):
+    """Scores and biases up to +-1,000 of every kind, padding, and whether a mask is causal."""
+    random = torch.Generator().manual_seed(seed)
+
+    def uniform(*shape, bound=1.0):
+        return (torch.rand(shape, generator=random) * 2 - 1) * bound
+
+    def choose(*choices):
+        return choices[torch.randint(len(choices), (), generator=random)]
+
+    keys = choose(1, 2, 7, 40)
+    causal = choose(False, True)
+    queries = keys if causal else choose(1, 5, 40)
+    q, k = uniform(1, 2, queries, 8), uniform(1, 2, keys, 8)
+    q = q * choose(1e-3, 1, 30, 1000) / (q @ k.transpose(2, 3)).abs().max()
+    scale = choose(0, 1, 40, 100, 127, 200, 1000)
+    bias = uniform(1, 2, keys, L, bound=scale)
+    kind = choose("random", "step", "spike", "slope", "opposite", "common")
+    if kind == "step":  # the largest are later keys, which a causal mask hides
+        bias = torch.where(torch.arange(keys).view(-1, 1) > keys // 2, scale, -scale).float()
+    elif kind == "spike":
+        bias = torch.zeros(1, 2, keys, L)
+        bias[:, :, torch.randint(keys, (), generator=random), 1] = choose(-scale, scale)
+    elif kind == "slope":
+        bias = torch.linspace(-scale, scale, keys).view(-1, 1) * torch.tensor([1.0, -1, 0.5, 0])
+    elif kind == "opposite":  # of the scores
+        bias = -(q @ k.transpose(2, 3)).mean(2).unsqueeze(-1) * torch.tensor([1.0, 2, -1, 3])
+        bias = bias.clamp(-1000, 1000)
+    elif kind == "common":
+        bias = bias[..., :1] + uniform(1, 2, keys, L)
+    bias = bias.expand(1, 2, keys, L).clone()
+    hidden = choose(0, 0, keys // 2)
+    bias[:, :, keys - hidden :] = MASKED_BIAS
+    return q, k, bias, uniform(1, 2, keys, 4), uniform(1, 2, queries, 4), causal
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_scores_and_no_biases_are_too_large(backend):
+    """Values and gradients are finite, and within 1e-4 of float64 where a plain softmax is.
+
+    That is of their size, and of the weights' gradient times keys or queries for those of queries
+    or keys. Rounding moves scores of 1,000 by 1e-4 in a plain softmax, too.
+    """
+    evolve = form(backend)
+    for seed in range(CASES):
+        *inputs, weight, causal = hard_case(seed)
+        results = []
+        for attend, dtype in (
+            (evolve, torch.float32),
+            (DirectAttention, torch.float32),
+            (DirectAttention, torch.float64),
+        ):
+            q, k, bias, values = (x.to(dtype).requires_grad_() for x in inputs)
+            attended = attend(q, k, bias, causal)
+            out = torch.stack([attended(depth, values) for depth in range(L)])
+            loss = (out * weight.to(dtype)).sum()
+            results.append([out, *torch.autograd.grad(loss, (q, k, bias, values))])
+        factors = {"q": k.abs().max(), "k": q.abs().max()}
+        for name, ours, plain, exact in zip(("out", "q", "k", "bias", "values"), *results):
+            assert ours.isfinite().all(), (seed, name)
+            error, rounding = (ours - exact).abs().max(), (plain - exact).abs().max()
+            size = max(1, exact.abs().max(), factors.get(name, 1))
+            assert error <= 4 * rounding + 1e-4 * size, (seed, name)
+
+
+@pytest.mark.parametrize("backend", FORMS)
 @pytest.mark.parametrize("scale", [1, 1e-4, 1e-7])
-def test_gradients_stay_exact_however_small(form, scale):
+def test_gradients_stay_exact_however_small(backend, scale):
     """With attention that is nearly uniform over many keys, and a loss of any magnitude."""
     inputs = [torch.randn(1, 1, 512, n) for n in (8, 8, L, 4)]
     weight = scale * torch.randn(1, 1, 512, 4)
     results = []
     for dtype in (torch.float32, torch.float64):
         q, k, bias, values = (x.to(dtype).requires_grad_() for x in inputs)
-        out = form(q * 0.1, k * 0.1, bias * 0.1, False)(1, values)
+        out = form(backend)(q * 0.1, k * 0.1, bias * 0.1)(1, values)
         results.append(torch.autograd.grad((out * weight).sum(), (q, k, bias, values)))
     for ours, exact in zip(*results):
         assert (ours - exact).norm() / exact.norm() < 1e-4
@@ -145,7 +199,9 @@ def test_gradients_stay_exact_however_small(form, scale):
 def test_factored_form_holds_long_sums():
     """8,192 keys of equal weight and values of 10."""
     q, k, bias = torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 8192, 8), torch.zeros(1, 1, 8192, L)
-    out = FactoredAttention(q, k, bias, False)(0, torch.full((1, 1, 8192, 4), 10.0))
+    attend = form("factored")(q, k, bias)
+    assert type(attend) is FactoredAttention
+    out = attend(0, torch.full((1, 1, 8192, 4), 10.0))
     assert torch.allclose(out, torch.tensor(10.0), rtol=1e-4)
 
 

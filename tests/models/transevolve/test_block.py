@@ -1,9 +1,44 @@
-"""Bookkeeping of beam search in the decoder block."""
+"""Blocks against the paper's formula, and their bookkeeping of beam search."""
 
 import pytest
 import torch
+from helpers import assert_same_gradients
 
-from fairseq_odeformers.models.transevolve.block import shared_rows
+from fairseq_odeformers.models.transevolve import naive
+from fairseq_odeformers.models.transevolve.block import (
+    TransEvolveDecoderBlock,
+    TransEvolveEncoderBlock,
+    shared_rows,
+)
+
+
+@pytest.mark.parametrize("normalize_before", [False, True])
+@pytest.mark.parametrize("backend", ["direct", "factored", "fused"])
+@pytest.mark.parametrize("ffn_type", ["full", "random"])
+@pytest.mark.parametrize("cls", [TransEvolveEncoderBlock, TransEvolveDecoderBlock])
+def test_equals_the_formula(float64, cls, ffn_type, backend, normalize_before):
+    """X^l from X^(l-1) as Eqs. 9 (13 in the decoder) and 11 write it; output and gradients.
+
+    LayerNorm is after the block, or before the inputs of Eq. 6, and then nothing normalises X.
+    """
+    torch.manual_seed(0)
+    block = cls(
+        *(8, 12, 2, 3, 4, ffn_type),
+        attention_backend=backend,
+        normalize_before=normalize_before,
+    )
+    for parameter in block.parameters():
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
+    x, source = torch.randn(4, 2, 8, requires_grad=True), torch.randn(5, 2, 8, requires_grad=True)
+    inputs = [x, *block.parameters()]
+    if block.cross_attention:
+        inputs.append(source)
+        out, _, _ = block(x, source, self_attn_mask=torch.empty(0))
+    else:
+        out = block(x)
+    source = source.transpose(0, 1) if block.cross_attention else None
+    expected = naive.block_output(block, x.transpose(0, 1), source)
+    assert_same_gradients(out, expected.transpose(0, 1), inputs)
 
 
 @pytest.mark.parametrize(

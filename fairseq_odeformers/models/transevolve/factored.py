@@ -1,0 +1,139 @@
+"""The factored form of TransEvolve's attention: one exponential matrix for all depths of a block.
+
+With the mean of b over the depths in the scores, and c^l what a depth deviates from it,
+
+    softmax(A_0 + b^l) V = E (e^{c^l} V) / (E e^{c^l}),    E = exp(A_0 + mean of b).
+
+Only E has a row for each query and a column for each key. It is written once, tile by tile. The
+backward pass keeps no second matrix of its size: what a depth's gradient adds to that of E is the
+product of two narrow matrices, and those of all depths meet E together, again tile by tile.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Both exponentials have e^20 as their maximum, along a row of E and over the keys of a depth.
+# float32 holds the products that matter as long as c^l spans no more than this over the keys.
+LOG_MAXIMUM, LARGEST_SPAN = 20, 80
+
+# Elements of E that are computed at a time.
+TILE = 2**20
+
+
+class FactoredAttention:
+    """softmax(A_0 + b^l) V with one exponential matrix for all depths.
+
+    A depth attends once: what its gradient adds to that of the matrix waits for the other depths.
+
+    Args:
+        q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
+        mean, evolution: the mean of b over the depths (B, H, S), and c (B, H, S, L), at most 0.
+        value_dim: width of the values.
+        causal: whether a query sees no key after its own position.
+    """
+
+    def __init__(self, q, k, mean, evolution, value_dim, causal):
+        weights = (evolution + LOG_MAXIMUM).exp()
+        self.matrix, rowsum, left, right = _Matrix.apply(q, k, mean, weights, value_dim, causal)
+        self.all = weights, rowsum, left, right
+        self.depths = [
+            tuple(tensor.unsqueeze(3) for tensor in depth)
+            for depth in zip(weights.unbind(3), rowsum.unbind(3), left.unbind(3), right.unbind(3))
+        ]
+
+    def __call__(self, depth: int, value: Tensor) -> Tensor:
+        """A^l V at depth index l - 1, from and to (B, H, T, D)."""
+        factors, self.depths[depth] = self.depths[depth], None
+        if factors is None:
+            raise RuntimeError(f"depth {depth + 1} has attended: the factored form does so once")
+        return _Attend.apply(self.matrix, value, *factors).squeeze(3)
+
+    def all_depths(self, value: Tensor) -> Tensor:
+        """A^l V for l = 1..L with the same values, as one product (L, B, H, T, D)."""
+        return _Attend.apply(self.matrix, value, *self.all).permute(3, 0, 1, 2, 4)
+
+
+class _Matrix(torch.autograd.Function):
+    """E and E e^c, and two handles (B, H, T, L, D) and (B, H, S, L, D).
+
+    Nothing reads the handles. Their gradients are the factors of the gradient of E, which
+    :class:`_Attend` returns, so that autograd brings those of all depths here.
+    """
+
+    @staticmethod
+    def forward(ctx, q, k, mean, weights, value_dim, causal):
+        (b, h, t, _), (s, depth) = q.shape, weights.shape[2:]
+        q, k, weights = q.flatten(0, 1), k.flatten(0, 1), weights.flatten(0, 1)
+        mean = mean.reshape(b * h, 1, s)
+        matrix = q.new_empty(b * h, t, s)
+        rowsum = q.new_empty(b * h, t, depth)
+        for heads, rows in tiles(b * h, t, s):
+            tile = matrix[heads, rows]
+            torch.baddbmm(mean[heads], q[heads, rows], k[heads].transpose(1, 2), out=tile)
+            if causal:
+                position = torch.arange(s, device=q.device)
+                tile.masked_fill_(position > position[rows, None], -torch.inf)
+            tile.sub_(tile.amax(-1, keepdim=True) - LOG_MAXIMUM).exp_()
+            torch.bmm(tile, weights[heads], out=rowsum[heads, rows])
+        ctx.save_for_backward(q, k, weights, matrix)
+        ctx.mark_non_differentiable(matrix)
+        handles = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
+        return matrix, rowsum.unflatten(0, (b, h)), *handles
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, _, grad_rowsum, left, right):
+        q, k, weights, matrix = ctx.saved_tensors
+        (b, h), (n, t, s) = grad_rowsum.shape[:2], matrix.shape
+        grad_rowsum = grad_rowsum.flatten(0, 1)
+        left = torch.cat([left.reshape(n, t, -1), grad_rowsum], -1)
+        right = torch.cat([right.reshape(n, s, -1), weights], -1).transpose(1, 2)
+        grad_q, grad_k, grad_mean = torch.empty_like(q), torch.zeros_like(k), k.new_zeros(n, 1, s)
+        grad_weights = torch.zeros_like(weights)
+        for heads, rows in tiles(n, t, s):
+            tile = torch.bmm(left[heads, rows], right[heads]).mul_(matrix[heads, rows])
+            torch.bmm(tile, k[heads], out=grad_q[heads, rows])
+            grad_k[heads].baddbmm_(tile.transpose(1, 2), q[heads, rows])
+            grad_mean[heads] += tile.sum(1, keepdim=True)
+            grad_weights[heads].baddbmm_(
+                matrix[heads, rows].transpose(1, 2), grad_rowsum[heads, rows]
+            )
+        grads = (grad_q, grad_k, grad_mean.squeeze(1), grad_weights)
+        return *(grad.unflatten(0, (b, h)) for grad in grads), None, None
+
+
+class _Attend(torch.autograd.Function):
+    """E (e^c V) / (E e^c) of some depths: (B, H, T, L, D)."""
+
+    @staticmethod
+    def forward(ctx, matrix, value, weights, rowsum, left, right):
+        weighted = weights.unsqueeze(-1) * value.unsqueeze(3)  # B, H, S, L, D
+        out = torch.bmm(matrix, weighted.flatten(3).flatten(0, 1)).view(left.shape)
+        out.div_(rowsum.unsqueeze(-1))
+        ctx.save_for_backward(matrix, value, weights, rowsum, weighted, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        matrix, value, weights, rowsum, weighted, out = ctx.saved_tensors
+        left = grad / rowsum.unsqueeze(-1)
+        # (left^T E)^T reads E along its rows, E^T left across them.
+        grad_weighted = torch.bmm(left.flatten(3).flatten(0, 1).transpose(1, 2), matrix)
+        grad_weighted = grad_weighted.transpose(1, 2).reshape(weighted.shape)
+        grad_value = (grad_weighted * weights.unsqueeze(-1)).sum(3)
+        grad_weights = (grad_weighted * value.unsqueeze(3)).sum(-1)
+        grad_rowsum = -(left * out).sum(-1)
+        return None, grad_value, grad_weights, grad_rowsum, left, weighted
+
+
+def tiles(heads: int, rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of heads and rows, so that a tile of E has about :data:`TILE` elements."""
+    tall = max(1, min(rows, TILE // columns))
+    deep = max(1, TILE // (tall * columns))
+    for head in range(0, heads, deep):
+        for row in range(0, rows, tall):
+            yield slice(head, head + deep), slice(row, row + tall)
