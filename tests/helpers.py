@@ -1,12 +1,20 @@
 """What the tests of several architectures share."""
 
 import re
+from argparse import Namespace
 
 import torch
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY, build_model
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    build_model,
+)
+from omegaconf import OmegaConf
 
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 
@@ -49,6 +57,17 @@ def model_config(arch, *extra, task="translation"):
     line = ["unused", "--task", task, "--arch", arch, *extra]
     args = options.parse_args_and_arch(options.get_training_parser(), line)
     return convert_namespace_to_omegaconf(args).model
+
+
+def resolved(arch, args=None):
+    """The options of an architecture: its defaults, or what a parsed command line makes of them.
+
+    What :func:`model_config` has, without the time that Hydra takes to compose it.
+    """
+    args = args or Namespace()
+    ARCH_CONFIG_REGISTRY[arch](args)
+    config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch], Namespace)()
+    return OmegaConf.create({"model": {**vars(config), **vars(args)}}).model
 
 
 def make_model(arch, *extra, task=None, sizes=None):
