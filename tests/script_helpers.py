@@ -87,13 +87,40 @@ def times(folder):
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def example(script, *args, **environment):
-    """The finished process of a script of the examples, its output and errors in one."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def example(script, *args, root=ROOT, **environment):
+    """The finished process of a script of the examples, its output and errors in one.
+
+    Args:
+        root: a folder that stands for the repository's.
+    """
+    commands = [root / ".venv" / "bin", Path(sys.executable).parent, os.environ["PATH"]]
+    path = os.pathsep.join(map(str, commands))
     return subprocess.run(
-        ["bash", ROOT / "examples" / script, *map(str, args)],
+        ["bash", root / "examples" / script, *map(str, args)],
+        cwd=root,
         env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def training_options(root, script, *args, **environment):
+    """The arguments that a script of the examples calls ``fairseq-train`` with, the first time.
+
+    It is called no second time, and nothing is trained: in a *root* that stands for the
+    repository's, with the data that the script asks for, stubs take the place of the commands.
+    """
+    commands = root / ".venv" / "bin"
+    record = root / "arguments"
+    if not commands.exists():
+        (root / "examples").symlink_to(ROOT / "examples")
+        commands.mkdir(parents=True)
+        stubs = {"fairseq-train": f"printf '%s\\0' \"$@\" > '{record}'; exit 1", "python": "echo 1"}
+        for name, lines in stubs.items():
+            (commands / name).write_text(f"#!/bin/sh\n{lines}\n")
+            (commands / name).chmod(0o755)
+    record.unlink(missing_ok=True)
+    result = example(script, *args, root=root, **environment)
+    assert record.exists(), result.stdout
+    return record.read_text().split("\0")[:-1]
