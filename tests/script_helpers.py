@@ -1,6 +1,7 @@
 """Running scripts and fairseq's commands, and reading what they leave."""
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,25 @@ def binarized_lines(data_bin, split, pair, lang):
     dictionary = Dictionary.load(str(data_bin / f"dict.{lang}.txt"))
     dataset = data_utils.load_indexed_dataset(str(data_bin / f"{split}.{pair}.{lang}"), dictionary)
     return [dictionary.string(ids, "subword_nmt") for ids in dataset]
+
+
+def parallel_data(folder, source, target, **sizes):
+    """Sentences of the same twenty words in two languages, and ``data-bin`` made of them.
+
+    Args:
+        sizes: sentence pairs of each split; test sets are ``test``, ``test1``, and so on.
+    """
+    words = random.Random(1)
+    for split, size in sizes.items():
+        for lang in (source, target):
+            sentences = [
+                " ".join(f"word{words.randrange(20)}" for _ in range(5)) for _ in range(size)
+            ]
+            (folder / f"{split}.{lang}").write_text("\n".join(sentences) + "\n")
+    tests = ",".join(str(folder / split) for split in sizes if split.startswith("test"))
+    prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid")]
+    options = ["-s", source, "-t", target, "--joined-dictionary", *prefixes, f"--testpref={tests}"]
+    command("preprocess", *options, "--destdir", folder / "data-bin")
 
 
 def contents(folder):

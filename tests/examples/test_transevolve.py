@@ -1,9 +1,7 @@
 """The commands of TransEvolve's translation experiments, on a few generated sentences."""
 
-import random
-
 import pytest
-from script_helpers import IN_MAIN_THREAD, command, example
+from script_helpers import IN_MAIN_THREAD, example, parallel_data
 
 TINY = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
 SHORT = "--batch-size 8 --max-update 10 --save-interval-updates 1 --cpu"
@@ -12,16 +10,7 @@ SHORT = "--batch-size 8 --max-update 10 --save-interval-updates 1 --cpu"
 @pytest.fixture
 def data(tmp_path):
     """What prepare-wmt14.sh leaves, of twenty words in both languages."""
-    words = random.Random(1)
-    for split, size in (("train", 96), ("valid", 8), ("test", 8)):
-        for lang in ("en", "de"):
-            sentences = [
-                " ".join(f"word{words.randrange(20)}" for _ in range(5)) for _ in range(size)
-            ]
-            (tmp_path / f"{split}.{lang}").write_text("\n".join(sentences) + "\n")
-    prefixes = [f"--{split}pref={tmp_path / split}" for split in ("train", "valid", "test")]
-    options = ["-s", "en", "-t", "de", "--joined-dictionary", *prefixes]
-    command("preprocess", *options, "--destdir", tmp_path / "data-bin")
+    parallel_data(tmp_path, "en", "de", train=96, valid=8, test=8)
     (tmp_path / "raw").mkdir()
     segments = [f'<seg id="{n}">word1 word2</seg>\n' for n in range(8)]
     (tmp_path / "raw" / "newstest2014-deen-ref.de.sgm").write_text("".join(segments))

@@ -1,0 +1,51 @@
+"""What the experiments' run.sh share: many runs by one command, none of them twice."""
+
+import subprocess
+
+import pytest
+from script_helpers import ROOT
+
+EXPERIMENT = """
+set -euo pipefail
+. examples/runs.sh
+experiment() { echo "$1 $2"; complete "$3/out" work "$1"; }
+work() { [ "$1" != bad ] || { echo "no such thing"; return 1; }; echo done; }
+"""
+
+
+def bash(script, **environment):
+    return subprocess.run(
+        ["bash", "-c", EXPERIMENT + script],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "seeds, expected", [({"SEEDS": "3 1"}, "31"), ({"SEED": "2"}, "2"), ({}, "1")]
+)
+def test_each_architecture_with_each_seed(tmp_path, seeds, expected):
+    result = bash(f"all_runs {tmp_path}/small- one two", **seeds)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split("\n")[:-1] == [f"{a} {s}" for s in expected for a in ("one", "two")]
+    for seed in expected:
+        assert (tmp_path / f"small-two-seed{seed}" / "out").read_text() == "done\n"
+
+
+def test_a_run_that_fails_leaves_no_result_and_does_not_stop_the_others(tmp_path):
+    result = bash(f"all_runs {tmp_path}/ bad good", SEEDS="1 2")
+    assert result.returncode == 1
+    assert result.stdout.split("\n")[:-1] == ["bad 1", "good 1", "bad 2", "good 2"]
+    for seed in (1, 2):
+        assert f"no such thing\n{tmp_path}/bad-seed{seed}: failed\n" in result.stderr
+        assert not (tmp_path / f"bad-seed{seed}" / "out").exists()
+        assert (tmp_path / f"good-seed{seed}" / "out").exists()
+
+
+def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
+    busy = f"mkdir {tmp_path}/one-seed1; exec 8> {tmp_path}/one-seed1/lock; flock 8\n"
+    result = bash(busy + f"all_runs {tmp_path}/ one two")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"{tmp_path}/one-seed1: another process is at it\ntwo 1\n"
