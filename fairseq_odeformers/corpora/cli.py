@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
-from fairseq_odeformers.corpora.archives import download, unpack
+from fairseq_odeformers.corpora.archives import download, members, unpack
 from fairseq_odeformers.corpora.parallel_text import Files, prepare
 from fairseq_odeformers.files import build, fingerprints
 
@@ -28,12 +28,14 @@ class Corpus:
         parallel_files: ``parallel_files(raw, out)`` returns the parallel text of each split, made
             below *out* if the corpus' own files, in *raw*, are something else.
         recipe: options of :func:`~fairseq_odeformers.corpora.parallel_text.prepare`.
+        optional: archives that what is given with ``--from`` may lack.
     """
 
     langs: tuple[str, str]
     archives: Mapping[str, Sequence[str]]
     parallel_files: Callable[[Path, Path], Files]
     recipe: Mapping[str, Any] = field(default_factory=dict)
+    optional: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def main(name: str, corpora: Sequence[Corpus], bpe_operations: int) -> None:
@@ -69,8 +71,8 @@ def main(name: str, corpora: Sequence[Corpus], bpe_operations: int) -> None:
     raw = out / "raw"
     check_source(parser, args.source, raw)
     with reporting(parser.prog):
-        source = args.source or fetch(corpus.archives, out / "download")
-        extract(source, corpus.archives, raw)
+        source = args.source or fetch([*corpus.archives, *corpus.optional], out / "download")
+        extract(source, {**corpus.archives, **present(source, corpus.optional)}, raw)
         data_bin = prepare(
             corpus.parallel_files(raw, out),
             out,
@@ -183,6 +185,14 @@ def fetch(urls: Sequence[str], folder: Path) -> Path:
     return folder
 
 
+def present(source: Path, archives: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+    """Those of *archives*, single files each, that an archive of them all or a folder has."""
+    if not archives:
+        return archives
+    found = {Path(member).name.removesuffix(".gz") for member, _ in members(source)}
+    return {url: names for url, names in archives.items() if found.issuperset(names)}
+
+
 def extract(source: Path, archives: Mapping[str, Sequence[str]], raw: Path) -> None:
     """Fill *raw* with the files of *archives*, from *source*: an archive of them all, or a folder.
 
@@ -192,18 +202,18 @@ def extract(source: Path, archives: Mapping[str, Sequence[str]], raw: Path) -> N
         ValueError: a file is missing, or an archive damaged.
     """
     contents = sorted(filter(Path.is_file, source.rglob("*"))) if source.is_dir() else []
-    members: dict[Path, list[str]] = {}
+    sources: dict[Path, list[str]] = {}
     for url, names in archives.items():
         unpacked = {path.name.removesuffix(".gz") for path in contents}.issuperset(names)
         packed = [path for path in contents if path.name == Path(url).name]
-        members.setdefault(packed[0] if packed and not unpacked else source, []).extend(names)
+        sources.setdefault(packed[0] if packed and not unpacked else source, []).extend(names)
 
-    inputs = [path for path in members if path.is_file()]
-    loose = members.get(source, [])
+    inputs = [path for path in sources if path.is_file()]
+    loose = sources.get(source, [])
     inputs += [path for path in contents if path.name.removesuffix(".gz") in loose]
 
     def copy(folder: Path) -> None:
-        for path, names in members.items():
+        for path, names in sources.items():
             unpack(path, names, folder)
 
     build(raw, {"from": fingerprints(inputs)}, copy)

@@ -64,7 +64,8 @@ def prepare(
     have not changed are not repeated. The result does not depend on *workers*.
 
     Args:
-        raw: source and target file of each split (``train``, ``valid``, ``test``).
+        raw: source and target file of each split (``train``, ``valid``, ``test``, and test sets
+            whose names begin so).
         out: folder for what the steps leave: ``tokenized``, ``bpe`` and ``data-bin``.
         bpe_operations: merges of the joint byte-pair encoding, learnt on the training pairs.
         lowercase: whether to lower-case the text.
@@ -117,11 +118,17 @@ def prepare(
             _write(zip(itertools.repeat(split), pairs), folder, langs)
 
     def binarize(folder: Path) -> None:
+        splits = _splits(bpe, langs)
+        tests = [split for split in splits if split.startswith("test")]
         fairseq_preprocess(
             *["--source-lang", source_lang, "--target-lang", target_lang, "--joined-dictionary"],
-            *(f"--{split}pref={bpe / split}" for split in _splits(bpe, langs)),
+            *(f"--{split}pref={bpe / split}" for split in splits if split not in tests),
+            f"--testpref={','.join(str(bpe / split) for split in tests)}",
             *["--destdir", str(folder), "--workers", str(workers)],
         )
+        for number, split in reversed(list(enumerate(tests))):  # fairseq counts test, test1, ...
+            for path in folder.glob(f"test{number or ''}.*"):
+                path.rename(folder / f"{split}{path.name[path.name.index('.') :]}")
         shutil.copy(bpe / "code", folder)
 
     recipe = {
@@ -222,11 +229,8 @@ def fairseq_preprocess(*argv: str) -> None:
 def _splits(folder: Path, langs: Sequence[str]) -> Files:
     """The files of each split in *folder*."""
     source, target = langs
-    return {
-        split: (folder / f"{split}.{source}", folder / f"{split}.{target}")
-        for split in ("train", "valid", "test")
-        if (folder / f"{split}.{source}").exists()
-    }
+    names = sorted(path.stem for path in folder.glob(f"*.{source}"))
+    return {name: (folder / f"{name}.{source}", folder / f"{name}.{target}") for name in names}
 
 
 def _write(labelled: Iterable[tuple[str, Pair]], folder: Path, langs: Sequence[str]) -> None:

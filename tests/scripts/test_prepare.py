@@ -138,19 +138,49 @@ def test_a_damaged_archive_ends_the_script_with_one_line(iwslt14, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_multi30k(tmp_path):
-    """From a folder of compressed files; validation and test pairs are kept whatever they are."""
-    raw = tmp_path / "raw"
-    raw.mkdir()
-    for name, count in (("train", 40), ("val", 5), ("test_2016_flickr", 6)):
+def write_captions(folder, **sizes):
+    """Compressed files of *sizes* pairs each, under the names that Multi30k is published with."""
+    folder.mkdir(exist_ok=True)
+    for name, count in sizes.items():
         for lang, word in (("de", "Hund"), ("en", "dog dog dog")):
             text = [f"{word if name != 'train' else 'Dog'} {number}!" for number in range(count)]
-            with gzip.open(raw / f"{name}.{lang}.gz", "wt", encoding="utf-8") as file:
+            with gzip.open(folder / f"{name}.{lang}.gz", "wt", encoding="utf-8") as file:
                 file.write("".join(line + "\n" for line in text))
-    result = run("prepare-multi30k.sh", "--from", raw, "--bpe-operations", 20, cwd=tmp_path)
+
+
+def test_multi30k(tmp_path):
+    """From a folder of compressed files; validation and test pairs are kept whatever they are."""
+    write_captions(tmp_path / "raw", train=40, val=5, test_2016_flickr=6)
+    result = run("prepare-multi30k.sh", "--from", "raw", "--bpe-operations", 20, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     out = tmp_path / "data" / "multi30k"
     assert lines(out / "tokenized" / "train.de") == [f"dog {n} !" for n in range(40)]
     assert lines(out / "tokenized" / "valid.en") == [f"dog dog dog {n} !" for n in range(5)]
     assert lines(out / "tokenized" / "test.de") == [f"hund {n} !" for n in range(6)]
-    assert (out / "data-bin" / "test.de-en.en.bin").exists()
+    tests = {path.name.split(".")[0] for path in (out / "data-bin").glob("test*")}
+    assert tests == {"test"}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_later_test_sets_of_multi30k(tmp_path, packed):
+    """Those of which both languages are there, under a name that depends on no other."""
+    raw = tmp_path / "raw"
+    write_captions(raw, train=40, val=5, test_2016_flickr=6, test_2018_flickr=7, test_2017_mscoco=8)
+    write_captions(raw, test_2017_flickr=3)
+    (raw / "test_2017_flickr.de.gz").unlink()
+    if packed:
+        with tarfile.open(tmp_path / "raw.tar", "w") as tar:
+            tar.add(raw, "task1/raw")
+    source = "raw.tar" if packed else "raw"
+    result = run(
+        *["prepare-multi30k.sh", "--from", source, "--out", "out", "--bpe-operations", 20],
+        cwd=tmp_path,
+    )
+    assert result.returncode == 0, result.stderr
+    data_bin = tmp_path / "out" / "data-bin"
+    tests = {path.name.split(".")[0] for path in data_bin.glob("test*")}
+    assert tests == {"test", "test2", "test3"}
+    for split, size in (("test", 6), ("test2", 7), ("test3", 8)):
+        assert len(binarized_lines(data_bin, split, "de-en", "de")) == size
+        text = lines(tmp_path / "out" / "tokenized" / f"{split}.en")
+        assert text == [f"dog dog dog {n} !" for n in range(size)]
