@@ -253,3 +253,12 @@ def test_layers_to_keep():
 def test_longest_input_is_the_task_s():
     assert make_classifier("macaron_classifier").max_positions() == 64
     assert make_classifier("macaron_classifier", "--max-positions", "9").max_positions() == 9
+
+
+def test_the_prenorm_transformer_is_fairseqs():
+    """The preset is the option of fairseq's, which puts a LayerNorm behind the last layer."""
+    preset = make_classifier("transformer_classifier_prenorm").eval()
+    option = make_classifier("transformer_classifier", "--encoder-normalize-before").eval()
+    assert preset.encoder.layer_norm is not None
+    tokens, _ = source_batch()
+    assert torch.equal(scores(preset, tokens), scores(option, tokens))

@@ -4,7 +4,7 @@ from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Optional
 
-from fairseq.models import register_model
+from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import TransformerConfig
 
 from fairseq_odeformers.models.common.options import (
@@ -61,6 +61,11 @@ class TransformerClassifier(SequenceClassifier):
         if args.encoder_layers_to_keep:
             args.encoder_layers = len(args.encoder_layers_to_keep.split(","))
         return TransformerConfig.from_namespace(args)
+
+
+@register_model_architecture("transformer_classifier", "transformer_classifier_prenorm")
+def transformer_classifier_prenorm(args):
+    args.encoder_normalize_before = getattr(args, "encoder_normalize_before", True)
 
 
 class WithoutLayerNorm(TransformerClassifier):
