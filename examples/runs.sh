@@ -2,6 +2,14 @@
 
 SEEDS=${SEEDS:-${SEED:-1}}
 
+# Split the arguments: architectures go to the array archs, what follows them, options of fairseq-train,
+# to the array extra.
+take_archs() {
+    archs=()
+    while [ $# -gt 0 ] && [[ $1 != -* ]]; do archs+=("$1"); shift; done
+    extra=("$@")
+}
+
 # Call `experiment ARCH SEED FOLDER` for each architecture and seed, one after the other.
 #
 #     all_runs PREFIX ARCH ...
@@ -42,4 +50,25 @@ complete() {
     rm -f "$file.tmp"
     logged "$file.tmp" "$@"
     mv "$file.tmp" "$file"
+}
+
+# Train a classifier, and predict the test set with the checkpoint that is best on the held-out examples.
+#
+#     train_classifier ARCH SEED FOLDER DATA_BIN OPTION ...
+train_classifier() {
+    local arch=$1 seed=$2 folder=$3 data=$4
+    shift 4
+    if [ ! -e "$folder/test.tsv" ]; then
+        echo "$arch, seed $seed: training, see $folder/train.log"
+        logged "$folder/train.log" \
+            fairseq-train "$data" --user-dir fairseq_odeformers --arch "$arch" --seed "$seed" \
+            --num-batch-buckets 8 --criterion sequence_classification --optimizer adam \
+            --best-checkpoint-metric accuracy --maximize-best-checkpoint-metric \
+            --no-epoch-checkpoints --save-dir "$folder" --log-format json "$@"
+        logged "$folder/train.log" \
+            python -m fairseq_odeformers.predict "$data" --path "$folder/checkpoint_best.pt" \
+            --output "$folder/test.tsv"
+    fi
+    rm -f "$folder"/checkpoint_[0-9]*.pt "$folder/checkpoint_last.pt"
+    echo "$arch, seed $seed: $(grep '^test: accuracy' "$folder/train.log" | tail -n 1)"
 }

@@ -18,10 +18,8 @@ DATA=${DATA:-data/multi30k}
 RUNS=${RUNS:-$DATA}
 EMBEDDING_DROPOUT=${EMBEDDING_DROPOUT:-0}
 
-archs=()
-while [ $# -gt 0 ] && [[ $1 != -* ]]; do archs+=("$1"); shift; done
+take_archs "$@"
 [ ${#archs[@]} -gt 0 ] || { sed -n '2,12s/^# \?//p' "$0"; exit 2; }
-extra=("$@")
 
 # Sets the options in which architectures differ: each has as many parameters as the others.
 choose_options() {
