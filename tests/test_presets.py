@@ -25,9 +25,10 @@ TRANSLATION = f"transevolve {POST_NORM} {PRE_NORM}"
 SMALL = f"transevolve_classifier {SMALL_POST_NORM} {SMALL_PRE_NORM}"
 SHORT, LONG = "transject transject_random", "transject_lra transject_lra_random"
 PARITY = "node_transformer vanilla_transformer"
-CLASSIFIERS = (
+POST_NORM_CLASSIFIERS = (
     "transformer_classifier transformer_classifier_rezero transformer_classifier_orthogonal"
 )
+CLASSIFIERS = f"{POST_NORM_CLASSIFIERS} transformer_classifier_prenorm"
 LANGUAGE_MODELS = "transformer_lm_rezero transformer_lm_orthogonal"
 HEAD = "pooling=mean pooled_layer_norm=True classifier_hidden_layers=0"
 
@@ -55,7 +56,7 @@ PRESETS = {
         ("node_transformer_mt", "dropout=0.1 no_token_positional_embeddings=False"),
         ("transformer_prenorm", "*_layers=6 *_embed_dim=512 *_attention_heads=8 dropout=0.1"),
         ("transformer_prenorm", "*_ffn_embed_dim=2048"),
-        (CLASSIFIERS, "encoder_normalize_before=False"),
+        (POST_NORM_CLASSIFIERS, "encoder_normalize_before=False"),
         (f"{CLASSIFIERS} macaron_classifier", "attention_dropout=0.0 activation_dropout=0.0"),
         (f"{CLASSIFIERS} macaron_classifier", "dropout=0.1"),
         (LANGUAGE_MODELS, "decoder_attention_heads=8 decoder_normalize_before=False"),
@@ -99,7 +100,7 @@ PRESETS = {
     ],
     "their names": [
         (f"{PRE_NORM} transformer_prenorm", "*_normalize_before=True"),
-        (SMALL_PRE_NORM, "encoder_normalize_before=True"),
+        (f"{SMALL_PRE_NORM} transformer_classifier_prenorm", "encoder_normalize_before=True"),
     ],
     "Dutta et al. 2021, section 6: average pooling, normalization, a feed-forward layer": [
         (f"{SMALL} {CLASSIFIERS} macaron_classifier", HEAD),
