@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -13,6 +15,7 @@ LOG = "train.log.gz"
 # The paper does not say which; see README.md.
 LEARNING_RATES = (3e-4, 1e-3, 3e-3)
 UPDATES = 3000
+KEY = ("ensemble", "learning_rate", "seed")
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class Ensemble:
         max_length: of the strings.
         dim: width d.
         layers: number N of layers or N-ODE blocks.
-        options: others of ``fairseq-train``.
+        options: others of ``fairseq-train``, which replace those that all runs have.
+        learning_rates: of the runs, in turn.
     """
 
     arch: str
@@ -31,6 +35,7 @@ class Ensemble:
     dim: int
     layers: int
     options: tuple[str, ...] = ()
+    learning_rates: tuple[float, ...] = LEARNING_RATES
 
     @property
     def name(self) -> str:
@@ -53,11 +58,17 @@ class Run:
 
     @property
     def learning_rate(self) -> float:
-        return LEARNING_RATES[self.number % len(LEARNING_RATES)]
+        rates = self.ensemble.learning_rates
+        return rates[self.number % len(rates)]
 
     @property
     def seed(self) -> int:
         return 1 + self.number
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from others with as many updates: the columns ``KEY`` of a report."""
+        return self.ensemble.name, str(self.learning_rate), str(self.seed)
 
     def folder(self, out: Path) -> Path:
         """Where its log stands once it is finished."""
@@ -78,12 +89,13 @@ class Run:
         options = [
             *("--task", "parity", "--parity-max-length", ensemble.max_length),
             *("--arch", ensemble.arch, "--encoder-embed-dim", ensemble.dim),
-            *("--encoder-layers", ensemble.layers, *ensemble.options),
+            *("--encoder-layers", ensemble.layers),
             *("--criterion", "sequence_classification"),
             *("--optimizer", "adam", "--lr", self.learning_rate, "--seed", self.seed),
             *("--batch-size", 2 ** (ensemble.max_length + 1) - 2, "--max-update", self.updates),
             *("--cpu", "--disable-validation", "--no-save", "--log-format", "json"),
             *("--num-workers", 0),  # else each update starts a process
+            *ensemble.options,
         ]
         return [str(option) for option in options]
 
@@ -107,7 +119,29 @@ def regularization(max_length: int) -> list[Ensemble]:
     return [Ensemble(VANILLA, max_length, 8, 2), Ensemble(NODE, max_length, 8, 2), *regularized]
 
 
-# By the names that the paper gives to its tables and figures.
+def settings() -> list[Ensemble]:
+    """(8, 2) of Table 1 as it is, and with what the paper may have done otherwise.
+
+    A final time of 4 is that of the paper with a vector field four times as large.
+    """
+    both = [
+        ((), LEARNING_RATES),
+        (("--optimizer", "sgd", "--momentum", "0.9"), (0.003, 0.01, 0.03)),
+        ((), (1e-4, 1e-2)),
+        (("--no-no-token-positional-embeddings",), LEARNING_RATES),
+        (("--parity-visible-padding",), LEARNING_RATES),
+    ]
+    of_the_ode = [
+        ("--ode-rtol", "1e-3", "--ode-atol", "1e-3"),
+        ("--ode-final-time", "4"),
+    ]
+    return [
+        *(Ensemble(arch, 6, 8, 2, *how) for how in both for arch in (VANILLA, NODE)),
+        *(Ensemble(NODE, 6, 8, 2, options) for options in of_the_ode),
+    ]
+
+
+# By the names that the paper gives to its tables and figures, and one that is not there.
 TABLES = {"table1": table(6), "table2": table(8), "table3": table(10)}
 HISTOGRAMS = {
     "figure1": variants(8, 2),
@@ -116,7 +150,23 @@ HISTOGRAMS = {
     "figure5": variants(8, 1),
 }
 CURVES = {"figure2": regularization(6), "figure6": regularization(8), "figure7": regularization(10)}
-EXPERIMENTS = {**TABLES, **HISTOGRAMS, **CURVES}
+EXPERIMENTS = {**TABLES, **HISTOGRAMS, **CURVES, "settings": settings()}
+
+
+def finished(reports: Iterable[Path]) -> dict[tuple[str, ...], dict[str, str]]:
+    """The rows of CSV files that report.py has written, by the keys of their runs.
+
+    Raises:
+        ValueError: a file has not the columns.
+    """
+    rows = {}
+    for path in reports:
+        with open(path, encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                if not row.keys() >= {*KEY}:
+                    raise ValueError(f"--reports {path}: give CSV files that report.py has written")
+                rows[tuple(row[column] for column in KEY)] = row
+    return rows
 
 
 def make_parser(description: str) -> argparse.ArgumentParser:
@@ -136,6 +186,13 @@ def make_parser(description: str) -> argparse.ArgumentParser:
         ("--weights", float, "weights of the arclength, of which 0 is none"),
     ):
         parser.add_argument(option, type=kind, nargs="+", help=f"only these {what}")
+    parser.add_argument(
+        "--reports",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="CSV files of report.py with runs of as many updates whose logs are gone",
+    )
     parser.add_argument("--arch", nargs="+", choices=(VANILLA, NODE), help="only these models")
     return parser
 

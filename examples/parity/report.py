@@ -20,10 +20,13 @@ import numpy as np
 from experiments import (
     CURVES,
     HISTOGRAMS,
+    KEY,
+    LEARNING_RATES,
     NODE,
     TABLES,
     Ensemble,
     chosen,
+    finished,
     make_parser,
 )
 from matplotlib.figure import Figure
@@ -47,6 +50,11 @@ class Result:
     accuracy: float
     seconds: float
     updates: int
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, str]) -> Result:
+        """As a CSV file has it."""
+        return cls(float(row["accuracy"]), float(row["seconds"]), int(row["updates"]))
 
 
 Results = Mapping[Ensemble, Sequence[Result]]
@@ -139,7 +147,9 @@ def markdown(rows: list[list[str]]) -> str:
 
 
 def label(ensemble: Ensemble) -> str:
-    return " ".join((ensemble.arch, *ensemble.options))
+    rates = ensemble.learning_rates
+    learning_rates = () if rates == LEARNING_RATES else ("--lr", ", ".join(map(str, rates)))
+    return " ".join((ensemble.arch, *ensemble.options, *learning_rates))
 
 
 def histogram(results: Results) -> Figure:
@@ -216,25 +226,23 @@ def main() -> None:
     parser = make_parser(__doc__.splitlines()[0])
     args = parser.parse_args()
     results, rows = {}, []
+    ensembles = chosen(parser, args)
     try:
-        for ensemble, runs in chosen(parser, args).items():
+        done = finished(args.reports)
+        for ensemble, runs in ensembles.items():
             results[ensemble] = []
             for run in runs:
                 log = run.log(args.out)
-                if not log.exists():
+                if log.exists():
+                    result = read(log, run.updates)
+                elif run.key in done:
+                    result = Result.of_row(done[run.key])
+                else:
                     continue
-                result = read(log, run.updates)
                 results[ensemble].append(result)
-                rows.append(
-                    {
-                        "ensemble": ensemble.name,
-                        "learning_rate": run.learning_rate,
-                        "seed": run.seed,
-                        **vars(result),
-                    }
-                )
+                rows.append({**dict(zip(KEY, run.key)), **vars(result)})
         print(write(args.experiment, args.out, results, rows), end="")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         sys.exit(f"report.py: error: {error}")
 
 

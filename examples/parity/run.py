@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 
-from experiments import LOG, Run, chosen, make_parser
+from experiments import LOG, Run, chosen, finished, make_parser
 from tqdm import tqdm
 
 from fairseq_odeformers.files import build
@@ -61,15 +61,17 @@ def main() -> None:
     args = parser.parse_args()
     if args.workers < 1:
         parser.error(f"--workers {args.workers}: give 1 or more")
-    # The first run of each ensemble, then the second: ensembles grow evenly. Those that a longer
-    # one stands for, whose log is in another folder, are left out.
-    runs = [
-        run
-        for number in zip(*chosen(parser, args).values())
-        for run in number
-        if run.log(args.out).parent == run.folder(args.out)
-    ]
+    ensembles = chosen(parser, args)
     try:
+        done = finished(args.reports)
+        # The first run of each ensemble, then the second: ensembles grow evenly. Those that a
+        # report has, or that a longer one stands for, whose log is in another folder, are left out.
+        runs = [
+            run
+            for number in zip(*ensembles.values())
+            for run in number
+            if run.key not in done and run.log(args.out).parent == run.folder(args.out)
+        ]
         train_all(runs, args)
     except (RuntimeError, ValueError, OSError) as error:
         sys.exit(f"run.py: error: {error}")

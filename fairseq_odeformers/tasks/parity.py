@@ -23,6 +23,10 @@ class ParityConfig(FairseqDataclass):
     """Options of the task."""
 
     parity_max_length: int = field(default=6, metadata={"help": "bits of the longest strings"})
+    parity_visible_padding: bool = field(
+        default=False,
+        metadata={"help": "pad with a token that models attend to, that of the end of sentences"},
+    )
     # The head that build_model registers is the one that the criterion asks for.
     classification_head_name: str = II("criterion.classification_head_name")
     regression_target: bool = II("criterion.regression_target")
@@ -50,7 +54,9 @@ class ParityTask(FairseqTask):
 
     def load_dataset(self, split, **kwargs):
         """Make the strings; they are the same for every split."""
-        self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, self.source_dictionary)
+        dictionary = self.source_dictionary
+        padding = dictionary.eos() if self.cfg.parity_visible_padding else dictionary.pad()
+        self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, dictionary, padding)
 
     def build_model(self, cfg, from_checkpoint=False):
         model = super().build_model(cfg, from_checkpoint)
@@ -73,13 +79,13 @@ class ParityTask(FairseqTask):
 class BinaryStrings(FairseqDataset):
     """All binary strings of length 1 to *longest*, shortest first, and their parities.
 
-    All batches have one width, 1 + *longest*, padded on the right.
+    All batches have one width, 1 + *longest*, filled on the right with the token *padding*.
     """
 
-    def __init__(self, longest: int, dictionary: Dictionary):
+    def __init__(self, longest: int, dictionary: Dictionary, padding: int):
         strings = 2 ** (longest + 1) - 2
         zero = dictionary.index("0")
-        self.tokens = torch.full((strings, 1 + longest), dictionary.pad())
+        self.tokens = torch.full((strings, 1 + longest), padding)
         self.tokens[:, 0] = dictionary.bos()
         self.lengths = torch.empty(strings, dtype=torch.long)
         self.parities = torch.empty(strings, dtype=torch.long)

@@ -4,6 +4,7 @@ import csv
 import gzip
 import importlib
 import json
+import shutil
 import sys
 import time
 from itertools import product
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq import options
 from script_helpers import USER_DIR, command, refusal, times
 
 from fairseq_odeformers.predict import load_classifier
@@ -88,6 +90,41 @@ def test_longer_runs_stand_for_shorter_ones(tmp_path, monkeypatch, capsys):
     assert [folder.name for folder in (tmp_path / "long").glob("updates?")] == ["updates4"]
     main(monkeypatch, run, *options[:-1], tmp_path / "long", "--updates", 5)
     assert (tmp_path / "long" / "updates5").exists()
+
+
+def test_reports_stand_for_runs_without_logs(tmp_path, monkeypatch, capsys):
+    """Two runs of a report, whose logs are gone, and a third are one table."""
+    report_of_two = tmp_path / "of_two.csv"
+    for runs, updates in ((2, 3), (3, 3)):
+        options = ["table1", *ONE_SIZE, "--runs", runs, "--updates", updates, "--out", tmp_path]
+        if report_of_two.exists():
+            options += ["--reports", report_of_two]
+        main(monkeypatch, run, *options)
+        main(monkeypatch, report, *options)
+        made = [log.parent.name for log in tmp_path.rglob("train.log.gz")]
+        if runs == 2:
+            assert sorted(made) == ["lr0.0003-seed1", "lr0.001-seed2"]
+            (tmp_path / "table1.csv").rename(report_of_two)
+            shutil.rmtree(tmp_path / "updates3")
+    assert made == ["lr0.003-seed3"]
+    assert capsys.readouterr().out.endswith("(3 of 3) |\n")
+    rows = (tmp_path / "table1.csv").read_text().splitlines()
+    assert rows[:3] == report_of_two.read_text().splitlines() and len(rows) == 4
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("paper.csv", "--reports .*paper.csv: give CSV files that report.py has written"),
+        ("none.csv", "No such file or directory: .*none.csv"),
+    ],
+)
+@pytest.mark.parametrize("script", [run, report])
+def test_files_that_are_no_reports(tmp_path, monkeypatch, script, name, message):
+    options = ["table1", "--reports", EXAMPLE / name, "--out", tmp_path]
+    with pytest.raises(SystemExit, match=f"{Path(script.__file__).name}: error: .*{message}"):
+        main(monkeypatch, script, *options)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture
@@ -173,6 +210,7 @@ def test_sizes_of_the_experiments():
         **dict.fromkeys(("table1", "table2", "table3"), 32),
         **dict.fromkeys(("figure1", "figure3", "figure4", "figure5"), 4),
         **dict.fromkeys(("figure2", "figure6", "figure7"), 17),
+        "settings": 12,
     }
     assert [e.max_length for e in experiments.TABLES["table3"]] == [10] * 32
     weights = [e.weight for e in experiments.CURVES["figure2"]]
@@ -190,9 +228,24 @@ def test_part_of_the_weights():
 
 def test_experiments_share_runs():
     """The N-ODE Transformer of Table 1 is the one without regularization, and a variant."""
-    shared = [set(experiments.EXPERIMENTS[name]) for name in ("table1", "figure1", "figure2")]
+    names = ("table1", "figure1", "figure2", "settings")
+    shared = [set(experiments.EXPERIMENTS[name]) for name in names]
     (ensemble,) = set.intersection(*shared)
     assert (ensemble.arch, ensemble.dim, ensemble.layers) == ("node_transformer", 8, 2)
+
+
+def test_settings_replace_those_of_the_other_experiments():
+    """fairseq takes the last of two; the learning rates come in turn."""
+    found = []
+    for ensemble in experiments.EXPERIMENTS["settings"]:
+        for number in range(2):
+            made = experiments.Run(ensemble, number, 1000).options()
+            args = options.parse_args_and_arch(options.get_training_parser(), made)
+            found.append((args.optimizer, args.lr[0]))
+    assert set(found) == {
+        *product(["adam"], [3e-4, 1e-3, 1e-4, 1e-2]),
+        *product(["sgd"], [0.003, 0.01]),
+    }
 
 
 def test_no_two_runs_share_a_folder():
@@ -200,6 +253,7 @@ def test_no_two_runs_share_a_folder():
     runs = [experiments.Run(*parts) for parts in product(ensembles, range(8), (1, 2))]
     assert len({made.folder(Path()) for made in runs}) == len(runs)
     assert len({tuple(made.options()) for made in runs}) == len(runs)
+    assert len({(made.key, made.updates) for made in runs}) == len(runs)
 
 
 # --- report.py -------------------------------------------------------------

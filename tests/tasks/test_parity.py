@@ -61,6 +61,19 @@ def test_all_strings_and_their_parities(longest):
     assert task.max_positions() == 1 + longest
 
 
+def test_visible_padding():
+    """Instead of padding there is the end-of-sequence token, and no string is shorter."""
+    hidden, visible = (
+        batches(make_task("--parity-max-length", 3, *option)[0], max_sentences=14)[0]
+        for option in ([], ["--parity-visible-padding"])
+    )
+    padding = hidden["net_input"]["src_tokens"] == 1
+    assert padding.sum() == 2 * 2 + 4 * 1
+    seen = visible["net_input"]["src_tokens"].masked_fill(padding, 1)
+    assert torch.equal(seen, hidden["net_input"]["src_tokens"])
+    assert visible["net_input"]["src_tokens"][padding].unique().tolist() == [2]
+
+
 @pytest.mark.parametrize("limits", [{"max_sentences": 20}, {"max_tokens": 100}])
 def test_every_string_is_in_a_batch_of_one_width(limits):
     task, _ = make_task()
