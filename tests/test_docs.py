@@ -1,0 +1,86 @@
+"""What README and documentation say can be found, and what they tell to type can be typed."""
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from fairseq import options
+
+import fairseq_odeformers  # noqa: F401  registers what the commands name
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
+PARSERS = {
+    "fairseq-train": options.get_training_parser,
+    "fairseq-generate": options.get_generation_parser,
+}
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+def prose(page):
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+def anchors(page):
+    """The names that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose(page)):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def commands():
+    for page in PAGES:
+        blocks = re.findall(r"^```bash\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+        for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
+            words = shlex.split(line.partition(" > ")[0], comments=True)
+            while words and re.fullmatch(r"\w+=.*", words[0]):  # variables of the environment
+                words.pop(0)
+            if words:
+                yield pytest.param(words, id=f"{name(page)}: {' '.join(words)[:60]}")
+
+
+@pytest.mark.parametrize("words", commands())
+def test_commands_can_be_typed(words, monkeypatch, capsys):
+    """fairseq's commands parse; the project's own exist and know their options."""
+    program, *args = words
+    if program in PARSERS:
+        plugin = args.index("--user-dir")
+        options.parse_args_and_arch(PARSERS[program](), args[:plugin] + args[plugin + 2 :])
+    elif program == "make":
+        assert re.search(rf"^{args[0]}:", (ROOT / "Makefile").read_text(), re.M)
+    elif program == "python" and args[0] == "-m":
+        monkeypatch.setattr(sys, "argv", [args[1], "--help"])
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
+            runpy.run_module(args[1], run_name="__main__")
+        for option in (arg for arg in args[2:] if arg.startswith("--")):
+            assert option in output.getvalue(), option
+    elif program not in (".", "cd", "export", "git", "pip"):
+        assert (ROOT / (args[0] if program == "python" else program)).is_file(), program
+
+
+def test_named_tests_exist():
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/*.py"))
+    for test in re.findall(r"`(test_\w+)`", prose(ROOT / "docs/correctness.md")):
+        assert f"def {test}(" in tests, test
+
+
+def test_readme_is_one_page():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
