@@ -17,7 +17,6 @@ import statistics
 
 import torch
 import torch.nn.functional as F
-from benchmark import measure
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
@@ -25,6 +24,7 @@ from torch import nn
 from torchdiffeq import odeint
 
 import fairseq_odeformers  # noqa: F401  registers models and task
+from fairseq_odeformers.benchmark.timing import measure
 from fairseq_odeformers.models.node_transformer.field import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.solver import Solution
 
