@@ -1,5 +1,6 @@
 # make setup   make .venv, with everything that the project and its tests need
-# make demo    train TransEvolve on generated sentence pairs and translate with it
+# make demo    train TransEvolve on generated sentence pairs and translate with it;
+#              with CORPUS=multi30k on the captions of Multi30k, downloaded, or of FROM=PATH
 # make test    run the tests
 # make lint    check style and formatting
 # make clean   remove all that make has made
@@ -10,6 +11,7 @@
 # index of CPU builds: the default one has CUDA builds of torch, a download of several GB.
 
 PYTHON ?= python3
+CORPUS ?= cldr
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/complete
@@ -22,7 +24,7 @@ PINS := --constraint constraints/ci.txt
 setup: $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo/demo.py
+	$(BIN)/python examples/demo/demo.py --corpus $(CORPUS) $(if $(FROM),--from "$(FROM)")
 
 # More threads than this are slower on models of the size that tests use.
 test: export OMP_NUM_THREADS ?= 2
