@@ -50,10 +50,10 @@ CORPORA = {
     ),
 }
 
-# Architectures, and what differs from their presets.
+# Architectures, and what differs from their presets and from the recipe.
 ARCHITECTURES = {
     "transevolve_fullff_2_prenorm": ("--encoder-depth", 2),
-    "node_transformer_mt": ("--encoder-layers", 1),
+    "node_transformer_mt": ("--encoder-layers", 1, "--lr", 2e-3, "--warmup-updates", 300),
 }
 
 # Pairs of cldr.

@@ -88,8 +88,8 @@ def train_command(args: Namespace, data: Path, checkpoints: Path) -> list[str]:
     greedy = json.dumps({"beam": 1, "max_len_a": 1.2, "max_len_b": 10})
     return fairseq_command(
         *["fairseq-train", data, "--source-lang", "de", "--target-lang", "en"],
-        *["--arch", args.arch, *ARCHITECTURES[args.arch]],
-        *["--encoder-attention-heads", 4, *args.recipe.options],
+        *["--arch", args.arch, "--encoder-attention-heads", 4],
+        *[*args.recipe.options, *ARCHITECTURES[args.arch]],
         *["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1],
         *["--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"],
         *["--lr-scheduler", "inverse_sqrt", "--seed", args.seed],

@@ -77,12 +77,12 @@ def train(command: list[str], data: Path, checkpoints: Path, args: Namespace) ->
             if stats := log_stats(line, "train_inner"):
                 updates, seconds = int(stats["num_updates"]), earlier + float(stats["wall"])
                 progress.show(
-                    f"{updates} updates in {clock(seconds)}, perplexity {stats['ppl']} | "
-                    f"{validation} | {time_left(updates, seconds, args)}"
+                    f"update {updates}, perplexity {stats['ppl']}; {validation}; "
+                    f"{time_left(updates, seconds, args)}"
                 )
             elif stats := log_stats(line, "valid"):
                 bleu = float(stats["valid_bleu"])
-                validation = f"validation: {stats['valid_ppl']}, BLEU {bleu:.1f}"
+                validation = f"validation {stats['valid_ppl']}, BLEU {bleu:.1f}"
             elif "| Saved checkpoint " in line and bleu >= args.target_bleu:
                 break  # fairseq says so when all files of the checkpoint are complete
     progress.end()

@@ -1,4 +1,5 @@
 import gzip
+import importlib
 import json
 import os
 import re
@@ -11,6 +12,9 @@ from pathlib import Path
 import pytest
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo" / "demo.py"
+sys.path.insert(0, str(DEMO.parent))
+progress = importlib.import_module("progress")
+
 SIZES = ["--train", "200", "--valid", "20", "--test", "20"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
 AT_ONCE = ["--target-bleu", "0"]  # the first validation, after one epoch, reaches it
@@ -159,3 +163,25 @@ def test_bad_sizes_are_refused_before_work_starts(tmp_path):
     assert refused.returncode == 1
     assert refused.stderr.endswith("demo: --test 0: each split needs at least one pair\n")
     assert not (tmp_path / "out").exists()
+
+
+def test_progress_on_a_terminal_is_one_line(monkeypatch, capsys):
+    """A later text covers an earlier one; none is wider than the terminal."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "10")
+    line = progress.ProgressLine()
+    line.show("wider than the terminal")
+    line.show("short")
+    line.end()
+    _, wide, short, blank, after = capsys.readouterr().out.split("\r")
+    assert (wide, short, blank, after) == ("wider tha", "short    ", " " * 9, "")
+
+
+def test_progress_elsewhere_is_a_line_now_and_then(monkeypatch, capsys):
+    seconds = iter([0, 29, 30, 30, 59, 60, 60])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(seconds))
+    line = progress.ProgressLine(interval=30)
+    for text in ("soon", "first", "soon", "second"):
+        line.show(text)
+    line.end()
+    assert capsys.readouterr().out == "first\nsecond\n"
