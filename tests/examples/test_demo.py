@@ -109,6 +109,8 @@ def test_an_interrupted_training_goes_on(tmp_path):
         stderr=subprocess.PIPE,
         encoding="utf-8",
         start_new_session=True,
+        # Where the tests run in the background, SIGINT is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     log, last = (out / "checkpoints" / name for name in ("train.log", "checkpoint_last.pt"))
     while not (log.exists() and "| Saved checkpoint " in log.read_text("utf-8")):
