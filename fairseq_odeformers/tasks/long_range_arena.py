@@ -25,7 +25,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 
 from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
-from fairseq_odeformers.models.common.options import option
+from fairseq_odeformers.models.common.options import flag
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 
 # The longest input of each task, in tokens.
@@ -255,7 +255,7 @@ def check_config(cfg, dictionary, classes) -> None:
     for name, default in OTHER_OPTIONS.items():
         if getattr(cfg, name) != default:
             raise ValueError(
-                f"{option(name)} {getattr(cfg, name)}: this task cuts at --max-positions, and "
+                f"{flag(name)} {getattr(cfg, name)}: this task cuts at --max-positions, and "
                 "encodes pairs separately; leave the option out, or use --task sentence_prediction"
             )
     if cfg.num_classes > len(classes):

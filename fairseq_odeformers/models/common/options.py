@@ -1,13 +1,32 @@
 """Options of models that take over those of fairseq's own."""
 
-from argparse import SUPPRESS, BooleanOptionalAction
+from argparse import SUPPRESS, BooleanOptionalAction, Namespace
 from dataclasses import field, fields, make_dataclass
 from inspect import isclass
+from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models.transformer import TransformerConfig
 from omegaconf import II
+
+
+def option(default, help: Optional[str] = None, **metadata):
+    """The field of a config for an option of the command line.
+
+    Args:
+        default: a value, or an interpolation such as ``II("model.encoder_embed_dim")``.
+        metadata: what fairseq reads besides, such as ``argparse_alias``.
+    """
+    if help is None:  # what was option(name) is flag(name)
+        return flag(default)
+    return field(default=default, metadata={"help": help, **metadata})
+
+
+def side(cfg, name: str) -> Namespace:
+    """The options of the ``encoder`` or ``decoder`` without their prefix, such as ``embed_dim``."""
+    prefix = f"{name}_"
+    return Namespace(**{k[len(prefix) :]: v for k, v in cfg.items() if k.startswith(prefix)})
 
 
 def flat_fields(config: type, prefix: str = "") -> list:
@@ -54,9 +73,7 @@ EncoderConfig = make_dataclass(
 
 def embedding_dropout():
     """The field of the option ``--embedding-dropout``; by default fairseq drops as elsewhere."""
-    return field(
-        default=II("model.dropout"), metadata={"help": "dropout probability of embeddings"}
-    )
+    return option(II("model.dropout"), "dropout probability of embeddings")
 
 
 def drop_embeddings(cfg, *stacks) -> None:
@@ -78,7 +95,7 @@ class DataclassOptions:
         for item in fields(config):
             if item.default is True:
                 parser.add_argument(
-                    option(item.name),
+                    flag(item.name),
                     action=BooleanOptionalAction,
                     default=SUPPRESS,
                     help=item.metadata["help"],
@@ -98,13 +115,14 @@ def refuse(cfg, reason: str, *names: str) -> None:
     """
     for name in names:
         if cfg[name]:
-            raise ValueError(f"{option(name)} {cfg[name]}: {reason}; leave the option out")
+            raise ValueError(f"{flag(name)} {cfg[name]}: {reason}; leave the option out")
 
 
-def at_least_one(cfg, name: str) -> None:
-    """Raise a ValueError if a number of a config is smaller."""
-    if cfg[name] < 1:
-        raise ValueError(f"{option(name)} {cfg[name]}: give at least 1")
+def at_least_one(cfg, *names: str) -> None:
+    """Raise a ValueError if one of some options is smaller."""
+    for name in names:
+        if cfg[name] < 1:
+            raise ValueError(f"{flag(name)} {cfg[name]}: give at least 1")
 
 
 def check_layers(cfg, *sides: str) -> None:
@@ -113,20 +131,19 @@ def check_layers(cfg, *sides: str) -> None:
     Args:
         sides: those that the model has, ``encoder`` and ``decoder``.
     """
-    for side in sides:
-        at_least_one(cfg, f"{side}_embed_dim")
-        at_least_one(cfg, f"{side}_attention_heads")
-        width, heads = cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"]
+    for name in sides:
+        at_least_one(cfg, f"{name}_embed_dim", f"{name}_attention_heads")
+        width, heads = side(cfg, name).embed_dim, side(cfg, name).attention_heads
         if width % heads:
             raise ValueError(
-                f"--{side}-attention-heads {heads} does not divide --{side}-embed-dim {width}; "
+                f"--{name}-attention-heads {heads} does not divide --{name}-embed-dim {width}; "
                 "give a number of heads that does"
             )
     for name in cfg:
         if name.endswith("dropout") and not 0 <= cfg[name] < 1:
-            raise ValueError(f"{option(name)} {cfg[name]}: give 0 or more, below 1")
+            raise ValueError(f"{flag(name)} {cfg[name]}: give 0 or more, below 1")
 
 
-def option(name: str) -> str:
-    """The option of the command line for a field of a config."""
+def flag(name: str) -> str:
+    """The option of the command line for a field of a config, such as ``--encoder-layers``."""
     return "--" + name.replace("_", "-")
