@@ -1,7 +1,7 @@
 """Classifiers over fairseq's Transformer encoder and its variants: the baselines."""
 
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.models import register_model, register_model_architecture
@@ -13,6 +13,7 @@ from fairseq_odeformers.models.common.options import (
     check_layers,
     drop_embeddings,
     embedding_dropout,
+    option,
     refuse,
 )
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
@@ -29,10 +30,10 @@ from .layers import OrthogonalEncoderLayer, PlainEncoderLayer, ReZeroEncoderLaye
 class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
     """Options of fairseq's encoder; the defaults have the size of the small TransEvolve."""
 
-    encoder_embed_dim: int = field(default=256, metadata={"help": "width d"})
-    encoder_ffn_embed_dim: int = field(default=1024, metadata={"help": "inner width"})
-    encoder_layers_to_keep: Optional[str] = field(
-        default=None, metadata={"help": "which layers to keep when pruning, such as 0,2,4"}
+    encoder_embed_dim: int = option(256, "width d")
+    encoder_ffn_embed_dim: int = option(1024, "inner width")
+    encoder_layers_to_keep: Optional[str] = option(
+        None, "which layers to keep when pruning, such as 0,2,4"
     )
     embedding_dropout: float = embedding_dropout()
 

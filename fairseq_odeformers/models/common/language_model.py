@@ -1,13 +1,13 @@
 """fairseq's Transformer LM over another decoder."""
 
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 from omegaconf import II, OmegaConf
 
-from .options import DataclassOptions, check_layers
+from .options import DataclassOptions, check_layers, option
 
 NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers": 0}
 
@@ -16,12 +16,8 @@ NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers":
 class LanguageModelConfig(TransformerLanguageModelConfig):
     """Options of fairseq's Transformer LM; both other widths follow that of the layers."""
 
-    decoder_input_dim: int = field(
-        default=II("model.decoder_embed_dim"), metadata={"help": "decoder input dimension"}
-    )
-    decoder_output_dim: int = field(
-        default=II("model.decoder_embed_dim"), metadata={"help": "decoder output dimension"}
-    )
+    decoder_input_dim: int = option(II("model.decoder_embed_dim"), "decoder input dimension")
+    decoder_output_dim: int = option(II("model.decoder_embed_dim"), "decoder output dimension")
 
 
 class LanguageModel(DataclassOptions, TransformerLanguageModel):

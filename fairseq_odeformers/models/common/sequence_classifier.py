@@ -2,7 +2,7 @@
 
 import logging
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from torch import nn
 from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 
-from .options import DataclassOptions
+from .options import DataclassOptions, option
 
 logger = logging.getLogger(__name__)
 
@@ -26,18 +26,10 @@ Pooling = ChoiceEnum(list(POOLING))
 class SequenceClassifierConfig(FairseqDataclass):
     """Options of what comes after the encoder."""
 
-    pooling: Pooling = field(
-        default="mean", metadata={"help": "what stands for a text: mean, max or first token"}
-    )
-    pooled_layer_norm: bool = field(
-        default=True, metadata={"help": "apply layernorm to the pooled states"}
-    )
-    classifier_hidden_layers: int = field(
-        default=0, metadata={"help": "number of ReLU layers before the last layer"}
-    )
-    max_positions: Optional[int] = field(
-        default=None, metadata={"help": "longest input (default: that of the task)"}
-    )
+    pooling: Pooling = option("mean", "what stands for a text: mean, max or first token")
+    pooled_layer_norm: bool = option(True, "apply layernorm to the pooled states")
+    classifier_hidden_layers: int = option(0, "number of ReLU layers before the last layer")
+    max_positions: Optional[int] = option(None, "longest input (default: that of the task)")
 
 
 class SequenceClassifier(DataclassOptions, FairseqEncoderModel):

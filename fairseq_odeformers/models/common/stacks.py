@@ -1,7 +1,7 @@
 """fairseq's Transformer with LayerNorm before, and its stacks over layers of another class."""
 
 from argparse import Namespace
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
@@ -24,6 +24,7 @@ from .options import (
     drop_embeddings,
     embedding_dropout,
     flat_fields,
+    option,
 )
 
 
@@ -59,24 +60,17 @@ class PreNormTransformerConfig(
 ):
     """Options of fairseq's Transformer, with LayerNorm before each sub-layer."""
 
-    encoder_normalize_before: bool = field(
-        default=True, metadata={"help": "apply layernorm before each encoder block"}
+    encoder_normalize_before: bool = option(True, "apply layernorm before each encoder block")
+    encoder_layers_to_keep: Optional[str] = option(
+        None, "which encoder layers to keep when pruning, such as 0,2,4"
     )
-    encoder_layers_to_keep: Optional[str] = field(
-        default=None, metadata={"help": "which encoder layers to keep when pruning, such as 0,2,4"}
+    decoder_embed_dim: int = option(II("model.encoder_embed_dim"), "decoder embedding dimension")
+    decoder_ffn_embed_dim: int = option(
+        II("model.encoder_ffn_embed_dim"), "decoder embedding dimension for FFN"
     )
-    decoder_embed_dim: int = field(
-        default=II("model.encoder_embed_dim"), metadata={"help": "decoder embedding dimension"}
-    )
-    decoder_ffn_embed_dim: int = field(
-        default=II("model.encoder_ffn_embed_dim"),
-        metadata={"help": "decoder embedding dimension for FFN"},
-    )
-    decoder_normalize_before: bool = field(
-        default=True, metadata={"help": "apply layernorm before each decoder block"}
-    )
-    decoder_layers_to_keep: Optional[str] = field(
-        default=None, metadata={"help": "which decoder layers to keep when pruning, such as 0,2,4"}
+    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+    decoder_layers_to_keep: Optional[str] = option(
+        None, "which decoder layers to keep when pruning, such as 0,2,4"
     )
     embedding_dropout: float = embedding_dropout()
 

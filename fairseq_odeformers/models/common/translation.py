@@ -1,6 +1,6 @@
 """What encoder-decoder models without fairseq's Transformer config share."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models.transformer import Embedding
@@ -10,33 +10,27 @@ from fairseq.models.transformer.transformer_config import (
 )
 from omegaconf import II
 
+from .options import option
+
 
 @dataclass
 class TranslationConfig(FairseqDataclass):
     """Options of any decoder and its embeddings."""
 
-    decoder_embed_dim: int = field(
-        default=II("model.encoder_embed_dim"),
-        metadata={"help": "decoder width; must be the encoder's"},
+    decoder_embed_dim: int = option(
+        II("model.encoder_embed_dim"), "decoder width; must be the encoder's"
     )
-    decoder_ffn_embed_dim: int = field(
-        default=II("model.encoder_ffn_embed_dim"), metadata={"help": "decoder inner width"}
+    decoder_ffn_embed_dim: int = option(II("model.encoder_ffn_embed_dim"), "decoder inner width")
+    decoder_attention_heads: int = option(
+        II("model.encoder_attention_heads"), "decoder attention heads"
     )
-    decoder_attention_heads: int = field(
-        default=II("model.encoder_attention_heads"), metadata={"help": "decoder attention heads"}
+    max_source_positions: int = option(DEFAULT_MAX_SOURCE_POSITIONS, "longest source")
+    max_target_positions: int = option(DEFAULT_MAX_TARGET_POSITIONS, "longest target")
+    share_all_embeddings: bool = option(
+        False, "share encoder, decoder and output embeddings (joined dictionary)"
     )
-    max_source_positions: int = field(
-        default=DEFAULT_MAX_SOURCE_POSITIONS, metadata={"help": "longest source"}
-    )
-    max_target_positions: int = field(
-        default=DEFAULT_MAX_TARGET_POSITIONS, metadata={"help": "longest target"}
-    )
-    share_all_embeddings: bool = field(
-        default=False,
-        metadata={"help": "share encoder, decoder and output embeddings (joined dictionary)"},
-    )
-    share_decoder_input_output_embed: bool = field(
-        default=False, metadata={"help": "share decoder input and output embeddings"}
+    share_decoder_input_output_embed: bool = option(
+        False, "share decoder input and output embeddings"
     )
 
 

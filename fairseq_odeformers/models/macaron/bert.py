@@ -1,7 +1,7 @@
 """The Macaron Net as BERT (Lu et al. 2019, section 4): fairseq's RoBERTa with Macaron layers."""
 
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq import utils
@@ -11,7 +11,12 @@ from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 
-from fairseq_odeformers.models.common.options import DataclassOptions, EncoderConfig, check_layers
+from fairseq_odeformers.models.common.options import (
+    DataclassOptions,
+    EncoderConfig,
+    check_layers,
+    option,
+)
 
 from .translation import MacaronEncoder, check_config
 
@@ -20,44 +25,30 @@ from .translation import MacaronEncoder, check_config
 class MacaronBertConfig(EncoderConfig):
     """Options of fairseq's RoBERTa; the defaults are the paper's model, with pre-norm layers."""
 
-    encoder_layers: int = field(default=12, metadata={"help": "number of layers"})
-    encoder_embed_dim: int = field(default=768, metadata={"help": "embedding dimension"})
-    encoder_ffn_embed_dim: int = field(
-        default=1536, metadata={"help": "inner width of each of the two FFNs of a layer"}
+    encoder_layers: int = option(12, "number of layers")
+    encoder_embed_dim: int = option(768, "embedding dimension")
+    encoder_ffn_embed_dim: int = option(1536, "inner width of each of the two FFNs of a layer")
+    encoder_attention_heads: int = option(12, "number of attention heads")
+    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+    encoder_learned_pos: bool = option(True, "use learned positional embeddings")
+    encoder_layers_to_keep: Optional[str] = option(
+        None, "which layers to keep when pruning, such as 0,2,4"
     )
-    encoder_attention_heads: int = field(default=12, metadata={"help": "number of attention heads"})
-    encoder_normalize_before: bool = field(
-        default=True, metadata={"help": "apply layernorm before each block"}
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(
+        "gelu", "activation function of FFNs and language model head"
     )
-    encoder_learned_pos: bool = field(
-        default=True, metadata={"help": "use learned positional embeddings"}
+    pooler_activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(
+        "tanh", "activation function of the classification heads"
     )
-    encoder_layers_to_keep: Optional[str] = field(
-        default=None, metadata={"help": "which layers to keep when pruning, such as 0,2,4"}
+    pooler_dropout: float = option(0.0, "dropout probability in the classification heads")
+    max_positions: Optional[int] = option(None, "longest input (default: that of the task)")
+    load_checkpoint_heads: bool = option(
+        False, "(re-)register and load heads when loading checkpoints"
     )
-    attention_dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability for attention weights"}
-    )
-    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = field(
-        default="gelu", metadata={"help": "activation function of FFNs and language model head"}
-    )
-    pooler_activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = field(
-        default="tanh", metadata={"help": "activation function of the classification heads"}
-    )
-    pooler_dropout: float = field(
-        default=0.0, metadata={"help": "dropout probability in the classification heads"}
-    )
-    max_positions: Optional[int] = field(
-        default=None, metadata={"help": "longest input (default: that of the task)"}
-    )
-    load_checkpoint_heads: bool = field(
-        default=False, metadata={"help": "(re-)register and load heads when loading checkpoints"}
-    )
-    untie_weights_roberta: bool = field(
-        default=False, metadata={"help": "untie embeddings and language model head"}
-    )
-    spectral_norm_classification_head: bool = field(
-        default=False, metadata={"help": "apply spectral normalization on the classification head"}
+    untie_weights_roberta: bool = option(False, "untie embeddings and language model head")
+    spectral_norm_classification_head: bool = option(
+        False, "apply spectral normalization on the classification head"
     )
 
 

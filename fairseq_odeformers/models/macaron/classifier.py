@@ -1,6 +1,6 @@
 """The Macaron Net (Lu et al. 2019) as a classifier."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.models import register_model
 
@@ -8,6 +8,7 @@ from fairseq_odeformers.models.baselines.classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
+from fairseq_odeformers.models.common.options import option
 
 from . import translation
 
@@ -16,12 +17,8 @@ from . import translation
 class MacaronClassifierConfig(TransformerClassifierConfig):
     """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_ffn_embed_dim: int = field(
-        default=512, metadata={"help": "inner width of each of the two FFNs of a layer"}
-    )
-    encoder_normalize_before: bool = field(
-        default=True, metadata={"help": "apply layernorm before each block"}
-    )
+    encoder_ffn_embed_dim: int = option(512, "inner width of each of the two FFNs of a layer")
+    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
 
 
 @register_model("macaron_classifier", dataclass=MacaronClassifierConfig)

@@ -1,11 +1,11 @@
 """The Macaron Net as a language model: fairseq's Transformer LM with Macaron layers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
-from fairseq_odeformers.models.common.options import refuse
+from fairseq_odeformers.models.common.options import option, refuse
 
 from .translation import MacaronDecoder, check_config
 
@@ -14,18 +14,10 @@ from .translation import MacaronDecoder, check_config
 class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
     """Options of fairseq's Transformer LM, but for two of NormFormer's."""
 
-    attention_dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability for attention weights"}
-    )
-    activation_dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability after activation in both FFNs"}
-    )
-    decoder_ffn_embed_dim: int = field(
-        default=1024, metadata={"help": "inner width of each of the two FFNs of a layer"}
-    )
-    decoder_normalize_before: bool = field(
-        default=True, metadata={"help": "apply layernorm before each decoder block"}
-    )
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_dropout: float = option(0.1, "dropout probability after activation in both FFNs")
+    decoder_ffn_embed_dim: int = option(1024, "inner width of each of the two FFNs of a layer")
+    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
 
 
 @register_model("macaron_transformer_lm", dataclass=MacaronTransformerLanguageModelConfig)

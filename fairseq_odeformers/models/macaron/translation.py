@@ -1,13 +1,13 @@
 """Encoder-decoder Macaron Net (Lu et al. 2019): fairseq's Transformer with Macaron layers."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from fairseq.models import register_model, register_model_architecture
 from omegaconf import II
 
-from fairseq_odeformers.models.common.options import refuse
+from fairseq_odeformers.models.common.options import option, refuse, side
 from fairseq_odeformers.models.common.stacks import (
     Decoder,
     Encoder,
@@ -24,22 +24,15 @@ logger = logging.getLogger(__name__)
 class MacaronTransformerConfig(PreNormTransformerConfig):
     """Options of fairseq's Transformer; the defaults are the paper's base model."""
 
-    attention_dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability for attention weights"}
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_dropout: float = option(
+        0.1, "dropout probability after activation in both FFNs", argparse_alias="--relu-dropout"
     )
-    activation_dropout: float = field(
-        default=0.1,
-        metadata={
-            "help": "dropout probability after activation in both FFNs",
-            "argparse_alias": "--relu-dropout",
-        },
+    encoder_ffn_embed_dim: int = option(
+        1024, "inner width of each of the two FFNs of an encoder layer"
     )
-    encoder_ffn_embed_dim: int = field(
-        default=1024, metadata={"help": "inner width of each of the two FFNs of an encoder layer"}
-    )
-    decoder_ffn_embed_dim: int = field(
-        default=II("model.encoder_ffn_embed_dim"),
-        metadata={"help": "inner width of each of the two FFNs of a decoder layer"},
+    decoder_ffn_embed_dim: int = option(
+        II("model.encoder_ffn_embed_dim"), "inner width of each of the two FFNs of a decoder layer"
     )
 
 
@@ -96,11 +89,11 @@ def check_config(cfg, *sides: str):
         "fairseq cannot quantize the output layers of half-step FFNs to integers",
         "quant_noise_scalar",
     )
-    for side in sides:
-        width, inner_width = cfg[f"{side}_embed_dim"], cfg[f"{side}_ffn_embed_dim"]
+    for name in sides:
+        width, inner_width = side(cfg, name).embed_dim, side(cfg, name).ffn_embed_dim
         if inner_width != 2 * width:
             logger.warning(
-                f"--{side}-ffn-embed-dim {inner_width} is not twice the width {width}: a layer has "
+                f"--{name}-ffn-embed-dim {inner_width} is not twice the width {width}: a layer has "
                 f"the parameters of a Transformer layer with inner width {2 * inner_width}, not "
                 f"{4 * width}"
             )
@@ -111,8 +104,7 @@ def paper_model(args, embed_dim, ffn_embed_dim, attention_heads):
     """A model of the paper's section 4.1, with the inner width of the authors' code."""
     args.encoder_embed_dim = getattr(args, "encoder_embed_dim", embed_dim)
     args.encoder_ffn_embed_dim = getattr(args, "encoder_ffn_embed_dim", ffn_embed_dim)
-    for side in ("encoder", "decoder"):
-        name = f"{side}_attention_heads"
+    for name in ("encoder_attention_heads", "decoder_attention_heads"):
         setattr(args, name, getattr(args, name, attention_heads))
 
 

@@ -243,16 +243,14 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def check_attention_sizes(embed_dim: int, num_heads: int, time_dim: int):
-    """Raise a ValueError that names the option if the sizes do not fit together."""
-    if time_dim < 2 or time_dim % 2:
-        raise ValueError(
-            f"--time-dim {time_dim}: the time map is made of sine-cosine pairs; "
-            "give a positive even number"
-        )
+    """Raise a ValueError if the widths d and d' and the heads do not fit together."""
     if num_heads < 1:
         raise ValueError(f"{num_heads} heads: give at least 1")
-    for name, size in (("embed_dim", embed_dim), ("--time-dim", time_dim)):
+    if time_dim < 2 or time_dim % 2:
+        raise ValueError(
+            f"time_dim {time_dim} is not a positive even number, which the sine-cosine pairs of "
+            "the time map need"
+        )
+    for name, size in (("embed_dim", embed_dim), ("time_dim", time_dim)):
         if size < 1 or size % num_heads:
-            raise ValueError(
-                f"{name} {size} is not divisible by {num_heads} heads; give a multiple of the heads"
-            )
+            raise ValueError(f"{name} {size} is not divisible by {num_heads} heads")

@@ -1,9 +1,10 @@
 """TransEvolve (Dutta et al. 2021) as a classifier: the paper's encoder-only models."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.models import register_model, register_model_architecture
 
+from fairseq_odeformers.models.common.options import option
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
@@ -16,8 +17,8 @@ from . import translation
 class TransEvolveClassifierConfig(SequenceClassifierConfig, translation.TransEvolveEncoderConfig):
     """The defaults are the paper's small model, fullFF-2 (section 7.1)."""
 
-    encoder_embed_dim: int = field(default=256, metadata={"help": "encoder width d"})
-    encoder_ffn_embed_dim: int = field(default=1024, metadata={"help": "encoder inner width"})
+    encoder_embed_dim: int = option(256, "encoder width d")
+    encoder_ffn_embed_dim: int = option(1024, "encoder inner width")
 
 
 @register_model("transevolve_classifier", dataclass=TransEvolveClassifierConfig)

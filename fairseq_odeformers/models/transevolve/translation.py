@@ -1,6 +1,6 @@
 """TransEvolve (Dutta et al. 2021): attention computed once a block, evolving over depth."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
@@ -16,7 +16,7 @@ from fairseq.models.transformer import (
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from omegaconf import II
 
-from fairseq_odeformers.models.common.options import at_least_one, check_layers
+from fairseq_odeformers.models.common.options import at_least_one, check_layers, option, side
 from fairseq_odeformers.models.common.translation import TranslationConfig, build_embeddings
 from fairseq_odeformers.modules.recording import recorded
 
@@ -28,64 +28,43 @@ from .block import INITIALIZATIONS, TransEvolveDecoderBlock, TransEvolveEncoderB
 class TransEvolveEncoderConfig(FairseqDataclass):
     """Options of the encoder; the defaults are the paper's base model, fullFF-2."""
 
-    encoder_embed_dim: int = field(default=512, metadata={"help": "encoder width d"})
-    encoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "encoder inner width"})
-    encoder_attention_heads: int = field(default=8, metadata={"help": "encoder attention heads"})
-    encoder_blocks: int = field(
-        default=2, metadata={"help": "encoder blocks, each of which computes its attention once"}
+    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
+    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_blocks: int = option(2, "encoder blocks, each of which computes its attention once")
+    encoder_depth: int = option(3, "depth of an encoder block")
+    ffn_type: ChoiceEnum(["full", "random"]) = option(
+        "full", "feed-forward layers: the Transformer's, or made of random rotations"
     )
-    encoder_depth: int = field(default=3, metadata={"help": "depth of an encoder block"})
-    ffn_type: ChoiceEnum(["full", "random"]) = field(
-        default="full",
-        metadata={"help": "feed-forward layers: the Transformer's, or made of random rotations"},
+    time_dim: int = option(II("model.encoder_embed_dim"), "width d' of the time map; even")
+    attention_backend: ChoiceEnum(BACKENDS) = option(
+        "auto", "how to evaluate the attention; same numbers"
     )
-    time_dim: int = field(
-        default=II("model.encoder_embed_dim"), metadata={"help": "width d' of the time map; even"}
+    encoder_normalize_before: bool = option(
+        False,
+        "apply layernorm before the queries and keys of each encoder block and after "
+        "the last block, instead of after each",
     )
-    attention_backend: ChoiceEnum(BACKENDS) = field(
-        default="auto", metadata={"help": "how to evaluate the attention; same numbers"}
+    initialization: ChoiceEnum(["auto", *INITIALIZATIONS]) = option(
+        "auto",
+        "start of output projections and feed-forward layers: that of the released "
+        "code, or fairseq's of a Transformer, which auto takes with normalize-before",
     )
-    encoder_normalize_before: bool = field(
-        default=False,
-        metadata={
-            "help": "apply layernorm before the queries and keys of each encoder block and after "
-            "the last block, instead of after each"
-        },
-    )
-    initialization: ChoiceEnum(["auto", *INITIALIZATIONS]) = field(
-        default="auto",
-        metadata={
-            "help": "start of output projections and feed-forward layers: that of the released "
-            "code, or fairseq's of a Transformer, which auto takes with normalize-before"
-        },
-    )
-    dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability of residual branches"}
-    )
-    embedding_dropout: float = field(
-        default=0.0, metadata={"help": "dropout probability of embeddings"}
-    )
-    attention_dropout: float = field(
-        default=0.1, metadata={"help": "dropout probability of queries and keys"}
-    )
+    dropout: float = option(0.1, "dropout probability of residual branches")
+    embedding_dropout: float = option(0.0, "dropout probability of embeddings")
+    attention_dropout: float = option(0.1, "dropout probability of queries and keys")
 
 
 @dataclass
 class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     """Options of encoder and decoder."""
 
-    decoder_blocks: int = field(
-        default=II("model.encoder_blocks"), metadata={"help": "decoder blocks"}
-    )
-    decoder_depth: int = field(
-        default=II("model.encoder_depth"), metadata={"help": "depth of a decoder block"}
-    )
-    decoder_normalize_before: bool = field(
-        default=False,
-        metadata={
-            "help": "apply layernorm before the queries and keys of each decoder block and after "
-            "the last block, instead of after each"
-        },
+    decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks")
+    decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block")
+    decoder_normalize_before: bool = option(
+        False,
+        "apply layernorm before the queries and keys of each decoder block and after "
+        "the last block, instead of after each",
     )
 
 
@@ -179,23 +158,23 @@ class TransEvolveDecoder(TransformerDecoderBase):
         return TransEvolveDecoderBlock(**self.block_options)
 
 
-def block_options(cfg, side: str) -> dict:
+def block_options(cfg, name: str) -> dict:
     """The arguments of a block of the ``encoder`` or ``decoder``."""
-    normalize_before = cfg[f"{side}_normalize_before"]
+    own = side(cfg, name)
     initialization = cfg.initialization
     if initialization == "auto":
-        initialization = "transformer" if normalize_before else "glorot"
+        initialization = "transformer" if own.normalize_before else "glorot"
     return dict(
-        embed_dim=cfg[f"{side}_embed_dim"],
-        ffn_embed_dim=cfg[f"{side}_ffn_embed_dim"],
-        num_heads=cfg[f"{side}_attention_heads"],
-        depth=cfg[f"{side}_depth"],
+        embed_dim=own.embed_dim,
+        ffn_embed_dim=own.ffn_embed_dim,
+        num_heads=own.attention_heads,
+        depth=own.depth,
         time_dim=cfg.time_dim,
         ffn_type=cfg.ffn_type,
         dropout=cfg.dropout,
         attention_dropout=cfg.attention_dropout,
         attention_backend=cfg.attention_backend,
-        normalize_before=normalize_before,
+        normalize_before=own.normalize_before,
         initialization=initialization,
     )
 
@@ -210,18 +189,21 @@ def check_config(cfg, *sides: str):
         ValueError: it names the first such option, its value and the remedy.
     """
     check_layers(cfg, *sides)
-    for side in sides:
-        for name in ("blocks", "depth"):
-            at_least_one(cfg, f"{side}_{name}")
-        inner = cfg[f"{side}_ffn_embed_dim"]
-        if cfg.ffn_type == "random" and (inner % 2 or cfg.encoder_embed_dim % 2):
+    for name in sides:
+        at_least_one(cfg, f"{name}_blocks", f"{name}_depth")
+        width, inner = side(cfg, name).embed_dim, side(cfg, name).ffn_embed_dim
+        if cfg.ffn_type == "random" and (inner % 2 or width % 2):
             raise ValueError(
-                f"--ffn-type random pairs sines with cosines: --{side}-ffn-embed-dim {inner} and "
-                f"--{side}-embed-dim {cfg.encoder_embed_dim} must be even"
+                f"--ffn-type random pairs sines with cosines: --{name}-ffn-embed-dim {inner} and "
+                f"--{name}-embed-dim {width} must be even"
             )
-        check_attention_sizes(
-            cfg[f"{side}_embed_dim"], cfg[f"{side}_attention_heads"], cfg.time_dim
-        )
+        heads = side(cfg, name).attention_heads
+        try:
+            check_attention_sizes(width, heads, cfg.time_dim)
+        except ValueError as error:  # the width and its heads have been checked
+            raise ValueError(
+                f"--time-dim {cfg.time_dim}: {error}; give an even multiple of {heads}"
+            ) from None
 
 
 def paper_encoder(args, ffn_type, blocks):
@@ -239,8 +221,7 @@ def paper_variant(args, ffn_type, blocks):
 
 def prenorm(args, *sides):
     """The residual stream of each side passes its blocks unbroken."""
-    for side in sides:
-        name = f"{side}_normalize_before"
+    for name in (f"{name}_normalize_before" for name in sides):
         setattr(args, name, getattr(args, name, True))
 
 

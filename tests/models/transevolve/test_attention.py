@@ -273,10 +273,10 @@ def test_auto_chooses_by_length_and_precision(queries, keys, dtype, form):
     ("sizes", "message"),
     [
         ((12, 5, 12), "embed_dim 12 .* 5 heads"),
-        ((12, 3, 5), "--time-dim 5.*even"),
-        ((12, 3, 8), "--time-dim 8 .* 3"),
+        ((12, 3, 5), "^time_dim 5 .*even"),
+        ((12, 3, 8), "^time_dim 8 .* 3"),
         ((12, 0, 12), "0 heads: give at least 1"),
-        ((12, 3, 0), "--time-dim 0"),
+        ((12, 3, 0), "^time_dim 0 "),
     ],
 )
 def test_sizes_that_do_not_fit_are_named(sizes, message):

@@ -169,7 +169,7 @@ def test_every_form_is_causal(backend):
             ["--decoder-attention-heads", "3"],
             "--decoder-attention-heads 3 does not divide --decoder-embed-dim 16",
         ),
-        (["--time-dim", "9"], "--time-dim 9.*even"),
+        (["--time-dim", "10", "--encoder-attention-heads", "4"], "--time-dim 10.* 4 heads"),
         (["--attention-dropout", "1.5"], "--attention-dropout 1.5: give 0 or more, below 1"),
         (["--encoder-depth", "0"], "--encoder-depth 0"),
         (["--decoder-blocks", "0"], "--decoder-blocks 0"),
