@@ -14,7 +14,6 @@ ROOMS = {path.name for path in (ROOT / PACKAGE / "models").iterdir() if path.is_
 EXCEPTIONS = {
     ("analysis/__main__.py", "corpora.cli"),
     ("analysis/texts.py", "corpora.text_classification"),
-    ("models/macaron/classifier.py", "models.baselines.classifier"),
 }
 
 

@@ -1,0 +1,55 @@
+"""fairseq's Transformer encoder as a classifier, over layers of any class."""
+
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import Optional
+
+from fairseq.models.transformer import TransformerConfig
+
+from .options import (
+    EncoderConfig,
+    check_layers,
+    drop_embeddings,
+    embedding_dropout,
+    option,
+    refuse,
+)
+from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
+from .stacks import Encoder
+
+
+@dataclass
+class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
+    """Options of fairseq's encoder; the defaults have the size of the small TransEvolve."""
+
+    encoder_embed_dim: int = option(256, "width d")
+    encoder_ffn_embed_dim: int = option(1024, "inner width")
+    encoder_layers_to_keep: Optional[str] = option(
+        None, "which layers to keep when pruning, such as 0,2,4"
+    )
+    embedding_dropout: float = embedding_dropout()
+
+
+class TransformerClassifier(SequenceClassifier):
+    """A classifier over fairseq's Transformer encoder, or over one that derives from it."""
+
+    encoder_class = Encoder
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        model = super().build_model(cfg, task)
+        drop_embeddings(cfg, model.encoder)
+        return model
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        check_layers(cfg, "encoder")
+        refuse(cfg, "fairseq's tasks of classification do not quantize", "quant_noise_scalar")
+
+    @classmethod
+    def encoder_config(cls, cfg):
+        args = Namespace(**cfg)
+        if args.encoder_layers_to_keep:
+            args.encoder_layers = len(args.encoder_layers_to_keep.split(","))
+        return TransformerConfig.from_namespace(args)
