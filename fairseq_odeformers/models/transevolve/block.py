@@ -6,6 +6,7 @@ from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.block import Block
 from fairseq_odeformers.modules.dropout import Dropout
 from fairseq_odeformers.modules.incremental import append
 
@@ -87,7 +88,7 @@ class TransEvolveDepth(nn.Module):
         return x + self.dropout_module(self.feed_forward(self.final_layer_norm(x)))
 
 
-class TransEvolveEncoderBlock(nn.Module):
+class TransEvolveEncoderBlock(Block):
     """Encoder block of depth L; takes the place of a layer in fairseq's Transformer encoder.
 
     The released code normalises what leaves a block, which the paper's equations do not. That cuts
@@ -108,7 +109,6 @@ class TransEvolveEncoderBlock(nn.Module):
     """
 
     cross_attention = False
-    load_to_BT = False  # the encoder of fairseq 0.12.2 asks for it
 
     def __init__(
         self,
@@ -164,9 +164,6 @@ class TransEvolveEncoderBlock(nn.Module):
     def maybe_layer_norm(self, x: Tensor, before: bool) -> Tensor:
         """LN(x) at the one of two places, before the scores or after the block, that has it."""
         return self.layer_norm(x) if before == self.normalize_before else x
-
-    def upgrade_state_dict_named(self, state_dict, name):
-        """Called by fairseq's encoder; there is no older layout."""
 
 
 @with_incremental_state
