@@ -6,6 +6,7 @@ import pytest
 import torch
 from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.trainer import _catalog_shared_params
 from helpers import PAD, Task, assert_causal, make_model, source_batch
 
 ARCHITECTURES = [
@@ -51,6 +52,13 @@ def test_every_parameter_gets_a_gradient(arch):
     source, lengths = source_batch()
     model(source, lengths, torch.randint(4, 50, (3, 7)))[0].square().sum().backward()
     assert not [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+
+
+def test_trainer_reports_what_is_shared_and_no_more(model):
+    """fairseq's trainer takes parameters that are None, such as missing biases, for one."""
+    reported = _catalog_shared_params(model)
+    embeddings = ["encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection"]
+    assert reported == [[f"{name}.weight" for name in embeddings]]
 
 
 def test_half_precision(model):

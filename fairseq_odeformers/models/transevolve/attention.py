@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.dropout import Dropout
+from fairseq_odeformers.modules.linear import LinearWithoutBias
 
 from .factored import LARGEST_SPAN, FactoredAttention
 
@@ -60,8 +61,8 @@ class TimeEvolvingAttention(nn.Module):
         self.scaling = ((embed_dim + time_dim) / num_heads) ** -0.5
         self.dropout_module = Dropout(dropout)
         self.backend = backend
-        self.q_proj = nn.Linear(embed_dim, embed_dim + time_dim, bias=False)
-        self.k_proj = nn.Linear(embed_dim, embed_dim + time_dim, bias=False)
+        self.q_proj = LinearWithoutBias(embed_dim, embed_dim + time_dim)
+        self.k_proj = LinearWithoutBias(embed_dim, embed_dim + time_dim)
         self.time_query = nn.Parameter(torch.empty(time_dim, embed_dim + time_dim))
         self.time_weight = nn.Parameter(torch.empty(depth, time_dim))
         self.register_buffer("time_basis", fourier_basis(depth, time_dim), persistent=False)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.block import Block
 from fairseq_odeformers.modules.dropout import Dropout
 from fairseq_odeformers.modules.incremental import append
+from fairseq_odeformers.modules.linear import LinearWithoutBias
 
 from .attention import TimeEvolvingAttention, merge_heads, split_heads
 from .random_rotation import RandomRotationFeedForward
@@ -269,7 +270,7 @@ def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
 
 def output_projection(embed_dim: int, initialization: str) -> nn.Linear:
     """W_o, without a bias, Glorot-uniform with the gain of an initialization."""
-    projection = nn.Linear(embed_dim, embed_dim, bias=False)
+    projection = LinearWithoutBias(embed_dim, embed_dim)
     gain = 1 if initialization == "glorot" else 2**-0.5
     nn.init.xavier_uniform_(projection.weight, gain)
     return projection
