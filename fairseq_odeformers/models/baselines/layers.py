@@ -22,7 +22,7 @@ class WithoutLayerNorm:
 class ReZero(WithoutLayerNorm):
     r"""Mixin of a layer of fairseq's Transformer: :math:`x + \alpha F(x)`, not normalised.
 
-    One learnable number :math:`\alpha` serves all sub-layers of a layer, and starts at 0
+    One learnable scalar :math:`\alpha` serves all sub-layers of a layer, and starts at 0
     (Bachlechner et al. 2020, "ReZero is All You Need", section 5).
     """
 

@@ -1,3 +1,17 @@
-"""The Macaron Net (Lu et al. 2019)."""
+r"""Macaron Net: the Transformer as splitting of an ODE of interacting particles (Lu et al. 2019).
+
+Attention lets tokens interact (diffusion), an FFN moves each alone (convection). A Transformer
+layer takes a step of one, then of the other (Lie-Trotter splitting). A Macaron layer has half a
+step of an FFN on either side of the attention (Strang-Marchuk splitting, Eqs. 17 to 19), whose
+error is of higher order:
+
+.. math::
+    \tilde x = x + \tfrac12 \mathrm{FFN}_{down}(x), \quad
+    \hat x = \tilde x + \mathrm{Attention}(\tilde x), \quad
+    x' = \hat x + \tfrac12 \mathrm{FFN}_{up}(\hat x)
+
+Read ``layer``, which is these equations over fairseq's layers; then the models, ``translation``,
+``language_model``, ``bert`` and ``classifier``; ``released`` loads the authors' checkpoints.
+"""
 
 from . import bert, classifier, language_model, translation  # noqa: F401
