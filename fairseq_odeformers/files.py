@@ -1,4 +1,4 @@
-"""Preparation in steps that can be interrupted and run again."""
+"""Files that appear complete or not at all, steps that make them, and lines of text."""
 
 from __future__ import annotations
 
@@ -69,6 +69,30 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
+
+    Raises:
+        ValueError: a line is not UTF-8.
+    """
+    with open(path, "rb") as file:
+        yield from decode_lines(file, path)
+
+
+def decode_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
+    r"""The same for the lines of a file called *name* that is open, or in an archive."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8").rstrip("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from error
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
 import fairseq_odeformers  # noqa: F401
-from fairseq_odeformers.corpora.cli import positive_int
+from fairseq_odeformers.arguments import positive_int
 from fairseq_odeformers.files import replacing_folder
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.predict import load_classifier, probabilities

@@ -11,13 +11,14 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from tqdm import tqdm
 
-from fairseq_odeformers.files import sha256
+from fairseq_odeformers.files import build, fingerprints, sha256
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,19 @@ def members(source: Path) -> Iterator[tuple[str, BinaryIO]]:
         ) from error
 
 
+@contextmanager
+def reading(member: str, source: Path) -> Iterator[None]:
+    """Names the member of *source* that is being read if it turns out to be damaged.
+
+    Raises:
+        ValueError: it is.
+    """
+    try:
+        yield
+    except DAMAGED as error:
+        raise ValueError(f"{member} in {source} is damaged or cut off ({error})") from error
+
+
 def unpack(source: Path, names: Sequence[str], folder: Path) -> None:
     """Copy the files called *names*, from whatever folder of *source*, into *folder*.
 
@@ -118,14 +132,52 @@ def unpack(source: Path, names: Sequence[str], folder: Path) -> None:
     for member, stream in tqdm(members(source), desc=source.name, unit=" files", mininterval=1):
         path = Path(member.removesuffix(".gz"))
         for name in filter(path.match, sorted(missing)):
-            try:
-                with open(folder / path.name, "wb") as file:
-                    packed = member.endswith(".gz")
-                    shutil.copyfileobj(gzip.open(stream) if packed else stream, file)
-            except DAMAGED as error:
-                raise ValueError(f"{member} in {source} is damaged or cut off ({error})") from error
+            with reading(member, source), open(folder / path.name, "wb") as file:
+                packed = member.endswith(".gz")
+                shutil.copyfileobj(gzip.open(stream) if packed else stream, file)
             missing.remove(name)
         if not missing:
             break
     if missing:
         raise ValueError(f"{source} has no {', '.join(sorted(missing))}")
+
+
+def fetch(downloads: Mapping[str, str | None], folder: Path) -> Path:
+    """Download URLs, whose SHA-256 may be given, into *folder*, and return it."""
+    for url, checksum in downloads.items():
+        download(url, folder / Path(url).name, checksum)
+    return folder
+
+
+def present(source: Path, archives: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+    """Those of *archives*, single files each, that an archive of them all or a folder has."""
+    if not archives:
+        return archives
+    found = {Path(member).name.removesuffix(".gz") for member, _ in members(source)}
+    return {url: names for url, names in archives.items() if found.issuperset(names)}
+
+
+def extract(source: Path, archives: Mapping[str, Sequence[str]], raw: Path) -> None:
+    """Fill *raw* with the files of *archives*, from *source*: an archive of them all, or a folder.
+
+    In a folder, a file may be there as such or in the archive that it belongs to.
+
+    Raises:
+        ValueError: a file is missing, or an archive damaged.
+    """
+    contents = sorted(filter(Path.is_file, source.rglob("*"))) if source.is_dir() else []
+    sources: dict[Path, list[str]] = {}
+    for url, names in archives.items():
+        unpacked = {path.name.removesuffix(".gz") for path in contents}.issuperset(names)
+        packed = [path for path in contents if path.name == Path(url).name]
+        sources.setdefault(packed[0] if packed and not unpacked else source, []).extend(names)
+
+    inputs = [path for path in sources if path.is_file()]
+    loose = sources.get(source, [])
+    inputs += [path for path in contents if path.name.removesuffix(".gz") in loose]
+
+    def copy(folder: Path) -> None:
+        for path, names in sources.items():
+            unpack(path, names, folder)
+
+    build(raw, {"from": fingerprints(inputs)}, copy)

@@ -11,178 +11,40 @@ order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are d
 from __future__ import annotations
 
 import logging
-import math
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
 from fairseq.data import Dictionary
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
-from subword_nmt.apply_bpe import BPE
-from subword_nmt.learn_bpe import learn_bpe
-from tqdm import tqdm
+from sacremoses import MosesPunctNormalizer
 
-from fairseq_odeformers.corpora.archives import download, members, unpack
+from fairseq_odeformers.corpora.archives import fetch, members, unpack
 from fairseq_odeformers.corpora.cli import (
+    check_exists,
     check_source,
     chosen,
     make_parser,
     positive_int,
     reporting,
 )
-from fairseq_odeformers.corpora.parallel_text import fairseq_preprocess, read_lines
-from fairseq_odeformers.corpora.processes import map_in_processes
-from fairseq_odeformers.files import build, fingerprints, sha256
-
-logger = logging.getLogger(__name__)
-
-URL = "https://dl.fbaipublicfiles.com"
-SPLITS = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
-BINARY = ("0", "1")
-ENTAILMENT = ("entailment", "not_entailment")
-UNDECIDED = "-"  # MultiNLI's label of pairs on which the annotators do not agree
-MAX_SCORE = 5
-BPE_OPERATIONS = 32_000
-
-# MRPC is published as Microsoft's corpus and a list of the pairs that are GLUE's development set.
-MSR_TRAIN, MSR_TEST, MSR_DEV_IDS = MSR_FILES = (
-    "msr_paraphrase_train.txt",
-    "msr_paraphrase_test.txt",
-    "mrpc_dev_ids.tsv",
+from fairseq_odeformers.corpora.glue_tables import examples, split_mrpc
+from fairseq_odeformers.corpora.glue_tasks import MSR_FILES, TASKS, URL, Task
+from fairseq_odeformers.corpora.text import (
+    Row,
+    bpe_encoder,
+    fairseq_preprocess,
+    learn_codes,
+    load_codes,
+    map_rows,
+    moses_tokenizer,
+    write_rows,
 )
+from fairseq_odeformers.files import build, fingerprints, read_lines, sha256, write_lines
 
-
-class Task(NamedTuple):
-    """How a task is published.
-
-    Args:
-        downloads: SHA-256 of each file, by its path below ``URL``.
-        sentences: columns of the sentence or of the two sentences.
-        label: column of the label.
-        labels: the labels in the order of the classes; none for a score from 0 to 5.
-        files: the file of each split.
-        header: columns of the files with labels, if they have no header line.
-        ragged: whether some lines of the files with labels are fragments, to be left out.
-    """
-
-    downloads: dict[str, str]
-    sentences: tuple[str, ...]
-    label: str
-    labels: tuple[str, ...]
-    files: dict[str, str] = SPLITS
-    header: tuple[str, ...] = ()
-    ragged: bool = False
-
-    @property
-    def inputs(self) -> list[str]:
-        """``sentence_prediction``'s names of the sentences."""
-        return [f"input{number}" for number in range(len(self.sentences))]
-
-    @property
-    def labelled(self) -> list[str]:
-        """The splits that have labels."""
-        return [split for split in self.files if not split.startswith("test")]
-
-    def target(self, label: str) -> str:
-        """A label as it is, a score divided by the largest one.
-
-        Raises:
-            ValueError: the task has no such label or score.
-        """
-        if self.labels:
-            if label not in self.labels:
-                raise ValueError(f"is {label!r}, not one of {', '.join(self.labels)}")
-            return label
-        try:
-            score = float(label)
-        except ValueError:
-            score = math.nan
-        if not 0 <= score <= MAX_SCORE:
-            raise ValueError(f"is {label!r}, not a number from 0 to {MAX_SCORE}")
-        return str(score / MAX_SCORE)
-
-
-TASKS = {
-    "CoLA": Task(
-        {"glue/data/CoLA.zip": "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"},
-        ("sentence",),
-        "label",
-        BINARY,
-        header=("source", "label", "star", "sentence"),
-    ),
-    "SST-2": Task(
-        {"glue/data/SST-2.zip": "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"},
-        ("sentence",),
-        "label",
-        BINARY,
-    ),
-    "MRPC": Task(
-        {
-            f"senteval/senteval_data/{MSR_TRAIN}": (
-                "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"
-            ),
-            f"senteval/senteval_data/{MSR_TEST}": (
-                "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"
-            ),
-            f"glue/data/{MSR_DEV_IDS}": (
-                "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7"
-            ),
-        },
-        ("#1 String", "#2 String"),
-        "Quality",
-        BINARY,
-    ),
-    "STS-B": Task(
-        {"glue/data/STS-B.zip": "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85"},
-        ("sentence1", "sentence2"),
-        "score",
-        (),
-    ),
-    "QQP": Task(
-        {
-            "glue/data/QQP-clean.zip": (
-                "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"
-            )
-        },
-        ("question1", "question2"),
-        "is_duplicate",
-        BINARY,
-        ragged=True,
-    ),
-    "MNLI": Task(
-        {"glue/data/MNLI.zip": "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"},
-        ("sentence1", "sentence2"),
-        "gold_label",
-        ("entailment", "neutral", "contradiction"),
-        files={
-            "train": "train.tsv",
-            "valid": "dev_matched.tsv",
-            "valid1": "dev_mismatched.tsv",
-            "test": "test_matched.tsv",
-            "test1": "test_mismatched.tsv",
-        },
-    ),
-    "QNLI": Task(
-        {
-            "glue/data/QNLIv2.zip": (
-                "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"
-            )
-        },
-        ("question", "sentence"),
-        "label",
-        ENTAILMENT,
-    ),
-    "RTE": Task(
-        {"glue/data/RTE.zip": "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"},
-        ("sentence1", "sentence2"),
-        "label",
-        ENTAILMENT,
-    ),
-}
+BPE_OPERATIONS = 32_000
 
 
 def prepare(
@@ -239,9 +101,8 @@ def _prepare_text(name: str, source: Path | None, out: Path, workers: int) -> di
     """Tokenise the sentences of a task; returns the recipe of that step."""
     task = TASKS[name]
     if source is None:
-        source = out / "download"
-        for address, checksum in task.downloads.items():
-            download(f"{URL}/{address}", source / Path(address).name, checksum)
+        downloads = {f"{URL}/{address}": checksum for address, checksum in task.downloads.items()}
+        source = fetch(downloads, out / "download")
     archive = source / Path(next(iter(task.downloads))).name
     if archive.suffix == ".zip" and archive.exists():
         source = archive
@@ -275,94 +136,9 @@ def _prepare_data(
         shutil.copy(codes, folder / "code")
 
     recipe = {**recipe, "codes": sha256(codes)}
-    build(bpe, recipe, lambda folder: encode(tokenized, codes, folder, workers))
+    build(bpe, recipe, lambda folder: encode(TASKS[name], tokenized, codes, folder, workers))
     build(result, {**recipe, "dictionary": sha256(dictionary)}, make)
     return result
-
-
-def split_mrpc(folder: Path) -> None:
-    """Make MRPC's ``train.tsv``, ``dev.tsv`` and ``test.tsv`` of Microsoft's files in *folder*.
-
-    Raises:
-        ValueError: the development set would be empty.
-    """
-    task = TASKS["MRPC"]
-    columns = (task.label, *task.sentences)
-    dev_ids = {line.strip() for line in read_lines(folder / MSR_DEV_IDS)}
-    splits = {"train": ["\t".join(columns)], "dev": ["\t".join(columns)]}
-    for _, row in read_table(folder / MSR_TRAIN, ("#1 ID", "#2 ID", *columns)):
-        split = "dev" if "\t".join(row[:2]) in dev_ids else "train"
-        splits[split].append("\t".join(row[2:]))
-    if len(splits["dev"]) == 1:
-        raise ValueError(f"{folder / MSR_DEV_IDS} names no pair of {MSR_TRAIN}")
-    for split, lines in splits.items():
-        _write_lines(folder / f"{split}.tsv", lines)
-    (folder / MSR_TEST).rename(folder / "test.tsv")
-
-
-def read_table(
-    path: Path, columns: Sequence[str], header: Sequence[str] = (), ragged: bool = False
-) -> Iterator[tuple[int, list[str]]]:
-    """Line number and values of *columns* for each line of a table of tab-separated values.
-
-    Args:
-        header: the names of all columns, if the first line does not have them.
-        ragged: whether to leave out lines that have not as many columns as the header.
-
-    Raises:
-        ValueError: the table has no such column, or a line is too short to have it.
-    """
-    lines = (line.rstrip("\r").split("\t") for line in read_lines(path))
-    names = header or next(lines, [""])
-    names = [names[0].lstrip("\ufeff"), *names[1:]]
-    missing = [column for column in columns if column not in names]
-    if missing:
-        raise ValueError(
-            f"{path} has no column {', '.join(missing)}; its columns are {', '.join(names)}"
-        )
-    positions = [names.index(column) for column in columns]
-    fragments = 0
-    for number, row in enumerate(lines, start=1 if header else 2):
-        if ragged and len(row) != len(names):
-            fragments += 1
-            continue
-        missing = [names[position] for position in positions if position >= len(row)]
-        if missing:
-            raise ValueError(
-                f"{path}, line {number} has no column {', '.join(missing)}, "
-                f"only the first {len(row)} of {len(names)}"
-            )
-        yield number, [row[position] for position in positions]
-    if fragments:
-        logger.info(f"{path}: left out {fragments:,} lines that have not {len(names)} columns")
-
-
-def examples(path: Path, task: Task, labelled: bool) -> Iterator[list[str]]:
-    """The sentences of each example, and its label if it has one, as the files of results have it.
-
-    Raises:
-        ValueError: there is no example, or one has a label or score that the task does not have.
-    """
-    if labelled:
-        table = read_table(path, (*task.sentences, task.label), task.header, task.ragged)
-    else:
-        table = read_table(path, task.sentences)
-    found = undecided = 0
-    for number, row in table:
-        if labelled:
-            if row[-1] == UNDECIDED:
-                undecided += 1
-                continue
-            try:
-                row[-1] = task.target(row[-1])
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {task.label} {error}") from error
-        found += 1
-        yield row
-    if not found:
-        raise ValueError(f"{path} has no examples")
-    skipped = f"; left out {undecided:,} that are labelled {UNDECIDED}" if undecided else ""
-    logger.info(f"{path}: {found:,} examples{skipped}")
 
 
 def tokenize(task: Task, raw: Path, folder: Path, workers: int) -> None:
@@ -370,23 +146,28 @@ def tokenize(task: Task, raw: Path, folder: Path, workers: int) -> None:
     for split, file in task.files.items():
         labelled = split in task.labelled
         rows = examples(raw / file, task, labelled)
+        label = f"{raw.name}/{file}"
+        rows = map_rows(_row_tokenizer, (len(task.inputs),), rows, workers, label)
         columns = (*task.inputs, "label") if labelled else task.inputs
-        with ExitStack() as stack:
-            files = [
-                stack.enter_context(open(folder / f"{split}.{column}", "w", encoding="utf-8"))
-                for column in columns
-            ]
-            for row in _map(_tokenizer, (len(task.inputs),), rows, workers, raw / file):
-                for column, text in zip(files, row):
-                    column.write(text + "\n")
+        write_rows(zip(repeat(split), rows), folder, columns)
+
+
+def _row_tokenizer(sentences: int) -> Callable[[Row], Row]:
+    tokenize = tokenizer()
+    return lambda row: [*map(tokenize, row[:sentences]), *row[sentences:]]
+
+
+def tokenizer() -> Callable[[str], str]:
+    """Normalises punctuation, lower-cases and tokenises, as the pretraining corpus has to be."""
+    normalize = MosesPunctNormalizer("en").normalize
+    tokenize = moses_tokenizer("en", escape=False)
+    return lambda text: tokenize(normalize(text).lower())
 
 
 def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -> None:
     """Learn a joint byte-pair encoding, ``code``, and its dictionary, ``dict.txt``."""
-    logger.info(f"learning {bpe_operations:,} BPE operations")
     code = folder / "code"
-    with open(code, "w", encoding="utf-8") as file:
-        learn_bpe(chain.from_iterable(map(read_lines, texts)), file, bpe_operations)
+    learn_codes(chain.from_iterable(map(read_lines, texts)), bpe_operations, code)
     bpe = load_codes(code)
     words = Counter(word for text in texts for line in read_lines(text) for word in line.split())
     dictionary = Dictionary()
@@ -395,19 +176,6 @@ def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -
             dictionary.add_symbol(symbol, n=count)
     dictionary.finalize(padding_factor=8)
     dictionary.save(str(folder / "dict.txt"))
-
-
-def load_codes(path: Path) -> BPE:
-    """Byte-pair codes of subword-nmt.
-
-    Raises:
-        ValueError: the file has something else.
-    """
-    try:
-        with open(path, encoding="utf-8") as file:
-            return BPE(file)
-    except (SystemExit, ValueError) as error:  # subword-nmt exits if it cannot read a line
-        raise ValueError(f"{path} has no byte-pair codes of subword-nmt") from error
 
 
 def check_dictionary(path: Path) -> None:
@@ -422,11 +190,13 @@ def check_dictionary(path: Path) -> None:
         raise ValueError(f"{path} is no dictionary of fairseq: {error}") from error
 
 
-def encode(tokenized: Path, codes: Path, folder: Path, workers: int) -> None:
-    """Byte-pair encode the files of sentences in *tokenized*."""
-    for path in sorted(tokenized.glob("*.input?")):
-        text = _map(_bpe_encoder, (codes,), read_lines(path), workers, path)
-        _write_lines(folder / path.name, text)
+def encode(task: Task, tokenized: Path, codes: Path, folder: Path, workers: int) -> None:
+    """Byte-pair encode the sentences in *tokenized*."""
+    for split in task.files:
+        texts = (read_lines(tokenized / f"{split}.{column}") for column in task.inputs)
+        label = f"{tokenized.name}/{split}"
+        rows = map_rows(bpe_encoder, (codes,), zip(*texts), workers, label)
+        write_rows(zip(repeat(split), rows), folder, task.inputs)
 
 
 def binarize(
@@ -439,7 +209,7 @@ def binarize(
     labels.mkdir()
     if task.labels:
         counts = Counter(read_lines(tokenized / "train.label"))
-        _write_lines(labels / "dict.txt", (f"{label} {counts[label]}" for label in task.labels))
+        write_lines(labels / "dict.txt", (f"{label} {counts[label]}" for label in task.labels))
         _binarize_column(tokenized, "label", task.labelled, labels / "dict.txt", labels, workers)
     else:
         for split in task.labelled:
@@ -457,37 +227,6 @@ def _binarize_column(
         *(f"--{split}pref={','.join(paths)}" for split, paths in files.items() if paths),
         *["--destdir", str(folder), "--workers", str(workers)],
     )
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(line + "\n" for line in lines)
-
-
-def _map(
-    make_function: Callable, args: tuple, items: Iterable, workers: int, label: Path
-) -> Iterable:
-    results = map_in_processes(make_function, args, items, workers)
-    return tqdm(results, desc=f"{label.parent.name}/{label.name}", unit=" lines", mininterval=1)
-
-
-def _tokenizer(sentences: int) -> Callable[[list[str]], list[str]]:
-    tokenize = tokenizer()
-    return lambda row: [*map(tokenize, row[:sentences]), *row[sentences:]]
-
-
-def tokenizer() -> Callable[[str], str]:
-    """Normalises punctuation, lower-cases and tokenises, as the pretraining corpus has to be."""
-    normalizer, moses = MosesPunctNormalizer("en"), MosesTokenizer("en")
-
-    def tokenize(text: str) -> str:
-        return " ".join(moses.tokenize(normalizer.normalize(text).lower(), escape=False))
-
-    return tokenize
-
-
-def _bpe_encoder(codes: Path) -> Callable[[str], str]:
-    return load_codes(codes).segment
 
 
 def main() -> None:
@@ -521,9 +260,8 @@ def main() -> None:
     args = parser.parse_args()
     tasks = chosen(parser, args.tasks, TASKS)
     check_source(parser, args.source, args.out / "raw")
-    for option, path in (("--bpe-codes", args.bpe_codes), ("--dict", args.dict)):
-        if path and not path.exists():
-            parser.error(f"{option} {path}: no such file or folder")
+    check_exists(parser, "--bpe-codes", args.bpe_codes)
+    check_exists(parser, "--dict", args.dict)
     if bool(args.bpe_codes) != bool(args.dict):
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     if args.bpe_codes and args.bpe_operations:

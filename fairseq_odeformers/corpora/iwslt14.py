@@ -8,43 +8,20 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_odeformers.corpora import cli
-from fairseq_odeformers.corpora.parallel_text import Files, concatenate, read_lines
 from fairseq_odeformers.corpora.sgm import test_sentences
-from fairseq_odeformers.files import build, fingerprints
+from fairseq_odeformers.corpora.translation import Corpus, main
+from fairseq_odeformers.files import read_lines
 
 URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
-LANGS = ("de", "en")
-TRAIN = "train.tags.de-en.{}"
-TEST = [
-    f"IWSLT14.{name}.de-en.{{}}.xml"
-    for name in ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
-]
-NAMES = [document.format(lang) for document in (TRAIN, *TEST) for lang in LANGS]
+TEST = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+DOCUMENTS = {
+    "train": [("train.tags.de-en.de", "train.tags.de-en.en")],
+    "test": [(f"IWSLT14.{name}.de-en.de.xml", f"IWSLT14.{name}.de-en.en.xml") for name in TEST],
+}
+NAMES = [name for pairs in DOCUMENTS.values() for pair in pairs for name in pair]
 
 METADATA = re.compile("<(url|talkid|keywords)>")
 TEXT_TAG = re.compile("</?(title|description)>")
-
-
-def parallel_files(raw: Path, out: Path) -> Files:
-    plain = out / "plain"
-    recipe = {"raw": fingerprints(raw / name for name in NAMES)}
-    build(plain, recipe, lambda folder: strip_markup(raw, folder))
-    return {split: (plain / f"{split}.de", plain / f"{split}.en") for split in ("train", "test")}
-
-
-def strip_markup(raw: Path, folder: Path) -> None:
-    """Write the text of the corpus' files to ``{train,test}.{de,en}`` in *folder*.
-
-    Raises:
-        ValueError: a file has not as many sentences as its translation.
-    """
-    for split, names, sentences in (
-        ("train", [TRAIN], training_sentences),
-        ("test", TEST, test_sentences),
-    ):
-        documents = (tuple(raw / name.format(lang) for lang in LANGS) for name in names)
-        concatenate(documents, sentences, tuple(folder / f"{split}.{lang}" for lang in LANGS))
 
 
 def training_sentences(path: Path) -> Iterator[str]:
@@ -53,6 +30,13 @@ def training_sentences(path: Path) -> Iterator[str]:
             yield TEXT_TAG.sub("", line)
 
 
+CORPUS = Corpus(
+    ("de", "en"),
+    {URL: NAMES},
+    DOCUMENTS,
+    sentences={"train": training_sentences, "test": test_sentences},
+    recipe={"valid_interval": 23},
+)
+
 if __name__ == "__main__":
-    corpus = cli.Corpus(LANGS, {URL: NAMES}, parallel_files, {"valid_interval": 23})
-    cli.main("iwslt14", [corpus], bpe_operations=10000)
+    main("iwslt14", [CORPUS], bpe_operations=10000)

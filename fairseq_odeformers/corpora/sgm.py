@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_odeformers.corpora.parallel_text import read_lines
+from fairseq_odeformers.files import read_lines
 
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
 

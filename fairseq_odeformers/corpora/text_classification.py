@@ -36,15 +36,14 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordPieceTrainer
 from tqdm import tqdm
 
-from fairseq_odeformers.corpora.archives import DAMAGED, download, members
-from fairseq_odeformers.corpora.cli import make_parser, positive_int, reporting
-from fairseq_odeformers.corpora.parallel_text import decode_lines, read_lines
+from fairseq_odeformers.corpora.archives import fetch, members, reading
+from fairseq_odeformers.corpora.cli import check_exists, make_parser, positive_int, reporting
 from fairseq_odeformers.data.classification import (
     make_dictionary,
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.files import build, sha256
+from fairseq_odeformers.files import build, decode_lines, read_lines, sha256
 
 logger = logging.getLogger(__name__)
 
@@ -176,9 +175,7 @@ def prepare(
     if vocab:
         read_pieces(vocab)
     if source is None:
-        source = out / "download"
-        for url, checksum in dataset.downloads.items():
-            download(url, source / Path(url).name, checksum)
+        source = fetch(dataset.downloads, out / "download")
     for url in dataset.downloads:
         if url.endswith(".tar.gz") and (source / Path(url).name).is_file():
             source = source / Path(url).name
@@ -223,10 +220,8 @@ def read_files(source: Path, dataset: Dataset) -> dict[str, bytes]:
             name = "/".join(path.parts[-len(Path(pattern).parts) :])
             if name in files:
                 raise ValueError(f"{source} has more than one {name}")
-            try:
+            with reading(member, source):
                 files[name] = stream.read()
-            except DAMAGED as error:
-                raise ValueError(f"{member} in {source} is damaged or cut off ({error})") from error
             missing.discard(pattern)
     if missing:
         raise ValueError(f"{source} has no {', '.join(sorted(missing))}")
@@ -421,9 +416,8 @@ def main() -> None:
     out = args.out or Path("data", args.data)
     if args.source is None and not DATASETS[args.data].downloads:
         parser.error(f"{args.data} needs --from")
-    for option, path in (("--from", args.source), ("--vocab", args.vocab)):
-        if path and not path.exists():
-            parser.error(f"{option} {path}: no such file or folder")
+    check_exists(parser, "--from", args.source)
+    check_exists(parser, "--vocab", args.vocab)
     if args.vocab and args.vocab_size:
         parser.error("--vocab-size is for learning word pieces; leave it out with --vocab")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers

@@ -9,13 +9,8 @@ are those of fairseq's recipe for this pair, which learns 40,000 merges.
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
-
-from fairseq_odeformers.corpora import cli
-from fairseq_odeformers.corpora.parallel_text import Files, concatenate, read_lines
 from fairseq_odeformers.corpora.sgm import test_sentences
-from fairseq_odeformers.files import build, fingerprints
+from fairseq_odeformers.corpora.translation import Corpus, main
 
 EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"
@@ -57,30 +52,22 @@ def archives(lang: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def parallel_files(lang: str, raw: Path, out: Path) -> Files:
-    plain = out / "plain"
-    *train, valid, test = [tuple(raw / name for name in names) for names in archives(lang).values()]
-    documents = {"train": train, "valid": [valid], "test": [test]}
-
-    def join(folder: Path) -> None:
-        for split, files in documents.items():
-            sentences = test_sentences if split == "test" else read_lines
-            concatenate(files, sentences, (folder / f"{split}.en", folder / f"{split}.{lang}"))
-
-    recipe = {"raw": fingerprints(path for files in (*train, valid, test) for path in files)}
-    build(plain, recipe, join)
-    return {split: (plain / f"{split}.en", plain / f"{split}.{lang}") for split in documents}
-
-
-def corpus(lang: str) -> cli.Corpus:
+def corpus(lang: str) -> Corpus:
+    *train, valid, test = archives(lang).values()
     recipe = {
         "lowercase": False,
         "normalized_splits": ("train", "valid"),
         "aggressive_hyphens": True,
         **CLEANING[lang],
     }
-    return cli.Corpus(("en", lang), archives(lang), partial(parallel_files, lang), recipe)
+    return Corpus(
+        ("en", lang),
+        archives(lang),
+        {"train": train, "valid": [valid], "test": [test]},
+        sentences={"test": test_sentences},
+        recipe=recipe,
+    )
 
 
 if __name__ == "__main__":
-    cli.main("wmt14", [corpus("de"), corpus("fr")], bpe_operations=32764)
+    main("wmt14", [corpus("de"), corpus("fr")], bpe_operations=32764)

@@ -19,11 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
-from sacremoses import MosesDetokenizer, MosesTokenizer
+from sacremoses import MosesDetokenizer
 
-from fairseq_odeformers.corpora.parallel_text import read_lines
 from fairseq_odeformers.corpora.sgm import plain_apostrophes, segments
+from fairseq_odeformers.corpora.text import moses_tokenizer
 from fairseq_odeformers.corpora.wmt14 import TRAIN, reference
+from fairseq_odeformers.files import read_lines
 
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
 HYPHEN = re.compile(r"(\S)-(\S)")
@@ -84,11 +85,10 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
     Args:
         lang: language of both.
     """
-    detokenizer, tokenizer = MosesDetokenizer(lang), MosesTokenizer(lang)
+    detokenizer, tokenize = MosesDetokenizer(lang), moses_tokenizer(lang)
     detokenized = [detokenizer.detokenize(text.split()) for text in hypotheses]
     tokenized = [
-        [tokenizer.tokenize(text, return_str=True) for text in texts]
-        for texts in (detokenized, map(plain_apostrophes, references))
+        list(map(tokenize, texts)) for texts in (detokenized, map(plain_apostrophes, references))
     ]
     split = [list(map(split_compounds, texts)) for texts in tokenized]
     scores = {}

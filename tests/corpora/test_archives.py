@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from fairseq_odeformers.corpora.archives import download, unpack
+from fairseq_odeformers.corpora.archives import download, extract, fetch, unpack
 
 FILES = {"corpus/a.txt": os.urandom(200_000), "corpus/deep/b.txt.gz": gzip.compress(b"packed")}
 
@@ -162,3 +162,76 @@ def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
     with pytest.raises(ValueError, match="SHA-256 is not 0123"):
         download(server.url, tmp_path / "file", "0123")
     assert list(tmp_path.iterdir()) == []
+
+
+TEXTS = {"a.de": b"eins\n", "a.en": b"one\n", "b.de": b"zwei\n"}
+ARCHIVES = {"http://host/a.tgz": ["a.de", "a.en"], "http://host/b.de.gz": ["b.de"]}
+
+
+def write_texts(path, folder, names):
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            archive.add(folder / name, f"corpus/{name}")
+
+
+@pytest.fixture
+def published(tmp_path):
+    """A folder with what is below the URLs of ARCHIVES."""
+    loose = write_loose(tmp_path / "loose")
+    folder = tmp_path / "published"
+    folder.mkdir()
+    write_texts(folder / "a.tgz", loose, ["a.de", "a.en"])
+    (folder / "b.de.gz").write_bytes(gzip.compress(TEXTS["b.de"]))
+    return folder
+
+
+def write_loose(folder):
+    folder.mkdir()
+    for name, content in TEXTS.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".json"}
+
+
+@pytest.mark.parametrize("kind", ["downloads", "loose files", "one archive", "both"])
+def test_files_are_found_in_archives_and_folders(kind, published, tmp_path):
+    source = {"downloads": published, "loose files": tmp_path / "loose"}.get(kind, tmp_path)
+    if kind == "one archive":
+        source = tmp_path / "all.tgz"
+        write_texts(source, tmp_path / "loose", TEXTS)
+    if kind == "both":
+        (tmp_path / "loose" / "a.en").unlink()
+    raw = tmp_path / "out" / "raw"
+    extract(source, ARCHIVES, raw)
+    assert contents(raw) == TEXTS
+
+
+def test_missing_files_are_an_error_that_names_their_archive(published, tmp_path):
+    write_texts(published / "a.tgz", tmp_path / "loose", ["a.de"])
+    with pytest.raises(ValueError, match="a.tgz has no a.en"):
+        extract(published, ARCHIVES, tmp_path / "raw")
+    (published / "a.tgz").unlink()
+    with pytest.raises(ValueError, match="published has no a.de, a.en"):
+        extract(published, ARCHIVES, tmp_path / "raw")
+    assert not (tmp_path / "raw").exists()
+
+
+def test_a_changed_download_is_extracted_anew(published, tmp_path):
+    raw = tmp_path / "raw"
+    extract(published, ARCHIVES, raw)
+    (published / "b.de.gz").write_bytes(gzip.compress(b"due\n"))
+    extract(published, ARCHIVES, raw)
+    assert contents(raw) == {**TEXTS, "b.de": b"due\n"}
+    (tmp_path / "loose" / "a.de").write_bytes(b"uno\n")
+    write_texts(published / "a.tgz", tmp_path / "loose", ["a.de", "a.en"])
+    extract(published, ARCHIVES, raw)
+    assert contents(raw) == {**TEXTS, "a.de": b"uno\n", "b.de": b"due\n"}
+
+
+def test_every_archive_is_downloaded(published, tmp_path):
+    urls = {path.as_uri(): None for path in published.iterdir()}
+    folder = fetch(urls, tmp_path / "download")
+    assert contents(folder) == contents(published)

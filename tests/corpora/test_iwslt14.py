@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_odeformers.corpora.iwslt14 import NAMES, strip_markup
+from fairseq_odeformers.corpora.iwslt14 import CORPUS, NAMES
 
 
 def test_documents_that_do_not_pair_up_are_an_error_that_names_them(tmp_path):
@@ -13,4 +13,4 @@ def test_documents_that_do_not_pair_up_are_an_error_that_names_them(tmp_path):
     (tmp_path / "IWSLT14.TED.tst2011.de-en.en.xml").write_text('<seg id="1"> Thanks. </seg>\n')
     message = r"tst2010.de-en.de.xml has 1, .*tst2010.de-en.en.xml has 2"
     with pytest.raises(ValueError, match=message):
-        strip_markup(tmp_path, tmp_path)
+        CORPUS.write_text(tmp_path, tmp_path / "plain")

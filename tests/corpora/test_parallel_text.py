@@ -6,7 +6,7 @@ import pytest
 from script_helpers import binarized_lines, contents, lines, times
 
 from fairseq_odeformers.corpora import parallel_text
-from fairseq_odeformers.corpora.parallel_text import concatenate, prepare, read_lines
+from fairseq_odeformers.corpora.parallel_text import prepare
 
 NUMBERS = ["Null", "Eins", "Zwei", "Drei", "Vier", "Fünf", "Sechs", "Sieben", "Acht", "Neun"]
 
@@ -73,7 +73,7 @@ def test_an_interrupted_call_resumes(prepared, tmp_path, monkeypatch):
             run(raw, out)
     assert sorted(path.name for path in out.iterdir()) == ["bpe", "tokenized"]
 
-    monkeypatch.setattr(parallel_text, "map_in_processes", None)  # what was done is not done again
+    monkeypatch.setattr(parallel_text, "map_rows", None)  # what was done is not done again
     run(raw, out)
     assert contents(out) == contents(prepared)
 
@@ -162,30 +162,6 @@ def test_cleaning_has_the_bounds_that_it_is_given(tmp_path):
     run(raw, tmp_path / "out", max_tokens=80, max_ratio=9)
     kept = [len(line.split()) for line in lines(tmp_path / "out" / "tokenized" / "train.words")]
     assert kept[:2] == [80, 27] and len(kept) == 102
-
-
-def test_encoding_does_not_depend_on_the_cache(prepared, monkeypatch):
-    monkeypatch.setattr(parallel_text, "MAX_CACHED_WORDS", 2)
-    encode = parallel_text._bpe_encoder(prepared / "data-bin" / "code")
-    tokenized, encoded = (
-        zip(*(lines(prepared / step / f"train.{lang}") for lang in ("words", "digits")))
-        for step in ("tokenized", "bpe")
-    )
-    assert list(map(encode, tokenized)) == list(encoded)
-
-
-def test_documents_are_concatenated_line_by_line(tmp_path):
-    """A last line without a newline stays a line; a document that does not pair up is named."""
-    texts = {"a.de": "eins\nzwei", "a.en": "one\ntwo\n", "b.de": "drei\n", "b.en": "three"}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-    files = (tmp_path / "train.de", tmp_path / "train.en")
-    documents = [(tmp_path / f"{name}.de", tmp_path / f"{name}.en") for name in "ab"]
-    concatenate(documents, read_lines, files)
-    assert [lines(file) for file in files] == [["eins", "zwei", "drei"], ["one", "two", "three"]]
-    crossed = [(documents[0][0], documents[1][1]), (documents[1][0], documents[0][1])]
-    with pytest.raises(ValueError, match="do not pair up: .*a.de has 2, .*b.en has 1"):
-        concatenate(crossed, read_lines, files)
 
 
 def test_different_line_counts_are_an_error_that_names_both_files(tmp_path):

@@ -20,7 +20,7 @@ def write_raw(folder, lang):
 @pytest.mark.parametrize("lang, corpora", [("de", 3), ("fr", 5)])
 def test_each_split_has_its_documents_in_order(lang, corpora, tmp_path):
     write_raw(tmp_path, lang)
-    files = wmt14.parallel_files(lang, tmp_path, tmp_path / "out")
+    files = wmt14.corpus(lang).write_text(tmp_path, tmp_path / "plain")
     documents = list(wmt14.archives(lang).values())
     text = {
         split: [path.read_text(encoding="utf-8").splitlines() for path in paths]
@@ -40,8 +40,8 @@ def test_a_document_that_does_not_pair_up_is_named(name, tmp_path):
     with open(tmp_path / name, "a") as file:
         file.write('<seg id="3">more</seg>\n')
     with pytest.raises(ValueError, match=f"do not pair up: .* has 2, .*{name} has 3"):
-        wmt14.parallel_files("de", tmp_path, tmp_path / "out")
-    assert not (tmp_path / "out" / "plain").exists()
+        wmt14.corpus("de").write_text(tmp_path, tmp_path / "plain")
+    assert not (tmp_path / "plain").exists()
 
 
 @pytest.mark.parametrize("lang, count", [("de", 5), ("fr", 7)])

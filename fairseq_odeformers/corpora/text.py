@@ -1,0 +1,122 @@
+"""Tokens of running text: the words of Moses, byte pairs, and fairseq's binary files of both.
+
+A row is what belongs together, such as a sentence and its translation, or two sentences and their
+label. Rows are streamed: what is held in memory is the vocabulary.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Callable
+
+from fairseq import options
+from fairseq_cli import preprocess
+from sacremoses import MosesTokenizer
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+from tqdm import tqdm
+
+from fairseq_odeformers.corpora.processes import map_in_processes
+
+logger = logging.getLogger(__name__)
+
+MAX_CACHED_WORDS = 200_000
+
+Row = Sequence[str]
+
+
+def moses_tokenizer(
+    lang: str, aggressive_hyphens: bool = False, escape: bool = True
+) -> Callable[[str], str]:
+    """Separates the tokens of a text by spaces.
+
+    Args:
+        aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
+        escape: whether to write the characters ``&|<>'"[]`` as entities.
+    """
+    moses = MosesTokenizer(lang)
+
+    def tokenize(text: str) -> str:
+        return " ".join(moses.tokenize(text, aggressive_hyphens, escape=escape))
+
+    return tokenize
+
+
+def learn_codes(text: Iterable[str], operations: int, path: Path) -> None:
+    """Write the codes of a joint byte-pair encoding, learnt on lines of tokens."""
+    logger.info(f"learning {operations:,} BPE operations")
+    with open(path, "w", encoding="utf-8") as file:
+        learn_bpe(text, file, operations)
+
+
+def load_codes(path: Path) -> BPE:
+    """Byte-pair codes of subword-nmt.
+
+    Raises:
+        ValueError: the file has something else.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return BPE(file)
+    except (SystemExit, ValueError) as error:  # subword-nmt exits if it cannot read a line
+        raise ValueError(f"{path} has no byte-pair codes of subword-nmt") from error
+
+
+def bpe_encoder(codes: Path) -> Callable[[Row], Row]:
+    """Byte-pair encodes the texts of a row."""
+    bpe = load_codes(codes)
+
+    def encode(row: Row) -> Row:
+        if len(bpe.cache) > MAX_CACHED_WORDS:
+            bpe.cache.clear()
+        return tuple(map(bpe.segment, row))
+
+    return encode
+
+
+def map_rows(
+    make_function: Callable[..., Callable[[Row], Row]],
+    args: tuple,
+    rows: Iterable[Row],
+    workers: int,
+    label: str,
+    total: int | None = None,
+) -> Iterable[Row]:
+    """What :func:`~fairseq_odeformers.corpora.processes.map_in_processes` does, with progress."""
+    results = map_in_processes(make_function, args, rows, workers)
+    return tqdm(results, label, total, unit=" lines", mininterval=1)
+
+
+def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:
+    """Write each row, which follows the name of its split, to the files ``{split}.{column}``."""
+    with ExitStack() as stack:
+        files = {}
+        for split, row in rows:
+            if split not in files:
+                paths = (folder / f"{split}.{column}" for column in columns)
+                files[split] = [
+                    stack.enter_context(open(path, "w", encoding="utf-8")) for path in paths
+                ]
+            for file, text in zip(files[split], row):
+                file.write(text + "\n")
+
+
+def fairseq_preprocess(*argv: str) -> None:
+    """Run ``fairseq-preprocess``, in a process of its own because it leaves log handlers behind.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    logger.info(f"fairseq-preprocess {' '.join(argv)}")
+    args = options.get_preprocessing_parser().parse_args(argv)
+    process = multiprocessing.Process(target=preprocess.main, args=(args,))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"fairseq-preprocess failed with exit status {process.exitcode}")
+    # It names the temporary folder and the number of workers.
+    Path(args.destdir, "preprocess.log").unlink()
