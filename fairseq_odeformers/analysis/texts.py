@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_odeformers.corpora.text_classification import make_tokenizer, read_pieces
+from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
 
 SEED = 1  # of the texts that are drawn
 

@@ -29,11 +29,6 @@ from pathlib import Path
 from typing import Callable, NamedTuple
 
 import numpy as np
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
-from tokenizers.trainers import WordPieceTrainer
 from tqdm import tqdm
 
 from fairseq_odeformers.corpora.archives import fetch, members, reading
@@ -43,12 +38,16 @@ from fairseq_odeformers.data.classification import (
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.files import build, decode_lines, read_lines, sha256
+from fairseq_odeformers.data.word_pieces import (
+    SPECIAL,
+    learn_pieces,
+    make_tokenizer,
+    read_pieces,
+)
+from fairseq_odeformers.files import build, decode_lines, sha256
 
 logger = logging.getLogger(__name__)
 
-UNK = "[UNK]"
-SPECIAL = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
 VOCAB_SIZE = 30_522
 VALID_FRACTION = 0.1
 SEED = 1  # of the texts held out
@@ -300,62 +299,6 @@ def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], l
         raise ValueError(f"{fraction} of {len(examples)} training texts leaves none for validation")
     kept = [example for place, example in enumerate(examples) if place not in drawn]
     return kept, [examples[place] for place in sorted(drawn)]
-
-
-def read_pieces(path: Path) -> list[str]:
-    """The word pieces of a BERT's ``vocab.txt``, in the order of their numbers.
-
-    Raises:
-        ValueError: the file has something else.
-    """
-    pieces: dict[str, int] = {}
-    for number, piece in enumerate(read_lines(path), start=1):
-        if piece.split() != [piece] or piece in pieces:
-            found = "again" if piece in pieces else "instead of a word piece"
-            raise ValueError(f"{path}, line {number}: {piece[:40]!r} {found}")
-        pieces[piece] = number
-    if UNK not in pieces:
-        raise ValueError(f"{path} has no {UNK}: it is not the vocabulary of a BERT")
-    return list(pieces)
-
-
-def learn_pieces(texts: Sequence[str], size: int, path: Path) -> None:
-    """Write *size* word pieces learnt on *texts*, or fewer if the texts have no more.
-
-    Ties between pieces are broken by the numbers of their parts, which ``tokenizers`` gives to the
-    characters within words in no order. They are learnt first, therefore, and numbered.
-
-    Raises:
-        ValueError: the texts have too many characters for *size*.
-    """
-    logger.info(f"learning {size:,} word pieces")
-    inner = sorted(piece for piece in _learn(texts, 0, SPECIAL) if piece.startswith("##"))
-    pieces = _learn(texts, size, [*SPECIAL, *inner])
-    if len(pieces) > size:
-        raise ValueError(
-            f"{size:,} word pieces are too few: the special ones and the characters are "
-            f"{len(pieces):,}"
-        )
-    path.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
-
-
-def _learn(texts: Sequence[str], size: int, first: Sequence[str]) -> list[str]:
-    tokenizer = make_tokenizer([UNK])
-    trainer = WordPieceTrainer(
-        vocab_size=size, min_frequency=2, special_tokens=list(first), show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    vocab = tokenizer.get_vocab()
-    return sorted(vocab, key=vocab.get)
-
-
-def make_tokenizer(pieces: Sequence[str]) -> Tokenizer:
-    """An uncased BERT's tokenizer, for which ``[SEP]`` and the like are text as any other."""
-    vocab = {piece: number for number, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(WordPiece(vocab, unk_token=UNK))
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    return tokenizer
 
 
 def binarize(

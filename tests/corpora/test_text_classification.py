@@ -6,18 +6,10 @@ from collections import Counter
 import pytest
 from fairseq.data import Dictionary, data_utils
 from script_helpers import contents, refusal, times
-from tokenizers.implementations import BertWordPieceTokenizer
 
 from fairseq_odeformers.corpora import text_classification
-from fairseq_odeformers.corpora.text_classification import (
-    DATASETS,
-    SPECIAL,
-    hold_out,
-    learn_pieces,
-    make_tokenizer,
-    prepare,
-    read_pieces,
-)
+from fairseq_odeformers.corpora.text_classification import DATASETS, hold_out, prepare
+from fairseq_odeformers.data.word_pieces import SPECIAL
 from fairseq_odeformers.files import sha256
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -176,40 +168,6 @@ def test_the_dictionary_is_the_vocabulary_without_special_pieces(tmp_path, vocab
     assert dictionary.symbols == ["<s>", "<pad>", "</s>", "<unk>", *pieces]
     assert len(dictionary) == len(VOCAB) - 1
     assert (data_bin / "vocab.txt").read_bytes() == vocab.read_bytes()
-
-
-def test_pieces_are_those_of_an_uncased_bert():
-    vocab = {piece: number for number, piece in enumerate(VOCAB)}
-    bert = BertWordPieceTokenizer(vocab, lowercase=True)
-    tokenizer = make_tokenizer(VOCAB)
-    for text in ("Ça déjà-vu, NAÏVE!\u00a0it's", "中文 text", "a" * 101, "x\x00y\ufffd\u200bz", ""):
-        assert tokenizer.encode(text).ids == bert.encode(text, add_special_tokens=False).ids
-
-
-def test_learnt_pieces_are_frequent_ones(tmp_path):
-    """Words that recur are pieces; characters all are, within words only those found there."""
-    learn_pieces(["Walking, walking", "the talking", "wait?"], 1000, tmp_path / "vocab.txt")
-    pieces = read_pieces(tmp_path / "vocab.txt")
-    assert pieces[: len(SPECIAL)] == list(SPECIAL)
-    assert {*"wtatlking,?", "##a", "##g", "walking", "##alking"} - {*"alking"} < {*pieces}
-    assert not {"##w", "##?", "talking", "wait", "Walking"} & {*pieces}
-
-
-def test_learnt_pieces_have_the_size_asked_for(tmp_path):
-    texts = [f"{a}{b} {a}{b}" for a in "abcd" for b in "xyz"]
-    learn_pieces(texts, 20, tmp_path / "vocab.txt")
-    assert len(read_pieces(tmp_path / "vocab.txt")) == 20
-    message = "^14 word pieces are too few: the special ones and the characters are 15$"
-    with pytest.raises(ValueError, match=message):
-        learn_pieces(texts, 14, tmp_path / "vocab.txt")
-
-
-def test_learnt_pieces_are_always_the_same(tmp_path):
-    """However many are equally frequent."""
-    texts = [f"{a}{b}{c} {a}{b}{c}" for a in ALPHABET for b in "uvw" for c in "xyz"]
-    for name in "abcd":
-        learn_pieces(texts, 200, tmp_path / name)
-    assert len(set(contents(tmp_path).values())) == 1
 
 
 def test_an_interrupted_preparation_leaves_nothing_and_a_finished_one_stays(
