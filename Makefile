@@ -65,5 +65,5 @@ $(STAMP): Makefile setup.py pyproject.toml constraints/ci.txt
 		'fairseq; python_version < "3.11"'
 	$(PIP) install $(PINS) torch
 	$(PIP) install $(PINS) --no-build-isolation --find-links $(WHEELS) \
-		--editable '.[analysis,demo,plots,test]'
+		--editable '.[analysis,corpora,demo,plots,test]'
 	@touch $@

@@ -2,6 +2,10 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+IMAGES = ["pillow>=10.1"]
+WORD_PIECES = ["tokenizers>=0.20"]
+CORPORA = [*IMAGES, "sacremoses", "subword-nmt", *WORD_PIECES]
+
 setup(
     name="fairseq-odeformers",
     version="0.1.0",
@@ -22,18 +26,15 @@ setup(
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
         "numpy<2",
         "omegaconf",
-        "pillow>=10.1",
         "sacrebleu",
-        "sacremoses",
-        "subword-nmt",
-        "tokenizers>=0.20",
         "torch>=2.3",
         "torchdiffeq>=0.2.5,<0.3",
         "tqdm",
     ],
     extras_require={
-        "analysis": ["matplotlib", "scikit-learn", "scipy"],
-        "demo": ["Babel"],
+        "analysis": ["matplotlib", *IMAGES, "scikit-learn", "scipy", *WORD_PIECES],
+        "corpora": CORPORA,
+        "demo": ["Babel", *CORPORA],
         "plots": ["matplotlib"],
         "test": ["Babel", "pytest", "ruff", "scikit-learn", "setuptools", "wheel"],
     },

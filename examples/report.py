@@ -36,9 +36,8 @@ from sacremoses import MosesDetokenizer
 from scipy.stats import t as student
 
 from fairseq_odeformers.corpora.multi30k import LANGS, LATER, SPLITS
-from fairseq_odeformers.corpora.parallel_text import read_lines
 from fairseq_odeformers.corpora.wmt14_score import read_hypotheses
-from fairseq_odeformers.files import replacing
+from fairseq_odeformers.files import read_lines, replacing
 from fairseq_odeformers.runs import log_stats
 
 TEST_SETS = {split: name for split, name in {**SPLITS, **LATER}.items() if split.startswith("test")}

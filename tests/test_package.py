@@ -75,3 +75,20 @@ print(sys.modules[model.__module__].__file__)
 def test_user_dir_after_import_by_name(installed):
     """fairseq raises when a name is registered twice."""
     assert installed("-c", REGISTER_TWICE, installed.folder).startswith(installed.folder)
+
+
+WITHOUT_EXTRAS = """
+import sys
+for name in ("PIL", "babel", "sacremoses", "subword_nmt", "tokenizers"):
+    sys.modules[name] = None  # to import it is an error
+import fairseq_odeformers.corpora.cli
+from helpers import make_classifier, make_model
+for arch in ("macaron_transformer", "node_transformer_mt", "transevolve_fullff_2"):
+    make_model(arch)
+make_classifier("transject")
+"""
+
+
+def test_models_need_no_library_that_prepares_corpora():
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    run(sys.executable, "-c", WITHOUT_EXTRAS, env={**os.environ, "PYTHONPATH": path})
