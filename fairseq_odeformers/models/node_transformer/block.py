@@ -18,7 +18,7 @@ from .field import (
     key_mask,
     tokens_first,
 )
-from .runge_kutta import Function, Integrand
+from .runge_kutta import Integrand, VectorField
 from .solver import OdeSolver, Solution
 
 
@@ -155,7 +155,7 @@ class NodeDecoderBlock(NodeBlock):
             self.set_incremental_state(incremental_state, "saved", saved)
 
 
-def differentiable_tensors(f: Function) -> list[Tensor]:
+def differentiable_tensors(f: VectorField) -> list[Tensor]:
     """The tensors inside of *f* that take part in gradients."""
     leaves = tree_leaves(f)
     for leaf in leaves:
@@ -167,7 +167,7 @@ def differentiable_tensors(f: Function) -> list[Tensor]:
     return [leaf for leaf in leaves if getattr(leaf, "requires_grad", False)]
 
 
-def arclength(f: Function, order: int, tokens: Tensor) -> Integrand:
+def arclength(f: VectorField, order: int, tokens: Tensor) -> Integrand:
     r"""What the regulariser of the trajectories integrates.
 
     .. math:: \frac{1}{2n} \left\| \frac{d^K X}{dt^K} \right\|_F^2
@@ -191,7 +191,7 @@ def arclength(f: Function, order: int, tokens: Tensor) -> Integrand:
     return integrand
 
 
-def derivative(f: Function, order: int, t: Tensor, x: Tensor, slope: Tensor) -> Tensor:
+def derivative(f: VectorField, order: int, t: Tensor, x: Tensor, slope: Tensor) -> Tensor:
     """The derivative of this order by time, at t and X, of what follows X' = f(t, X).
 
     Args:

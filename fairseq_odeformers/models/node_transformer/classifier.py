@@ -17,7 +17,7 @@ from fairseq_odeformers.modules.recording import Call, recorded
 
 from .block import NodeBlock
 from .field import TransformerField
-from .runge_kutta import ADAPTIVE, FIXED_GRID
+from .methods import ADAPTIVE, FIXED_GRID
 from .solver import OdeSolver
 
 VectorField = ChoiceEnum(["composed", "residual"])

@@ -17,7 +17,7 @@ from fairseq_odeformers.modules.dropout import dropout
 from fairseq_odeformers.modules.incremental import append
 from fairseq_odeformers.modules.precision import single
 
-from .runge_kutta import Number
+from .runge_kutta import Time
 
 # Attention over fewer numbers than this, a query and head, is sums of products: so few are faster
 # than products of many small matrices.
@@ -57,7 +57,7 @@ class Affine(NamedTuple):
         """Several maps of the same states as one."""
         return cls(*(join(maps, name) for name in ("weight", "bias", "time")))
 
-    def __call__(self, t: Number, x: Tensor) -> Tensor:
+    def __call__(self, t: Time, x: Tensor) -> Tensor:
         """Of t, one number or one a sequence (B)."""
         if self.time is None:
             bias = self.bias
@@ -80,7 +80,7 @@ class FeedForward(NamedTuple):
     fc1: Affine
     fc2: Affine
 
-    def __call__(self, t: Number, x: Tensor) -> Tensor:
+    def __call__(self, t: Time, x: Tensor) -> Tensor:
         return self.fc2(t, self.fc1(t, x).relu_())
 
 
@@ -123,7 +123,7 @@ class SelfAttention(NamedTuple):
     mask: Tensor | None
     memory: Memory | None = None
 
-    def __call__(self, t: Number, x: Tensor) -> Tensor:
+    def __call__(self, t: Time, x: Tensor) -> Tensor:
         q, k, v = self.qkv(t, x).chunk(3)
         if self.memory:
             k, v = self.memory.append(k, v)
@@ -146,7 +146,7 @@ class SourceAttention(NamedTuple):
     out: Affine
     mask: Tensor | None
 
-    def __call__(self, t: Number, x: Tensor) -> Tensor:
+    def __call__(self, t: Time, x: Tensor) -> Tensor:
         kv = self.kv if self.kv_time is None else self.kv + self.kv_time.unsqueeze(1) * t
         return self.out(t, attend(self.q(t, x), *kv.chunk(2), self.num_heads, self.mask))
 
@@ -164,7 +164,7 @@ class Field(NamedTuple):
         real: 1 where a token is and 0 where padding is (T, B), or None without padding.
     """
 
-    attentions: list[Callable[[Number, Tensor], Tensor]]
+    attentions: list[Callable[[Time, Tensor], Tensor]]
     feed_forward: FeedForward
     layer_norms: list[tuple[Tensor, Tensor]]
     dropout: list[Tensor]
@@ -172,7 +172,7 @@ class Field(NamedTuple):
     residual: bool
     real: Tensor | None
 
-    def __call__(self, t: Number, x: Tensor) -> Tensor:
+    def __call__(self, t: Time, x: Tensor) -> Tensor:
         """X' (C, T, B) of X (C, T, B) and t, one number or one a sequence (B)."""
         inner = x
         for index, attention in enumerate(self.attentions):
@@ -183,7 +183,7 @@ class Field(NamedTuple):
             change = change + (inner - x)
         return change if self.real is None else change * self.real
 
-    def sublayer(self, index: int, function, t: Number, x: Tensor) -> Tensor:
+    def sublayer(self, index: int, function, t: Time, x: Tensor) -> Tensor:
         if self.layer_norms:
             weight, bias = self.layer_norms[index]
             x = F.layer_norm(x.movedim(0, -1), weight.shape, weight, bias).movedim(-1, 0)

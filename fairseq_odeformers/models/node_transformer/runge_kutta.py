@@ -1,67 +1,76 @@
-"""Runge-Kutta methods: those of torchdiffeq, and their steps."""
+"""A step of a Runge-Kutta method, whichever its tableau, and an integral by the same quadrature."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Callable, NamedTuple, Union
 
 import torch
 from torch import Tensor
-from torchdiffeq._impl.odeint import SOLVERS
 
-Number = Union[float, Tensor]  # or one a sequence (B), the last dimension of a state
-Function = Callable[[Number, Tensor], Tensor]
-Integrand = Callable[[Number, Tensor, Tensor], Tensor]
+Time = Union[float, Tensor]  # of the whole batch, or of each sequence (B)
+VectorField = Callable[[Time, Tensor], Tensor]
+Integrand = Callable[[Time, Tensor, Tensor], Tensor]
 
 
 class Step(NamedTuple):
     """The state after a step, and the step's stages: their times, states and slopes."""
 
     end: Tensor
-    times: list[Number]
+    times: list[Time]
     states: list[Tensor]
     slopes: list[Tensor]
 
 
-class Method(NamedTuple):
-    """A Runge-Kutta method.
+@dataclass(frozen=True)
+class Tableau:
+    r"""The Butcher tableau of an explicit Runge-Kutta method with s stages.
+
+    .. math:: k_i = f(t + c_i h, X + h \sum_{j < i} a_{ij} k_j), \quad X + h \sum_i b_i k_i
 
     Attributes:
-        nodes: c of the stages after the first.
-        stages: rows of the coefficients a of these stages.
-        weights: b.
-        errors: of an adaptive method, b minus that of the embedded method.
-        order: of an adaptive method, by which its steps are chosen.
+        nodes: c of the stages after the first, whose node is 0.
+        matrix: the rows of a of these stages.
+        weights: b of all stages.
+        order: of the solution by b.
+        embedded_weights: of an adaptive method, b of a solution of another order.
     """
 
     nodes: Sequence[float]
-    stages: Sequence[Sequence[float]]
+    matrix: Sequence[Sequence[float]]
     weights: Sequence[float]
-    errors: Sequence[float] = ()
-    order: int = 0
+    order: int
+    embedded_weights: Sequence[float] = ()
 
-    @property
+    @cached_property
+    def error_weights(self) -> list[float]:
+        """b minus the embedded weights."""
+        return [b - embedded for b, embedded in zip(self.weights, self.embedded_weights)]
+
+    @cached_property
     def first_same_as_last(self) -> bool:
-        """Whether the last stage is also the first one of the next step."""
-        return bool(self.stages) and [*self.stages[-1], 0] == list(self.weights)
+        """Whether the last stage of a step is also the first one of the next."""
+        return bool(self.matrix) and (*self.matrix[-1], 0) == self.weights
 
-    def step(self, f: Function, t: Number, h: Number, x: Tensor, slope: Tensor) -> Step:
+    def step(self, f: VectorField, t: Time, h: Time, x: Tensor, slope: Tensor) -> Step:
         """A step of X' = f(t, X) from t to t + h, where *slope* is f(t, x)."""
         times, states, slopes = [t], [x], [slope]
-        for node, row in zip(self.nodes, self.stages):
+        for node, row in zip(self.nodes, self.matrix):
             times.append(t + node * h)
             states.append(combine(x, h, row, slopes))
             slopes.append(f(times[-1], states[-1]))
         end = states[-1] if self.first_same_as_last else combine(x, h, self.weights, slopes)
         return Step(end, times, states, slopes)
 
-    def integral(self, h: Number, step: Step, integrand: Integrand) -> Tensor:
-        """The integral over a step of values (B) of t, X and X', by the same method."""
+    def integral(self, h: Time, step: Step, integrand: Integrand) -> Tensor:
+        """The integral over a step of values (B) of t, X and X', with the weights of the step."""
         stages = zip(self.weights, step.times, step.states, step.slopes)
         return h * sum(b * integrand(*stage) for b, *stage in stages if b)
 
 
-def combine(x: Tensor, h: Number, coefficients: Sequence[float], slopes: list[Tensor]) -> Tensor:
+def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tensor]) -> Tensor:
     """x + h (a_1 k_1 + a_2 k_2 + ...) of slopes k, as one node of the graph."""
     terms = [(h * a, k) for a, k in zip(coefficients, slopes) if a]
     return Combination.apply(x, [factor for factor, _ in terms], *(k for _, k in terms))
@@ -80,7 +89,7 @@ class Combination(torch.autograd.Function):
         return gradient, None, *(gradient * factor for factor in ctx.factors)
 
 
-def add_products(x: Tensor, factors: Sequence[Number], slopes: Sequence[Tensor]) -> Tensor:
+def add_products(x: Tensor, factors: Sequence[Time], slopes: Sequence[Tensor]) -> Tensor:
     """Add c_i k_i to *x* in place."""
     for factor, slope in zip(factors, slopes):
         if isinstance(factor, Tensor):
@@ -88,31 +97,3 @@ def add_products(x: Tensor, factors: Sequence[Number], slopes: Sequence[Tensor])
         else:
             x.add_(slope, alpha=factor)
     return x
-
-
-def adaptive(name: str) -> Method:
-    """The method of this name in torchdiffeq."""
-    solver = SOLVERS[name]
-    tableau = solver.tableau
-    return Method(
-        tableau.alpha.tolist(),
-        [row.tolist() for row in tableau.beta],
-        tableau.c_sol.tolist(),
-        tableau.c_error.tolist(),
-        solver.order,
-    )
-
-
-ADAPTIVE = {
-    name: adaptive(name) for name in ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
-}
-# As torchdiffeq's; rk4 is the 3/8 rule.
-FIXED_GRID = {
-    "euler": Method((), (), (1,)),
-    "midpoint": Method((1 / 2,), ((1 / 2,),), (0, 1)),
-    "heun2": Method((1,), ((1,),), (1 / 2, 1 / 2)),
-    "heun3": Method((1 / 3, 2 / 3), ((1 / 3,), (0, 2 / 3)), (1 / 4, 0, 3 / 4)),
-    "rk4": Method(
-        (1 / 3, 2 / 3, 1), ((1 / 3,), (-1 / 3, 1), (1, -1, 1)), (1 / 8, 3 / 8, 3 / 8, 1 / 8)
-    ),
-}

@@ -16,16 +16,8 @@ import torch
 from torch import Tensor
 from torchdiffeq import odeint_adjoint
 
-from .runge_kutta import (
-    ADAPTIVE,
-    FIXED_GRID,
-    Function,
-    Integrand,
-    Method,
-    Number,
-    Step,
-    add_products,
-)
+from .methods import ADAPTIVE, FIXED_GRID
+from .runge_kutta import Integrand, Step, Tableau, Time, VectorField, add_products
 
 SAFETY, SMALLEST, LARGEST = 0.9, 0.2, 10.0  # factors from one step to the next
 
@@ -74,7 +66,7 @@ class OdeSolver:
 
     def __call__(
         self,
-        f: Function,
+        f: VectorField,
         x: Tensor,
         sizes: Tensor,
         integrand: Integrand | None = None,
@@ -174,9 +166,9 @@ class OdeSolver:
         return h1.minimum(100 * h0)
 
     @torch.no_grad()
-    def error_ratio(self, method: Method, step: Step, h: Number, sizes: Tensor) -> Tensor:
+    def error_ratio(self, method: Tableau, step: Step, h: Time, sizes: Tensor) -> Tensor:
         """Root mean square of the error over the tolerance."""
-        factors = [h * error for error in method.errors]
+        factors = [h * error for error in method.error_weights]
         error = add_products(torch.zeros_like(step.end), factors, step.slopes)
         largest = step.states[0].abs().maximum(step.end.abs())
         return rms(error / (self.atol + self.rtol * largest), sizes)
@@ -227,7 +219,7 @@ class Watched:
         counts: as the statistics of a :class:`Solution`.
     """
 
-    def __init__(self, solver: OdeSolver, f: Function, integrand: Integrand, name: str):
+    def __init__(self, solver: OdeSolver, f: VectorField, integrand: Integrand, name: str):
         self.solver, self.f, self.integrand, self.name = solver, f, integrand, name
         self.counts = {"nfe": 0}
         self.steps = {"": 0, ", backwards": 0}
@@ -256,7 +248,7 @@ class Watched:
         self.steps[direction] += 1
 
 
-def number(values: Tensor, x: Tensor) -> Number:
+def number(values: Tensor, x: Tensor) -> Time:
     """One number (1) as a float, and one a sequence (B) as a tensor for states like *x*."""
     return values.item() if len(values) == 1 else values.to(x)
 

@@ -27,7 +27,7 @@ from .classifier import (
     summary,
 )
 from .field import TransformerDecoderField
-from .runge_kutta import FIXED_GRID
+from .methods import FIXED_GRID
 from .solver import OdeSolver
 
 

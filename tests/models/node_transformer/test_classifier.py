@@ -166,10 +166,11 @@ def test_bad_options_of_translation(options, message):
 
 
 @pytest.mark.parametrize("option", ["--ode-method", "--decoder-ode-method"])
-def test_unknown_solvers_are_refused(option, capsys):
+@pytest.mark.parametrize("method", ["dopri7", "heun2"])
+def test_unknown_solvers_are_refused(option, method, capsys):
     """The decoder has fixed grids alone."""
     with pytest.raises(SystemExit):
-        make_model("node_transformer_mt", option, "dopri7")
+        make_model("node_transformer_mt", option, method)
     error = capsys.readouterr().err
     assert f"argument {option}: invalid choice" in error and "rk4" in error
     assert ("dopri5" in error.splitlines()[-1]) == (option == "--ode-method")

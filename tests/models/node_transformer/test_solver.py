@@ -7,7 +7,7 @@ import pytest
 import torch
 from torchdiffeq import odeint
 
-from fairseq_odeformers.models.node_transformer.runge_kutta import ADAPTIVE, FIXED_GRID
+from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE, FIXED_GRID
 from fairseq_odeformers.models.node_transformer.solver import OdeSolver
 
 C, T, B = 4, 5, 3

@@ -1,0 +1,44 @@
+"""The tableaus: torchdiffeq's numbers, and the conditions that every tableau meets."""
+
+import pytest
+import torch
+from torchdiffeq._impl.odeint import SOLVERS
+
+from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE, FIXED_GRID
+
+
+@pytest.mark.parametrize("name", ADAPTIVE)
+def test_tableaus_are_those_of_torchdiffeq(name):
+    """Bit for bit, but for the sign of an error; a fixed grid's steps are compared instead."""
+    ours, theirs = ADAPTIVE[name], SOLVERS[name].tableau
+    assert list(ours.nodes) == theirs.alpha.tolist()
+    assert [list(row) for row in ours.matrix] == [row.tolist() for row in theirs.beta]
+    assert list(ours.weights) == theirs.c_sol.tolist()
+    error = theirs.c_error.tolist()
+    assert ours.error_weights in (error, [-weight for weight in error])
+    assert ours.order == SOLVERS[name].order
+
+
+@pytest.mark.parametrize("name", [*ADAPTIVE, *FIXED_GRID])
+def test_tableaus_are_consistent(name):
+    """A row of the matrix sums to its node, and the weights to 1."""
+    tableau = {**ADAPTIVE, **FIXED_GRID}[name]
+    assert len(tableau.weights) == len(tableau.nodes) + 1
+    assert [len(row) for row in tableau.matrix] == list(range(1, len(tableau.weights)))
+    for node, row in zip(tableau.nodes, tableau.matrix):
+        assert sum(row) == pytest.approx(node, abs=1e-14)
+    assert sum(tableau.weights) == pytest.approx(1, abs=1e-14)
+    assert sum(tableau.error_weights) == pytest.approx(0, abs=1e-14)
+
+
+@pytest.mark.parametrize("name", [*ADAPTIVE, *FIXED_GRID])
+def test_orders(float64, name):
+    """With half the step, its error is smaller by two to the power of the order plus one."""
+    tableau = {**ADAPTIVE, **FIXED_GRID}[name]
+    f = lambda t, x: -x * torch.cos(t)  # noqa: E731
+    t, x = torch.linspace(0, 6, 50), torch.ones(50)
+    errors = []
+    for h in (0.4, 0.2):
+        end = tableau.step(f, t, h, x, f(t, x)).end
+        errors.append((end - torch.exp(torch.sin(t) - torch.sin(t + h))).norm())
+    assert (errors[0] / errors[1]).log2() == pytest.approx(tableau.order + 1, abs=0.5)
