@@ -16,7 +16,6 @@ import platform
 import statistics
 
 import torch
-import torch.nn.functional as F
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
@@ -25,7 +24,7 @@ from torchdiffeq import odeint
 
 import fairseq_odeformers  # noqa: F401  registers models and task
 from fairseq_odeformers.benchmark.timing import measure
-from fairseq_odeformers.models.node_transformer.field import features_first, tokens_first
+from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.solver import Solution
 
 
@@ -50,22 +49,18 @@ class PlainBlock(TorchdiffeqBlock):
     """The same over linear maps a module, and heads in batches of matrices."""
 
     def forward(self, x, encoder_padding_mask):
-        f = self.field
+        f, attention = self.field, self.field.self_attn
         mask = encoder_padding_mask[:, None, None]
 
-        def affine(linear, t, x):
-            x = F.linear(x, linear.weight, linear.bias)
-            return x if linear.time is None else x + linear.time * t
-
         def heads(x):
-            return x.unflatten(2, (f.num_heads, -1)).transpose(1, 2)
+            return x.unflatten(2, (attention.num_heads, -1)).transpose(1, 2)
 
         def slope(t, x):
-            q, k, v = (heads(affine(f.self_attn[name], t, x)) for name in "qkv")
+            q, k, v = (heads(linear(t, x)) for linear in (attention.q, attention.k, attention.v))
             scores = q @ k.transpose(2, 3) * q.size(3) ** -0.5
             weights = scores.masked_fill(mask, float("-inf")).softmax(3)
-            x = affine(f.self_attn["out"], t, (weights @ v).transpose(1, 2).flatten(2))
-            return affine(f.fc2, t, torch.relu(affine(f.fc1, t, x)))
+            x = attention.out(t, (weights @ v).transpose(1, 2).flatten(2))
+            return f.fc2(t, torch.relu(f.fc1(t, x)))
 
         end = self.solve(slope, x.transpose(0, 1))
         return end.transpose(0, 1), Solution(end, x.new_zeros(x.size(1)), {})

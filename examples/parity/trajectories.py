@@ -26,7 +26,7 @@ from torchdiffeq import odeint
 
 from fairseq_odeformers.files import replacing, write_csv
 from fairseq_odeformers.models.node_transformer.classifier import NodeTransformer
-from fairseq_odeformers.models.node_transformer.field import features_first
+from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.predict import load_classifier
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask

@@ -9,15 +9,9 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves
 
-from .field import (
-    Field,
-    Memory,
-    TransformerDecoderField,
-    TransformerField,
-    features_first,
-    key_mask,
-    tokens_first,
-)
+from .attention import Memory
+from .field import Field, TransformerDecoderField, TransformerField
+from .layout import features_first, padding_bias, tokens_first
 from .runge_kutta import Integrand, VectorField
 from .solver import OdeSolver, Solution
 
@@ -128,10 +122,10 @@ class NodeDecoderBlock(NodeBlock):
         saved = self.get_incremental_state(incremental_state, "saved") or {}
         with torch.autocast(x.device.type, enabled=False):
             if "source" not in saved:
-                saved["source"] = self.field.source(encoder_out)
+                saved["source"] = self.field.encoder_attn.source(encoder_out)
             memory = None
             if incremental_state is not None:
-                newest = key_mask(self_attn_padding_mask, start)
+                newest = padding_bias(self_attn_padding_mask, start)
                 if newest is None:
                     newest = start.new_zeros(1, 1, start.size(-1))
                 memory = Memory(saved, newest)

@@ -9,9 +9,8 @@ from fairseq_odeformers.models.node_transformer.block import NodeBlock, NodeDeco
 from fairseq_odeformers.models.node_transformer.field import (
     TransformerDecoderField,
     TransformerField,
-    features_first,
-    tokens_first,
 )
+from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.solver import OdeSolver
 
 D, T, B = 8, 7, 3
@@ -78,7 +77,7 @@ def test_error_where_relus_change_their_sign(float64):
 @pytest.mark.parametrize("few", [0, 1000])
 def test_arclength(float64, monkeypatch, adaptivity, order, few):
     """1/2n of the integral of |d^K X/dt^K|^2, by differences of a dense solution."""
-    monkeypatch.setattr("fairseq_odeformers.models.node_transformer.field.FEW", few)
+    monkeypatch.setattr("fairseq_odeformers.models.node_transformer.layout.FEW", few)
     x, padding = batch()
     solver = OdeSolver(rtol=1e-8, atol=1e-8, per_sequence=adaptivity == "sequence")
     block = make_block(solver, order, residual=True)
@@ -260,6 +259,8 @@ def test_decoder_solves_its_field(float64):
     block.solver = OdeSolver("rk4", steps=200)
     out, _, _ = block(x, source, source_padding, None, torch.empty(0), padding)
     state = features_first(x)
-    f = block.field.of_batch(state, padding, block.field.source(source), source_padding)
+    f = block.field.of_batch(
+        state, padding, block.field.encoder_attn.source(source), source_padding
+    )
     exact = odeint(f, state, torch.tensor([0.0, 1.0]), rtol=1e-11, atol=1e-11)[-1]
     assert (out - tokens_first(exact)).abs().max() < 1e-6

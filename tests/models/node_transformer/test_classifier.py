@@ -25,7 +25,7 @@ def test_parameters_are_those_of_the_vanilla_transformer(dim, layers):
     )
     assert count(node) - count(vanilla) == layers * 2 * dim
     field = node.encoder.layers[0].field
-    assert field.num_heads == vanilla.encoder.layers[0].self_attn.num_heads == dim // 2
+    assert field.self_attn.num_heads == vanilla.encoder.layers[0].self_attn.num_heads == dim // 2
 
 
 def test_one_euler_step_of_the_residual_field_is_a_vanilla_layer():

@@ -6,12 +6,13 @@ import pytest
 import torch
 from helpers import assert_same_gradients, layer_norm
 
-from fairseq_odeformers.models.node_transformer import field as transformer_field
+from fairseq_odeformers.models.node_transformer import layout
 from fairseq_odeformers.models.node_transformer.field import (
     TransformerDecoderField,
     TransformerField,
-    features_first,
 )
+from fairseq_odeformers.models.node_transformer.layout import Affine, features_first, tokens_first
+from fairseq_odeformers.models.node_transformer.linear import TimeDependentLinear
 
 D, HEADS, INNER = 6, 3, 5
 VARIANTS = [
@@ -47,11 +48,11 @@ def literal_attention(maps, t, xs, keys, causal):
         heads = []
         for head in range(HEADS):
             part = slice(head * size, (head + 1) * size)
-            q = affine(maps["q"], t, x)[part]
-            scores = [q @ affine(maps["k"], t, key)[part] / math.sqrt(size) for key in seen]
+            q = affine(maps.q, t, x)[part]
+            scores = [q @ affine(maps.k, t, key)[part] / math.sqrt(size) for key in seen]
             weights = torch.stack(scores).softmax(0)
-            heads.append(sum(w * affine(maps["v"], t, key)[part] for w, key in zip(weights, seen)))
-        out.append(affine(maps["out"], t, torch.cat(heads)))
+            heads.append(sum(w * affine(maps.v, t, key)[part] for w, key in zip(weights, seen)))
+        out.append(affine(maps.out, t, torch.cat(heads)))
     return torch.stack(out)
 
 
@@ -87,7 +88,7 @@ def literal(field, t, x, source=None):
 @pytest.mark.parametrize("cls", [TransformerField, TransformerDecoderField])
 def test_field_equals_the_literal_formula(float64, monkeypatch, cls, options, few):
     """Both forms of attention; output and gradients."""
-    monkeypatch.setattr(transformer_field, "FEW", few)
+    monkeypatch.setattr(layout, "FEW", few)
     field = make_field(cls, **options)
     x = torch.randn(4, 1, D, requires_grad=True)
     inputs = [x, *field.parameters()]
@@ -98,7 +99,7 @@ def test_field_equals_the_literal_formula(float64, monkeypatch, cls, options, fe
     else:
         source = torch.randn(5, 1, D, requires_grad=True)
         inputs.append(source)
-        out = field.of_batch(state, None, field.source(source), None)(0.3, state)
+        out = field.of_batch(state, None, field.encoder_attn.source(source), None)(0.3, state)
         expected = literal(field, 0.3, x[:, 0], source[:, 0])
     inputs = [tensor for tensor in inputs if tensor.requires_grad]
     assert_same_gradients(out[:, :, 0].T, expected, inputs)
@@ -106,7 +107,7 @@ def test_field_equals_the_literal_formula(float64, monkeypatch, cls, options, fe
 
 @pytest.mark.parametrize("few", [0, 1000])
 def test_padding_has_no_slope_and_no_effect(float64, monkeypatch, few):
-    monkeypatch.setattr(transformer_field, "FEW", few)
+    monkeypatch.setattr(layout, "FEW", few)
     field = make_field(residual=True, layer_norm=True)
     x = torch.randn(D, 7, 3)
     padding = torch.zeros(3, 7, dtype=torch.bool)
@@ -148,3 +149,22 @@ def test_parameters(time_dependent_attention):
     layer = 4 * D * (D + 1) + (D + 1) * INNER + (INNER + 1) * D
     time = INNER + D + (4 * D if time_dependent_attention else 0)
     assert sum(p.numel() for p in field.parameters()) == layer + time
+
+
+@pytest.mark.parametrize("time_dependent", [False, True])
+def test_affine_maps(float64, time_dependent):
+    """A x + b + c t (Eqs. 4 and 5), and several such maps of states features first."""
+    maps = [TimeDependentLinear(D, INNER, time_dependent) for _ in range(2)]
+    x, t = torch.randn(4, 3, D), torch.tensor([0.0, 0.4, 1.0])
+    found = tokens_first(Affine.of(*maps)(t, features_first(x)))
+    for i in range(4):
+        for j in range(3):
+            expected = torch.cat([affine(linear, t[j], x[i, j]) for linear in maps])
+            assert (found[i, j] - expected).abs().max() < 1e-12
+    for linear, half in zip(maps, found.chunk(2, -1)):
+        assert (linear(t.unsqueeze(1), x) - half).abs().max() < 1e-12
+
+
+def test_heads_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(ValueError, match="embed_dim 30 is not divisible by 4 heads"):
+        TransformerField(30, 4, INNER)
