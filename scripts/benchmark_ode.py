@@ -33,7 +33,7 @@ class TorchdiffeqBlock(nn.Module):
 
     def __init__(self, block):
         super().__init__()
-        self.field, self.solver = block.field, block.solver
+        self.field, self.solver, self.final_time = block.field, block.solver, block.final_time
 
     def forward(self, x, encoder_padding_mask):
         start = features_first(x)
@@ -42,7 +42,7 @@ class TorchdiffeqBlock(nn.Module):
 
     def solve(self, f, x):
         options = {"rtol": self.solver.rtol, "atol": self.solver.atol, "method": self.solver.method}
-        return odeint(f, x, torch.tensor([0.0, self.solver.final_time]), **options)[-1]
+        return odeint(f, x, torch.tensor([0.0, self.final_time]), **options)[-1]
 
 
 class PlainBlock(TorchdiffeqBlock):

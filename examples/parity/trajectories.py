@@ -25,6 +25,7 @@ from torch import Tensor
 from torchdiffeq import odeint
 
 from fairseq_odeformers.files import replacing, write_csv
+from fairseq_odeformers.models.node_transformer.adjoint import Adjoint
 from fairseq_odeformers.models.node_transformer.classifier import NodeTransformer
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
@@ -107,7 +108,7 @@ def trajectory(model, tokens: Tensor) -> np.ndarray:
     x = features_first(x.transpose(0, 1))
     states = []
     for block in model.encoder.layers:
-        times = torch.linspace(0, block.solver.final_time, POINTS)
+        times = torch.linspace(0, block.final_time, POINTS)
         states.append(odeint(block.field.of_batch(x), x, times, rtol=1e-6, atol=1e-6))
         x = states[-1][-1]
     return torch.cat(states)[..., 0].transpose(1, 2).numpy()
@@ -124,7 +125,8 @@ def principal_components(states) -> tuple[np.ndarray, np.ndarray]:
 def steps_of_all(model, task) -> list[dict]:
     """The steps over all blocks, with the rejected ones, that each string takes by itself."""
     for block in model.encoder.layers:
-        block.solver = replace(block.solver, per_sequence=True, adjoint=False)
+        solver = block.solver.solver if isinstance(block.solver, Adjoint) else block.solver
+        block.solver = replace(solver, per_sequence=True)
     task.load_dataset("train")
     strings = task.dataset("train")
     batch = strings.collater(range(len(strings)))

@@ -1,30 +1,31 @@
-"""Blocks of the N-ODE Transformer (Baier-Reinio and De Sterck 2020): states that follow an ODE."""
+"""Blocks of the N-ODE Transformer, in the place of fairseq's Transformer layers."""
 
 from __future__ import annotations
+
+from typing import Union
 
 import torch
 from fairseq.incremental_decoding_utils import with_incremental_state
 from torch import Tensor, nn
-from torch.func import jvp
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import tree_leaves
 
+from .adjoint import Adjoint
+from .arclength import arclength
 from .attention import Memory
 from .field import Field, TransformerDecoderField, TransformerField
 from .layout import features_first, padding_bias, tokens_first
-from .runge_kutta import Integrand, VectorField
-from .solver import OdeSolver, Solution
+from .solver import Adaptive, FixedGrid, Problem, Solution
+
+Solver = Union[FixedGrid, Adaptive, Adjoint]
 
 
 class NodeBlock(nn.Module):
     """Encoder block: X(T_F) of X(0), where X' is a field of X and t (paper, section 3).
 
-    It takes the place of a layer in fairseq's Transformer encoder.
-
     Args:
         field: X'. Its ``of_batch`` returns a function of t and X; for the adjoint method, one that
-            is a NamedTuple, or another pytree, of all tensors that X' depends on.
+            is a module, or a NamedTuple or another pytree of all tensors that X' depends on.
         solver: of the ODE.
+        final_time: T_F.
         arclength_order: K of :func:`arclength`.
 
     Attributes:
@@ -33,10 +34,17 @@ class NodeBlock(nn.Module):
 
     load_to_BT = False  # the encoder of fairseq 0.12.2 asks for it
 
-    def __init__(self, field: TransformerField, solver: OdeSolver, arclength_order: int = 1):
+    def __init__(
+        self,
+        field: TransformerField,
+        solver: Solver,
+        final_time: float = 1.0,
+        arclength_order: int = 1,
+    ):
         super().__init__()
         self.field = field
         self.solver = solver
+        self.final_time = final_time
         self.arclength_order = arclength_order
         self.name = "block"
         self.num_updates = 0
@@ -51,9 +59,6 @@ class NodeBlock(nn.Module):
 
         Returns:
             X(T_F) (T, B, C), and the solution, whose integral in training is the arclength.
-
-        Raises:
-            TypeError: the adjoint method, and a function whose tensors it cannot see.
         """
         start = features_first(x)
         with torch.autocast(x.device.type, enabled=False):
@@ -68,11 +73,16 @@ class NodeBlock(nn.Module):
             tokens = torch.full((batch,), length, device=x.device)
         else:
             tokens = (~padding_mask).sum(1)
-        integrand = arclength(f, self.arclength_order, tokens) if self.training else None
-        parameters = differentiable_tensors(f) if self.solver.adjoint else []
         batch_name = f"a batch of {batch} x {length} tokens after {self.num_updates:,} updates"
-        name = f"{self.name}, {batch_name}"
-        return self.solver(f, x, width * tokens, integrand, parameters, name)
+        problem = Problem(
+            f,
+            x,
+            entries=width * tokens,
+            final_time=self.final_time,
+            integrand=arclength(f, self.arclength_order, tokens) if self.training else None,
+            name=f"{self.name}, {batch_name}",
+        )
+        return self.solver(problem)
 
     def set_num_updates(self, num_updates: int) -> None:
         """Called by fairseq."""
@@ -84,11 +94,11 @@ class NodeBlock(nn.Module):
 
 @with_incremental_state
 class NodeDecoderBlock(NodeBlock):
-    """Decoder block, which takes the place of a layer in fairseq's Transformer decoder.
+    """Decoder block.
 
     Its solver has a fixed grid, so that a token's trajectory does not depend on later tokens, and
-    incremental decoding is exact: a new token follows its trajectory beside the keys and values
-    that the tokens before had at the same times, which are saved for each evaluation of the field.
+    incremental decoding is exact: a new token attends to the keys and values that the tokens before
+    had at the same times, which are saved for each evaluation of the field.
     """
 
     field: TransformerDecoderField
@@ -109,8 +119,7 @@ class NodeDecoderBlock(NodeBlock):
             x: X(0) (T, B, C); the newest token alone (1, B, C) in incremental decoding.
             encoder_out: encoder output (S, B, C).
             encoder_padding_mask: true where a source token is padding (B, S).
-            self_attn_mask: given if the self-attention is causal; it stands for itself, its values
-                are not read.
+            self_attn_mask: given if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
             need_attn, need_head_weights: fairseq asks for the weights of the last layer; here there
                 are as many as evaluations, and none are returned.
@@ -147,55 +156,3 @@ class NodeDecoderBlock(NodeBlock):
         if saved is not None:
             saved = {name: tensor.index_select(-1, new_order) for name, tensor in saved.items()}
             self.set_incremental_state(incremental_state, "saved", saved)
-
-
-def differentiable_tensors(f: VectorField) -> list[Tensor]:
-    """The tensors inside of *f* that take part in gradients."""
-    leaves = tree_leaves(f)
-    for leaf in leaves:
-        if callable(leaf):
-            raise TypeError(
-                f"--adjoint: gradients do not reach the tensors inside of {leaf!r}; let of_batch "
-                "of the vector field return a NamedTuple of all tensors that X' depends on"
-            )
-    return [leaf for leaf in leaves if getattr(leaf, "requires_grad", False)]
-
-
-def arclength(f: VectorField, order: int, tokens: Tensor) -> Integrand:
-    r"""What the regulariser of the trajectories integrates.
-
-    .. math:: \frac{1}{2n} \left\| \frac{d^K X}{dt^K} \right\|_F^2
-
-    of a sequence of n tokens, where X follows X' = f(t, X). K = 1 is Eq. 6 of the paper; for larger
-    K see Kelly et al. 2020 (Learning Differential Equations that are Easy to Solve).
-
-    Args:
-        order: K.
-        tokens: n of each sequence (B).
-
-    Returns:
-        A function of t, X and X'.
-    """
-
-    def integrand(t, x, slope):
-        t = torch.as_tensor(t, dtype=x.dtype, device=x.device)
-        slope = derivative(f, order, t, x, slope)
-        return slope.square().sum((0, 1)) / (2 * tokens.clamp(min=1))
-
-    return integrand
-
-
-def derivative(f: VectorField, order: int, t: Tensor, x: Tensor, slope: Tensor) -> Tensor:
-    """The derivative of this order by time, at t and X, of what follows X' = f(t, X).
-
-    Args:
-        slope: f(t, x).
-    """
-    if order == 1:
-        return slope
-
-    def lower(t, x):
-        return derivative(f, order - 1, t, x, f(t, x))
-
-    with sdpa_kernel(SDPBackend.MATH):  # the others have no forward derivative
-        return jvp(lower, (t, x), (torch.ones_like(t), slope))[1]

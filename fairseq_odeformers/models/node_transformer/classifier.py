@@ -1,6 +1,8 @@
-"""N-ODE Transformer (Baier-Reinio and De Sterck 2020): states follow an ODE, adaptively solved."""
+"""The N-ODE Transformer (Baier-Reinio and De Sterck 2020) as an encoder and as a classifier."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -15,10 +17,11 @@ from fairseq_odeformers.models.common.options import at_least_one, check_layers,
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
 from fairseq_odeformers.modules.recording import Call, recorded
 
-from .block import NodeBlock
+from .adjoint import Adjoint
+from .block import NodeBlock, Solver
 from .field import TransformerField
 from .methods import ADAPTIVE, FIXED_GRID
-from .solver import OdeSolver
+from .solver import Adaptive, FixedGrid, NotFinite, TooManySteps
 
 VectorField = ChoiceEnum(["composed", "residual"])
 
@@ -85,18 +88,8 @@ class NodeTransformerEncoder(TransformerEncoderBase):
     """
 
     def __init__(self, cfg, dictionary, embed_tokens):
-        self.solver = OdeSolver(
-            method=str(cfg.ode_method),
-            rtol=cfg.ode_rtol,
-            atol=cfg.ode_atol,
-            steps=cfg.ode_steps,
-            final_time=cfg.ode_final_time,
-            max_steps=cfg.ode_max_steps,
-            per_sequence=cfg.adaptivity == "sequence",
-            adjoint=cfg.adjoint,
-        )
+        self.block_options = block_options(cfg, encoder_solver(cfg))
         self.field_options = field_options(cfg, "encoder")
-        self.arclength_order = cfg.arclength_order
         config = TransformerConfig(
             dropout=cfg.dropout,
             encoder=EncDecBaseConfig(
@@ -112,13 +105,12 @@ class NodeTransformerEncoder(TransformerEncoderBase):
             block.name = f"encoder block {index}"
 
     def build_encoder_layer(self, cfg):
-        field = TransformerField(**self.field_options)
-        return NodeBlock(field, self.solver, self.arclength_order)
+        return NodeBlock(TransformerField(**self.field_options), **self.block_options)
 
     def forward(
         self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
     ):
-        with recorded(self.layers) as calls:
+        with recorded(self.layers) as calls, remedies():
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         return {**out, **summary("encoder", calls)}
 
@@ -140,6 +132,22 @@ class NodeTransformer(ParityModel):
         check_config(cfg, "encoder")
 
 
+def encoder_solver(cfg) -> Solver:
+    """The solver of the encoder's blocks."""
+    method = str(cfg.ode_method)
+    if method in FIXED_GRID:
+        solver = FixedGrid(method, cfg.ode_steps)
+    else:
+        per_sequence = cfg.adaptivity == "sequence"
+        solver = Adaptive(method, cfg.ode_rtol, cfg.ode_atol, cfg.ode_max_steps, per_sequence)
+    return Adjoint(solver) if cfg.adjoint else solver
+
+
+def block_options(cfg, solver: Solver) -> dict:
+    """The arguments of a block beside its vector field."""
+    return dict(solver=solver, final_time=cfg.ode_final_time, arclength_order=cfg.arclength_order)
+
+
 def field_options(cfg, side: str) -> dict:
     """The arguments of the vector field of a block of the ``encoder`` or ``decoder``."""
     return dict(
@@ -152,6 +160,20 @@ def field_options(cfg, side: str) -> dict:
         layer_norm=cfg.encoder_normalize_before,
         dropout=cfg.dropout,
     )
+
+
+@contextmanager
+def remedies() -> Iterator[None]:
+    """Say with which options a solve that does not come to its end may come to it."""
+    try:
+        yield
+    except TooManySteps as error:
+        raise RuntimeError(
+            f"{error}; give more with --ode-max-steps, a larger --ode-rtol and --ode-atol, a "
+            "smaller learning rate or, to keep trajectories simple, an --arclength-weight"
+        ) from error
+    except NotFinite as error:
+        raise RuntimeError(f"{error}; give a smaller learning rate") from error
 
 
 def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:

@@ -21,14 +21,16 @@ from .classifier import (
     NodeEncoderConfig,
     NodeTransformerEncoder,
     VectorField,
+    block_options,
     check_config,
     check_grid,
     field_options,
+    remedies,
     summary,
 )
 from .field import TransformerDecoderField
 from .methods import FIXED_GRID
-from .solver import OdeSolver
+from .solver import FixedGrid
 
 
 @dataclass
@@ -73,13 +75,9 @@ class NodeTransformerDecoder(TransformerDecoderBase):
     """
 
     def __init__(self, cfg, dictionary, embed_tokens):
-        self.solver = OdeSolver(
-            method=str(cfg.decoder_ode_method),
-            steps=cfg.decoder_ode_steps,
-            final_time=cfg.ode_final_time,
-        )
+        solver = FixedGrid(str(cfg.decoder_ode_method), cfg.decoder_ode_steps)
+        self.block_options = block_options(cfg, solver)
         self.field_options = field_options(cfg, "decoder")
-        self.arclength_order = cfg.arclength_order
         config = TransformerConfig(
             dropout=cfg.dropout,
             decoder=DecoderConfig(
@@ -98,11 +96,10 @@ class NodeTransformerDecoder(TransformerDecoderBase):
             block.name = f"decoder block {index}"
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        field = TransformerDecoderField(**self.field_options)
-        return NodeDecoderBlock(field, self.solver, self.arclength_order)
+        return NodeDecoderBlock(TransformerDecoderField(**self.field_options), **self.block_options)
 
     def extract_features(self, prev_output_tokens, encoder_out, *args, **kwargs):
-        with recorded(self.layers) as calls:
+        with recorded(self.layers) as calls, remedies():
             x, extra = super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
         own = summary("decoder", calls)
         for name, value in encoder_out.get("regularizers", {}).items():

@@ -2,16 +2,16 @@
 
 import pytest
 import torch
-from torch.func import jacrev
 from torchdiffeq import odeint
 
-from fairseq_odeformers.models.node_transformer.block import NodeBlock, NodeDecoderBlock, derivative
+from fairseq_odeformers.models.node_transformer.adjoint import Adjoint
+from fairseq_odeformers.models.node_transformer.block import NodeBlock, NodeDecoderBlock
 from fairseq_odeformers.models.node_transformer.field import (
     TransformerDecoderField,
     TransformerField,
 )
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
-from fairseq_odeformers.models.node_transformer.solver import OdeSolver
+from fairseq_odeformers.models.node_transformer.solver import Adaptive, FixedGrid
 
 D, T, B = 8, 7, 3
 
@@ -24,7 +24,7 @@ def make_block(solver=None, order=1, **options):
     torch.manual_seed(0)
     field = TransformerField(D, D // 2, D, **options)
     torch.nn.init.constant_(field.fc1.bias, 3)
-    return NodeBlock(field, solver or OdeSolver(), order)
+    return NodeBlock(field, solver or Adaptive(), arclength_order=order)
 
 
 def batch(lengths=(T, 4, 1)):
@@ -53,7 +53,7 @@ def simpson(values):
 def test_error_is_below_ten_tolerances(float64, adaptivity, options):
     x, padding = batch()
     for tolerance in (1e-5, 1e-7):
-        solver = OdeSolver(rtol=tolerance, atol=tolerance, per_sequence=adaptivity == "sequence")
+        solver = Adaptive(rtol=tolerance, atol=tolerance, per_sequence=adaptivity == "sequence")
         block = make_block(solver, **options)
         out, _ = block(x, padding)
         _, _, states = dense(block, x, padding)
@@ -65,7 +65,7 @@ def test_error_where_relus_change_their_sign(float64):
     x, padding = batch()
     for seed in range(3):
         torch.manual_seed(seed)
-        block = NodeBlock(TransformerField(D, D // 2, D), OdeSolver())
+        block = NodeBlock(TransformerField(D, D // 2, D), Adaptive())
         f, times, exact = dense(block, x, padding)
         error = (block(x, padding)[0] - tokens_first(exact[-1])).abs().max()
         theirs = odeint(f, features_first(x), times, rtol=1e-5, atol=1e-5)
@@ -79,7 +79,7 @@ def test_arclength(float64, monkeypatch, adaptivity, order, few):
     """1/2n of the integral of |d^K X/dt^K|^2, by differences of a dense solution."""
     monkeypatch.setattr("fairseq_odeformers.models.node_transformer.layout.FEW", few)
     x, padding = batch()
-    solver = OdeSolver(rtol=1e-8, atol=1e-8, per_sequence=adaptivity == "sequence")
+    solver = Adaptive(rtol=1e-8, atol=1e-8, per_sequence=adaptivity == "sequence")
     block = make_block(solver, order, residual=True)
     _, solution = block(x, padding)
     f, times, states = dense(block, x, padding, points=401)
@@ -91,24 +91,6 @@ def test_arclength(float64, monkeypatch, adaptivity, order, few):
     assert relative.max() < (1e-4 if order == 1 else 1e-3)
 
 
-def test_derivatives_along_the_trajectory(float64):
-    """X'' = f_t + f_X f, and its derivative, by Jacobians."""
-    x = torch.randn(D, 3, 1)
-    f = make_block(time_dependent_attention=True).field.of_batch(x)
-
-    def total(g):
-        def along(t, x):
-            g_t, g_x = jacrev(g, argnums=(0, 1))(t, x)
-            return g_t + torch.einsum("ctbijk,ijk->ctb", g_x, f(t, x))
-
-        return along
-
-    t = torch.tensor(0.3)
-    slope = f(t, x)
-    assert (derivative(f, 2, t, x, slope) - total(f)(t, x)).abs().max() < 1e-12
-    assert (derivative(f, 3, t, x, slope) - total(total(f))(t, x)).abs().max() < 1e-11
-
-
 def test_adjoint_method_needs_the_tensors_of_a_field():
     """A closure would lose the gradients of what is inside of it."""
 
@@ -117,16 +99,17 @@ def test_adjoint_method_needs_the_tensors_of_a_field():
             return lambda t, x: self(x.movedim(0, -1)).movedim(-1, 0)
 
     x, _ = batch()
-    NodeBlock(Closure(D, D), OdeSolver())(x)
-    with pytest.raises(TypeError, match="--adjoint: .*let of_batch of the vector field return"):
-        NodeBlock(Closure(D, D), OdeSolver(adjoint=True))(x)
+    NodeBlock(Closure(D, D), Adaptive())(x)
+    with pytest.raises(TypeError, match="adjoint method: .*let the vector field be a NamedTuple"):
+        NodeBlock(Closure(D, D), Adjoint(Adaptive()))(x)
 
 
 @pytest.mark.parametrize("order, adjoint", [(1, False), (2, False), (3, False), (2, True)])
 def test_arclength_has_gradients(float64, order, adjoint):
     """Of every parameter, by finite differences along a random direction."""
     x, padding = batch()
-    block = make_block(OdeSolver(rtol=1e-7, atol=1e-7, adjoint=adjoint), order, residual=True)
+    solver = Adaptive(rtol=1e-7, atol=1e-7)
+    block = make_block(Adjoint(solver) if adjoint else solver, order, residual=True)
     parameters = list(block.parameters())
     direction = [torch.randn_like(p) for p in parameters]
     block(x, padding)[1].integral.sum().backward()
@@ -150,9 +133,9 @@ def test_arclength_has_gradients(float64, order, adjoint):
 def test_gradients_by_the_adjoint_method(float64, options):
     """As through the steps: of state and arclength, for the start and every parameter."""
     x, padding = batch()
-    gradients = []
-    for adjoint in (False, True):
-        block = make_block(OdeSolver(rtol=1e-9, atol=1e-9, adjoint=adjoint), **options)
+    gradients, through_steps = [], Adaptive(rtol=1e-9, atol=1e-9)
+    for solver in (through_steps, Adjoint(through_steps)):
+        block = make_block(solver, **options)
         start = x.clone().requires_grad_()
         torch.manual_seed(3)
         out, solution = block(start, padding)
@@ -166,7 +149,7 @@ def test_a_sequence_alone_and_in_a_batch(float64):
     """The same to 1e-6 and in as many steps, with steps of each sequence; else by the tolerance."""
     x, padding = batch()
     for adaptivity, tolerance in (("sequence", 1e-10), ("batch", 1e-4)):
-        block = make_block(OdeSolver(per_sequence=adaptivity == "sequence"))
+        block = make_block(Adaptive(per_sequence=adaptivity == "sequence"))
         together, solution = block(x, padding)
         for index, length in enumerate((T, 4, 1)):
             alone, alone_solution = block(x[:length, index : index + 1])
@@ -205,7 +188,7 @@ def test_autocast_is_kept_out():
 
 
 def test_errors_name_block_batch_and_step():
-    block = make_block(OdeSolver(max_steps=1))
+    block = make_block(Adaptive(max_steps=1))
     block.name = "encoder block 2"
     block.set_num_updates(1234)
     batch_name = "a batch of 3 x 7 tokens after 1,234 updates"
@@ -221,7 +204,7 @@ def make_decoder_block(method="rk4", **options):
     torch.manual_seed(0)
     field = TransformerDecoderField(D, 2, D, **options)
     torch.nn.init.constant_(field.fc1.bias, 3)
-    return NodeDecoderBlock(field, OdeSolver(method, steps=2)).eval()
+    return NodeDecoderBlock(field, FixedGrid(method, steps=2)).eval()
 
 
 @pytest.mark.parametrize("options", [dict(), dict(residual=True, time_dependent_attention=True)])
@@ -256,7 +239,7 @@ def test_decoder_solves_its_field(float64):
     x, padding = batch()
     source, source_padding = batch((5, T, 2))
     block = make_decoder_block(residual=True)
-    block.solver = OdeSolver("rk4", steps=200)
+    block.solver = FixedGrid("rk4", steps=200)
     out, _, _ = block(x, source, source_padding, None, torch.empty(0), padding)
     state = features_first(x)
     f = block.field.of_batch(

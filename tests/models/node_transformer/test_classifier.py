@@ -106,7 +106,8 @@ def test_both_sides_of_a_translation_are_regularized():
 def test_updates_are_named_in_errors():
     model = make_classifier("node_transformer", "--ode-max-steps", "1")
     model.set_num_updates(77)
-    with pytest.raises(RuntimeError, match="^encoder block 1, .* after 77 updates, step 2 "):
+    message = "^encoder block 1, .* after 77 updates, step 2 .*; give more with --ode-max-steps, "
+    with pytest.raises(RuntimeError, match=message):
         scores(model, source_batch()[0])
 
 

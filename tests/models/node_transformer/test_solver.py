@@ -5,25 +5,36 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
+from torch.func import functional_call
 from torchdiffeq import odeint
 
+from fairseq_odeformers.models.node_transformer.adjoint import Adjoint
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE, FIXED_GRID
-from fairseq_odeformers.models.node_transformer.solver import OdeSolver
+from fairseq_odeformers.models.node_transformer.runge_kutta import Tableau
+from fairseq_odeformers.models.node_transformer.solver import (
+    Adaptive,
+    FixedGrid,
+    NotFinite,
+    Problem,
+    TooManySteps,
+)
 
 C, T, B = 4, 5, 3
 
 
-class Nonlinear:
+class Nonlinear(nn.Module):
     """A smooth field with an effect of time, which sequences follow at speeds of their own."""
 
     def __init__(self, speed=None, real=None):
+        super().__init__()
         torch.manual_seed(0)
-        self.matrix = torch.randn(C, C, requires_grad=True)
+        self.matrix = nn.Parameter(torch.randn(C, C))
         self.speed = torch.tensor([0.5, 2.0, 1.0]) if speed is None else speed
         self.real = torch.ones(T, B) if real is None else real
         self.evaluations = 0
 
-    def __call__(self, t, x):
+    def forward(self, t, x):
         self.evaluations += 1
         change = torch.tanh(torch.einsum("ij,jtb->itb", self.matrix, x) + 2 * t) * self.speed
         return change * self.real
@@ -34,8 +45,13 @@ def start():
     return torch.randn(C, T, B)
 
 
-def sizes(tokens=(T, T, T)):
-    return C * torch.tensor(tokens[:B])
+def problem(f, x, tokens=(T, T, T), **options):
+    return Problem(f, x, C * torch.tensor(tokens[: x.size(-1)]), **options)
+
+
+def squared(t, x, slope):
+    """The square of the norm of each sequence's slope (B)."""
+    return slope.square().sum((0, 1))
 
 
 def reference(f, x, final=1.0, **options):
@@ -49,8 +65,8 @@ def test_adaptive_errors_are_those_of_torchdiffeq(float64, method, per_sequence)
     f, x = Nonlinear(), start()
     exact = reference(f, x)
     for tolerance in (1e-4, 1e-6):
-        solver = OdeSolver(method, tolerance, tolerance, max_steps=10**5, per_sequence=per_sequence)
-        error = (solver(f, x, sizes()).state - exact).abs().max()
+        solver = Adaptive(method, tolerance, tolerance, 10**5, per_sequence)
+        error = (solver(problem(f, x)).state - exact).abs().max()
         theirs = reference(f, x, method=method, rtol=tolerance, atol=tolerance)
         assert error < 2 * (theirs - exact).abs().max() + tolerance
 
@@ -58,7 +74,7 @@ def test_adaptive_errors_are_those_of_torchdiffeq(float64, method, per_sequence)
 @pytest.mark.parametrize("method", FIXED_GRID)
 def test_fixed_grid_is_that_of_torchdiffeq(float64, method):
     f, x = Nonlinear(), start()
-    solution = OdeSolver(method, steps=4, final_time=2.0)(f, x, sizes())
+    solution = FixedGrid(method, steps=4)(problem(f, x, final_time=2.0))
     expected = reference(f, x, 2.0, method=method, options={"step_size": 0.5})
     assert (solution.state - expected).abs().max() < 1e-12
     f.evaluations = 0
@@ -86,14 +102,14 @@ def test_steps_are_those_of_torchdiffeq(float64, monkeypatch, method, scale):
     """But for the last, which ends with the solve; torchdiffeq's goes on, and it interpolates."""
     f, x = WithCallbacks(), start() * scale
     steps = []
-    step = type(ADAPTIVE[method]).step
+    step = Tableau.step
 
-    def watched(self, f, t, h, *args):
+    def recorded(self, f, t, h, *args):
         steps.append((t, h))
         return step(self, f, t, h, *args)
 
-    monkeypatch.setattr(type(ADAPTIVE[method]), "step", watched)
-    solution = OdeSolver(method)(f, x, sizes())
+    monkeypatch.setattr(Tableau, "step", recorded)
+    solution = Adaptive(method)(problem(f, x))
     reference(f, x, rtol=1e-5, atol=1e-5, method=method)
     accepted = [times for times, after in zip(steps, [*steps[1:], (1.0, 0)]) if times[0] < after[0]]
     assert solution.statistics["accepted"].tolist() == [len(f.begins)] * B
@@ -106,24 +122,20 @@ def test_statistics_count_evaluations(float64):
     f = Nonlinear()
     for method in ADAPTIVE:
         f.evaluations = 0
-        solution = OdeSolver(method, 1e-3, 1e-3)(f, start(), sizes())
+        solution = Adaptive(method, 1e-3, 1e-3)(problem(f, start()))
         assert solution.statistics["nfe"].tolist() == [f.evaluations] * B
 
 
 @pytest.mark.parametrize("method", ADAPTIVE)
 def test_each_sequence_as_if_it_were_alone(float64, method):
     f, x = Nonlinear(), start()
-    solver = OdeSolver(method, 1e-4, 1e-4, per_sequence=True)
-    together = solver(f, x, sizes(), lambda t, x, slope: slope.square().sum((0, 1)))
+    solver = Adaptive(method, 1e-4, 1e-4, per_sequence=True)
+    together = solver(problem(f, x, integrand=squared))
     counts = torch.stack(list(together.statistics.values()))
     assert len(set(counts[0].tolist())) > 1
     for index in range(B):
-        alone = solver(
-            Nonlinear(f.speed[index], torch.ones(T, 1)),
-            x[:, :, index : index + 1],
-            sizes()[:1],
-            lambda t, x, slope: slope.square().sum((0, 1)),
-        )
+        f_alone = Nonlinear(f.speed[index], torch.ones(T, 1))
+        alone = solver(problem(f_alone, x[:, :, index : index + 1], integrand=squared))
         assert (together.state[:, :, index] - alone.state[:, :, 0]).abs().max() < 1e-12
         assert torch.allclose(together.integral[index], alone.integral[0], rtol=1e-12)
         assert counts[:, index].tolist() == [n.item() for n in alone.statistics.values()]
@@ -134,11 +146,11 @@ def test_padding_takes_no_part_in_the_error(float64, per_sequence):
     """A batch takes the steps that it takes without its padding."""
     real = torch.ones(T, B)
     f, x = Nonlinear(real=real), start()
-    solver = OdeSolver(per_sequence=per_sequence)
-    plain = solver(f, x, sizes())
+    solver = Adaptive(per_sequence=per_sequence)
+    plain = solver(problem(f, x))
     padded = Nonlinear(real=torch.cat([real, torch.zeros(9, B)]))
     x = torch.cat([x, torch.zeros(C, 9, B)], 1)
-    with_padding = solver(padded, x, sizes())
+    with_padding = solver(problem(padded, x))
     assert (with_padding.state[:, :T] - plain.state).abs().max() < 1e-12
     for name, count in plain.statistics.items():
         assert torch.equal(with_padding.statistics[name], count)
@@ -147,16 +159,16 @@ def test_padding_takes_no_part_in_the_error(float64, per_sequence):
 @pytest.mark.parametrize(
     "solver",
     [
-        OdeSolver(rtol=1e-7, atol=1e-7),
-        OdeSolver(rtol=1e-7, atol=1e-7, per_sequence=True),
-        OdeSolver("rk4", steps=50),
-        OdeSolver(rtol=1e-7, atol=1e-7, adjoint=True),
+        Adaptive(rtol=1e-7, atol=1e-7),
+        Adaptive(rtol=1e-7, atol=1e-7, per_sequence=True),
+        FixedGrid("rk4", steps=50),
+        Adjoint(Adaptive(rtol=1e-7, atol=1e-7)),
     ],
 )
 def test_integral_equals_quadrature(float64, solver):
     """Of a dense solution, by Simpson's rule."""
     f, x = Nonlinear(), start()
-    found = solver(f, x, sizes(), lambda t, x, slope: slope.square().sum((0, 1)), [f.matrix])
+    found = solver(problem(f, x, integrand=squared))
     times = torch.linspace(0, 1, 2001)
     states = odeint(f, x, times, rtol=1e-10, atol=1e-10)
     values = torch.stack([f(t, state).square().sum((0, 1)) for t, state in zip(times, states)])
@@ -166,15 +178,15 @@ def test_integral_equals_quadrature(float64, solver):
     assert ((found.integral - expected).abs() / expected).max() < 1e-4
 
 
-@pytest.mark.parametrize("method", ["dopri5", "rk4"])
-def test_gradients_by_the_adjoint_method(float64, method):
+@pytest.mark.parametrize(
+    "solver", [Adaptive(rtol=1e-10, atol=1e-10), FixedGrid("rk4", steps=100)], ids=repr
+)
+def test_gradients_by_the_adjoint_method(float64, solver):
     """As through the steps: of state and integral, for the start and the field."""
     gradients = []
-    for adjoint in (False, True):
+    for solve in (solver, Adjoint(solver)):
         f, x = Nonlinear(), start().requires_grad_()
-        steps = 100 if method == "rk4" else None
-        solver = OdeSolver(method, 1e-10, 1e-10, steps, adjoint=adjoint)
-        solution = solver(f, x, sizes(), lambda t, x, s: s.square().sum((0, 1)), [f.matrix])
+        solution = solve(problem(f, x, integrand=squared))
         loss = solution.state.square().sum() + 0.1 * solution.integral.sum()
         gradients.append(torch.autograd.grad(loss, [x, f.matrix]))
         assert solution.statistics["nfe"].min() > 100
@@ -185,11 +197,11 @@ def test_gradients_by_the_adjoint_method(float64, method):
 def test_gradients_against_finite_differences(float64):
     """Steps of each sequence; they are constants to the gradient."""
     f = Nonlinear()
-    solver = OdeSolver(rtol=1e-9, atol=1e-9, per_sequence=True)
+    solver = Adaptive(rtol=1e-9, atol=1e-9, per_sequence=True)
 
     def solve(x, matrix):
-        f.matrix = matrix
-        solution = solver(f, x, sizes(), lambda t, x, slope: slope.square().sum((0, 1)))
+        bound = lambda t, x: functional_call(f, {"matrix": matrix}, (t, x))  # noqa: E731
+        solution = solver(problem(bound, x, integrand=squared))
         return solution.state, solution.integral
 
     inputs = (start().requires_grad_(), f.matrix)
@@ -199,32 +211,33 @@ def test_gradients_against_finite_differences(float64):
 @pytest.mark.parametrize("per_sequence", [False, True])
 def test_nothing_moves(float64, per_sequence):
     f = Nonlinear(real=torch.zeros(T, B))
-    solution = OdeSolver(per_sequence=per_sequence)(f, torch.zeros(C, T, B), sizes((0, 0, 0)))
+    solution = Adaptive(per_sequence=per_sequence)(problem(f, torch.zeros(C, T, B), (0, 0, 0)))
     assert not solution.state.any()
 
 
 # --- what cannot be solved -------------------------------------------------
 
 
-@pytest.mark.parametrize("adjoint", [False, True])
-def test_too_many_steps(adjoint):
+@pytest.mark.parametrize("wrapper", [lambda solver: solver, Adjoint])
+def test_too_many_steps(wrapper):
     f = Nonlinear(speed=torch.tensor([1.0, 1.0, 500.0]))
-    solver = OdeSolver(rtol=1e-6, atol=1e-6, max_steps=20, adjoint=adjoint)
-    with pytest.raises(RuntimeError, match=r"^block 2, step 21 at t = 0\.\d+ of 1: .*max-steps 20"):
-        solver(f, start(), sizes(), parameters=[f.matrix], name="block 2")
+    solver = wrapper(Adaptive(rtol=1e-6, atol=1e-6, max_steps=20))
+    message = r"^block 2, step 21 at t = 0\.\d+ of 1: a solve may take 20 steps"
+    with pytest.raises(TooManySteps, match=message):
+        solver(problem(f, start(), name="block 2"))
 
 
 def test_too_many_steps_of_a_sequence():
     f = Nonlinear(speed=torch.tensor([1.0, 500.0, 1.0]))
-    solver = OdeSolver(rtol=1e-6, atol=1e-6, max_steps=20, per_sequence=True)
-    with pytest.raises(RuntimeError, match="step 21 at t = .* of sequence 1"):
-        solver(f, start(), sizes())
+    solver = Adaptive(rtol=1e-6, atol=1e-6, max_steps=20, per_sequence=True)
+    with pytest.raises(TooManySteps, match="step 21 at t = .* of sequence 1"):
+        solver(problem(f, start()))
 
 
 def test_the_sequence_that_is_stuck_is_named():
     slope = torch.tensor([1.0, math.nan, 1.0])
-    with pytest.raises(RuntimeError, match="step 1 at t = 0 of sequence 1 of 1: .*not finite"):
-        OdeSolver(per_sequence=True)(lambda t, x: slope * x, start(), sizes())
+    with pytest.raises(NotFinite, match="step 1 at t = 0 of sequence 1 of 1: .*not finite"):
+        Adaptive(per_sequence=True)(problem(lambda t, x: slope * x, start()))
 
 
 @pytest.mark.parametrize("per_sequence", [False, True])
@@ -238,9 +251,9 @@ def test_steps_that_overflow_are_repeated(per_sequence):
         overflows.append(not slope.isfinite().all())
         return slope
 
-    solver = OdeSolver(rtol=1e-3, atol=1e-3, per_sequence=per_sequence)
+    solver = Adaptive(rtol=1e-3, atol=1e-3, per_sequence=per_sequence)
     integrand = lambda t, x, slope: slope.abs().sum((0, 1))  # noqa: E731
-    solution = solver(f, torch.full((C, T, B), 0.5), sizes(), integrand)
+    solution = solver(problem(f, torch.full((C, T, B), 0.5), integrand=integrand))
     assert any(overflows)
     (solution.state.sum() + solution.integral.sum()).backward()
     assert solution.integral.isfinite().all() and weight.grad.isfinite().all()
@@ -250,26 +263,41 @@ def test_steps_that_overflow_are_repeated(per_sequence):
 
 
 def test_too_many_steps_backwards():
-    """A field that is constant, with a gradient that is not."""
+    """Of a field that is constant, with a gradient that is not."""
 
-    def f(t, x):
-        return torch.sin(500 * t) * (matrix - matrix.detach()) * torch.ones_like(x) + 0 * x
+    class Constant(nn.Linear):
+        def forward(self, t, x):
+            return torch.sin(500 * t) * (self.weight - self.weight.detach()) + 0 * x
 
-    matrix = torch.ones((), requires_grad=True)
-    solver = OdeSolver(rtol=1e-6, atol=1e-6, max_steps=30, adjoint=True)
-    solution = solver(f, start(), sizes(), parameters=[matrix], name="block 2")
-    with pytest.raises(RuntimeError, match="^block 2, backwards, step 31"):
+    f, solver = Constant(1, 1), Adjoint(Adaptive(rtol=1e-6, atol=1e-6, max_steps=30))
+    solution = solver(problem(f, start(), name="block 2"))
+    with pytest.raises(TooManySteps, match="^block 2, backwards, step 31"):
         solution.state.sum().backward()
 
 
 @pytest.mark.parametrize("slope", [lambda x: x**2 * 100, lambda x: x * math.nan])
 def test_a_state_that_explodes(slope):
-    with pytest.raises(RuntimeError, match="step .* at t = 0.*(not finite|max-steps)"):
-        OdeSolver()(lambda t, x: slope(x), start().abs(), sizes())
+    with pytest.raises((NotFinite, TooManySteps), match="step .* at t = 0.*(not finite|may take)"):
+        Adaptive()(problem(lambda t, x: slope(x), start().abs()))
 
 
-@pytest.mark.parametrize("options", [dict(), dict(method="rk4", steps=1, adjoint=True)])
-def test_xla_is_refused(options):
+@pytest.mark.parametrize("solver", [Adaptive(), Adjoint(FixedGrid())], ids=repr)
+def test_xla_is_refused(solver):
     x = SimpleNamespace(device=SimpleNamespace(type="xla"))
-    with pytest.raises(ValueError, match="does not run on XLA.* --ode-method euler.* --ode-steps"):
-        OdeSolver(**options)(None, x, None)
+    with pytest.raises(ValueError, match="does not run on XLA.* fixed grid, euler, "):
+        solver(Problem(None, x, None))
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Adaptive("rk4"), "method rk4: choose one of dopri5, "),
+        (lambda: FixedGrid("dopri5"), "method dopri5: choose one of euler, "),
+        (lambda: FixedGrid("heun3"), "method heun3: choose one of euler, midpoint, rk4$"),
+        (lambda: FixedGrid(steps=0), "0 steps: "),
+        (lambda: Adjoint(Adaptive(per_sequence=True)), "the whole batch"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

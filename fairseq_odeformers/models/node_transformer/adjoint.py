@@ -1,0 +1,113 @@
+"""The adjoint method (Chen et al. 2018, Neural Ordinary Differential Equations), by torchdiffeq."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+from torchdiffeq import odeint_adjoint
+
+from .runge_kutta import VectorField
+from .solver import Adaptive, FixedGrid, Problem, Solution, refuse_xla
+
+
+@dataclass(frozen=True)
+class Adjoint:
+    """Gradients by a solve backwards in time, in memory that does not grow with the steps.
+
+    Otherwise they go through the steps.
+
+    Args:
+        solver: of both directions.
+
+    Raises:
+        ValueError: the solver has steps of each sequence; the backward solve is of the whole batch.
+    """
+
+    solver: FixedGrid | Adaptive
+
+    def __post_init__(self):
+        if isinstance(self.solver, Adaptive) and self.solver.per_sequence:
+            raise ValueError("the adjoint method solves the whole batch, not per sequence")
+
+    def __call__(self, problem: Problem) -> Solution:
+        """The solution, with the messages of the solver; those of the way back say so.
+
+        Raises:
+            TypeError: f does not show the tensors that it depends on.
+        """
+        refuse_xla(problem.x, "the adjoint method")
+        solver, x = self.solver, problem.x
+        entries = problem.entries.sum().clamp(min=1)
+        augmented = AugmentedField(problem, solver)
+        if isinstance(solver, Adaptive):
+            intervals, tolerances = 1, {"rtol": solver.rtol, "atol": solver.atol}
+        else:
+            intervals, tolerances = solver.steps, {}
+        states, integrals = odeint_adjoint(
+            augmented,
+            (x, x.new_zeros(x.size(-1))),
+            torch.linspace(0, problem.final_time, intervals + 1, device=x.device),
+            method=solver.method,
+            options={"norm": lambda state: (state[0].square().sum() / entries).sqrt()},
+            adjoint_params=differentiable_tensors(problem.f),
+            **tolerances,
+        )
+        counts = {name: torch.full_like(integrals[-1], n) for name, n in augmented.counts.items()}
+        return Solution(states[-1], integrals[-1], counts)
+
+
+class AugmentedField:
+    """X' beside the integrand, the slope of the augmented state that torchdiffeq solves for.
+
+    torchdiffeq calls its ``callback_*`` at each adaptive step.
+
+    Attributes:
+        counts: as the statistics of a :class:`Solution`.
+    """
+
+    def __init__(self, problem: Problem, solver: FixedGrid | Adaptive):
+        self.problem, self.solver = problem, solver
+        self.counts = {"nfe": 0}
+        self.steps = {"": 0, ", backwards": 0}
+        if isinstance(solver, Adaptive):
+            self.counts.update(accepted=0, rejected=0)
+            self.callback_accept_step = lambda *step: self.count("accepted")
+            self.callback_reject_step = lambda *step: self.count("rejected")
+            self.callback_step = lambda *step: self.check("", *step)
+            self.callback_step_adjoint = lambda *step: self.check(", backwards", *step)
+
+    def __call__(self, t: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        self.count("nfe")
+        x, integral = state
+        slope = self.problem.f(t, x)
+        if self.problem.integrand:
+            return slope, self.problem.integrand(t, x, slope)
+        return slope, torch.zeros_like(integral)
+
+    def count(self, what: str) -> None:
+        self.counts[what] += 1
+
+    def check(self, direction: str, t: Tensor, state, h: Tensor) -> None:
+        problem = self.problem._replace(name=self.problem.name + direction)
+        running, steps = torch.tensor([True]), torch.tensor([self.steps[direction]])
+        self.solver.check(problem, t.cpu().view(1), h.cpu().view(1), steps, running)
+        self.steps[direction] += 1
+
+
+def differentiable_tensors(f: VectorField) -> list[Tensor]:
+    """The tensors inside of *f*, a module or a NamedTuple of such, that take part in gradients."""
+    tensors = []
+    for leaf in tree_leaves(f):
+        if isinstance(leaf, nn.Module):
+            tensors += leaf.parameters()
+        elif callable(leaf):
+            raise TypeError(
+                f"the adjoint method: gradients do not reach the tensors inside of {leaf!r}; let "
+                "the vector field be a NamedTuple of all tensors that X' depends on"
+            )
+        elif isinstance(leaf, Tensor):
+            tensors.append(leaf)
+    return [tensor for tensor in tensors if tensor.requires_grad]
