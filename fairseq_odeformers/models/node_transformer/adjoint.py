@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from torchdiffeq import odeint_adjoint
 
 from .runge_kutta import VectorField
-from .solver import Adaptive, FixedGrid, Problem, Solution, refuse_xla
+from .solver import Adaptive, FixedGrid, Problem, Solution, check_finite, refuse_xla
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Adjoint:
         """The solution, with the messages of the solver; those of the way back say so.
 
         Raises:
+            SolveError: as the solver raises it.
             TypeError: f does not show the tensors that it depends on.
         """
         refuse_xla(problem.x, "the adjoint method")
@@ -55,6 +56,7 @@ class Adjoint:
             adjoint_params=differentiable_tensors(problem.f),
             **tolerances,
         )
+        check_finite(problem, states[-1])
         counts = {name: torch.full_like(integrals[-1], n) for name, n in augmented.counts.items()}
         return Solution(states[-1], integrals[-1], counts)
 

@@ -88,7 +88,11 @@ class FixedGrid:
             raise ValueError(f"{self.steps} steps: a fixed grid has at least 1")
 
     def __call__(self, problem: Problem) -> Solution:
-        """The solution."""
+        """The solution.
+
+        Raises:
+            NotFinite: the state is not finite at T_F, on another device than one of XLA.
+        """
         f, x, tableau = problem.f, problem.x, FIXED_GRID[self.method]
         h = problem.final_time / self.steps
         integral = x.new_zeros(x.size(-1))
@@ -98,6 +102,7 @@ class FixedGrid:
             if problem.integrand:
                 integral = integral + tableau.integral(h, step, problem.integrand)
             x = step.end
+        check_finite(problem, x)
         nfe = torch.full_like(integral, self.steps * len(tableau.weights))
         return Solution(x, integral, {"nfe": nfe})
 
@@ -241,6 +246,12 @@ def refuse_xla(x: Tensor, what: str) -> None:
             f"{what} does not run on XLA, where what is computed may not depend on the data; take "
             f"a fixed grid, {', '.join(FIXED_GRID)}, and gradients through its steps"
         )
+
+
+def check_finite(problem: Problem, x: Tensor) -> None:
+    """Raise NotFinite for a state at T_F that is not; XLA compiles no such branch."""
+    if x.device.type != "xla" and not x.isfinite().all():
+        raise NotFinite(f"{problem.name}, at t = {problem.final_time:g}: the state is not finite")
 
 
 def merge(choose: Tensor, x: Tensor, y: Tensor) -> Tensor:

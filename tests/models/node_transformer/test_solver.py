@@ -281,6 +281,14 @@ def test_a_state_that_explodes(slope):
         Adaptive()(problem(lambda t, x: slope(x), start().abs()))
 
 
+@pytest.mark.parametrize("solver", [FixedGrid(), Adjoint(FixedGrid())], ids=repr)
+def test_a_state_that_is_not_finite_on_a_fixed_grid(solver):
+    """Of one sequence of the batch."""
+    f = Nonlinear(speed=torch.tensor([1.0, math.nan, 1.0]))
+    with pytest.raises(NotFinite, match="^block 2, at t = 1: the state is not finite"):
+        solver(problem(f, start(), name="block 2"))
+
+
 @pytest.mark.parametrize("solver", [Adaptive(), Adjoint(FixedGrid())], ids=repr)
 def test_xla_is_refused(solver):
     x = SimpleNamespace(device=SimpleNamespace(type="xla"))
