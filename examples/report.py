@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import logging
 import math
 import re
 import sys
@@ -228,6 +229,8 @@ def translation_table(
 
 def p_value(texts: list[str], baseline: list[str], references: list[str]) -> float:
     """Of the difference in BLEU, by sacrebleu's paired bootstrap with its 1,000 samples."""
+    if texts == baseline:
+        return 1.0  # sacrebleu has this for the smallest p instead
     test = PairedTest(
         [("baseline", baseline), ("system", texts)],
         {"BLEU": BLEU(lowercase=True)},
@@ -301,6 +304,7 @@ def main() -> None:
     )
     parser.add_argument("--curves", metavar="PNG", type=Path, help="where to draw learning curves")
     args = parser.parse_args()
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq's import has it show everything
     try:
         runs = find_runs(args.runs, args.prefix)
         if args.baseline and args.baseline not in runs:

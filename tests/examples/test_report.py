@@ -112,7 +112,8 @@ def test_translations(translations, monkeypatch, capsys):
 
 
 def test_chance_is_not_significant():
-    """Two systems that make the same errors in different sentences."""
+    """Two systems that make the same errors in different sentences, or in the same."""
+    assert report.p_value(WORSE, WORSE, REFERENCES) == 1
     one, other = WORSE[:4] + PERFECT[4:], PERFECT[:4] + WORSE[4:8] + PERFECT[8:]
     assert report.p_value(one, other, REFERENCES) > 0.3
 
