@@ -4,7 +4,8 @@ The only place that knows about versions of torch and torch_xla; importing it is
 
 * torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs
   :class:`argparse.Namespace`; after validation with ``--eval-bleu`` or a correlation numpy's arrays
-  of numbers and its numbers; and, of fairseq 0.6, its meters under the name that they had.
+  of numbers and its numbers, by the names that numpy 1 and numpy 2 pickle them under; and, of
+  fairseq 0.6, its meters under the name that they had.
 * fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
   ``get_ordinal``) or changed (``get_memory_info``).
 """
@@ -29,6 +30,15 @@ def _old_name(meter):
     """What fairseq 0.6 calls the class; unpickles to an instance of the class itself."""
     members = {"__module__": "fairseq.meters", "__new__": lambda _: object.__new__(meter)}
     return type(meter.__name__, (meter,), members)
+
+
+def _numpy_functions():
+    """What unpickles numpy's arrays and numbers, under the names of numpy 1 and of numpy 2."""
+    functions = [np.zeros(1).__reduce__()[0], np.float64(0).__reduce__()[0]]
+    if not hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint"):
+        return functions  # torch < 2.6 takes no names, and trusts every type unless told otherwise
+    modules = ("numpy.core.multiarray", "numpy._core.multiarray")
+    return [(f, f"{module}.{f.__name__}") for f in functions for module in modules]
 
 
 def _host_memory():
@@ -58,8 +68,7 @@ if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every
     torch.serialization.add_safe_globals(
         [
             argparse.Namespace,
-            np.core.multiarray._reconstruct,
-            np.core.multiarray.scalar,
+            *_numpy_functions(),
             np.ndarray,
             np.dtype,
             *(type(np.dtype(number)) for number in (int, float)),

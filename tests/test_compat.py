@@ -69,6 +69,40 @@ def test_checkpoint_with_numpy_s_numbers_loads(tmp_path):
     assert loaded["best"] == 0.5 and loaded["counts"].tolist() == [3, 4]
 
 
+@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+@pytest.mark.parametrize("package", ["core", "_core"])
+def test_numbers_of_either_numpy_load(tmp_path, monkeypatch, package):
+    """numpy 1 pickles its functions as members of numpy.core, numpy 2 of numpy._core."""
+
+    def renamed(function):
+        def stand_in(*args):
+            return function(*args)
+
+        stand_in.__module__ = f"numpy.{package}.multiarray"
+        stand_in.__name__ = stand_in.__qualname__ = function.__name__
+        return stand_in
+
+    class Saved:
+        def __init__(self, value):
+            function, *self.rest = value.__reduce__()
+            self.function = renamed(function)
+
+        def __reduce__(self):
+            return self.function, *self.rest
+
+    saved = [Saved(value) for value in (np.float64(0.5), np.array([3, 4]))]
+    path = str(tmp_path / "checkpoint.pt")
+    with monkeypatch.context() as names:
+        module = types.ModuleType(f"numpy.{package}.multiarray")
+        for item in saved:
+            setattr(module, item.function.__name__, item.function)
+        names.setitem(sys.modules, module.__name__, module)
+        names.setitem(sys.modules, f"numpy.{package}", types.ModuleType(f"numpy.{package}"))
+        torch.save(checkpoint(best=saved[0], counts=saved[1]), path)
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(path)["extra_state"]
+    assert loaded["best"] == 0.5 and loaded["counts"].tolist() == [3, 4]
+
+
 def test_checkpoint_of_fairseq_0_6_loads(tmp_path, monkeypatch):
     """Its meters are pickled as members of fairseq.meters, now fairseq.logging.meters."""
     old_meters = [meters.AverageMeter(), meters.TimeMeter(), meters.StopwatchMeter()]
