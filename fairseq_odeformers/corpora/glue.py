@@ -33,6 +33,7 @@ from fairseq_odeformers.corpora.cli import (
 from fairseq_odeformers.corpora.glue_tables import examples, split_mrpc
 from fairseq_odeformers.corpora.glue_tasks import MSR_FILES, TASKS, URL, Task
 from fairseq_odeformers.corpora.text import (
+    TOKENS,
     Row,
     bpe_encoder,
     fairseq_preprocess,
@@ -121,6 +122,7 @@ def _prepare_text(name: str, source: Path | None, out: Path, workers: int) -> di
     recipe = {"from": fingerprints(origin)}
     raw, tokenized = out / "raw" / name, out / "tokenized" / name
     build(raw, recipe, extract)
+    recipe = {**recipe, "tokens": TOKENS}
     build(tokenized, recipe, lambda folder: tokenize(task, raw, folder, workers))
     return recipe
 

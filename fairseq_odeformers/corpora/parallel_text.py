@@ -20,6 +20,7 @@ from typing import Callable
 from sacremoses import MosesPunctNormalizer
 
 from fairseq_odeformers.corpora.text import (
+    TOKENS,
     bpe_encoder,
     fairseq_preprocess,
     learn_codes,
@@ -126,6 +127,7 @@ def prepare(
 
     recipe = {
         "raw": {split: fingerprints(files) for split, files in raw.items()},
+        "tokens": TOKENS,
         "langs": langs,
         "lowercase": lowercase,
         "normalized_splits": normalized_splits,

@@ -127,7 +127,7 @@ def test_text_is_tokenised_as_moses_does_for_each_language(tmp_path):
     quoted = "er sagt : &quot; q &amp; a &quot; , z.b. &#91; » "
     tokenized = tmp_path / "out" / "tokenized"
     for split in ("train", "test"):
-        assert lines(tokenized / f"{split}.de")[-1] == quoted + "it &apos; s « &#93; am 1."
+        assert lines(tokenized / f"{split}.de")[-1] == quoted + "it &apos; s « &#93; am 1 ."
         assert lines(tokenized / f"{split}.en")[-1] == quoted + "it &apos;s « &#93; am 1 ."
 
 
