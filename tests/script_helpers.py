@@ -1,5 +1,6 @@
 """Running scripts and fairseq's commands, and reading what they leave."""
 
+import importlib
 import os
 import random
 import subprocess
@@ -63,6 +64,14 @@ def refusal(main, options, monkeypatch, capsys):
         main()
     assert stopped.value.code == 2
     return capsys.readouterr().err.splitlines()[-1]
+
+
+def demo_module(name):
+    """A module of ``examples/demo``."""
+    folder = str(ROOT / "examples" / "demo")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return importlib.import_module(name)
 
 
 def lines(path):

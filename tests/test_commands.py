@@ -4,9 +4,8 @@ import re
 
 import pytest
 import torch
-from script_helpers import USER_DIR, command, failing_command
+from script_helpers import USER_DIR, command, demo_module, failing_command
 
-from fairseq_odeformers.corpora.cldr import write_corpus
 from fairseq_odeformers.corpora.parallel_text import prepare
 
 MODEL = "--arch transevolve_randomff_2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
@@ -40,7 +39,7 @@ def generate(data, path, *args):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder / "raw", train=120, valid=8, test=8, seed=1)
+    demo_module("cldr").write_corpus(folder / "raw", train=120, valid=8, test=8, seed=1)
     for language in ("de", "en"):
         with open(folder / "raw" / f"valid.{language}", "a") as file:
             file.write("2 " * 10_000 + "\n")

@@ -10,12 +10,13 @@ from argparse import Namespace
 from pathlib import Path
 
 import babel
+import cldr
 from progress import ProgressLine
 from recipes import ARCHITECTURES, SIZES
 from sacrebleu.metrics import BLEU
 from training import Outcome, run, train
 
-from fairseq_odeformers.corpora import cldr, parallel_text
+from fairseq_odeformers.corpora import parallel_text
 from fairseq_odeformers.files import build, fingerprints, replacing
 from fairseq_odeformers.runs import fairseq_command, log_stats
 

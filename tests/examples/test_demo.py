@@ -1,5 +1,4 @@
 import gzip
-import importlib
 import json
 import os
 import re
@@ -10,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from script_helpers import demo_module
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo" / "demo.py"
-sys.path.insert(0, str(DEMO.parent))
-progress = importlib.import_module("progress")
+progress = demo_module("progress")
 
 SIZES = ["--train", "200", "--valid", "20", "--test", "20"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}

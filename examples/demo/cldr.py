@@ -10,7 +10,7 @@ clock, the decimal comma.
 
 The same seed, sizes and version of Babel give the same files on every machine::
 
-    python -m fairseq_odeformers.corpora.cldr --out DIR --train 20000 --valid 500 --test 500
+    python examples/demo/cldr.py --out DIR --train 20000 --valid 500 --test 500
 """
 
 from __future__ import annotations
@@ -476,7 +476,6 @@ def write_corpus(folder: Path, train: int, valid: int, test: int, seed: int) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_odeformers.corpora.cldr",
         description="Make a German-English parallel corpus from the Unicode CLDR.",
     )
     parser.add_argument("--out", type=Path, required=True, help="folder of train.de, train.en, ...")
