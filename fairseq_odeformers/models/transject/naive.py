@@ -1,0 +1,96 @@
+"""TransJect as its paper writes it, for reading: every term, and no fast path.
+
+The equations of Sengupta et al. (2023) as functions of one sequence without padding, in the paper's
+order. Tests hold the layers against them. Matrices multiply rows from the right; sigma is the
+diagonal of Sigma: (C), or (T, C) in the causal form, in which each token has its own.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def linear_attention(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
+    """Q K^T V without softmax, which Theorem 1 starts from (Eq. 9): (T, C)."""
+    return (x @ w_q) @ (x @ w_k).T @ (x @ w_v)
+
+
+def attention(x: Tensor, u: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+    """X U Sigma V with orthogonal U and V, what Theorem 1 makes of it (Eq. 10): (T, C)."""
+    return (x @ u * sigma) @ v
+
+
+def eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
+    """diag(U_0^T X_0^T X_0 U_0), the best Sigma for an orthogonal U_0 (section 3.2): (C)."""
+    return torch.diag(u0.T @ x0.T @ x0 @ u0)
+
+
+def standardized(g: Tensor) -> Tensor:
+    """The eigenvalues over the largest of them, which becomes 1 (section 3.2): (C)."""
+    return g / g.max()
+
+
+def reconstruction(x0: Tensor, u0: Tensor) -> Tensor:
+    """||X_0^T X_0 - U_0 diag(g) U_0^T||_F^2 over max(g)^2, the regulariser (section 3.2): ()."""
+    g = eigenvalues(x0, u0)
+    difference = x0.T @ x0 - u0 @ torch.diag(g) @ u0.T  # C, C
+    return difference.square().sum() / g.max() ** 2
+
+
+def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
+    """X + alpha / L F(X) (Eq. 2): (T, C)."""
+    return x + alpha / depth * change
+
+
+def expert_weights(states: Tensor, w: Tensor) -> Tensor:
+    """lambda = softmax over e of w . max_t X^(e), from X^(e) (E, T, C), below Eq. 3: (E)."""
+    return (states.amax(1) @ w).softmax(0)
+
+
+def mixture(x, sigma, us, vs, w, alpha, depth) -> Tensor:
+    """sum_e lambda_e (X + alpha / L ELU(X U_e Sigma V_e)) (Eqs. 2 and 3): (T, C).
+
+    Args:
+        x: (T, C).
+        us, vs: orthogonal matrices of the experts (E, C, C).
+        w: weight of the gate (C).
+    """
+    changes = (F.elu(attention(x, u, sigma, v)) for u, v in zip(us, vs))
+    states = torch.stack([residual(x, change, alpha, depth) for change in changes])  # E, T, C
+    return (expert_weights(states, w).view(-1, 1, 1) * states).sum(0)
+
+
+def feed_forward(x, w1, b1, w2, b2, alpha, depth) -> Tensor:
+    """X + alpha / L ELU(ELU(X W_1 + b_1) W_2 + b_2), W_1 and W_2 orthogonal (3.4): (T, C)."""
+    return residual(x, F.elu(F.elu(x @ w1 + b1) @ w2 + b2), alpha, depth)
+
+
+def embedded(tokens: Tensor, embedding: Tensor, positions: Tensor) -> Tensor:
+    """X_0 = Concat(Emb(x), PE), of matrices with a row a symbol and a position (3.5): (T, C)."""
+    return torch.cat([embedding[tokens], positions[: len(tokens)]], dim=1)
+
+
+def layer_output(layer, x: Tensor, sigma: Tensor) -> Tensor:
+    """ORF(MOE(IR(X))) (Eq. 4): (T, C).
+
+    Args:
+        layer: a :class:`.layer.TransJectLayer`, for its weights.
+    """
+    alpha, depth = layer.step() * layer.depth, layer.depth
+    us, vs = layer.experts.orthogonal().chunk(2)
+    w = x.new_zeros(x.size(1)) if layer.experts.gate is None else layer.experts.gate.weight[0]
+    x = mixture(x, sigma, us, vs, w, alpha, depth)
+    (w1, w2), (b1, b2) = layer.ffn.orthogonal(), layer.ffn.bias
+    return feed_forward(x, w1, b1, w2, b2, alpha, depth)
+
+
+def causal_eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
+    """sigma of each prefix of X_0, for its last token; the paper has no causal form: (T, C)."""
+    prefixes = (x0[: t + 1] for t in range(len(x0)))
+    return torch.stack([standardized(eigenvalues(prefix, u0)) for prefix in prefixes])
+
+
+def causal_layer_output(layer, x: Tensor, sigma: Tensor) -> Tensor:
+    """Of each token what the layer, with sigma (T, C), makes of it as the last one: (T, C)."""
+    prefixes = ((x[: t + 1], sigma[: t + 1]) for t in range(len(x)))
+    return torch.stack([layer_output(layer, *prefix)[-1] for prefix in prefixes])
