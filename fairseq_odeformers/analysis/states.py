@@ -71,12 +71,12 @@ def head_outputs(call: Call) -> Tensor:
 
 def expert_states(call: Call) -> tuple[Tensor, Tensor]:
     """X^(l,e) (E, T, C) and lambda (E) in a call of a mixture of experts with one text."""
-    mixture, (parts, sigma, step, *_) = call.module, call.args
-    changes = mixture.changes(parts, sigma)
-    states = torch.cat([x + step * change for x, change in zip(parts, changes)], dim=2)[:, 0]
+    mixture, (x, sigma, step, *_) = call.module, call.args
+    changes = mixture.changes(x, sigma)
+    states = torch.stack([x + step * change for change in changes])[:, 0]
     if mixture.gate is None:
         return states, states.new_ones(1)
-    return states, mixture.weights(parts, changes, step)[:, 0, 0, 0]
+    return states, mixture.weights(x, changes, step)[0, :, 0, 0]
 
 
 @torch.no_grad()

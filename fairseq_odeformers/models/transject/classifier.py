@@ -4,7 +4,6 @@ import logging
 import math
 from dataclasses import dataclass, field
 
-import torch
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, register_model, register_model_architecture
 from torch import nn
@@ -16,14 +15,7 @@ from fairseq_odeformers.models.common.sequence_classifier import (
 )
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
-from .layer import (
-    GATES,
-    ConcatenatedPositions,
-    Eigenvalues,
-    RandomEigenvalues,
-    TransJectLayer,
-    in_parts,
-)
+from .layer import GATES, ConcatenatedPositions, Eigenvalues, RandomEigenvalues, TransJectLayer
 
 logger = logging.getLogger(__name__)
 
@@ -75,14 +67,13 @@ class TransJectEncoder(FairseqEncoder):
         padding_mask = src_tokens.eq(self.padding_idx)
         x = self.embedding(src_tokens)
         sigma, regularizers = self.eigenvalues(x)
-        parts = in_parts(x)
-        states = [parts]
         xla = src_tokens.device.type == "xla"
         mask = padding_mask if xla or padding_mask.any() else None
+        states = [x]
         for layer in self.layers:
-            parts = layer(parts, sigma, mask)
-            states = [*states, parts] if return_all_hiddens else [parts]
-        states = [torch.cat(parts, dim=1).transpose(0, 1) for parts in states]
+            x = layer(x, sigma, mask)
+            states = [*states, x] if return_all_hiddens else [x]
+        states = [x.transpose(0, 1) for x in states]
         return {
             "encoder_out": states[-1:],
             "encoder_padding_mask": [padding_mask],
@@ -95,7 +86,7 @@ class TransJectEncoder(FairseqEncoder):
 
 
 class RandomTransJectEncoder(TransJectEncoder):
-    """TransJect with learnt numbers, random at the start, in the place of the eigenvalues."""
+    """TransJect with a learnt vector, random at the start, in the place of the eigenvalues."""
 
     eigenvalues_class = RandomEigenvalues
 

@@ -10,9 +10,9 @@ from torch import nn
 
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
-from .causal_layer import CausalEigenvalues, CausalRandomEigenvalues, CausalTransJectLayer
 from .classifier import ResidualGate, check_config, embed_scale
-from .layer import ConcatenatedPositions
+from .layer import ConcatenatedPositions, Eigenvalues, RandomEigenvalues, TransJectLayer
+from .token_statistics import CausalStatistics
 
 
 @dataclass
@@ -36,7 +36,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
     length.
     """
 
-    eigenvalues_class = CausalEigenvalues
+    eigenvalues_class = Eigenvalues
 
     def __init__(self, cfg, dictionary, input_dictionary):
         super().__init__(dictionary)
@@ -46,9 +46,9 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         embed_tokens = OrthonormalEmbedding(len(input_dictionary), width // 2, self.padding_idx)
         scale = embed_scale(len(input_dictionary), width // 2)
         self.embedding = ConcatenatedPositions(embed_tokens, scale, self.max_target_positions)
-        self.eigenvalues = self.eigenvalues_class(width)
+        self.eigenvalues = self.eigenvalues_class(width, CausalStatistics)
         self.layers = nn.ModuleList(
-            CausalTransJectLayer(width, cfg.decoder_experts, layers, cfg.residual_gate)
+            TransJectLayer(width, cfg.decoder_experts, layers, cfg.residual_gate, CausalStatistics)
             for _ in range(layers)
         )
         self.output_projection = nn.Linear(width, len(dictionary), bias=False)
@@ -68,40 +68,25 @@ class TransJectDecoder(FairseqIncrementalDecoder):
 
     def extract_features(self, prev_output_tokens, incremental_state=None, **unused):
         """States (B, T, C) of the last layer, and a dictionary with ``regularizers``."""
-        saved = {}
-        if incremental_state is not None:
-            saved = self.get_incremental_state(incremental_state, "so_far") or {}
         x = self.embedding(prev_output_tokens, incremental_state)
         padding_mask = prev_output_tokens[:, -x.size(1) :].eq(self.padding_idx)
-        sigma, total, regularizers = self.eigenvalues(x, saved.get("eigenvalues"))
-        so_far = {"eigenvalues": total}
-        for index, layer in enumerate(self.layers):
-            key = f"peaks{index}"
-            x, so_far[key] = layer(x, sigma, padding_mask, saved.get(key))
-        if incremental_state is not None:
-            so_far = {key: value for key, value in so_far.items() if value is not None}
-            self.set_incremental_state(incremental_state, "so_far", so_far)
+        sigma, regularizers = self.eigenvalues(x, incremental_state)
+        for layer in self.layers:
+            x = layer(x, sigma, padding_mask, incremental_state)
         return x, {"attn": [None], "regularizers": regularizers}
 
     def output_layer(self, features, **unused):
         """Scores (B, T, V) of states (B, T, C)."""
         return self.output_projection(features)
 
-    def reorder_incremental_state(self, incremental_state, new_order):
-        """Follow a reordering of the batch, as in beam search."""
-        saved = self.get_incremental_state(incremental_state, "so_far")
-        if saved is not None:
-            saved = {key: value.index_select(0, new_order) for key, value in saved.items()}
-            self.set_incremental_state(incremental_state, "so_far", saved)
-
     def max_positions(self):
         return self.max_target_positions
 
 
 class RandomTransJectDecoder(TransJectDecoder):
-    """TransJect with learnt numbers, random at the start, in the place of the eigenvalues."""
+    """TransJect with a learnt vector, random at the start, in the place of the eigenvalues."""
 
-    eigenvalues_class = CausalRandomEigenvalues
+    eigenvalues_class = RandomEigenvalues
 
 
 @register_model("transject_lm", dataclass=TransJectLanguageModelConfig)

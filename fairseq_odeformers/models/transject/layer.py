@@ -1,5 +1,6 @@
 """The layers of TransJect (Sengupta et al. 2023, section 3)."""
 
+import math
 from typing import Optional
 
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 from fairseq_odeformers.modules.precision import single
+
+from .token_statistics import FullStatistics, IncrementalState
 
 GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
@@ -50,28 +53,37 @@ class Eigenvalues(nn.Module):
         \mathrm{reconstruction} = \lVert X_0^T X_0 - U_0 \mathrm{diag}(g) U_0^T \rVert_F^2
         / (\max g)^2
 
-    over the real tokens of a sequence.
+    over the real tokens of a sequence, or over those up to the present one.
+
+    Args:
+        embed_dim: width C.
+        statistics_class: class of the sum, :class:`.token_statistics.FullStatistics` or
+            :class:`.token_statistics.CausalStatistics`.
     """
 
-    def __init__(self, embed_dim):
+    def __init__(self, embed_dim, statistics_class=FullStatistics):
         super().__init__()
         self.rotation = OrthogonalMatrices(1, embed_dim)
+        self.statistics = statistics_class()
 
-    def forward(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def forward(
+        self, x: Tensor, incremental_state: IncrementalState = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """
         Args:
             x: X_0 (B, T, C), zero where padding is.
+            incremental_state: the state of the tokens before these, in generation.
 
         Returns:
-            sigma (B, 1, C), and in training the regulariser ``reconstruction`` (B).
+            sigma (B, 1, C), or (B, T, C) if causal; and in training the regulariser
+            ``reconstruction`` (B) of all tokens.
         """
-        eigenvalues = self.squares(x).sum(1)
-        sigma = over_largest(eigenvalues).unsqueeze(1).to(x)
-        return sigma, {"reconstruction": reconstruction(x, eigenvalues)} if self.training else {}
-
-    def squares(self, x: Tensor) -> Tensor:
-        """(x U_0)^2, entry by entry, of states (B, T, C)."""
-        return single(x @ self.rotation()[0]).square()
+        squares = single(x @ self.rotation()[0]).square()
+        eigenvalues = self.statistics.sum(squares, incremental_state)
+        sigma = over_largest(eigenvalues).to(x)
+        if not self.training:
+            return sigma, {}
+        return sigma, {"reconstruction": reconstruction(x, eigenvalues[:, -1])}
 
 
 def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
@@ -87,16 +99,19 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
 
 
 class RandomEigenvalues(nn.Module):
-    """Random-TransJect: learnt numbers, drawn at random, take the place of the eigenvalues.
+    """Random-TransJect: a learnt vector, drawn at random, takes the place of the eigenvalues.
 
-    They are divided by the largest of them, so that the bounds of the paper hold.
+    It is divided by its largest entry, so that the bounds of the paper hold. It depends on no
+    token, and so takes no statistics.
     """
 
-    def __init__(self, embed_dim):
+    def __init__(self, embed_dim, statistics_class=FullStatistics):
         super().__init__()
         self.weight = nn.Parameter(torch.rand(embed_dim))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def forward(
+        self, x: Tensor, incremental_state: IncrementalState = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """sigma (1, 1, C), and no regulariser."""
         return over_largest(self.weight).view(1, 1, -1), {}
 
@@ -108,75 +123,69 @@ class MixtureOfExperts(nn.Module):
         F_e(X) = \mathrm{ELU}(X U_e \mathrm{diag}(\sigma) V_e), \quad X_e = X + s F_e(X), \quad
         \lambda = \mathrm{softmax}_e(w \cdot \max_t X_e), \quad X' = \sum_e \lambda_e X_e
 
-    X is given in parts along the tokens; see :func:`in_parts`.
-
     Args:
         embed_dim: width C.
-        experts: number E.
+        experts: number E of experts; one alone needs no gate w.
+        statistics_class: class of the maximum; see :class:`Eigenvalues`.
     """
 
-    def __init__(self, embed_dim, experts):
+    def __init__(self, embed_dim, experts, statistics_class=FullStatistics):
         super().__init__()
         self.orthogonal = OrthogonalMatrices(2 * experts, embed_dim)
         self.gate = nn.Linear(embed_dim, 1, bias=False) if experts > 1 else None
+        self.statistics = statistics_class()
 
     def forward(
         self,
-        parts: list[Tensor],
+        x: Tensor,
         sigma: Tensor,
         step: Tensor,
         padding_mask: Optional[Tensor] = None,
-    ) -> list[Tensor]:
+        incremental_state: IncrementalState = None,
+    ) -> Tensor:
         """
         Args:
-            parts: X (B, T, C) in parts of some tokens.
-            sigma: eigenvalues, (B, 1, C) or (1, 1, C).
-            step: s, one number.
+            x: X (B, T, C).
+            sigma: eigenvalues, which broadcast to (B, T, C).
+            step: s (1).
             padding_mask: true where a token is padding (B, T).
+            incremental_state: the state of the tokens before these, in generation.
 
         Returns:
-            the parts of X'.
+            X' (B, T, C).
         """
-        changes = self.changes(parts, sigma)
+        changes = self.changes(x, sigma)
         if self.gate is None:
-            return [torch.addcmul(x, change[0], step) for x, change in zip(parts, changes)]
-        # The weights of the experts sum to 1.
-        steps = step * self.weights(parts, changes, step, padding_mask)[..., 0, 0]
-        return [x + torch.einsum("eb,ebtc->btc", steps, f) for x, f in zip(parts, changes)]
+            return torch.addcmul(x, changes[0], step)
+        weights = self.weights(x, changes, step, padding_mask, incremental_state)
+        for weight, change in zip(weights.unbind(1), changes):  # the weights sum to 1
+            x = torch.addcmul(x, change, step * weight)
+        return x
 
-    def changes(self, parts: list[Tensor], sigma: Tensor) -> list[Tensor]:
-        """The parts (E, B, t, C) of F_e(X).
-
-        Where no gradient is recorded and a sequence is longer than its width, U_e diag(sigma) V_e
-        is multiplied out, so that a token costs one product an expert.
-        """
+    def changes(self, x: Tensor, sigma: Tensor) -> list[Tensor]:
+        """F_e(X) (B, T, C) of each expert."""
         u, v = self.orthogonal().chunk(2)  # E, C, C
-        one_sigma = sigma.size(1) == 1
-        long = sum(x.size(1) for x in parts) > sigma.size(2)
-        if one_sigma and long and not torch.is_grad_enabled():
-            products = (u.unsqueeze(1) * sigma) @ v.unsqueeze(1)  # E, B, C, C
-            return [F.elu_(x @ products) for x in parts]
+        if not torch.is_grad_enabled() and sigma.numel() < x.size(0) * x.size(1):
+            # More tokens than rows of all U_e diag(sigma) V_e: these are multiplied out first.
+            return [F.elu_(x @ (u_e * sigma @ v_e)) for u_e, v_e in zip(u, v)]
+        return [F.elu_((x @ u_e * sigma) @ v_e) for u_e, v_e in zip(u, v)]
 
-        def change(x):
-            rotated = x.flatten(0, 1).expand(len(u), -1, -1).bmm(u).view(len(u), *x.shape) * sigma
-            return F.elu_(rotated.flatten(1, 2).bmm(v).view_as(rotated))
-
-        return [change(x) for x in parts]
-
-    def weights(self, parts, changes, step, padding_mask=None) -> Tensor:
-        """lambda (E, B, 1, 1), from the parts of X and of F_e(X)."""
-        peaks = []
-        masks = [None] * len(parts)
+    def weights(
+        self,
+        x: Tensor,
+        changes: list[Tensor],
+        step: Tensor,
+        padding_mask: Optional[Tensor] = None,
+        incremental_state: IncrementalState = None,
+    ) -> Tensor:
+        """lambda (B, E, 1, 1), or (B, E, T, 1) if causal, from X and F_e(X)."""
         if padding_mask is not None:
-            masks = padding_mask.unsqueeze(-1).split(parts[0].size(1), dim=1)
-        for x, change, mask in zip(parts, changes, masks):
-            if mask is not None:
-                x = x.masked_fill(mask, torch.finfo(x.dtype).min)
-            peaks.append(torch.addcmul(x, change, step).amax(2))
-        peak = torch.stack(peaks).amax(0)  # E, B, C
-        if padding_mask is not None:
-            peak = peak.masked_fill(padding_mask.all(1, keepdim=True), 0.0)
-        return self.gate(peak).softmax(0).unsqueeze(-1)
+            x = x.masked_fill(padding_mask.unsqueeze(-1), -math.inf)
+        states = (torch.addcmul(x, change, step) for change in changes)
+        maxima = self.statistics.max(states, incremental_state)
+        if padding_mask is not None:  # there may be no real token
+            maxima = maxima.masked_fill(maxima.isneginf(), 0.0)
+        return self.gate(maxima).softmax(1)
 
 
 class OrthogonalFFN(nn.Module):
@@ -196,7 +205,7 @@ class OrthogonalFFN(nn.Module):
         """
         Args:
             x: X (B, T, C).
-            step: s, one number.
+            step: s (1).
 
         Returns:
             output (B, T, C).
@@ -215,47 +224,31 @@ class TransJectLayer(nn.Module):
         experts: number E of experts.
         depth: number L of layers of the model.
         gate: ``tanh`` or ``sigmoid``, which keeps alpha below 1.
+        statistics_class: class of the experts' maximum; see :class:`Eigenvalues`.
     """
 
-    experts_class = MixtureOfExperts
-
-    def __init__(self, embed_dim, experts, depth, gate="tanh"):
+    def __init__(self, embed_dim, experts, depth, gate="tanh", statistics_class=FullStatistics):
         super().__init__()
         self.depth = depth
         self.gate = gate
         self.residual_weight = nn.Parameter(torch.zeros(1))
-        self.experts = self.experts_class(embed_dim, experts)
+        self.experts = MixtureOfExperts(embed_dim, experts, statistics_class)
         self.ffn = OrthogonalFFN(embed_dim)
 
     def step(self) -> Tensor:
-        """alpha / L."""
+        """alpha / L (1)."""
         return GATES[self.gate](self.residual_weight) / self.depth
 
     def forward(
-        self, parts: list[Tensor], sigma: Tensor, padding_mask: Optional[Tensor] = None
-    ) -> list[Tensor]:
-        """
-        Args:
-            parts: input (B, T, C) in parts of some tokens.
-            sigma: eigenvalues, (B, 1, C) or (1, 1, C).
-            padding_mask: true where a token is padding (B, T).
-
-        Returns:
-            the parts of the output.
-        """
+        self,
+        x: Tensor,
+        sigma: Tensor,
+        padding_mask: Optional[Tensor] = None,
+        incremental_state: IncrementalState = None,
+    ) -> Tensor:
+        """From (B, T, C) to (B, T, C); the arguments are those of :class:`MixtureOfExperts`."""
         step = self.step()
-        return [self.ffn(x, step) for x in self.experts(parts, sigma, step, padding_mask)]
-
-
-def in_parts(x: Tensor, tokens: int = 512) -> list[Tensor]:
-    """Split states (B, T, C) along the tokens.
-
-    In inference on a CPU there are about so many *tokens* in a part, and the layers go faster, for
-    what they make of a part stays in the cache. Otherwise there is one part.
-    """
-    if torch.is_grad_enabled() or x.device.type != "cpu":
-        return [x]
-    return list(x.split(max(tokens // len(x), 64), dim=1))
+        return self.ffn(self.experts(x, sigma, step, padding_mask, incremental_state), step)
 
 
 def over_largest(x: Tensor) -> Tensor:
@@ -264,5 +257,5 @@ def over_largest(x: Tensor) -> Tensor:
 
 
 def positive(x: Tensor) -> Tensor:
-    """Kept from zero, for sequences of padding alone."""
+    """At least the smallest normal number, so that sequences of padding alone divide by it."""
     return x.clamp(min=torch.finfo(x.dtype).tiny)

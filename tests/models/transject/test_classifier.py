@@ -30,7 +30,7 @@ def test_encoder(arch):
     sigma, regularizers = encoder.eigenvalues(x)
     expected = [x]
     for layer in encoder.layers:
-        expected += layer(expected[-1:], sigma, tokens.eq(PAD))
+        expected.append(layer(expected[-1], sigma, tokens.eq(PAD)))
     for state, own in zip(out["encoder_states"], expected, strict=True):
         assert torch.equal(state.transpose(0, 1), own)
     assert torch.equal(out["encoder_out"][0], out["encoder_states"][-1])

@@ -1,55 +1,32 @@
-"""TransJect's parts against their literal formulas, in float64; padding; the fast inference."""
+"""TransJect's layers against the formula, in float64, full and causal; padding; fast inference."""
 
 import pytest
 import torch
-import torch.nn.functional as F
 
+from fairseq_odeformers.models.transject import naive
 from fairseq_odeformers.models.transject.layer import (
     ConcatenatedPositions,
     Eigenvalues,
     RandomEigenvalues,
     TransJectLayer,
-    in_parts,
 )
+from fairseq_odeformers.models.transject.token_statistics import CausalStatistics, FullStatistics
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
 DIM, EXPERTS, DEPTH = 16, 3, 4
-
+FORMULAS = {FullStatistics: naive.layer_output, CausalStatistics: naive.causal_layer_output}
 
 pytestmark = pytest.mark.usefixtures("float64")
 
 
-def make_layer(experts=EXPERTS, gate="tanh"):
+def make_layer(experts=EXPERTS, gate="tanh", statistics=FullStatistics):
     torch.manual_seed(0)
-    layer = TransJectLayer(DIM, experts, DEPTH, gate)
+    layer = TransJectLayer(DIM, experts, DEPTH, gate, statistics)
     for parameter in (layer.residual_weight, layer.ffn.bias):
         torch.nn.init.normal_(parameter)
     if experts > 1:
         torch.nn.init.normal_(layer.experts.gate.weight, std=2.0)
     return layer
-
-
-def literal_layer(layer, x, sigma):
-    """Of one sequence (T, C), expert by expert (paper, Eqs. 2 to 4)."""
-    step = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}[layer.gate](layer.residual_weight) / DEPTH
-    matrices = layer.experts.orthogonal()
-    experts = len(matrices) // 2
-    states = [
-        x + step * F.elu(x @ matrices[e] @ torch.diag(sigma) @ matrices[experts + e])
-        for e in range(experts)
-    ]
-    if experts > 1:
-        scores = [state.max(0).values @ layer.experts.gate.weight[0] for state in states]
-        weights = torch.stack(scores).exp() / torch.stack(scores).exp().sum()
-        x = sum(weight * state for weight, state in zip(weights, states))
-    else:
-        (x,) = states
-    (w1, w2), (b1, b2) = layer.ffn.orthogonal(), layer.ffn.bias
-    return x + step * F.elu(F.elu(x @ w1 + b1) @ w2 + b2)
-
-
-def run(layer, x, sigma, padding_mask=None):
-    return torch.cat(layer(in_parts(x), sigma, padding_mask), dim=1)
 
 
 def make_input(lengths):
@@ -63,43 +40,74 @@ def make_input(lengths):
 @pytest.mark.parametrize("gate", ["tanh", "sigmoid"])
 @pytest.mark.parametrize("experts", [1, 3])
 @pytest.mark.parametrize("recorded", [True, False])
-@pytest.mark.parametrize("lengths", [[5, 9, 1], [12, 150], [30, 600]])
-def test_literal_formula(gate, experts, recorded, lengths):
-    """Shorter and longer than the width and than what is computed at once, with padding."""
+@pytest.mark.parametrize("lengths", [[5, 9, 1], [30, 150]])
+def test_formula(gate, experts, recorded, lengths):
+    """Shorter and longer than the width, with padding."""
     layer = make_layer(experts, gate)
     x, sigma, padding_mask = make_input(lengths)
     with torch.set_grad_enabled(recorded):
-        out = run(layer, x, sigma, padding_mask)
+        out = layer(x, sigma, padding_mask)
     for row, length in enumerate(lengths):
-        expected = literal_layer(layer, x[row, :length], sigma[row, 0])
+        expected = naive.layer_output(layer, x[row, :length], sigma[row, 0])
         assert (out[row, :length] - expected).abs().max() < 1e-12
 
 
+def test_formula_s_gate():
+    """The paper's: a sigmoid or tanh of a learnt weight, over the number of layers."""
+    for gate in ("tanh", "sigmoid"):
+        layer = make_layer(gate=gate)
+        assert torch.equal(layer.step(), getattr(torch, gate)(layer.residual_weight) / DEPTH)
+
+
+@pytest.mark.parametrize("experts", [1, 3])
 @pytest.mark.parametrize("recorded", [True, False])
-def test_padding_alone(recorded):
-    layer = make_layer()
+@pytest.mark.parametrize("shared", [True, False])
+def test_causal_formula(experts, recorded, shared):
+    """Padding before a sequence is not seen; sigma is one for all, as if random, or a token's."""
+    layer = make_layer(experts, statistics=CausalStatistics)
+    x = torch.randn(2, 19, DIM)
+    sigma = torch.rand(1, 1, DIM) if shared else torch.rand(2, 19, DIM)
+    padding_mask = torch.arange(19) < torch.tensor([[0], [3]])
+    with torch.set_grad_enabled(recorded):
+        out = layer(x, sigma, padding_mask)
+    assert out.isfinite().all()
+    for row, start in enumerate((0, 3)):
+        own = sigma.expand_as(x)[row, start:]
+        expected = naive.causal_layer_output(layer, x[row, start:], own)
+        assert (out[row, start:] - expected).abs().max() < 1e-12
+
+
+def test_causal_layer_continues():
+    """In generation, the first calls of padding alone, which is no state."""
+    layer = make_layer(statistics=CausalStatistics)
+    x, sigma, state = torch.randn(1, 7, DIM), torch.rand(1, 7, DIM), {}
+    padding_mask = torch.arange(7).unsqueeze(0) < 3
+    parts = [slice(0, 2), slice(2, 5), slice(5, 7)]
+    out = [layer(x[:, p], sigma[:, p], padding_mask[:, p], state) for p in parts]
+    expected = naive.causal_layer_output(layer, x[0, 3:], sigma[0, 3:])
+    assert (torch.cat(out, 1)[0, 3:] - expected).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("statistics", FORMULAS)
+def test_padding_alone(recorded, statistics):
+    layer = make_layer(statistics=statistics)
     x, sigma, padding_mask = make_input([4, 4])
     padding_mask[1] = True
     with torch.set_grad_enabled(recorded):
-        out = run(layer, x, sigma, padding_mask)
+        out = layer(x, sigma, padding_mask)
     assert out.isfinite().all()
-    assert (out[0] - literal_layer(layer, x[0], sigma[0, 0])).abs().max() < 1e-12
+    expected = FORMULAS[statistics](layer, x[0], sigma[0].expand(4, -1))
+    assert (out[0] - expected).abs().max() < 1e-12
+    if recorded:
+        out.square().sum().backward()
+        assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
 def test_starts_as_the_identity():
     """The residual weight starts at 0, and tanh(0) = 0."""
     x, sigma, _ = make_input([6])
-    assert torch.equal(run(TransJectLayer(DIM, EXPERTS, DEPTH), x, sigma), x)
-
-
-def test_parts():
-    """One in training; in inference of about so many tokens over the batch, but not too short."""
-    x = torch.randn(2, 300, DIM)
-    assert [part.size(1) for part in in_parts(x)] == [300]
-    with torch.no_grad():
-        assert [part.size(1) for part in in_parts(x)] == [256, 44]
-        assert [part.size(1) for part in in_parts(x, tokens=8)] == [64] * 4 + [44]
-        assert torch.equal(torch.cat(in_parts(x), 1), x)
+    assert torch.equal(TransJectLayer(DIM, EXPERTS, DEPTH)(x, sigma), x)
 
 
 def test_input_is_left_as_it_was():
@@ -107,36 +115,35 @@ def test_input_is_left_as_it_was():
     x, sigma, padding_mask = make_input([70, 3])
     before = x.clone()
     with torch.no_grad():
-        run(layer, x, sigma, padding_mask)
+        layer(x, sigma, padding_mask)
     assert torch.equal(x, before)
 
 
-def test_eigenvalues():
-    """sigma and the reconstruction, with the matrices of the formula written out."""
+@pytest.mark.parametrize("length", [5, 40])
+def test_eigenvalues(length):
+    """sigma and the reconstruction, of sequences shorter and longer than the width."""
     torch.manual_seed(0)
-    module = Eigenvalues(DIM)
-    u = module.rotation()[0].detach()
-    for length in (5, 40):
-        x = torch.randn(3, length, DIM)
-        x[1, 2:] = 0  # padding
-        sigma, regularizers = module(x)
-        for row in range(3):
-            gram = x[row].T @ x[row]
-            g = torch.diag(u.T @ gram @ u)
-            error = torch.linalg.matrix_norm(gram - u @ torch.diag(g) @ u.T) ** 2 / g.max() ** 2
-            assert (sigma[row, 0] - g / g.max()).abs().max() < 1e-12
-            assert (regularizers["reconstruction"][row] - error).abs() < 1e-9
+    full, causal = Eigenvalues(DIM), Eigenvalues(DIM, CausalStatistics)
+    causal.load_state_dict(full.state_dict())
+    u = full.rotation()[0]
+    x = torch.randn(3, length, DIM)
+    x[1, 2:] = 0  # padding
+    (sigma, regularizers), (causal_sigma, causal_regularizers) = full(x), causal(x)
+    for row in range(3):
+        expected = naive.standardized(naive.eigenvalues(x[row], u))
+        assert (sigma[row, 0] - expected).abs().max() < 1e-12
+        assert (causal_sigma[row] - naive.causal_eigenvalues(x[row], u)).abs().max() < 1e-12
+        expected = naive.reconstruction(x[row], u)
+        for values in (regularizers, causal_regularizers):
+            assert (values["reconstruction"][row] - expected).abs() < 1e-9
+    assert full.eval()(x)[1] == {}
 
 
-def test_reconstruction_vanishes_at_the_eigenvectors():
-    """And sigma then has the eigenvalues of X_0^T X_0."""
-    x = torch.randn(1, 40, DIM)
-    eigenvalues, vectors = torch.linalg.eigh(x[0].T @ x[0])
-    module = Eigenvalues(DIM)
-    module.rotation.base = vectors.unsqueeze(0)
-    sigma, regularizers = module(x)
-    assert regularizers["reconstruction"] < 1e-9
-    assert (sigma[0, 0] - eigenvalues / eigenvalues.max()).abs().max() < 1e-9
+def test_eigenvalues_continue():
+    module, state = Eigenvalues(DIM, CausalStatistics).eval(), {}
+    x = torch.randn(2, 7, DIM)
+    parts = [module(part, state)[0] for part in x.split(3, 1)]
+    assert torch.allclose(torch.cat(parts, 1), module(x)[0])
 
 
 @pytest.mark.parametrize("length", [0, 1])
