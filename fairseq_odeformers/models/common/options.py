@@ -3,7 +3,6 @@
 from argparse import SUPPRESS, BooleanOptionalAction, Namespace
 from dataclasses import field, fields, make_dataclass
 from inspect import isclass
-from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -11,15 +10,13 @@ from fairseq.models.transformer import TransformerConfig
 from omegaconf import II
 
 
-def option(default, help: Optional[str] = None, **metadata):
+def option(default, help: str, **metadata):
     """The field of a config for an option of the command line.
 
     Args:
         default: a value, or an interpolation such as ``II("model.encoder_embed_dim")``.
         metadata: what fairseq reads besides, such as ``argparse_alias``.
     """
-    if help is None:  # what was option(name) is flag(name)
-        return flag(default)
     return field(default=default, metadata={"help": help, **metadata})
 
 

@@ -6,7 +6,9 @@ from typing import Union
 
 import torch
 from fairseq.incremental_decoding_utils import with_incremental_state
-from torch import Tensor, nn
+from torch import Tensor
+
+from fairseq_odeformers.modules.block import Block
 
 from .adjoint import Adjoint
 from .arclength import arclength
@@ -18,7 +20,7 @@ from .solver import Adaptive, FixedGrid, Problem, Solution
 Solver = Union[FixedGrid, Adaptive, Adjoint]
 
 
-class NodeBlock(nn.Module):
+class NodeBlock(Block):
     """Encoder block: X(T_F) of X(0), where X' is a field of X and t (paper, section 3).
 
     Args:
@@ -31,8 +33,6 @@ class NodeBlock(nn.Module):
     Attributes:
         name: of the block, in messages.
     """
-
-    load_to_BT = False  # the encoder of fairseq 0.12.2 asks for it
 
     def __init__(
         self,
@@ -87,9 +87,6 @@ class NodeBlock(nn.Module):
     def set_num_updates(self, num_updates: int) -> None:
         """Called by fairseq."""
         self.num_updates = num_updates
-
-    def upgrade_state_dict_named(self, state_dict, name):
-        """Called by fairseq's encoder; there is no older layout."""
 
 
 @with_incremental_state

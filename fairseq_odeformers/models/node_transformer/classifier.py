@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -13,7 +13,14 @@ from fairseq.models.transformer.transformer_config import EncDecBaseConfig
 from omegaconf import II
 from torch import Tensor
 
-from fairseq_odeformers.models.common.options import at_least_one, check_layers, option, refuse
+from fairseq_odeformers.models.common.options import (
+    at_least_one,
+    check_layers,
+    flag,
+    option,
+    refuse,
+    side,
+)
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
 from fairseq_odeformers.modules.recording import Call, recorded
 
@@ -30,52 +37,38 @@ VectorField = ChoiceEnum(["composed", "residual"])
 class NodeEncoderConfig(FairseqDataclass):
     """Options of the ODE and of its solver in the encoder; the defaults are the paper's."""
 
-    ode_method: ChoiceEnum([*ADAPTIVE, *FIXED_GRID]) = field(
-        default="dopri5",
-        metadata={"help": f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid"},
+    ode_method: ChoiceEnum([*ADAPTIVE, *FIXED_GRID]) = option(
+        "dopri5", f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid"
     )
-    ode_rtol: float = field(default=1e-5, metadata={"help": "relative tolerance"})
-    ode_atol: float = field(default=1e-5, metadata={"help": "absolute tolerance"})
-    ode_steps: Optional[int] = field(
-        default=None, metadata={"help": "steps of a solver on a fixed grid"}
+    ode_rtol: float = option(1e-5, "relative tolerance")
+    ode_atol: float = option(1e-5, "absolute tolerance")
+    ode_steps: Optional[int] = option(None, "steps of a solver on a fixed grid")
+    ode_final_time: float = option(1.0, "final time T_F")
+    ode_max_steps: int = option(1000, "most adaptive steps of a solve, beyond which it stops")
+    adaptivity: ChoiceEnum(["batch", "sequence"]) = option(
+        "batch", "adaptive steps of the batch, or of each sequence"
     )
-    ode_final_time: float = field(default=1.0, metadata={"help": "final time T_F"})
-    ode_max_steps: int = field(
-        default=1000, metadata={"help": "most adaptive steps of a solve, beyond which it stops"}
+    adjoint: bool = option(
+        False,
+        "compute gradients of the encoder by the adjoint method: slower, in a memory "
+        "that does not grow with the number of adaptive steps",
     )
-    adaptivity: ChoiceEnum(["batch", "sequence"]) = field(
-        default="batch", metadata={"help": "adaptive steps of the batch, or of each sequence"}
+    vector_field: VectorField = option(
+        "composed", "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
     )
-    adjoint: bool = field(
-        default=False,
-        metadata={
-            "help": "compute gradients of the encoder by the adjoint method: slower, in a memory "
-            "that does not grow with the number of adaptive steps"
-        },
+    skip_connection: bool = option(False, "alpha is 1 in the composed vector field")
+    time_dependent_attention: bool = option(
+        False, "give the affine maps of the attention a term c t, too"
     )
-    vector_field: VectorField = field(
-        default="composed",
-        metadata={"help": "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"},
+    encoder_normalize_before: bool = option(
+        False,
+        "apply layernorm before each part of the vector fields, of a decoder too, and "
+        "after the last block",
     )
-    skip_connection: bool = field(
-        default=False, metadata={"help": "alpha is 1 in the composed vector field"}
-    )
-    time_dependent_attention: bool = field(
-        default=False, metadata={"help": "give the affine maps of the attention a term c t, too"}
-    )
-    encoder_normalize_before: bool = field(
-        default=False,
-        metadata={
-            "help": "apply layernorm before each part of the vector fields, of a decoder too, and "
-            "after the last block"
-        },
-    )
-    arclength_order: int = field(
-        default=1,
-        metadata={
-            "help": "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
-            "which take several times as long, with or without a weight"
-        },
+    arclength_order: int = option(
+        1,
+        "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
+        "which take several times as long, with or without a weight",
     )
     tpu: bool = II("common.tpu")
 
@@ -148,12 +141,13 @@ def block_options(cfg, solver: Solver) -> dict:
     return dict(solver=solver, final_time=cfg.ode_final_time, arclength_order=cfg.arclength_order)
 
 
-def field_options(cfg, side: str) -> dict:
+def field_options(cfg, name: str) -> dict:
     """The arguments of the vector field of a block of the ``encoder`` or ``decoder``."""
+    own = side(cfg, name)
     return dict(
-        embed_dim=cfg[f"{side}_embed_dim"],
-        num_heads=cfg[f"{side}_attention_heads"],
-        ffn_embed_dim=cfg[f"{side}_ffn_embed_dim"],
+        embed_dim=own.embed_dim,
+        num_heads=own.attention_heads,
+        ffn_embed_dim=own.ffn_embed_dim,
         residual=cfg.vector_field == "residual",
         skip_connection=cfg.skip_connection,
         time_dependent_attention=cfg.time_dependent_attention,
@@ -176,16 +170,16 @@ def remedies() -> Iterator[None]:
         raise RuntimeError(f"{error}; give a smaller learning rate") from error
 
 
-def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
+def summary(name: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
     """The regularisers, in training, and the statistics of the calls of a side's blocks."""
     solutions = [call.output[-1] for call in calls]
     regularizers = {}
     if calls[0].module.training:
         regularizers["arclength"] = sum(solution.integral for solution in solutions)
     statistics = {
-        f"{side}_{name}_{index}": value
+        f"{name}_{statistic}_{index}": value
         for index, solution in enumerate(solutions, 1)
-        for name, value in solution.statistics.items()
+        for statistic, value in solution.statistics.items()
     }
     return {"regularizers": regularizers, "statistics": statistics}
 
@@ -200,19 +194,18 @@ def check_config(cfg, *sides: str) -> None:
         ValueError: it names the first such option, its value and the remedy.
     """
     check_layers(cfg, *sides)
-    for side in sides:
-        at_least_one(cfg, f"{side}_layers")
-        at_least_one(cfg, f"{side}_ffn_embed_dim")
+    for name in sides:
+        at_least_one(cfg, f"{name}_layers", f"{name}_ffn_embed_dim")
     at_least_one(cfg, "ode_max_steps")
     for name in ("ode_rtol", "ode_atol", "ode_final_time"):
         if not 0 < cfg[name] < math.inf:
-            raise ValueError(f"{option(name)} {cfg[name]}: give a finite number above 0")
+            raise ValueError(f"{flag(name)} {cfg[name]}: give a finite number above 0")
     if cfg.arclength_order not in (1, 2, 3):
         raise ValueError(f"--arclength-order {cfg.arclength_order}: give 1, 2 or 3")
     if cfg.vector_field == "residual":
         refuse(cfg, "--vector-field residual has all skip connections", "skip_connection")
     if cfg.ode_method in FIXED_GRID:
-        check_grid(cfg, "ode_")
+        check_grid(cfg, "ode")
         if cfg.adaptivity == "sequence":
             raise ValueError(
                 f"--adaptivity sequence: --ode-method {cfg.ode_method} takes the same steps for "
@@ -239,7 +232,8 @@ def check_config(cfg, *sides: str) -> None:
 
 def check_grid(cfg, prefix: str) -> None:
     """Refuse a solver on a fixed grid without steps; *prefix* begins the names of its options."""
-    steps = cfg[f"{prefix}steps"]
+    method, steps = side(cfg, prefix).method, side(cfg, prefix).steps
     if steps is None or steps < 1:
-        method = f"{option(prefix)}method {cfg[f'{prefix}method']}"
-        raise ValueError(f"{option(prefix)}steps {steps}: {method} needs at least 1")
+        raise ValueError(
+            f"{flag(prefix)}-steps {steps}: {flag(prefix)}-method {method} needs at least 1"
+        )

@@ -4,7 +4,7 @@ The paper leaves an N-ODE decoder open, as its adaptive steps would differ from 
 next. Here the decoder's solver has a fixed grid.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoderDecoderModel, register_model
@@ -12,7 +12,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.models.transformer.transformer_config import DecoderConfig
 from omegaconf import II
 
-from fairseq_odeformers.models.common.options import DataclassOptions
+from fairseq_odeformers.models.common.options import DataclassOptions, option
 from fairseq_odeformers.models.common.translation import TranslationConfig, build_embeddings
 from fairseq_odeformers.modules.recording import recorded
 
@@ -37,34 +37,27 @@ from .solver import FixedGrid
 class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
     """The sizes are those of a Transformer; vector field and normalisation are near to its own."""
 
-    encoder_embed_dim: int = field(default=512, metadata={"help": "encoder width d"})
-    encoder_ffn_embed_dim: int = field(default=2048, metadata={"help": "encoder inner width"})
-    encoder_attention_heads: int = field(default=8, metadata={"help": "encoder attention heads"})
-    encoder_layers: int = field(default=3, metadata={"help": "number of blocks of the encoder"})
-    encoder_normalize_before: bool = field(
-        default=True,
-        metadata={
-            "help": "apply layernorm before each part of the vector fields, of a decoder too, and "
-            "after the last block"
-        },
+    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
+    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_layers: int = option(3, "number of blocks of the encoder")
+    encoder_normalize_before: bool = option(
+        True,
+        "apply layernorm before each part of the vector fields, of a decoder too, and "
+        "after the last block",
     )
-    decoder_layers: int = field(
-        default=II("model.encoder_layers"), metadata={"help": "number of blocks of the decoder"}
+    decoder_layers: int = option(II("model.encoder_layers"), "number of blocks of the decoder")
+    decoder_ode_method: ChoiceEnum(list(FIXED_GRID)) = option(
+        "rk4", "solver of the decoder, on a fixed grid"
     )
-    decoder_ode_method: ChoiceEnum(list(FIXED_GRID)) = field(
-        default="rk4", metadata={"help": "solver of the decoder, on a fixed grid"}
+    decoder_ode_steps: int = option(1, "steps of the decoder's solver")
+    vector_field: VectorField = option(
+        "residual", "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
     )
-    decoder_ode_steps: int = field(default=1, metadata={"help": "steps of the decoder's solver"})
-    vector_field: VectorField = field(
-        default="residual",
-        metadata={"help": "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"},
-    )
-    ode_rtol: float = field(default=1e-3, metadata={"help": "relative tolerance"})
-    ode_atol: float = field(default=1e-3, metadata={"help": "absolute tolerance"})
-    dropout: float = field(default=0.1, metadata={"help": "dropout probability"})
-    no_token_positional_embeddings: bool = field(
-        default=False, metadata={"help": "leave out positional embeddings"}
-    )
+    ode_rtol: float = option(1e-3, "relative tolerance")
+    ode_atol: float = option(1e-3, "absolute tolerance")
+    dropout: float = option(0.1, "dropout probability")
+    no_token_positional_embeddings: bool = option(False, "leave out positional embeddings")
 
 
 class NodeTransformerDecoder(TransformerDecoderBase):
@@ -115,7 +108,7 @@ class NodeTransformerMT(DataclassOptions, FairseqEncoderDecoderModel):
     @classmethod
     def build_model(cls, cfg, task):
         check_config(cfg, "encoder", "decoder")
-        check_grid(cfg, "decoder_ode_")
+        check_grid(cfg, "decoder_ode")
         encoder_embed, decoder_embed = build_embeddings(cfg, task, "leave the option out")
         return cls(
             NodeTransformerEncoder(cfg, task.source_dictionary, encoder_embed),
