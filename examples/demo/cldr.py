@@ -1,12 +1,12 @@
 """A German-English corpus made from the Unicode CLDR, for demonstrations and tests.
 
-A small synchronous grammar is expanded at random: each production is a pair of a German and an
-English text, and a field such as ``{country}`` stands for the same thing on both sides. The fields
-end in what the CLDR says in both languages, read through Babel: dates and times in several formats,
-durations, quantities with their units, amounts of money, countries and languages. So the pairs are
-translations of each other, and they differ as German and English do: the verb at the end of the
-clause, separable verbs, the order of time, object and place, the order within a date, the 24-hour
-clock, the decimal comma.
+A small synchronous grammar, ``grammar.json``, is expanded at random: each production is a pair of a
+German and an English text, and a field such as ``{country}`` stands for the same thing on both
+sides. The fields end in what the CLDR says in both languages, read through Babel: dates and times
+in several formats, durations, quantities with their units, amounts of money, countries and
+languages. So the pairs are translations of each other, and they differ as German and English do:
+the verb at the end of the clause, separable verbs, the order of time, object and place, the order
+within a date, the 24-hour clock, the decimal comma.
 
 The same seed, sizes and version of Babel give the same files on every machine::
 
@@ -18,7 +18,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import itertools
+import json
 import random
+import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -200,209 +202,32 @@ TERMINALS: dict[str, Callable[[random.Random], Pair]] = {
     "language": lambda rng: _name(rng, "languages", LANGUAGES),
 }
 
-MEN = [
-    ("Arzt", "doctor"),
-    ("Bäcker", "baker"),
-    ("Bruder", "brother"),
-    ("Fahrer", "driver"),
-    ("Freund", "friend"),
-    ("Händler", "trader"),
-    ("Lehrer", "teacher"),
-    ("Vater", "father"),
-]
-WOMEN = [
-    ("Ärztin", "doctor"),
-    ("Chefin", "boss"),
-    ("Forscherin", "researcher"),
-    ("Ingenieurin", "engineer"),
-    ("Köchin", "cook"),
-    ("Mutter", "mother"),
-    ("Nachbarin", "neighbor"),
-    ("Schwester", "sister"),
-]
-# A verb has two lines: what stands with it, participle and auxiliary, infinitive; and in English
-# what stands with it, past, base form.
-VERBS = """
-    {goods} nach {country} | geliefert hat | liefern
-    {goods} to {country} | delivered | deliver
-    {goods} aus {country} | importiert hat | importieren
-    {goods} from {country} | imported | import
-    {goods} für {money} | gekauft hat | kaufen
-    {goods} for {money} | bought | buy
-    {goods} für {money} | verkauft hat | verkaufen
-    {goods} for {money} | sold | sell
-    {money} nach {country} | überwiesen hat | überweisen
-    {money} to {country} | transferred | transfer
-    in {country} {money} | bezahlt hat | bezahlen
-    {money} in {country} | paid | pay
-    {duration} in {country} | gearbeitet hat | arbeiten
-    in {country} for {duration} | worked | work
-    in {country} {language} | gelernt hat | lernen
-    {language} in {country} | learned | learn
-    einen Brief auf {language} | geschrieben hat | schreiben
-    a letter in {language} | wrote | write
-    {area} Land in {country} | gepachtet hat | pachten
-    {area} of land in {country} | leased | lease
-    von {country} nach {country2} | gereist ist | reisen
-    from {country} to {country2} | traveled | travel
-    {distance} durch {country} | gefahren ist | fahren
-    {distance} through {country} | drove | drive
-""".strip().splitlines()
+
+def _productions(grammar: dict[str, list]) -> dict[str, list[Pair]]:
+    """The productions of each symbol: of ``grammar.json``, and those that its words make."""
+    men, women = grammar.pop("men"), grammar.pop("women")
+    verbs, clauses = grammar.pop("verbs"), grammar.pop("clauses")
+    return {
+        **{symbol: [(de, en) for de, en in pairs] for symbol, pairs in grammar.items()},
+        "clause": [
+            (_fill(de, german), _fill(en, english))
+            for german, english in verbs
+            for de, en in clauses
+        ],
+        "person": [(f"der {de}", f"the {en}") for de, en in men]
+        + [(f"die {de}", f"the {en}") for de, en in women],
+        "acquaintance": [(f"den {de}, der", f"the {en} who") for de, en in men]
+        + [(f"die {de}, die", f"the {en} who") for de, en in women],
+    }
 
 
-def _clauses(german: str, english: str) -> list[Pair]:
-    """The sentences that a verb makes; in German its place depends on the clause."""
-    rest, perfect, infinitive = german.strip().split(" | ")
-    participle, auxiliary = perfect.split()
-    english_rest, past, base = english.strip().split(" | ")
-    return [
-        (
-            f"{{person}} {auxiliary} {{past}} {rest} {participle}.",
-            f"{{person}} {past} {english_rest} {{past}}.",
-        ),
-        (
-            f"{{past}} {auxiliary} {{person}} {rest} {participle}.",
-            f"{{past}}, {{person}} {past} {english_rest}.",
-        ),
-        (
-            f"{{person}} {{says}}, dass {{person2}} {{past}} {rest} {participle} {auxiliary}.",
-            f"{{person}} {{says}} that {{person2}} {past} {english_rest} {{past}}.",
-        ),
-        (
-            f"Kennst du {{acquaintance}} {{past}} {rest} {participle} {auxiliary}?",
-            f"Do you know {{acquaintance}} {past} {english_rest} {{past}}?",
-        ),
-        (
-            f"Wann {auxiliary} {{person}} {rest} {participle}?",
-            f"When did {{person}} {base} {english_rest}?",
-        ),
-        (
-            f"{{person}} {{will}} {{future}} {rest} {infinitive}.",
-            f"{{person}} {{will}} {base} {english_rest} {{future}}.",
-        ),
-    ]
+def _fill(clause: str, verb: dict[str, str]) -> str:
+    """A clause with the forms of a verb for ``<participle>`` and the like."""
+    return re.sub(r"<(\w+)>", lambda form: verb[form[1]], clause)
 
 
-PRODUCTIONS: dict[str, list[Pair]] = {
-    "sentence": [("{clause}", "{clause}"), ("{clause}", "{clause}"), ("{fact}", "{fact}")],
-    "clause": [pair for verb in zip(VERBS[::2], VERBS[1::2]) for pair in _clauses(*verb)],
-    "fact": [
-        ("Heute sind es in {country} {temperature}.", "It is {temperature} in {country} today."),
-        (
-            "In {country} wird auch {language} gesprochen.",
-            "{language} is also spoken in {country}.",
-        ),
-        (
-            "In {country} leben {people} Menschen, die {language} sprechen.",
-            "{people} people who speak {language} live in {country}.",
-        ),
-        (
-            "Der Flug von {country} nach {country2} dauert {duration}.",
-            "The flight from {country} to {country2} takes {duration}.",
-        ),
-        ("{goods} kosten {money}.", "{goods} cost {money}."),
-        ("Wie viel kosten {goods} in {country}?", "How much do {goods} cost in {country}?"),
-        (
-            "Das Paket, das {mass} wiegt, ist {past} in {country} angekommen.",
-            "The package, which weighs {mass}, arrived in {country} {past}.",
-        ),
-        (
-            "Der Zug, der um {time} Uhr abfährt, kommt am {date} in {country} an.",
-            "The train that leaves at {time} arrives in {country} on {date}.",
-        ),
-        (
-            "Das Geschäft ist von {time} Uhr bis {time2} Uhr geöffnet.",
-            "The shop is open from {time} to {time2}.",
-        ),
-        (
-            "Wenn es in {country} {time} Uhr ist, ist es in {country2} {time2} Uhr.",
-            "When it is {time} in {country}, it is {time2} in {country2}.",
-        ),
-        (
-            "Die Straße, die {length} breit ist, wurde {past} gebaut.",
-            "The road, which is {length} wide, was built {past}.",
-        ),
-        (
-            "{past} ist der Preis um {percent} auf {money} gestiegen.",
-            "The price rose {percent} to {money} {past}.",
-        ),
-        (
-            "{past} ist der Preis um {percent} auf {money} gefallen.",
-            "The price fell {percent} to {money} {past}.",
-        ),
-        (
-            "Das Treffen, das am {date} stattfinden sollte, wurde auf den {date2} verschoben.",
-            "The meeting that was supposed to take place on {date} was postponed to {date2}.",
-        ),
-        (
-            "Weil der Zug {speed} gefahren ist, ist er um {time} Uhr angekommen.",
-            "Because the train went {speed}, it arrived at {time}.",
-        ),
-        (
-            "{future} fängt die Konferenz in {country} an.",
-            "The conference in {country} begins {future}.",
-        ),
-        (
-            "Wir liefern {future} auch nach {countries}.",
-            "We will also deliver to {countries} {future}.",
-        ),
-    ],
-    "person": [(f"der {de}", f"the {en}") for de, en in MEN]
-    + [(f"die {de}", f"the {en}") for de, en in WOMEN],
-    "acquaintance": [(f"den {de}, der", f"the {en} who") for de, en in MEN]
-    + [(f"die {de}, die", f"the {en} who") for de, en in WOMEN],
-    "says": [
-        ("sagt", "says"),
-        ("glaubt", "believes"),
-        ("hofft", "hopes"),
-        ("weiß", "knows"),
-        ("behauptet", "claims"),
-    ],
-    "will": [("wird", "will"), ("kann", "can"), ("soll", "should"), ("muss", "must")],
-    "goods": [
-        (f"{{mass}} {de}", f"{{mass}} of {en}")
-        for de, en in [
-            ("Baumwolle", "cotton"),
-            ("Honig", "honey"),
-            ("Kaffee", "coffee"),
-            ("Käse", "cheese"),
-            ("Kupfer", "copper"),
-            ("Mehl", "flour"),
-            ("Papier", "paper"),
-            ("Reis", "rice"),
-            ("Stahl", "steel"),
-            ("Weizen", "wheat"),
-            ("Zucker", "sugar"),
-        ]
-    ]
-    + [
-        (f"{{volume}} {de}", f"{{volume}} of {en}")
-        for de, en in [
-            ("Bier", "beer"),
-            ("Milch", "milk"),
-            ("Öl", "oil"),
-            ("Wasser", "water"),
-            ("Wein", "wine"),
-        ]
-    ],
-    "date": [("{long_date}", "{long_date}")] * 3
-    + [("{medium_date}", "{medium_date}"), ("{short_date}", "{short_date}")],
-    "past": [
-        ("{ago}", "{ago}"),
-        ("am {date}", "on {date}"),
-        ("am {date} um {time} Uhr", "at {time} on {date}"),
-        ("am {full_date},", "on {full_date}"),
-        ("im {month}", "in {month}"),
-        ("im {quarter}", "in the {quarter}"),
-        ("zwischen dem {day} und dem {day2}", "between {day} and {day2}"),
-    ],
-    "future": [
-        ("{from_now}", "{from_now}"),
-        ("am {date}", "on {date}"),
-        ("am {day} um {time} Uhr", "at {time} on {day}"),
-        ("im {month}", "in {month}"),
-    ],
-}
+GRAMMAR = Path(__file__).with_name("grammar.json")
+PRODUCTIONS = _productions(json.loads(GRAMMAR.read_text(encoding="utf-8")))
 
 
 def fields(text: str) -> list[str]:

@@ -57,7 +57,8 @@ def prepare_cldr(args: Namespace) -> tuple[Path, tuple[Path, Path]]:
     print(f"1. German-English pairs from the Unicode CLDR: {args.train:,} to train on")
     raw = args.out / "raw"
     corpus = {**sizes, "seed": args.seed}
-    recipe = {**corpus, "babel": babel.__version__, "code": fingerprints([Path(cldr.__file__)])}
+    code = fingerprints([Path(cldr.__file__), cldr.GRAMMAR])
+    recipe = {**corpus, "babel": babel.__version__, "code": code}
     build(raw, recipe, lambda to: cldr.write_corpus(to, **corpus))
 
     print("2. Tokens, byte-pair encoding, binary files")
