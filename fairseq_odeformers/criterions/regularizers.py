@@ -3,9 +3,13 @@
 A model's output is a pair whose second part is a dictionary; ``regularizers`` in it is a dictionary
 of tensors of shape (B), such as ``arclength``. In evaluation a model need not compute them, and the
 loss is without them. Another dictionary, ``statistics``, has values (B) that are only logged.
+
+A model whose paper has a regulariser in its loss says so by ``regularizer_weights``, a dictionary:
+these are the weights unless options say otherwise.
 """
 
 from dataclasses import dataclass, field, fields
+from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
@@ -16,11 +20,15 @@ from torch import Tensor
 class RegularizerConfig(FairseqDataclass):
     """The weight of each regulariser, named ``<regulariser>_weight``; another is one more field."""
 
-    arclength_weight: float = field(
-        default=0.0, metadata={"help": "weight of the arclength of the trajectories"}
+    arclength_weight: Optional[float] = field(
+        default=None, metadata={"help": "weight of the arclength of the trajectories (default: 0)"}
     )
-    reconstruction_weight: float = field(
-        default=0.0, metadata={"help": "weight of the error of the eigenvalues' reconstruction"}
+    reconstruction_weight: Optional[float] = field(
+        default=None,
+        metadata={
+            "help": "weight of the error of the eigenvalues' reconstruction (default: 1e-4 for "
+            "TransJect, else 0)"
+        },
     )
 
 
@@ -36,7 +44,7 @@ def check_weights(cfg: RegularizerConfig) -> None:
     """Raise a ValueError that names the first weight below zero."""
     for name in REGULARIZERS:
         weight = getattr(cfg, f"{name}_weight")
-        if not weight >= 0:
+        if weight is not None and not weight >= 0:
             raise ValueError(f"--{name}-weight {weight}: give 0 or more")
 
 
@@ -57,12 +65,14 @@ def regularization(cfg: RegularizerConfig, extra, model) -> tuple[Tensor, dict[s
     """
     extra = extra if isinstance(extra, dict) else {}
     values = extra.get("regularizers", {})
+    while hasattr(model, "module"):  # of several devices
+        model = model.module
     total = 0.0
     for name in REGULARIZERS:
         weight = getattr(cfg, f"{name}_weight")
+        if weight is None:
+            weight = getattr(model, "regularizer_weights", {}).get(name, 0.0)
         if weight and name not in values and model.training:
-            while hasattr(model, "module"):  # of several devices
-                model = model.module
             raise ValueError(
                 f"--{name}-weight {weight}: {type(model).__name__} does not compute "
                 f"the regulariser {name}; it has {', '.join(values) or 'none'}"

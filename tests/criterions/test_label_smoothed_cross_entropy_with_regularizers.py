@@ -39,10 +39,12 @@ def sample():
     return {"net_input": {"src_tokens": tokens}, "target": target, "ntokens": 24}
 
 
-def test_without_weights_it_is_fairseq_s(model, sample):
+def test_with_weights_of_zero_it_is_fairseq_s(model, sample):
     theirs = LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1, report_accuracy=True)
     expected, size, expected_log = theirs(model, sample)
-    loss, sample_size, log = make_criterion(report_accuracy=True)(model, sample)
+    loss, sample_size, log = make_criterion(report_accuracy=True, reconstruction_weight=0.0)(
+        model, sample
+    )
     assert loss == expected
     assert sample_size == size == 24
     assert log.pop(MEAN + "reconstruction") > 0
@@ -54,7 +56,7 @@ def test_weight(model, sample, sentence_avg):
     """After division by the sample size: the token's loss, and 0.3 times the mean over texts."""
     _, extra = model(**sample["net_input"])
     mean = extra["regularizers"]["reconstruction"].mean()
-    criterion = make_criterion(sentence_avg=sentence_avg)
+    criterion = make_criterion(sentence_avg=sentence_avg, reconstruction_weight=0.0)
     plain, sample_size, _ = criterion(model, sample)
     assert sample_size == (3 if sentence_avg else 24)
     criterion.cfg.reconstruction_weight = 0.3

@@ -124,6 +124,21 @@ def test_regularizers_are_weighted_and_logged():
     assert values["loss"] - values["cross_entropy"] == pytest.approx(1.1 / math.log(2), abs=2e-3)
 
 
+def test_weights_of_the_model_s_paper():
+    """They are taken in training unless an option says otherwise, and 0 turns them off."""
+    model = Model(arclength=torch.ones(5), reconstruction=torch.ones(5))
+    plain, _, _ = make_criterion()(model, make_sample(5))
+    model.regularizer_weights = {"reconstruction": 0.2}
+    for options, added in (
+        ({}, 0.2 * 5),
+        ({"reconstruction_weight": 0.0}, 0),
+        ({"reconstruction_weight": 0.3}, 0.3 * 5),
+        ({"arclength_weight": 0.1}, 0.3 * 5),
+    ):
+        loss, _, _ = make_criterion(**options)(model, make_sample(5))
+        assert torch.allclose(loss, plain + added), options
+
+
 @pytest.mark.parametrize(
     "model, options, message",
     [

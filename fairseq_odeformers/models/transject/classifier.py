@@ -15,7 +15,14 @@ from fairseq_odeformers.models.common.sequence_classifier import (
 )
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
-from .layer import GATES, ConcatenatedPositions, Eigenvalues, RandomEigenvalues, TransJectLayer
+from .layer import (
+    GATES,
+    REGULARIZER_WEIGHTS,
+    ConcatenatedPositions,
+    Eigenvalues,
+    RandomEigenvalues,
+    TransJectLayer,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +104,7 @@ class TransJect(SequenceClassifier):
 
     encoder_class = TransJectEncoder
     embedding_class = OrthonormalEmbedding
+    regularizer_weights = REGULARIZER_WEIGHTS
 
     @classmethod
     def embedding_dim(cls, cfg):
@@ -113,6 +121,7 @@ class RandomTransJect(TransJect):
     """Random-TransJect as a classifier."""
 
     encoder_class = RandomTransJectEncoder
+    regularizer_weights = {}
 
 
 def embed_scale(num_embeddings: int, embedding_dim: int) -> float:

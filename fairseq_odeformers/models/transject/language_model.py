@@ -11,7 +11,13 @@ from torch import nn
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
 from .classifier import ResidualGate, check_config, embed_scale
-from .layer import ConcatenatedPositions, Eigenvalues, RandomEigenvalues, TransJectLayer
+from .layer import (
+    REGULARIZER_WEIGHTS,
+    ConcatenatedPositions,
+    Eigenvalues,
+    RandomEigenvalues,
+    TransJectLayer,
+)
 from .token_statistics import CausalStatistics
 
 
@@ -94,6 +100,7 @@ class TransJectLanguageModel(FairseqLanguageModel):
     """TransJect as a language model."""
 
     decoder_class = TransJectDecoder
+    regularizer_weights = REGULARIZER_WEIGHTS
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -106,3 +113,4 @@ class RandomTransJectLanguageModel(TransJectLanguageModel):
     """Random-TransJect as a language model."""
 
     decoder_class = RandomTransJectDecoder
+    regularizer_weights = {}

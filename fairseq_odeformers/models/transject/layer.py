@@ -15,6 +15,9 @@ from .token_statistics import FullStatistics, IncrementalState
 
 GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
+# The paper's loss has the reconstruction of Eigenvalues, with a weight that it does not give.
+REGULARIZER_WEIGHTS = {"reconstruction": 1e-4}
+
 
 class ConcatenatedPositions(nn.Module):
     """X_0: the embedding of a token beside the sinusoids of its position (paper, section 3.5).
