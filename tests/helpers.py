@@ -6,7 +6,6 @@ from argparse import Namespace
 import torch
 from fairseq import options
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
     ARCH_MODEL_NAME_REGISTRY,
@@ -53,17 +52,23 @@ class LanguageModelling(Task):
 
 
 def model_config(arch, *extra, task="translation"):
-    """The model's part of what ``fairseq-train`` makes of a command line."""
+    """The model's part of what ``fairseq-train`` makes of a command line.
+
+    Without Hydra, which takes most of a second to compose all other parts as well.
+    """
     line = ["unused", "--task", task, "--arch", arch, *extra]
     args = options.parse_args_and_arch(options.get_training_parser(), line)
-    return convert_namespace_to_omegaconf(args).model
+    dataclass = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
+    if dataclass is None:
+        return args
+    config = OmegaConf.create({"model": dataclass.from_namespace(args)})
+    config.model._name = arch
+    plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
+    return OmegaConf.create(plain).model
 
 
 def resolved(arch, args=None):
-    """The options of an architecture: its defaults, or what a parsed command line makes of them.
-
-    What :func:`model_config` has, without the time that Hydra takes to compose it.
-    """
+    """The options of an architecture: its defaults, or what a parsed command line makes of them."""
     args = args or Namespace()
     ARCH_CONFIG_REGISTRY[arch](args)
     config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch], Namespace)()
