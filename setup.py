@@ -36,6 +36,6 @@ setup(
         "corpora": CORPORA,
         "demo": ["Babel", *CORPORA],
         "plots": ["matplotlib"],
-        "test": ["Babel", "pytest", "ruff", "scikit-learn", "setuptools", "wheel"],
+        "test": ["Babel", "pytest", "pytest-xdist", "ruff", "scikit-learn", "setuptools", "wheel"],
     },
 )
