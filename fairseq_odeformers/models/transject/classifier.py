@@ -2,13 +2,13 @@
 
 import logging
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, register_model, register_model_architecture
 from torch import nn
 
-from fairseq_odeformers.models.common.options import at_least_one
+from fairseq_odeformers.models.common.options import at_least_one, option
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
@@ -33,15 +33,11 @@ ResidualGate = ChoiceEnum(list(GATES))
 class TransJectConfig(SequenceClassifierConfig):
     """The defaults are the paper's model for IMDb and AG News (appendix B.1)."""
 
-    encoder_embed_dim: int = field(default=512, metadata={"help": "width d, an even number"})
-    encoder_layers: int = field(default=6, metadata={"help": "number L of layers"})
-    encoder_experts: int = field(default=4, metadata={"help": "number E of experts of a layer"})
-    residual_gate: ResidualGate = field(
-        default="tanh", metadata={"help": "keeps the residual weights below 1"}
-    )
-    pooled_layer_norm: bool = field(
-        default=False, metadata={"help": "apply layernorm to the pooled states"}
-    )
+    encoder_embed_dim: int = option(512, "width d, an even number")
+    encoder_layers: int = option(6, "number L of layers")
+    encoder_experts: int = option(4, "number E of experts of a layer")
+    residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
+    pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
 
 
 class TransJectEncoder(FairseqEncoder):

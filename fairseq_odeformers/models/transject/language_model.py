@@ -1,6 +1,6 @@
 """TransJect (Sengupta et al. 2023) as a causal language model."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
@@ -8,6 +8,7 @@ from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, regi
 from omegaconf import II
 from torch import nn
 
+from fairseq_odeformers.models.common.options import option
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
 from .classifier import ResidualGate, check_config, embed_scale
@@ -25,12 +26,10 @@ from .token_statistics import CausalStatistics
 class TransJectLanguageModelConfig(FairseqDataclass):
     """The defaults are the paper's model for the Penn Treebank (appendix B.1)."""
 
-    decoder_embed_dim: int = field(default=512, metadata={"help": "width d, an even number"})
-    decoder_layers: int = field(default=6, metadata={"help": "number L of layers"})
-    decoder_experts: int = field(default=4, metadata={"help": "number E of experts of a layer"})
-    residual_gate: ResidualGate = field(
-        default="tanh", metadata={"help": "keeps the residual weights below 1"}
-    )
+    decoder_embed_dim: int = option(512, "width d, an even number")
+    decoder_layers: int = option(6, "number L of layers")
+    decoder_experts: int = option(4, "number E of experts of a layer")
+    residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
     tokens_per_sample: int = II("task.tokens_per_sample")
     max_target_positions: Optional[int] = II("task.max_target_positions")
 
