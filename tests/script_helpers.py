@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import torch._dynamo  # noqa: F401  the first optimizer of each fork would import it
 from fairseq.data import Dictionary, data_utils
 
 ROOT = Path(__file__).resolve().parents[1]
