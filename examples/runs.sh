@@ -10,6 +10,31 @@ take_archs() {
     extra=("$@")
 }
 
+# Split the arguments: of the names of all runs, those that begin with what an option --part says, or all
+# if there is none, go to the array parts; the rest, options of fairseq-train, to the array extra.
+#
+#     take_parts "NAME ..." ARGUMENT ...
+take_parts() {
+    local names=$1 name part asked=()
+    parts=() extra=()
+    shift
+    while [ $# -gt 0 ]; do
+        if [ "$1" != --part ]; then extra+=("$1"); shift; continue; fi
+        part=${2:-}
+        if [[ -z $part || " $names" != *" $part"* ]]; then
+            echo "--part $part: give the start of one or several of $names" >&2
+            exit 2
+        fi
+        asked+=("$part")
+        shift 2
+    done
+    for name in $names; do
+        for part in "${asked[@]:-}"; do
+            if [[ $name = "$part"* ]]; then parts+=("$name"); break; fi
+        done
+    done
+}
+
 # Call `experiment ARCH SEED FOLDER` for each architecture and seed, one after the other.
 #
 #     all_runs PREFIX ARCH ...

@@ -152,21 +152,32 @@ def example(script, *args, root=ROOT, **environment):
     )
 
 
+def stub_commands(root, **commands):
+    """Put shell scripts in the place of commands, in a folder that stands for the repository's.
+
+    Args:
+        commands: the lines of each; ``_`` in a name is ``-``.
+    """
+    folder = root / ".venv" / "bin"
+    if not folder.exists():
+        (root / "examples").symlink_to(ROOT / "examples")
+        folder.mkdir(parents=True)
+    for name, lines in commands.items():
+        path = folder / name.replace("_", "-")
+        path.write_text(f"#!/bin/bash\n{lines}\n")
+        path.chmod(0o755)
+
+
 def training_options(root, script, *args, **environment):
     """The arguments that a script of the examples calls ``fairseq-train`` with, the first time.
 
     It is called no second time, and nothing is trained: in a *root* that stands for the
     repository's, with the data that the script asks for, stubs take the place of the commands.
     """
-    commands = root / ".venv" / "bin"
     record = root / "arguments"
-    if not commands.exists():
-        (root / "examples").symlink_to(ROOT / "examples")
-        commands.mkdir(parents=True)
-        stubs = {"fairseq-train": f"printf '%s\\0' \"$@\" > '{record}'; exit 1", "python": "echo 1"}
-        for name, lines in stubs.items():
-            (commands / name).write_text(f"#!/bin/sh\n{lines}\n")
-            (commands / name).chmod(0o755)
+    stub_commands(
+        root, fairseq_train=f"printf '%s\\0' \"$@\" > '{record}'; exit 1", python="echo 1"
+    )
     record.unlink(missing_ok=True)
     result = example(script, *args, root=root, **environment)
     assert record.exists(), result.stdout

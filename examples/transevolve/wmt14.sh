@@ -10,14 +10,15 @@
 # A batch has 512 pairs of sentences. What does not fit into memory at once is split:
 # --batch-size 64 --update-freq 8 (on four GPUs --update-freq 2).
 #
-# From the environment: SEED (1), DATA (data/wmt14-en-de or data/wmt14-en-fr), and SAVE_DIR
-# ($DATA/ARCH-seedSEED).
+# From the environment: SEED (1), DATA (data/wmt14-en-de or data/wmt14-en-fr), SAVE_DIR
+# ($DATA/ARCH-seedSEED), and EACH: if it is set, each of the ten last checkpoints is scored on newstest2014
+# before their average.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 PATH=$PWD/.venv/bin:$PATH
 SEED=${SEED:-1}
 
-[ $# -ge 2 ] || { sed -n '2,15s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,16s/^# \?//p' "$0"; exit 2; }
 pair=$1
 arch=$2
 shift 2
@@ -42,13 +43,30 @@ fairseq-train "$DATA/data-bin" --user-dir fairseq_odeformers -s en -t "${pair#en
     --seed "$SEED" --save-dir "$save_dir" --no-progress-bar "$@"
 python scripts/average_checkpoints.py --checkpoint-dir "$save_dir" --by update --last 10 \
     --output "$save_dir/averaged.pt"
-for split in "${tests[@]}"; do
-    fairseq-generate "$DATA/data-bin" --user-dir fairseq_odeformers --gen-subset "$split" \
-        --path "$save_dir/averaged.pt" --beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b "$longer" \
-        --batch-size 128 --required-batch-size-multiple 1 --remove-bpe > "$save_dir/$split.out"
-done
+
+# translate CHECKPOINT SPLIT OUTPUT
+translate() {
+    fairseq-generate "$DATA/data-bin" --user-dir fairseq_odeformers --gen-subset "$2" \
+        --path "$save_dir/$1.pt" --beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b "$longer" \
+        --batch-size 128 --required-batch-size-multiple 1 --remove-bpe > "$save_dir/$3.out"
+}
+
+# score OUTPUT
+score() {
+    scripts/score-wmt14.sh "$pair" "$save_dir/$1.out" --reference "$DATA"/raw/newstest2014-*-ref.*.sgm
+}
+
+if [ -n "${EACH:-}" ]; then
+    for checkpoint in "$save_dir"/checkpoint_*_*.pt; do
+        name=$(basename "$checkpoint" .pt)
+        translate "$name" test "$name"
+        echo "newstest2014, $name:"
+        score "$name"
+    done
+fi
+for split in "${tests[@]}"; do translate averaged "$split" "$split"; done
 if [ "$pair" = en-de ]; then
     echo "newstest2013, tokenized: $(grep '^Generate' "$save_dir/valid.out")"
 fi
 echo "newstest2014:"
-scripts/score-wmt14.sh "$pair" "$save_dir/test.out" --reference "$DATA"/raw/newstest2014-*-ref.*.sgm
+score test

@@ -80,6 +80,21 @@ RECIPES = {
         (f"examples/transevolve/wmt14.sh {pair} transevolve_fullff_2", TRANSLATION)
         for pair in ("en-de", "en-fr")
     ],
+    "Dutta et al. 2021, appendix C, Figure 2: lr_max (512 x warm-up)^-0.5": [
+        (
+            f"SEEDS=1 examples/transevolve/figure2.sh --part {pair}-{factor}-{warmup}",
+            f"--lr {rate} --warmup-updates {warmup} --lr-scheduler inverse_sqrt "
+            "--max-update 300000 --batch-size 512",
+        )
+        for pair, factor, warmup, rate in [
+            ("en-de", "1.0", 4000, 6.99e-4),
+            ("en-de", "1.0", 8000, 4.94e-4),
+            ("en-fr", "1.0", 16000, 3.49e-4),
+            ("en-fr", "1.5", 4000, 1.05e-3),
+            ("en-fr", "1.5", 8000, 7.41e-4),
+            ("en-de", "1.5", 16000, 5.24e-4),
+        ]
+    ],
     "Dutta et al. 2021, section 7.3: the last ten checkpoints, one in 2,000 updates": [
         (
             "examples/transevolve/wmt14.sh en-de transevolve_randomff_1",
@@ -113,6 +128,24 @@ RECIPES = {
             (f"examples/transject/ptb.sh {arch}", PENN_TREEBANK)
             for arch in ("transject_lm", "transject_lm_random", "transformer_lm")
         ),
+    ],
+    "Sengupta et al. 2023, section 4 and Figure 6: one thing differs from the paper's models": [
+        (f"SEEDS=1 examples/transject/figure6.sh --part {part}", stated)
+        for part, stated in [
+            ("imdb-transject-paper", f"{SHORT_TEXTS} --encoder-experts 4"),
+            ("imdb-transject-experts1", f"{SHORT_TEXTS} --encoder-experts 1"),
+            ("imdb-transformer-paper", f"{SHORT_TEXTS} --dropout 0.1"),
+            ("imdb-transformer-heads1", f"{SHORT_TEXTS} --encoder-attention-heads 1"),
+            ("imdb-transformer-dropout0.5", f"{SHORT_TEXTS} --dropout 0.5"),
+            (
+                "charimdb-transject-layers6",
+                f"{LONG_TEXTS} --batch-size 32 --encoder-experts 4 --encoder-layers 6",
+            ),
+            (
+                "charimdb-transformer-layers4",
+                f"{LONG_TEXTS} --batch-size 32 --encoder-embed-dim 64 --encoder-layers 4",
+            ),
+        ]
     ],
     "Sengupta et al. 2023, Table 5: inner width 2048, in a Macaron layer twice half of it": [
         (

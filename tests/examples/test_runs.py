@@ -49,3 +49,23 @@ def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
     result = bash(busy + f"all_runs {tmp_path}/ one two")
     assert result.returncode == 0, result.stderr
     assert result.stdout == f"{tmp_path}/one-seed1: another process is at it\ntwo 1\n"
+
+
+@pytest.mark.parametrize(
+    "args, parts, extra",
+    [
+        ("--lr 1", "a-1 a-2 ab b-1", "--lr 1"),
+        ("--part b --lr 1 --part a-", "a-1 a-2 b-1", "--lr 1"),
+        ("--part a --part a-2", "a-1 a-2 ab", ""),
+    ],
+)
+def test_parts_are_named_by_their_start(args, parts, extra):
+    """Each is taken once, in the order of the names; the other options are left."""
+    script = f'take_parts "a-1 a-2 ab b-1" {args}; echo "${{parts[*]}}|${{extra[*]}}"'
+    assert bash(script).stdout == f"{parts}|{extra}\n"
+
+
+@pytest.mark.parametrize("args", ["--part 1", "--part", "--part 'a-1 a-2'x"])
+def test_a_part_that_is_none_is_refused(args):
+    result = bash(f'take_parts "a-1 a-2" {args}')
+    assert result.returncode == 2 and "give the start of one or several of a-1" in result.stderr

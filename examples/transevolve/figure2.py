@@ -1,0 +1,104 @@
+"""Draw the BLEU of TransEvolve for learning rates and warm-ups (Dutta et al. 2021, Figure 2).
+
+RUNS is the folder in which ``figure2.sh`` has put its runs. Each counts with its maximum BLEU over
+the checkpoints that were scored, as in the paper (appendix C). Prints a table in Markdown, and
+leaves ``figure2.csv``, a row a run, and ``figure2.png`` in RUNS. Needs the extra ``plots``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+
+from matplotlib.figure import Figure
+
+from fairseq_odeformers.files import read_lines, replacing, write_csv
+
+NAME = re.compile(r"(en-\w+)-([\d.]+)-(\d+)-seed(\d+)")
+SCORE = re.compile(r"tokenized: .*? = ([\d.]+) ")
+
+Setting = tuple[str, float, int]  # pair of languages, lr_max, warm-up
+Scores = Mapping[Setting, Mapping[int, float]]  # the BLEU of each seed
+
+
+def read_scores(folder: Path) -> Scores:
+    """The maximum BLEU of each finished run.
+
+    Raises:
+        ValueError: there is none, or one has a line that is no score.
+    """
+    scores: dict[Setting, dict[int, float]] = defaultdict(dict)
+    for path in folder.glob("*/scores.txt"):
+        if name := NAME.fullmatch(path.parent.name):
+            pair, factor, warmup, seed = name.groups()
+            scores[pair, float(factor), int(warmup)][int(seed)] = maximum(path)
+    if not scores:
+        raise ValueError(f"{folder} has no finished run of figure2.sh")
+    return {setting: dict(sorted(scores[setting].items())) for setting in sorted(scores)}
+
+
+def maximum(path: Path) -> float:
+    found = []
+    for number, line in enumerate(read_lines(path), start=1):
+        match = SCORE.match(line)
+        if match is None:
+            raise ValueError(f"{path}, line {number}: no BLEU of score-wmt14.sh")
+        found.append(float(match[1]))
+    return max(found)
+
+
+def table(scores: Scores) -> str:
+    lines = ["| pair | lr_max | warm-up | seeds | BLEU, mean | smallest | largest |"]
+    lines += ["| --- " * 7 + "|"]
+    for (pair, factor, warmup), runs in scores.items():
+        values = list(runs.values())
+        bleu = " | ".join(f"{value:.2f}" for value in (fmean(values), min(values), max(values)))
+        lines.append(f"| {pair} | {factor} | {warmup:,} | {len(values)} | {bleu} |")
+    return "\n".join(lines)
+
+
+def draw(scores: Scores) -> Figure:
+    """A box over the seeds for each setting, a panel for each pair of languages."""
+    pairs = sorted({pair for pair, _, _ in scores})
+    figure = Figure(figsize=(5 * len(pairs), 4), layout="constrained")
+    for axes, pair in zip(figure.subplots(1, len(pairs), squeeze=False)[0], pairs):
+        of_pair = {
+            f"({factor}, {warmup})": list(runs.values())
+            for (name, factor, warmup), runs in scores.items()
+            if name == pair
+        }
+        axes.boxplot(list(of_pair.values()))
+        axes.set_xticks(range(1, len(of_pair) + 1), of_pair, rotation=30)
+        axes.set(title=pair, xlabel="(lr_max, warm-up)", ylabel="BLEU, newstest2014")
+    return figure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", metavar="RUNS", type=Path)
+    args = parser.parse_args()
+    logging.getLogger().setLevel(logging.WARNING)  # fairseq's import has it show everything
+    try:
+        scores = read_scores(args.runs)
+        rows = [
+            {"pair": pair, "lr_max": factor, "warmup": warmup, "seed": seed, "bleu": bleu}
+            for (pair, factor, warmup), runs in scores.items()
+            for seed, bleu in runs.items()
+        ]
+        write_csv(args.runs / "figure2.csv", rows)
+        with replacing(args.runs / "figure2.png") as path:
+            draw(scores).savefig(path, format="png", dpi=100)
+    except (ValueError, OSError) as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    print(table(scores))
+
+
+if __name__ == "__main__":
+    main()
