@@ -180,13 +180,10 @@ RECIPES = {
             (f"RECIPE={recipe} examples/{command}", f"--reconstruction-weight {weight}")
             for recipe, command, weight in [
                 ("transject", "text_classification/run.sh imdb transject", "1e-4"),
-                ("transject", "text_classification/run.sh imdb transject_random", "0"),
                 ("small", "text_classification/run.sh agnews transject", "1e-4"),
                 ("transject", "lra/run.sh image transject_lra", "1e-4"),
-                ("transject", "lra/run.sh image transject_lra_random", "0"),
                 ("small", "lra/run.sh listops-short transject", "1e-4"),
                 ("paper", "transject/ptb.sh transject_lm", "1e-4"),
-                ("paper", "transject/ptb.sh transject_lm_random", "0"),
             ]
         ),
         ("examples/transject/ptb.sh transject_lm", "--batch-size 20"),

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.optim.adam import Adam
 from helpers import HEAD, PAD, SIZES, LanguageModelling, Task, make_classifier, make_model
 
@@ -194,3 +195,11 @@ def test_one_token_and_none(arch):
     loss = logits.square().sum() + sum(v.sum() for v in extra["regularizers"].values())
     loss.backward()
     assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("arch", ["transject", "transject_lra", "transject_lm"])
+def test_the_paper_s_loss_has_the_reconstruction(arch):
+    """Of weight 1e-4; Random-TransJect has no eigenvalues to reconstruct."""
+    models = (ARCH_MODEL_REGISTRY[name] for name in (arch, f"{arch}_random"))
+    weights = [model.regularizer_weights for model in models]
+    assert weights == [{"reconstruction": 1e-4}, {}]
