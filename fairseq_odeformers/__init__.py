@@ -4,4 +4,7 @@ Importing the package, by name or through fairseq's ``--user-dir``, registers it
 criterions.
 """
 
+from . import quiet  # noqa: F401
+
+# isort: split
 from . import compat, criterions, models, tasks  # noqa: F401

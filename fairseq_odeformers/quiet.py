@@ -1,0 +1,19 @@
+"""Silences warnings that fairseq causes and nobody can act on; importing it is enough.
+
+Each by its origin: what the plugin, torch or a user's code warns of is shown as before.
+"""
+
+import logging
+import warnings
+
+# fairseq calls functions of hydra and torch that have been renamed since.
+for category, module in ((UserWarning, r"hydra\."), (FutureWarning, r"fairseq\.")):
+    warnings.filterwarnings("ignore", category=category, module=module)
+# These two name the caller of hydra or of torch as their origin.
+for message in (r"\s*'config' is validated against ConfigStore schema", "'pin_memory' argument is"):
+    warnings.filterwarnings("ignore", message, category=UserWarning)
+
+# fairseq sets the level of the root logger to that of debugging.
+logging.getLogger("hydra").setLevel(logging.WARNING)
+# It advises to install tensorboardX, whatever the task.
+logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)

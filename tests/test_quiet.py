@@ -1,0 +1,49 @@
+"""What fairseq makes hydra and torch warn of is not shown; other warnings are."""
+
+import importlib
+import logging
+import warnings
+
+import pytest
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.tasks.fairseq_task import FairseqTask
+
+from fairseq_odeformers import quiet
+
+
+@pytest.fixture
+def shown():
+    """The warnings that are shown; as they are before pytest collects them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        importlib.reload(quiet)
+        yield caught
+
+
+def test_configuration_of_a_training(shown, caplog):
+    line = ["unused", "--arch", "transevolve"]
+    args = options.parse_args_and_arch(options.get_training_parser(), line)
+    with caplog.at_level(logging.DEBUG):
+        convert_namespace_to_omegaconf(args)
+    assert not [*shown, *caplog.records]
+
+
+class Optimizer:
+    def backward(self, loss):
+        pass
+
+
+def test_step_of_a_training(shown):
+    def model():
+        pass
+
+    model.train = model.set_num_updates = lambda *_: None
+    FairseqTask(None).train_step(None, model, lambda *_: (0, 1, {}), Optimizer(), 1)
+    assert not shown
+
+
+def test_others_are_shown(shown):
+    for category in (UserWarning, FutureWarning):
+        warnings.warn("of a user's code", category, stacklevel=1)
+    assert len(shown) == 2
