@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Make .venv with everything that the project and its tests need: what `make setup` runs.
+#
+# PYTHON=...   the interpreter to make it with; python3 by default, or python3.12 where that is not
+#              a Python that fairseq runs on
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail() { echo "make setup: $1" >&2; exit 1; }
+
+runs_fairseq() {
+    "$1" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null
+}
+
+python=${PYTHON:-python3}
+[ -n "${PYTHON:-}" ] || runs_fairseq python3 || ! runs_fairseq python3.12 || python=python3.12
+version=$("$python" --version 2>&1) || fail "$python not found; set PYTHON to a Python 3.9-3.12"
+runs_fairseq "$python" || fail "$python is $version; set PYTHON to a Python 3.9-3.12"
+"$python" -c 'import ensurepip, venv' 2>/dev/null ||
+    fail "$python lacks the modules venv and ensurepip; install them (python3-venv)"
+
+takes="a few minutes, most of it downloads"
+# The one platform that fairseq-fixed has a wheel for.
+has_wheel='import sys, sysconfig as s
+sys.exit((sys.version_info[:2], s.get_platform()) != ((3, 12), "linux-x86_64"))'
+if ! "$python" -c "$has_wheel"; then
+    takes="several minutes, most of them to compile fairseq; none for Python 3.12 on Linux"
+    "$python" -c 'import os, sysconfig as s; open(os.path.join(s.get_path("include"), "Python.h"))' \
+        2>/dev/null || fail "$python lacks its C headers; install them (python3-dev)"
+    for compiler in gcc g++; do
+        command -v $compiler >/dev/null || fail "$compiler not found; install it (build-essential)"
+    done
+fi
+
+echo "Making .venv with $version: $takes. Log: .venv/setup.log"
+# The stamp is written last, so an interrupted set-up starts afresh.
+[ -e .venv/complete ] || rm -rf .venv
+rm -f .venv/complete
+[ -d .venv ] || "$python" -m venv .venv
+mkdir -p .venv/wheels
+log=.venv/setup.log
+: > $log
+pip() {
+    .venv/bin/python -m pip "$1" --constraint constraints/ci.txt "${@:2}" >> $log 2>&1 ||
+        { tail -n 30 $log >&2; fail "pip failed; all that it said is in $log"; }
+}
+pip install pip
+pip install cython numpy setuptools wheel
+# fairseq builds without torch only (its source distribution lacks the files of the extensions that
+# need torch), fairseq-fixed with torch only; pip skips the one that is not for this Python. With
+# build isolation, fairseq-fixed would download and build against another torch.
+pip wheel --no-build-isolation --no-deps --wheel-dir .venv/wheels 'fairseq; python_version < "3.11"'
+pip install torch
+pip install --no-build-isolation --find-links .venv/wheels --editable '.[analysis,demo,plots,test]'
+touch .venv/complete
+echo "Done: make demo, make test"
