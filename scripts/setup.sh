@@ -51,6 +51,6 @@ pip install cython numpy setuptools wheel
 # build isolation, fairseq-fixed would download and build against another torch.
 pip wheel --no-build-isolation --no-deps --wheel-dir .venv/wheels 'fairseq; python_version < "3.11"'
 pip install torch
-pip install --no-build-isolation --find-links .venv/wheels --editable '.[analysis,demo,plots,test]'
+pip install --no-build-isolation --find-links .venv/wheels --editable '.[analysis,corpora,demo,plots,test]'
 touch .venv/complete
 echo "Done: make demo, make test"
