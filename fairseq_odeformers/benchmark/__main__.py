@@ -86,7 +86,6 @@ def steps(args: argparse.Namespace, length: int) -> tuple[dict, dict]:
 def main(argv=None) -> None:
     args = parse_args(argv)
     torch.set_num_threads(args.threads)
-    logging.disable(logging.WARNING)
     show = partial(print, flush=True)
     show(" ".join(f"{key}={value}" for key, value in vars(args).items() if key != "models"))
     show(", ".join(f"{key} {value}" for key, value in timing.environment(args.device).items()))
@@ -104,4 +103,5 @@ def main(argv=None) -> None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)
     main()
