@@ -64,6 +64,7 @@ def become(file, cwd, *argv):
         os.dup2(file.fileno(), number)
         setattr(sys, stream, open(number, "w", buffering=1, encoding="utf-8"))
     logging.root.handlers.clear()
+    logging.disable(logging.NOTSET)
     os.chdir(cwd or os.getcwd())
     sys.argv[:] = argv
     runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
