@@ -97,6 +97,8 @@ def build(name: str, args: Namespace) -> Subject:
     experts = form.isdigit() and "transject" in arch
     if form and not experts and form != MATRIX and not (attentions and form in (NAIVE, *BACKENDS)):
         raise ValueError(f"--models {name}: {arch} has no form {form}")
+    if form == NAIVE and kind == "translation" and args.what != "encoder":
+        raise ValueError(f"--models {name}: the formula as it stands is for the encoder alone")
     for attention in attentions:
         if form == NAIVE:
             NaiveAttention.take_the_place_of(attention)

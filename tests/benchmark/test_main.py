@@ -74,6 +74,7 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
         ("train --models transevolv", "fairseq knows no architecture transevolv"),
         ("train --models transevolve:3", "--models transevolve:3: transevolve has no form 3"),
         ("infer --models transformer_classifier:fused", "transformer_classifier has no form fused"),
+        ("train --models transevolve_fullff_1:naive", "is for the encoder alone"),
         ("orthogonal --models transject", "choose from cayley, blocks, matrix_exp"),
     ],
 )
