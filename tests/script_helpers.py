@@ -1,18 +1,17 @@
 """Running scripts and fairseq's commands, and reading what they leave."""
 
 import importlib
-import logging
-import multiprocessing
 import os
 import random
-import runpy
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch._dynamo  # noqa: F401  the first optimizer of each fork would import it
+import warm
 from fairseq.data import Dictionary, data_utils
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,8 +45,11 @@ def module(name, *args, cwd=None):
     In a fork of this process, which spares it the five seconds of importing torch and fairseq.
     """
     with tempfile.TemporaryFile() as file:
-        fork = multiprocessing.get_context("fork")
-        child = fork.Process(target=become, args=(file, cwd, name, *map(str, args)))
+        files = [0, file.fileno(), file.fileno()]
+        line = ["python", "-m", name, *map(str, args)]
+        child = warm.FORK.Process(
+            target=warm.become, args=(files, cwd or ".", dict(os.environ), line)
+        )
         child.start()
         child.join()
         file.seek(0)
@@ -56,18 +58,6 @@ def module(name, *args, cwd=None):
         print(output)
         raise subprocess.CalledProcessError(child.exitcode, name, output)
     return output
-
-
-def become(file, cwd, *argv):
-    """Turn a fork into what ``python -m`` starts, with its output and errors in a file."""
-    for number, stream in enumerate(("stdout", "stderr"), start=1):
-        os.dup2(file.fileno(), number)
-        setattr(sys, stream, open(number, "w", buffering=1, encoding="utf-8"))
-    logging.root.handlers.clear()
-    logging.disable(logging.NOTSET)
-    os.chdir(cwd or os.getcwd())
-    sys.argv[:] = argv
-    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
 
 
 def failing_command(*args):
@@ -138,19 +128,22 @@ def times(folder):
 def example(script, *args, root=ROOT, **environment):
     """The finished process of a script of the examples, its output and errors in one.
 
+    Where the repository is the real one, its Python commands run in forks of this process.
+
     Args:
         root: a folder that stands for the repository's.
     """
     commands = [root / ".venv" / "bin", Path(sys.executable).parent, os.environ["PATH"]]
     path = os.pathsep.join(map(str, commands))
-    return subprocess.run(
-        ["bash", root / "examples" / script, *map(str, args)],
-        cwd=root,
-        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    with warm.commands() if root == ROOT else nullcontext({}) as functions:
+        return subprocess.run(
+            ["bash", root / "examples" / script, *map(str, args)],
+            cwd=root,
+            env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **functions, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
 
 def stub_commands(root, **commands):
