@@ -96,29 +96,47 @@ def rotated(base: Tensor, weight: Tensor) -> Tensor:
     with the entries of the weight W (N, C, C) below its diagonal: the Cayley map of torch's
     ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section 4).
     """
-    lower = single(weight).tril(-1)
-    return Cayley.apply(lower - lower.mT, single(base)).to(weight)
+    base, lower = single(base), single(weight).tril(-1)
+    return torch.lerp(base, Quotient.apply(base, (lower.mT - lower) / 2), 2.0).to(weight)
 
 
-class Cayley(torch.autograd.Function):
-    r"""B (1 - A/2)^-1 (1 + A/2) of skew-symmetric matrices A (N, C, C), and any B, as constants.
+def rotated_columns(base: Tensor, weight: Tensor) -> Tensor:
+    r"""Orthonormal columns B (N, R, C), R > C, turned by the Cayley transforms of R x R matrices.
 
-    With the inverse M it is B (2M - 1), and a change dA changes it by :math:`B M \, dA \, M`.
+    .. math:: (1 - A/2)^{-1} (1 + A/2) B, \quad A = W B^T - B W^T
+
+    with the weight W (N, R, C). All tangents of the manifold at B are A B (Wen and Yin 2013, "A
+    feasible method for optimization with orthogonality constraints"). With the part V of W that is
+    orthogonal to B, they are
+
+    .. math:: 2 (B + V/2) (1 - (B^T W - W^T B)/2 + V^T V/4)^{-1} - B
+
+    so that the inverses are of C x C matrices.
     """
+    base, exact = single(base), single(weight)
+    along = base.mT @ exact
+    across = exact - base @ along
+    divisor = (along.mT - along) / 2 + across.mT @ across / 4
+    return torch.lerp(base, Quotient.apply(base + across / 2, divisor), 2.0).to(weight)
+
+
+class Quotient(torch.autograd.Function):
+    """F (1 + X)^-1 of matrices X (N, C, C) whose symmetric part is positive semidefinite."""
 
     @staticmethod
-    def forward(ctx, skew, base):
-        identity = torch.eye(skew.size(-1), dtype=skew.dtype, device=skew.device)
-        inverse = block_inverse(torch.add(identity, skew, alpha=-0.5))
-        product = base @ inverse
-        ctx.save_for_backward(inverse, product)
-        return torch.lerp(base, product, 2.0)
+    def forward(ctx, factor, matrix):
+        identity = torch.eye(matrix.size(-1), dtype=matrix.dtype, device=matrix.device)
+        inverse = block_inverse(identity + matrix)
+        quotient = factor @ inverse
+        ctx.save_for_backward(inverse, quotient)
+        return quotient
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient):
-        inverse, product = ctx.saved_tensors
-        return product.mT @ gradient @ inverse.mT, None
+        inverse, quotient = ctx.saved_tensors
+        gradient = gradient @ inverse.mT
+        return gradient, -(quotient.mT @ gradient)
 
 
 def block_inverse(matrices: Tensor, smallest: int = 64) -> Tensor:

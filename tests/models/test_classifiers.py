@@ -71,6 +71,17 @@ def test_half_precision(model):
     assert scores(model.bfloat16(), source_batch()[0]).isfinite().all()
 
 
+def test_automatic_mixed_precision(arch):
+    """A step of training; every parameter gets a gradient."""
+    model = wake(make_classifier(arch))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = scores(model, source_batch()[0]).float().square().sum()
+    loss.backward()
+    assert loss.isfinite()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    assert all(gradient.isfinite().all() and gradient.any() for gradient in gradients)
+
+
 def test_state_of_another_task_starts_a_new_one(arch, caplog):
     """The encoder is taken over, heads that do not fit are not; a head that fits is."""
     old, new = make_classifier(arch, classes=3), make_classifier(arch, classes=5)
@@ -114,14 +125,15 @@ def test_activation_checkpointing_changes_no_gradient(arch):
 
 
 def test_matrices_of_the_orthogonal_transformer():
-    """Of every attention, and of feed-forward networks as wide as the model."""
-    size = ["--encoder-ffn-embed-dim", "16"]
-    model = make_classifier("transformer_classifier_orthogonal", *size)
-    for layer in model.encoder.layers:
-        attn = layer.self_attn
-        for linear in (attn.q_proj, attn.k_proj, attn.v_proj, attn.out_proj, layer.fc1, layer.fc2):
-            weight = linear.weight
-            assert torch.allclose(weight @ weight.T, torch.eye(16), atol=1e-5)
+    """Of every attention and feed-forward network, which has orthonormal columns or rows."""
+    for size in ([], ["--encoder-ffn-embed-dim", "16"]):
+        model = make_classifier("transformer_classifier_orthogonal", *size)
+        for layer in model.encoder.layers:
+            attn = layer.self_attn
+            projections = attn.q_proj, attn.k_proj, attn.v_proj, attn.out_proj
+            for weight in (*(linear.weight for linear in projections), layer.fc1.weight.T):
+                assert torch.allclose(weight @ weight.T, torch.eye(16), atol=1e-5)
+            assert torch.allclose(layer.fc2.weight @ layer.fc2.weight.T, torch.eye(16), atol=1e-5)
 
 
 # --- pairs and pixels ------------------------------------------------------
@@ -171,6 +183,10 @@ def test_pixels_as_numbers(arch):
     "arch, parameters",
     [
         ("transformer_classifier", 6 * (4 * 256 * 257 + 2 * 256 * 1024 + 1024 + 256 + 4 * 256)),
+        (
+            "transformer_classifier_orthogonal",
+            6 * (4 * 256 * 257 + 2 * 256 * 1024 + 1024 + 256 + 4 * 256),
+        ),
         ("transformer_classifier_rezero", 6 * (4 * 256 * 257 + 2 * 256 * 1024 + 1024 + 256 + 1)),
         (
             "macaron_classifier",

@@ -101,13 +101,22 @@ def test_half_precision(model):
         assert model(tokens[:, :length], incremental_state=state)[0].isfinite().all()
 
 
+def test_automatic_mixed_precision(model):
+    """A step of training; every parameter gets a gradient."""
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model(torch.randint(4, 50, (2, 7)))[0].float().square().sum()
+    loss.backward()
+    assert loss.isfinite()
+    assert all(p.grad.isfinite().all() and p.grad.any() for p in model.parameters())
+
+
 def test_every_parameter_gets_a_gradient(model):
     model(torch.randint(4, 50, (2, 7)))[0].square().sum().backward()
     assert not [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
 
 
 def test_baselines_differ_from_fairseq_s_model():
-    """ReZero: no LayerNorm, a number a layer. Orthogonal: four matrices a layer."""
+    """ReZero: no LayerNorm, a number a layer. Orthogonal: six matrices a layer."""
     rezero, orthogonal = map(make_lm, ("transformer_lm_rezero", "transformer_lm_orthogonal"))
     names = [name for name, _ in rezero.named_parameters()]
     assert not [name for name in names if "layer_norm" in name]
@@ -115,6 +124,8 @@ def test_baselines_differ_from_fairseq_s_model():
     for layer in orthogonal.decoder.layers:
         for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
             weight = getattr(layer.self_attn, name).weight
+            assert torch.allclose(weight @ weight.T, torch.eye(16), atol=1e-5)
+        for weight in (layer.fc1.weight.T, layer.fc2.weight):
             assert torch.allclose(weight @ weight.T, torch.eye(16), atol=1e-5)
 
 

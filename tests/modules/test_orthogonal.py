@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+from helpers import assert_same_gradients
 from torch.nn.utils import parametrizations
 
 from fairseq_odeformers.modules.orthogonal import (
@@ -11,6 +12,7 @@ from fairseq_odeformers.modules.orthogonal import (
     OrthogonalMatrices,
     OrthonormalEmbedding,
     block_inverse,
+    rotated_columns,
 )
 
 
@@ -184,6 +186,17 @@ def test_matrices_are_those_of_torch_s_parametrisation(float64):
         ((ours() if module is ours else theirs.weight) * factor).sum().backward()
     gradient = theirs.parametrizations.weight.original.grad
     assert (ours.weight.grad - gradient).abs().max() < 1e-11
+
+
+@pytest.mark.parametrize("rows, columns", [(7, 3), (5, 5), (140, 130)])
+def test_rotated_columns(float64, rows, columns):
+    """Those that a whole Cayley transform turns, and its gradients."""
+    torch.manual_seed(0)
+    base = torch.nn.init.orthogonal_(torch.empty(rows, columns)).unsqueeze(0)
+    weight = torch.randn(1, rows, columns, requires_grad=True)
+    skew = weight @ base.mT - base @ weight.mT
+    expected = torch.linalg.solve(torch.eye(rows) - skew / 2, base + skew @ base / 2)
+    assert_same_gradients(rotated_columns(base, weight), expected, [weight])
 
 
 @pytest.mark.parametrize("size", [1, 7, 16])

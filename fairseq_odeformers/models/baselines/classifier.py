@@ -45,7 +45,7 @@ class ReZeroClassifier(WithoutLayerNorm):
 
 
 class OrthogonalEncoder(Encoder):
-    """fairseq's Transformer encoder with all square matrices of its layers orthogonal."""
+    """fairseq's Transformer encoder with all matrices of its layers orthogonal."""
 
     layer_class = OrthogonalEncoderLayer
 

@@ -29,13 +29,13 @@ class ReZeroLanguageModel(LanguageModel):
 
 
 class OrthogonalDecoder(Decoder):
-    """fairseq's Transformer decoder with all square matrices of its layers orthogonal."""
+    """fairseq's Transformer decoder with all matrices of its layers orthogonal."""
 
     layer_class = OrthogonalDecoderLayer
 
 
 @register_model("transformer_lm_orthogonal", dataclass=LanguageModelConfig)
 class OrthogonalLanguageModel(LanguageModel):
-    """The Transformer LM with all square matrices of its layers orthogonal."""
+    """The Transformer LM with all matrices of its layers orthogonal."""
 
     decoder_class = OrthogonalDecoder

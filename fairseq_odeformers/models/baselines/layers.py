@@ -1,12 +1,12 @@
-"""Transformer layers without LayerNorm, and square weights kept orthogonal."""
+"""Transformer layers without LayerNorm, and with weights kept orthogonal."""
 
 import torch
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import register_parametrization
+from torch.nn.utils.parametrize import is_parametrized, register_parametrization
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
-from fairseq_odeformers.modules.orthogonal import rotated
+from fairseq_odeformers.modules.orthogonal import rotated, rotated_columns
 
 
 class WithoutLayerNorm:
@@ -47,42 +47,64 @@ class ReZeroDecoderLayer(ReZero, TransformerDecoderLayerBase):
 
 
 class Orthogonal:
-    """Mixin of a layer of fairseq's Transformer: its square matrices are orthogonal."""
+    """Mixin of a layer of fairseq's Transformer: its matrices are orthogonal.
+
+    Those of the feed-forward network, which are not square, have orthonormal columns or rows.
+    """
 
     def __init__(self, cfg, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         orthogonalize(self)
 
+    def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
+        # In earlier checkpoints matrices that are not square are free, and they stay so.
+        for name, module in list(self.named_children()):
+            if is_parametrized(module) and f"{prefix}{name}.weight" in state_dict:
+                free = nn.Linear(module.in_features, module.out_features).to(module.bias)
+                setattr(self, name, free)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
 
 class OrthogonalEncoderLayer(Orthogonal, EncoderLayer):
-    """Encoder layer with orthogonal square matrices."""
+    """Encoder layer with orthogonal matrices."""
 
 
 class OrthogonalDecoderLayer(Orthogonal, TransformerDecoderLayerBase):
-    """Decoder layer with orthogonal square matrices."""
+    """Decoder layer with orthogonal matrices."""
 
 
 def orthogonalize(module: nn.Module) -> nn.Module:
-    """Make the square matrix of every linear map in *module* orthogonal, and keep it so."""
-    for child in module.modules():
-        if isinstance(child, nn.Linear) and child.in_features == child.out_features:
-            register_parametrization(child, "weight", Rotation(child.in_features))
+    """Make the matrix W of every linear map in *module* orthogonal, and keep it so.
+
+    That is W^T W = 1, or W W^T = 1 of one that is wide.
+    """
+    for child in list(module.modules()):
+        if isinstance(child, nn.Linear):
+            register_parametrization(child, "weight", Rotation(*child.weight.shape))
     return module
 
 
 class Rotation(nn.Module):
-    """A parametrisation of a square weight: a random orthogonal matrix, rotated by the parameter.
+    """A parametrisation of a weight: a random orthogonal matrix, rotated by the parameter.
 
     Args:
-        dim: size C of the matrix.
+        rows, columns: of the matrix.
     """
 
-    def __init__(self, dim):
+    def __init__(self, rows, columns):
         super().__init__()
-        self.register_buffer("base", nn.init.orthogonal_(torch.empty(dim, dim)).unsqueeze(0))
+        self.register_buffer("base", nn.init.orthogonal_(torch.empty(rows, columns)).unsqueeze(0))
 
     def forward(self, weight: Tensor) -> Tensor:
-        return rotated(self.base, weight.unsqueeze(0)).squeeze(0)
+        base, weight = self.base, weight.unsqueeze(0)
+        with torch.autocast(weight.device.type, enabled=False):
+            if base.size(1) == base.size(2):
+                matrix = rotated(base, weight)
+            elif base.size(1) > base.size(2):
+                matrix = rotated_columns(base, weight)
+            else:
+                matrix = rotated_columns(base.mT, weight.mT).mT
+        return matrix.squeeze(0)
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
         """The start, whatever the matrix was: no rotation."""

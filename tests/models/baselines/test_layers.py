@@ -1,10 +1,13 @@
 """Layers without LayerNorm, with zero-initialised residual weights, with orthogonal matrices."""
 
+import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig
 from torch import nn
 
 from fairseq_odeformers.models.baselines.layers import (
+    OrthogonalDecoderLayer,
+    OrthogonalEncoderLayer,
     PlainEncoderLayer,
     ReZeroDecoderLayer,
     ReZeroEncoderLayer,
@@ -57,16 +60,55 @@ def test_rezero_decoder_layer_starts_as_the_identity():
     assert not torch.allclose(layer(x, torch.randn(4, 2, 8))[0], x)
 
 
-def test_square_matrices_stay_orthogonal(float64):
-    """Before and after a step of an optimiser that knows nothing of it; others are left alone."""
-    module = orthogonalize(nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 4), nn.Linear(4, 4)))
+def make_orthogonal():
+    """A square matrix, a wide and a tall one."""
+    torch.manual_seed(0)
+    return orthogonalize(nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 4), nn.Linear(4, 6)))
+
+
+def gram_error(weight):
+    gram = weight.T @ weight if weight.size(0) >= weight.size(1) else weight @ weight.T
+    return (gram - torch.eye(len(gram))).abs().max()
+
+
+def test_matrices_stay_orthogonal(float64):
+    """Before and after a step of an optimiser that knows nothing of it."""
+    module = make_orthogonal()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
     before = [layer.weight.detach().clone() for layer in module]
     module(torch.randn(3, 6)).square().sum().backward()
     optimizer.step()
     for layer, old in zip(module, before):
-        new = layer.weight
-        assert (new - old).abs().max() > 1e-3
-        if new.size(0) == new.size(1):
-            for matrix in (old, new):
-                assert (matrix @ matrix.T - torch.eye(len(matrix))).abs().max() < 1e-12
+        assert (layer.weight - old).abs().max() > 1e-3
+        for weight in (old, layer.weight):
+            assert gram_error(weight) < 1e-12
+
+
+@pytest.mark.parametrize("layer", [OrthogonalEncoderLayer, OrthogonalDecoderLayer])
+def test_all_matrices_of_an_orthogonal_layer(layer):
+    """In float32, after 100 updates of Adam that turn them far; as many numbers as free ones."""
+    layer, free = make_layer(layer), make_layer(layer.__mro__[2])
+    counts = [sum(p.numel() for p in module.parameters()) for module in (layer, free)]
+    assert counts[0] == counts[1]
+    linear = [module for module in layer.modules() if isinstance(module, nn.Linear)]
+    start = [module.weight.detach() for module in linear]
+    optimizer = torch.optim.Adam(layer.parameters(), lr=1e-2)
+    target = [torch.randn_like(weight) for weight in start]
+    for _ in range(100):
+        optimizer.zero_grad()
+        sum((m.weight - t).square().sum() for m, t in zip(linear, target)).backward()
+        optimizer.step()
+    assert {tuple(weight.shape) for weight in start} >= {(8, 8), (12, 8), (8, 12)}
+    for module, old in zip(linear, start):
+        assert (module.weight - old).abs().max() > 0.1
+        assert gram_error(module.weight) < 1e-5
+
+
+def test_autocast_leaves_matrices_exact():
+    module = make_orthogonal()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = module(torch.randn(3, 6)).float().square().sum()
+        weights = [layer.weight for layer in module]
+    loss.backward()
+    assert all(weight.dtype == torch.float32 and gram_error(weight) < 1e-5 for weight in weights)
+    assert all(parameter.grad.any() for parameter in module.parameters())
