@@ -8,7 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
-from .regularizers import RegularizerConfig, check_weights, log_means, regularization
+from .regularizers import RegularizerConfig, check_weights, forward, log_means, regularization
 
 
 @dataclass
@@ -42,7 +42,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
 
     def forward(self, model, sample, reduce=True):
         """The loss summed over tokens, their number, and what to log."""
-        net_output = model(**sample["net_input"])
+        net_output = forward(self.cfg, model, **sample["net_input"])
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
         nsentences = sample["target"].size(0)
         sample_size = nsentences if self.sentence_avg else sample["ntokens"]

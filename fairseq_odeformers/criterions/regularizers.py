@@ -2,7 +2,8 @@
 
 A model's output is a pair whose second part is a dictionary; ``regularizers`` in it is a dictionary
 of tensors of shape (B), such as ``arclength``. In evaluation a model need not compute them, and the
-loss is without them. Another dictionary, ``statistics``, has values (B) that are only logged.
+loss is without them. The arclength of a model that computes none of its own is that of its layers,
+if it has a weight. Another dictionary, ``statistics``, has values (B) that are only logged.
 
 A model whose paper has a regulariser in its loss says so by ``regularizer_weights``, a dictionary:
 these are the weights unless options say otherwise.
@@ -15,13 +16,18 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
+from .arclength import with_arclength
+
 
 @dataclass
 class RegularizerConfig(FairseqDataclass):
     """The weight of each regulariser, named ``<regulariser>_weight``; another is one more field."""
 
     arclength_weight: Optional[float] = field(
-        default=None, metadata={"help": "weight of the arclength of the trajectories (default: 0)"}
+        default=None,
+        metadata={
+            "help": "weight of the arclength of trajectories, or of a model's layers (default: 0)"
+        },
     )
     reconstruction_weight: Optional[float] = field(
         default=None,
@@ -46,6 +52,13 @@ def check_weights(cfg: RegularizerConfig) -> None:
         weight = getattr(cfg, f"{name}_weight")
         if weight is not None and not weight >= 0:
             raise ValueError(f"--{name}-weight {weight}: give 0 or more")
+
+
+def forward(cfg: RegularizerConfig, model, **inputs):
+    """What a model returns, with all regularisers that have a weight, if it can have them."""
+    if cfg.arclength_weight and model.training:
+        return with_arclength(model, inputs)
+    return model(**inputs)
 
 
 def regularization(cfg: RegularizerConfig, extra, model) -> tuple[Tensor, dict[str, Tensor]]:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
 
-from .regularizers import RegularizerConfig, check_weights, log_means, regularization
+from .regularizers import RegularizerConfig, check_weights, forward, log_means, regularization
 
 
 @dataclass
@@ -54,7 +54,9 @@ class SequenceClassificationCriterion(FairseqCriterion):
 
     def forward(self, model, sample, reduce=True):
         """The loss summed over sequences, their number, and what to log."""
-        logits, extra = model(
+        logits, extra = forward(
+            self.cfg,
+            model,
             **sample["net_input"],
             features_only=True,
             classification_head_name=self.cfg.classification_head_name,

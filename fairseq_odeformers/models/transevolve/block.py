@@ -162,6 +162,13 @@ class TransEvolveEncoderBlock(Block):
             x = depth(x, attend(index, depth.values(x, self.num_heads)))
         return self.maybe_layer_norm(x, before=False).transpose(0, 1)
 
+    def steps(self) -> list[nn.Module]:
+        """The modules whose outputs are the states (B, T, C) after each depth of the block.
+
+        The last state is the block's output, which is normalised unless LayerNorm comes before.
+        """
+        return [*self.depths] if self.normalize_before else [*self.depths[:-1], self.layer_norm]
+
     def maybe_layer_norm(self, x: Tensor, before: bool) -> Tensor:
         """LN(x) at the one of two places, before the scores or after the block, that has it."""
         return self.layer_norm(x) if before == self.normalize_before else x

@@ -1,5 +1,6 @@
 """TransEvolve (Dutta et al. 2021): attention computed once a block, evolving over depth."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -112,22 +113,10 @@ class TransEvolveEncoder(TransformerEncoderBase):
     def forward(
         self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
     ):
-        """As fairseq's; all hidden states are X_0 and the state after each depth of each block.
-
-        The last state of a block is its output, which is normalised unless LayerNorm comes before.
-        """
-        blocks = self.layers if return_all_hiddens else []
-        steps = (
-            step
-            for block in blocks
-            for step in (
-                block.depths if block.normalize_before else (*block.depths[:-1], block.layer_norm)
-            )
-        )
-        with recorded(steps) as calls:
+        """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
+        with depth_states(self.layers if return_all_hiddens else []) as states:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
-        after = [call.output.transpose(0, 1) for call in calls]
-        return {**out, "encoder_states": out["encoder_states"][:1] + after}
+        return {**out, "encoder_states": out["encoder_states"][:1] + states}
 
     def reorder_encoder_out(self, encoder_out, new_order):
         """Reorder for beam search; the beams of a sentence share one row."""
@@ -156,6 +145,23 @@ class TransEvolveDecoder(TransformerDecoderBase):
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return TransEvolveDecoderBlock(**self.block_options)
+
+    def forward(self, prev_output_tokens, *args, return_all_hiddens=False, **kwargs):
+        """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
+        with depth_states(self.layers if return_all_hiddens else []) as states:
+            x, extra = super().forward(prev_output_tokens, *args, **kwargs)
+        if return_all_hiddens:
+            extra = {**extra, "inner_states": extra["inner_states"][:1] + states}
+        return x, extra
+
+
+@contextmanager
+def depth_states(blocks):
+    """The states (T, B, C) after each depth of each block, there as soon as the blocks have run."""
+    states = []
+    with recorded(step for block in blocks for step in block.steps()) as calls:
+        yield states
+    states += [call.output.transpose(0, 1) for call in calls]
 
 
 def block_options(cfg, name: str) -> dict:

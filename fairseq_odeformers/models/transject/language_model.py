@@ -59,26 +59,44 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         self.output_projection = nn.Linear(width, len(dictionary), bias=False)
         nn.init.normal_(self.output_projection.weight, std=width**-0.5)
 
-    def forward(self, prev_output_tokens, encoder_out=None, incremental_state=None, **unused):
+    def forward(
+        self,
+        prev_output_tokens,
+        encoder_out=None,
+        incremental_state=None,
+        return_all_hiddens=False,
+        **unused,
+    ):
         """
         Args:
             prev_output_tokens: tokens (B, T); with an incremental state only the last is read.
+            return_all_hiddens: return X_0 and the output of each layer, too.
 
         Returns:
             Scores (B, T, V), or (B, 1, V) with an incremental state; and a dictionary with
-            ``regularizers`` and, as fairseq's generator asks for it, ``attn``.
+            ``regularizers``, ``inner_states`` and, as fairseq's generator asks for it, ``attn``.
         """
-        x, extra = self.extract_features(prev_output_tokens, incremental_state=incremental_state)
+        x, extra = self.extract_features(
+            prev_output_tokens,
+            incremental_state=incremental_state,
+            return_all_hiddens=return_all_hiddens,
+        )
         return self.output_layer(x), extra
 
-    def extract_features(self, prev_output_tokens, incremental_state=None, **unused):
-        """States (B, T, C) of the last layer, and a dictionary with ``regularizers``."""
+    def extract_features(
+        self, prev_output_tokens, incremental_state=None, return_all_hiddens=False, **unused
+    ):
+        """States (B, T, C) of the last layer, and the dictionary of :meth:`forward`."""
         x = self.embedding(prev_output_tokens, incremental_state)
         padding_mask = prev_output_tokens[:, -x.size(1) :].eq(self.padding_idx)
         sigma, regularizers = self.eigenvalues(x, incremental_state)
+        states = [x]
         for layer in self.layers:
             x = layer(x, sigma, padding_mask, incremental_state)
-        return x, {"attn": [None], "regularizers": regularizers}
+            states = [*states, x] if return_all_hiddens else []
+        inner_states = [x.transpose(0, 1) for x in states]
+        extra = {"attn": [None], "inner_states": inner_states, "regularizers": regularizers}
+        return x, extra
 
     def output_layer(self, features, **unused):
         """Scores (B, T, V) of states (B, T, C)."""
