@@ -67,6 +67,20 @@ def test_half_precision(model):
     assert model(source, lengths, source)[0].isfinite().all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_source_of_padding_alone(model, dtype):
+    """The outputs and gradients are numbers, in training and in evaluation."""
+    source, lengths = source_batch()
+    target = torch.randint(4, 50, (3, 7))
+    source[1] = PAD
+    for training in (False, True):
+        out, _ = model.to(dtype).train(training)(source, lengths, target)
+        assert out.isfinite().all()
+        model.zero_grad()
+        out.float().square().sum().backward()
+        assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
 # --- generation ------------------------------------------------------------
 
 

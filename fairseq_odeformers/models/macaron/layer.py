@@ -38,6 +38,16 @@ def renamed(function: Callable, name: str) -> Callable:
     return copy
 
 
+def hidden_keys(padding_mask: Optional[Tensor]) -> Optional[Tensor]:
+    """Where attention sees no key (B, T): at padding, but in a sequence of padding alone.
+
+    With no key at all the weights are not numbers.
+    """
+    if padding_mask is None:
+        return None
+    return padding_mask & ~padding_mask.all(1, keepdim=True)
+
+
 class MacaronLayer(ReleasedLayout):
     r"""Strang-Marchuk splitting for a layer of fairseq's Transformer (paper, Eqs. 17 to 19).
 
@@ -99,7 +109,7 @@ class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
         self, x, encoder_padding_mask: Optional[Tensor], attn_mask: Optional[Tensor] = None
     ):
         return self.attention_and_second_half_step(
-            self.first_half_step(x), encoder_padding_mask, attn_mask
+            self.first_half_step(x), hidden_keys(encoder_padding_mask), attn_mask
         )
 
 
@@ -129,7 +139,7 @@ class MacaronDecoderLayer(MacaronLayer, TransformerDecoderLayerBase):
         return self.attention_and_second_half_step(
             self.first_half_step(x),
             encoder_out,
-            encoder_padding_mask,
+            hidden_keys(encoder_padding_mask),
             incremental_state,
             prev_self_attn_state,
             prev_attn_state,

@@ -95,10 +95,12 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
     U_0 keeps the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0, so the squared norm of the
     difference is the difference of the squared norms.
     """
-    x = single(x)
+    # Of X_0 / sqrt(max g), so that no square of a square leaves the range of the numbers.
+    largest = positive(eigenvalues.amax(1, keepdim=True))
+    x = single(x) / largest.sqrt().unsqueeze(2)
     gram = x.mT @ x if x.size(1) > x.size(2) else x @ x.mT
-    difference = single(gram).square().sum((1, 2)) - eigenvalues.square().sum(1)
-    return difference.clamp(min=0) / positive(eigenvalues.amax(1).square())
+    difference = single(gram).square().sum((1, 2)) - (eigenvalues / largest).square().sum(1)
+    return difference.clamp(min=0)
 
 
 class RandomEigenvalues(nn.Module):

@@ -52,6 +52,24 @@ def test_formula(gate, experts, recorded, lengths):
         assert (out[row, :length] - expected).abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("length", [5, 30])
+def test_large_and_small_inputs_have_the_same_reconstruction(length):
+    """It is a ratio; in float32, where the fourth power of such inputs is no number."""
+    torch.manual_seed(0)
+    module = Eigenvalues(DIM).float()
+    x = torch.randn(2, length, DIM, dtype=torch.float32)
+    values = []
+    for scale in (1, 1e10, 1e-10):
+        large = (scale * x).requires_grad_()
+        _, regularizers = module(large)
+        values.append(regularizers["reconstruction"])
+        values[-1].sum().backward()
+        assert large.grad.isfinite().all() and large.grad.any()
+        assert module.rotation.weight.grad.isfinite().all()
+    for value in values[1:]:
+        assert torch.allclose(value, values[0], rtol=1e-4)
+
+
 def test_formula_s_gate():
     """The paper's: a sigmoid or tanh of a learnt weight, over the number of layers."""
     for gate in ("tanh", "sigmoid"):
