@@ -219,6 +219,45 @@ def test_macaron_bert_is_pretrained_and_fine_tuned(text, tmp_path):
     assert re.search(r"Loaded checkpoint .*tuned/checkpoint_last.pt \(epoch 1 @ 2 updates\)", log)
 
 
+WIDTH = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 32 --{0}-attention-heads 2 --max-tokens 400"
+NEW_BATCHES = "--update-epoch-batch-itr True"
+TRANSLATION = f"{WIDTH.format('encoder')} {NEW_BATCHES}"
+PARITY = "--parity-max-length 4 --batch-size 8 --criterion sequence_classification"
+FAMILIES = {
+    "transevolve_randomff_2": ("translation", TRANSLATION),
+    "macaron_transformer": ("translation", TRANSLATION),
+    "transformer_lm_orthogonal": (
+        "language_modeling",
+        f"{WIDTH.format('decoder')} --tokens-per-sample 32 {NEW_BATCHES}",
+    ),
+    "transject": (
+        "long_range_arena",
+        "--lra-task text --criterion sequence_classification --encoder-embed-dim 16 "
+        "--max-tokens 400",
+    ),
+    "node_transformer": ("parity", PARITY),
+    "vanilla_transformer": ("parity", f"{PARITY} --dropout 0.1"),
+}
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_resumed_at_the_end_of_an_epoch(arch, data, text, tmp_path):
+    """Bit for bit as not interrupted, over all of the epoch that follows."""
+    task, options = FAMILIES[arch]
+    folders = {"translation": [data], "language_modeling": [text / "input0"], "parity": []}
+    line = ["train", *folders.get(task, [text]), "--user-dir", USER_DIR, "--task", task]
+    line += ["--arch", arch, *options.split(), "--optimizer", "adam", "--lr", 0.005]
+    line += ["--max-epoch", 2, "--disable-validation", "--no-progress-bar"]
+    straight, resumed = tmp_path / "straight", tmp_path / "resumed"
+    command(*line, "--save-dir", straight)
+    log = command(*line, "--save-dir", resumed, "--restore-file", straight / "checkpoint1.pt")
+    assert re.search(r"Loaded checkpoint .*checkpoint1.pt \(epoch 2 @ ([2-9]|\d\d+) updates\)", log)
+    paths = straight / "checkpoint1.pt", straight / "checkpoint2.pt", resumed / "checkpoint2.pt"
+    first, expected, found = map(state, paths)
+    assert any(not torch.equal(first[name], expected[name]) for name in expected)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
 def test_folder_without_dictionaries_is_named(data, tmp_path):
     """fairseq's own message names the file that is missing, before training starts."""
     out = failing_command(

@@ -116,6 +116,11 @@ class BinaryStrings(FairseqDataset):
             "ntokens": int(lengths.sum()),
         }
 
+    @property
+    def can_reuse_epoch_itr_across_epochs(self):
+        """Batches are drawn anew each epoch, so that a resumed run draws the same."""
+        return False
+
     def ordered_indices(self):
         return np.random.permutation(len(self))
 
