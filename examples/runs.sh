@@ -77,9 +77,11 @@ complete() {
     mv "$file.tmp" "$file"
 }
 
-# Train a classifier, and predict the test set with the checkpoint that is best on the held-out examples.
+# Train a classifier, and predict the test set with the checkpoint that is best on the held-out examples:
+# by their loss, or with the options in the array by_accuracy by their accuracy.
 #
 #     train_classifier ARCH SEED FOLDER DATA_BIN OPTION ...
+by_accuracy=(--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric)
 train_classifier() {
     local arch=$1 seed=$2 folder=$3 data=$4
     shift 4
@@ -88,7 +90,6 @@ train_classifier() {
         logged "$folder/train.log" \
             fairseq-train "$data" --user-dir fairseq_odeformers --arch "$arch" --seed "$seed" \
             --num-batch-buckets 8 --criterion sequence_classification --optimizer adam \
-            --best-checkpoint-metric accuracy --maximize-best-checkpoint-metric \
             --no-epoch-checkpoints --save-dir "$folder" --log-format json "$@"
         logged "$folder/train.log" \
             python -m fairseq_odeformers.predict "$data" --path "$folder/checkpoint_best.pt" \

@@ -87,6 +87,10 @@ choose_options() {
                 --pooling mean) ;;
         *) options+=(--encoder-layers "$layers") ;;
     esac
+    case $RECIPE-$arch in
+        transject-transformer_* | transject-macaron_* | transject-vanilla_*)
+            options+=(--encoder-learned-pos) ;;  # as in Skyformer's configuration
+    esac
     if [ "$arch" = node_transformer ]; then dropout=("${dropout[@]:0:2}"); fi  # it has no other
     options+=("${dropout[@]}" --encoder-embed-dim "$width"
         --encoder-attention-heads "$heads" --encoder-ffn-embed-dim "$inner_width")
@@ -96,7 +100,8 @@ experiment() {
     local arch=$1 seed=$2 folder=$3 options
     choose_options "$arch"
     train_classifier "$arch" "$seed" "$folder" "$data" \
-        --task long_range_arena --batch-size "$batch" "${recipe[@]}" "${options[@]}" "${extra[@]}"
+        --task long_range_arena "${by_accuracy[@]}" --batch-size "$batch" \
+        "${recipe[@]}" "${options[@]}" "${extra[@]}"
 }
 
 all_runs "${RUNS:-$DATA}/$task-$RECIPE-" "${archs[@]}"

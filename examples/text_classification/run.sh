@@ -50,9 +50,9 @@ choose_options() {
     esac
     case $RECIPE in
         transevolve)  # 0.5 (256 * 8000)^-0.5 at the 8,000th update
-            options+=(--batch-size 80 --max-epoch 15 --lr 3.49e-4 --lr-scheduler inverse_sqrt
-                --warmup-updates 8000) ;;
-        transject)
+            options+=("${by_accuracy[@]}" --batch-size 80 --max-epoch 15 --lr 3.49e-4
+                --lr-scheduler inverse_sqrt --warmup-updates 8000) ;;
+        transject)  # stops early by the loss
             options+=(--batch-size 32 --max-epoch 30 --patience 4 --lr 5e-4
                 --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --encoder-embed-dim 512)
             case $arch in
@@ -60,8 +60,8 @@ choose_options() {
                 macaron_classifier) options+=(--encoder-ffn-embed-dim 1024) ;;
             esac ;;
         small)
-            options+=(--batch-size 32 --max-epoch 6 --lr 5e-4 --lr-scheduler polynomial_decay
-                --warmup-updates 150 --total-num-update "$updates" --adam-betas '(0.9, 0.98)'
+            options+=("${by_accuracy[@]}" --batch-size 32 --max-epoch 6 --lr 5e-4
+                --lr-scheduler polynomial_decay --warmup-updates 150 --total-num-update "$updates" --adam-betas '(0.9, 0.98)'
                 --clip-norm 1)
             case $arch in
                 transject*) options+=(--encoder-embed-dim 256) ;;

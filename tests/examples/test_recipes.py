@@ -19,7 +19,8 @@ TRANSLATION = (
 )
 SHORT_TEXTS = (
     "--optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 5e-4 --lr-scheduler fixed "
-    "--batch-size 32 --max-epoch 30 --patience 4 --max-positions 512 "
+    "--batch-size 32 --max-epoch 30 --patience 4 --best-checkpoint-metric loss "
+    "--max-positions 512 "
     "--encoder-embed-dim 512 --encoder-layers 6"
 )
 LONG_TEXTS = (
@@ -28,7 +29,7 @@ LONG_TEXTS = (
 )
 SMALL = (
     "--encoder-embed-dim 64 --encoder-ffn-embed-dim 128 --encoder-attention-heads 2 "
-    "--encoder-layers 2 --dropout 0.1 --attention-dropout 0.1 --pooling mean"
+    "--encoder-layers 2 --dropout 0.1 --attention-dropout 0.1 --pooling mean --encoder-learned-pos"
 )
 PENN_TREEBANK = (
     "--optimizer adam --lr 0.01 --lr-scheduler fixed --max-epoch 10 --tokens-per-sample 35 "
@@ -173,7 +174,13 @@ RECIPES = {
             ]
             for arch in ("transject_lra", "transformer_classifier_orthogonal")
         ),
-        ("examples/lra/run.sh image transformer_classifier", SMALL),
+        *(
+            (f"examples/lra/run.sh {task} {arch}", SMALL)
+            for task, arch in [
+                ("image", "transformer_classifier"),
+                ("listops", "transformer_classifier_rezero"),
+            ]
+        ),
     ],
     "examples/transject/README.md, What the paper leaves open": [
         *(
@@ -313,6 +320,15 @@ def test_training(root, command, stated, source):
     names = [word[2:].replace("-", "_") for word in stated if word.startswith("--")]
     found, expected = (trained_with([*line, *more], names) for more in ([], stated))
     assert found == expected, source
+
+
+@pytest.mark.parametrize("recipe, metric", [("transject", "loss"), ("small", "accuracy")])
+def test_the_best_checkpoint(root, recipe, metric):
+    """Of the lowest loss in Sengupta et al. 2023, appendix B.1; else of the highest accuracy."""
+    script = ["text_classification/run.sh", "imdb", "transject"]
+    line = training_options(root, *script, RECIPE=recipe)
+    names = ["best_checkpoint_metric", "maximize_best_checkpoint_metric"]
+    assert list(trained_with(line, names).values()) == [metric, str(metric == "accuracy")]
 
 
 def trained_with(line, names):
