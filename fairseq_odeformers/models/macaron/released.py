@@ -1,4 +1,4 @@
-"""The layout of the checkpoints that the authors of the Macaron Net published."""
+"""The layout of checkpoints of the code that the authors of the Macaron Net published."""
 
 
 class ReleasedLayout:

@@ -58,7 +58,7 @@ class MacaronDecoder(Decoder):
 class MacaronTransformerModel(PreNormTransformer):
     """Encoder-decoder Macaron Net; ``--arch macaron_transformer`` is the paper's base model.
 
-    ``fairseq-generate --path`` also reads the checkpoints that the paper's authors published.
+    ``fairseq-generate --path`` also reads checkpoints in the layout of the authors' code.
     """
 
     @classmethod
