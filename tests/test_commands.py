@@ -118,6 +118,16 @@ def test_hydra_trains_transevolve(data, tmp_path):
     assert (blocks, depths) == ({"0", "1"}, {"0"})
 
 
+def test_hydra_trains_a_preset(data, tmp_path):
+    """Not the model that it is a preset of, which has two blocks of depth three."""
+    saved = hydra_train(data, tmp_path, "_name: transevolve_randomff_1, decoder_depth: 4")
+    for side, depths in (("encoder", 6), ("decoder", 4)):
+        names = [name.split(".") for name in saved if name.startswith(f"{side}.layers.")]
+        assert {name[2] for name in names} == {"0"}
+        assert len({name[4] for name in names if name[3] == "depths"}) == depths
+    assert len(generate(data, tmp_path / "checkpoints" / "checkpoint_last.pt")) == 16
+
+
 def test_hydra_trains_the_n_ode_transformer(data, tmp_path):
     options = "_name: node_transformer_mt, encoder_layers: 1, ode_final_time: 2, ode_max_steps: 99"
     saved = hydra_train(data, tmp_path, options)

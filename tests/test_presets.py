@@ -4,8 +4,11 @@ Where a paper is silent, the source is the code that it was published with.
 """
 
 import pytest
+from fairseq.dataclass.initialize import add_defaults, hydra_init
 from fairseq.models import ARCH_MODEL_REGISTRY
 from helpers import make_model, resolved
+from hydra import compose, initialize_config_module
+from omegaconf import OmegaConf
 
 BIG = "macaron_transformer_wmt_en_de_big transformer_wmt_en_de_big_t2t_macaron"
 IWSLT = "macaron_transformer_iwslt_de_en transformer_iwslt_de_en_macaron_v2"
@@ -168,6 +171,20 @@ def test_every_architecture_has_its_defaults_here():
         if model.__module__.startswith("fairseq_odeformers.")
     }
     assert {arch for arch, *_ in ROWS} == ours
+
+
+@pytest.mark.parametrize("arch", sorted({arch for arch, *_ in ROWS}))
+@pytest.mark.parametrize("choose", ["model={}", "+model._name={}"])
+def test_hydra_finds_the_same_defaults(arch, choose):
+    """Whether an architecture is chosen as one of the group, or by its name alone."""
+    hydra_init()
+    with initialize_config_module("fairseq.config", version_base="1.1"):
+        config = compose("config", overrides=[choose.format(arch)])
+    add_defaults(config)
+    config = OmegaConf.masked_copy(config, [key for key in config if key in ("model", "common")])
+    found = OmegaConf.to_container(config, enum_to_str=True)["model"]
+    expected = OmegaConf.to_container(resolved(arch), enum_to_str=True)
+    assert found == {**expected, "_name": arch}
 
 
 @pytest.mark.parametrize("arch", ["node_transformer", "vanilla_transformer"])

@@ -1,15 +1,11 @@
 """Registered models, a folder a paper; importing this package registers them all."""
 
-from fairseq.models import (
-    ARCH_MODEL_NAME_REGISTRY,
-    ARCH_MODEL_REGISTRY,
-    MODEL_DATACLASS_REGISTRY,
-)
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
 from . import baselines, macaron, node_transformer, transevolve, transject  # noqa: F401
+from .common.options import register_preset_config
 
-# fairseq gives a checkpoint the defaults of options that are younger, and drops those that have
-# gone, for models that have a dataclass, but not for their presets.
+# fairseq's command line knows presets; a configuration of Hydra's, or an old checkpoint, does not.
 for _arch, _model in ARCH_MODEL_NAME_REGISTRY.items():
-    if ARCH_MODEL_REGISTRY[_arch].__module__.startswith(f"{__name__}."):
-        MODEL_DATACLASS_REGISTRY.setdefault(_arch, MODEL_DATACLASS_REGISTRY[_model])
+    if _arch != _model and ARCH_MODEL_REGISTRY[_arch].__module__.startswith(f"{__name__}."):
+        register_preset_config(_arch, _model)
