@@ -1,6 +1,7 @@
-"""Writes the predictions of a trained classifier for a split of its data, and prints the accuracy.
+"""Writes the predictions of a trained classifier for a split of its data, or for lines of text.
 
-``python -m fairseq_odeformers.predict data-bin --path checkpoint_best.pt --output test.tsv``
+``python -m fairseq_odeformers.predict data-bin --path checkpoint_best.pt --output test.tsv`` also
+prints the accuracy; ``... --text FILE`` takes a text a line, and ``... --text`` standard input.
 """
 
 import argparse
@@ -9,21 +10,25 @@ import sys
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from tqdm import tqdm
 
-import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.data.classification import class_names
-from fairseq_odeformers.files import replacing
+from fairseq_odeformers.files import decode_lines, read_lines, replacing
+from fairseq_odeformers.hub import Classifier, mean_probabilities
+from fairseq_odeformers.loading import import_plugins, load_classifier
 
 
 def main() -> None:
     """The command line; an error ends the program with a message of one line."""
     parser = argparse.ArgumentParser(
         prog="python -m fairseq_odeformers.predict",
-        description="Write the predictions of a classifier for a split, and print its accuracy.",
+        description="Write the predictions of a classifier for a split, and print its accuracy; or "
+        "for lines of text.",
     )
-    parser.add_argument("data", help="data set, as given to fairseq-train")
+    parser.add_argument(
+        "data", help="data set, as given to fairseq-train; for --text its dictionaries are enough"
+    )
     parser.add_argument(
         "--path",
         required=True,
@@ -31,12 +36,29 @@ def main() -> None:
     )
     parser.add_argument("--split", default="test", help="(default: %(default)s)")
     parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="table of predictions (default: none)"
+        "--text",
+        metavar="FILE",
+        nargs="?",
+        const="-",
+        help="file with a text a line, instead of a split; without FILE standard input",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="table of predictions (default: none; of --text standard output)",
     )
     parser.add_argument(
         "--batch-size", metavar="N", type=int, default=32, help="(default: %(default)s)"
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_argument(
+        "--user-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="folder of a plugin of one's own that has the model or task; may be given again",
+    )
     args = parser.parse_args()
     try:
         predict(args)
@@ -46,14 +68,16 @@ def main() -> None:
 
 def predict(args: argparse.Namespace) -> None:
     """What the command line does."""
+    import_plugins(args.user_dir)
     task, models = None, []
     for path in utils.split_paths(args.path):
         model, task = load_classifier(path, args.data, task)
         models.append(model)
+    use_cuda = torch.cuda.is_available() and not args.cpu
+    if args.text is not None:
+        return predict_texts(Classifier(models, task), use_cuda, args)
     task.load_dataset(args.split)
-    ids, targets, probs = probabilities(
-        task, models, args.split, args.batch_size, torch.cuda.is_available() and not args.cpu
-    )
+    ids, targets, probs = probabilities(task, models, args.split, args.batch_size, use_cuda)
     if args.output:
         classes = class_names(task.label_dictionary)[: probs.size(1)]
         with replacing(args.output) as path:
@@ -68,63 +92,32 @@ def predict(args: argparse.Namespace) -> None:
         )
 
 
-def load_classifier(path: str, data: str, task=None):
-    """A trained classifier, and the task of its data set.
-
-    Args:
-        path: checkpoint.
-        data: data set, as given to fairseq-train.
-        task: to be used instead of that of the checkpoint.
+def predict_texts(classifier: Classifier, use_cuda: bool, args: argparse.Namespace) -> None:
+    """Write number, text, prediction and probabilities of each line, which may be labelled no more.
 
     Raises:
-        ValueError: *path* is not the checkpoint of a classifier of these classes.
+        ValueError: a line has a tab, which would end the column, or no text.
     """
-    try:
-        state = checkpoint_utils.load_checkpoint_to_cpu(path, {"data": data})
-    except OSError:
-        raise
-    except Exception as error:  # bytes that are not pickled raise anything
-        raise ValueError(f"{path} is not a checkpoint, or is damaged ({error})") from error
-    heads = {
-        name: len(weight)
-        for name, weight in state["model"].items()
-        if name.startswith("classification_heads.") and name.endswith(".out_proj.weight")
-    }
-    if not heads:
-        raise ValueError(f"{path} is not the checkpoint of a classifier")
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
-        [path], {"data": data}, task, state=state
-    )
-    check_classes(task, path, heads, state.get("task_state", {}))
-    return model, task
-
-
-def check_classes(task, path: str, heads: dict[str, int], task_state: dict) -> None:
-    """Check that a checkpoint was trained on the classes of the data.
-
-    Args:
-        heads: number of scores of the last layers in the checkpoint, by the name of the weight.
-        task_state: what the checkpoint has of the task.
-
-    Raises:
-        ValueError: it was not, or is not of a classifier; the message names both.
-    """
-    head = getattr(task.cfg, "classification_head_name", None)
-    found = heads.get(f"classification_heads.{head}.out_proj.weight")
-    if found is None or task.cfg.regression_target:
-        raise ValueError(f"{path} is not the checkpoint of a classifier")
-    own = class_names(task.label_dictionary)
-    data = getattr(task.cfg, "data", "the task")
-    expected = getattr(task.cfg, "num_classes", len(own))
-    if found != expected:
-        raise ValueError(
-            f"{path} was trained on {found} classes, but {data} has {expected}: {', '.join(own)}"
-        )
-    if task_state.get("classes", own) != own:
-        raise ValueError(
-            f"{path} was trained on the classes {', '.join(task_state['classes'])}, but those of "
-            f"{data} are, in order, {', '.join(own)}"
-        )
+    name = "standard input" if args.text == "-" else args.text
+    lines = decode_lines(sys.stdin.buffer, name) if args.text == "-" else read_lines(args.text)
+    texts = [line.rstrip("\r") for line in lines]
+    for number, text in enumerate(texts, start=1):
+        if "\t" in text or not text.strip():
+            found = "a tab; give the text alone" if "\t" in text else "no text"
+            raise ValueError(f"{name}, line {number}: {found}")
+    if use_cuda:
+        classifier.cuda()
+    found = classifier.classify(texts, args.batch_size)
+    rows = [["id", "text", "prediction", *(f"p({name})" for name in classifier.classes)]]
+    for number, (text, (label, probabilities)) in enumerate(zip(texts, found)):
+        shares = (f"{probability:.6f}" for probability in probabilities.values())
+        rows.append([str(number), text, label, *shares])
+    table = "".join("\t".join(row) + "\n" for row in rows)
+    if args.output is None:
+        return print(table, end="")
+    with replacing(args.output) as path:
+        path.write_text(table, encoding="utf-8")
+    print(f"wrote {args.output}")
 
 
 @torch.no_grad()
@@ -155,19 +148,7 @@ def probabilities(task, models, split, batch_size, use_cuda):
         ids.append(sample["id"].view(-1))
         if "target" in sample:
             targets.append(sample["target"].view(-1))
-        outputs = [
-            model(
-                **sample["net_input"],
-                features_only=True,
-                classification_head_name=task.cfg.classification_head_name,
-            )
-            for model in models
-        ]
-        each = [
-            model.get_normalized_probs(output, log_probs=False)
-            for model, output in zip(models, outputs)
-        ]
-        probs.append(torch.stack(each).mean(0))
+        probs.append(mean_probabilities(models, task, sample["net_input"]))
     ids = torch.cat(ids).cpu() if ids else torch.empty(0)
     if len(ids) < len(dataset):
         raise ValueError(

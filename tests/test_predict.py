@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 import torch
@@ -107,6 +108,60 @@ def test_split_without_labels(data, checkpoint, tmp_path):
     assert [row[2:] for row in rows] == [row[2:] for row in labelled]
     assert {row[1] for row in rows} == {""}
     assert "accuracy" not in out
+
+
+def test_text(data, checkpoint, tmp_path):
+    """The same as for the same text in the data set, whether from a file or standard input."""
+    (_, *expected), _ = predict(data, checkpoint, tmp_path / "test.tsv")
+    texts = [" ".join("abc"[index % 3] * (5 + index % 4)) + " a b c" for index in range(13)]
+    file = tmp_path / "text"
+    file.write_text("\n".join(texts) + "\n")
+    (header, *rows), _ = predict(data, checkpoint, tmp_path / "out.tsv", "--text", file)
+    assert header == ["id", "text", "prediction", *(f"p({name})" for name in CLASSES)]
+    assert [row[:2] for row in rows] == [[str(n), text] for n, text in enumerate(texts)]
+    assert [row[2] for row in rows] == [row[2] for row in expected]
+    assert torch.tensor(numbers(rows)).allclose(torch.tensor(numbers(expected)), atol=1e-5)
+    arguments = [data, "--path", checkpoint, "--cpu", "--text"]
+    out = subprocess.run(
+        [sys.executable, "-m", "fairseq_odeformers.predict", *arguments],
+        input="\n".join(texts),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert [line.split("\t") for line in out.splitlines()] == [header, *rows]
+
+
+@pytest.mark.parametrize("line, found", [("a\tb", "a tab"), (" ", "no text")])
+def test_line_that_is_no_text(data, checkpoint, tmp_path, line, found):
+    (tmp_path / "text").write_text(f"a b\n{line}\n")
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        predict(data, checkpoint, tmp_path / "out.tsv", "--text", tmp_path / "text")
+    assert re.search(rf"error: .*text, line 2: {found}", error.value.stdout)
+    assert not (tmp_path / "out.tsv").exists()
+
+
+def test_data_with_another_dictionary(checkpoint, tmp_path):
+    """Named in a line, not by the shapes of tensors alone."""
+    folder = write_data(tmp_path / "data")
+    with open(folder / "input0" / "dict.txt", "a") as file:
+        file.write("d 1\n")
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        predict(folder, checkpoint, tmp_path / "test.tsv")
+    last = error.value.stdout.splitlines()[-1]
+    assert re.search("does not fit .*data, which has another dictionary than the training", last)
+
+
+def test_checkpoint_of_what_is_not_registered(data, checkpoint, tmp_path):
+    """As one of a plugin that --user-dir does not name."""
+    saved = torch.load(checkpoint, weights_only=True)
+    for part, kind in (("model", "architecture"), ("task", "task")):
+        name = saved["cfg"][part]["_name"]
+        saved["cfg"][part]["_name"] = "of_my_own"
+        torch.save(saved, tmp_path / "checkpoint.pt")
+        saved["cfg"][part]["_name"] = name
+        with pytest.raises(ValueError, match=f"of the {kind} of_my_own, .* --user-dir"):
+            load_classifier(str(tmp_path / "checkpoint.pt"), str(data))
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
+from fairseq_odeformers.data.raw_text import divide
 
 SEED = 1  # of the texts that are drawn
 
@@ -39,8 +37,7 @@ def draw_texts(task, split: str, number: int) -> dict[int, Tensor]:
 def encode_text(task, text: str, example: Tensor) -> Tensor:
     """The tokens (T) of a text that is typed.
 
-    It is divided into the word pieces of the data set's ``vocab.txt``, if there is one, else at
-    spaces.
+    It is divided as :func:`~fairseq_odeformers.data.raw_text.divide` does.
 
     Args:
         example: tokens of a text of the data set, whose first and last symbol show whether texts
@@ -52,13 +49,7 @@ def encode_text(task, text: str, example: Tensor) -> Tensor:
     """
     dictionary = task.source_dictionary
     data = getattr(task.cfg, "data", None)  # the strings of the task parity have no folder
-    vocabulary = Path(data or "", "vocab.txt")
-    if data and vocabulary.exists():
-        encoding = make_tokenizer(read_pieces(vocabulary)).encode(text)
-        tokens = encoding.tokens
-        sources = [text[start:end] for start, end in encoding.offsets]
-    else:
-        tokens = sources = text.split()
+    tokens, sources = divide(task, text)
     ids = [dictionary.index(token) for token in tokens]
     unknown = [source for source, index in zip(sources, ids) if index == dictionary.unk()]
     if unknown:

@@ -1,0 +1,112 @@
+"""Writes the weights of a checkpoint as safetensors, with its configuration as JSON.
+
+``python -m fairseq_odeformers.export checkpoint_best.pt folder`` leaves ``model.safetensors`` and
+``config.json``, which hold no code: nothing is unpickled to read them. The folder stands for the
+checkpoint in the loaders of ``hub`` and in ``predict --path``. Needs the extra ``export``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from fairseq import checkpoint_utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf, overwrite_args_by_name
+from omegaconf import OmegaConf
+from torch import Tensor
+
+import fairseq_odeformers  # noqa: F401
+from fairseq_odeformers.files import replacing_folder, sha256
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+
+
+def main() -> None:
+    """The command line; an error ends the program with a message of one line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_odeformers.export",
+        description=f"Write the weights of a checkpoint to {WEIGHTS}, and its configuration to "
+        f"{CONFIG}.",
+    )
+    parser.add_argument("checkpoint", help="file that fairseq-train has saved")
+    parser.add_argument("out", type=Path, help="folder for both; it must not be there")
+    args = parser.parse_args()
+    try:
+        if args.out.exists():
+            raise ValueError(f"{args.out} is in the way; move it, or choose another folder")
+        write_export(checkpoint_utils.load_checkpoint_to_cpu(args.checkpoint), args.out)
+    except (ValueError, OSError, ImportError) as error:
+        sys.exit(f"{parser.prog}: error: {error}")
+    print(f"wrote {args.out / WEIGHTS} and {CONFIG}")
+
+
+def write_export(state: dict, folder: Path) -> None:
+    """Write what a checkpoint holds of the model, without the state of the training.
+
+    A tensor that serves several parameters, as tied embeddings do, is written once.
+
+    Args:
+        state: of fairseq's ``load_checkpoint_to_cpu``.
+        folder: for both files; it appears complete or not at all.
+    """
+    cfg = state.get("cfg")
+    if cfg is None:
+        cfg = convert_namespace_to_omegaconf(state["args"])
+    weights: dict[str, Tensor] = {}
+    shared, places = {}, {}
+    for name, tensor in state["model"].items():
+        place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tensor.numel() and place in places:
+            shared[name] = places[place]
+        else:
+            places[place] = name
+            weights[name] = tensor.contiguous()
+    with replacing_folder(folder) as temporary:
+        safetensors().save_file(weights, temporary / WEIGHTS)
+        config = {
+            "config": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+            "classes": state.get("task_state", {}).get("classes"),
+            "shared": shared,
+            "sha256": sha256(temporary / WEIGHTS),
+        }
+        (temporary / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def read_export(folder: Path, overrides: dict) -> dict:
+    """What :func:`write_export` has written, in the form of a checkpoint.
+
+    Args:
+        overrides: other values of options, by name.
+
+    Raises:
+        OSError: a file is not there.
+        ValueError: a file is damaged.
+    """
+    try:
+        saved = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        cfg, classes, expected = (saved[name] for name in ("config", "classes", "sha256"))
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{folder / CONFIG} is not of an export, or damaged ({error})") from error
+    if sha256(folder / WEIGHTS) != expected:
+        raise ValueError(f"{folder / WEIGHTS} is damaged: its SHA-256 is not that of {CONFIG}")
+    weights = safetensors().load_file(folder / WEIGHTS)
+    weights.update({name: weights[first] for name, first in saved["shared"].items()})
+    cfg = OmegaConf.create(cfg)
+    overwrite_args_by_name(cfg, overrides)
+    task_state = {} if classes is None else {"classes": classes}
+    return {"args": None, "cfg": cfg, "model": weights, "task_state": task_state}
+
+
+def safetensors():
+    """The library, which is an extra."""
+    try:
+        from safetensors import torch
+    except ImportError as error:
+        raise ImportError("safetensors is missing; pip install safetensors") from error
+    return torch
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Weights as safetensors: what is read back computes what the checkpoint does."""
+
+import gzip
+import json
+
+import pytest
+import torch
+from make_checkpoints import FOLDER, write_data
+
+from fairseq_odeformers import export, load_classifier, load_translator
+from fairseq_odeformers.loading import load_model, read_checkpoint
+
+pytest.importorskip("safetensors")
+PATHS = {path.name[: -len(".pt.gz")]: path for path in sorted(FOLDER.glob("*.pt.gz"))}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return folder
+
+
+def exported(name, folder):
+    """A checkpoint, and the folder that it is exported to."""
+    path = folder / "checkpoint.pt"
+    path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
+    export.write_export(read_checkpoint(str(path), {}), folder / "out")
+    return path, folder / "out"
+
+
+@pytest.mark.parametrize("name", [name for name in PATHS if "." not in name])
+def test_computes_the_same(name, data, tmp_path, monkeypatch):
+    """Nothing is unpickled."""
+    path, folder = exported(name, tmp_path)
+    call = torch.load(path, weights_only=True)["call"]
+    monkeypatch.chdir(data)
+    expected, *_ = load_model(str(path), {})
+    monkeypatch.setattr(torch, "load", None)
+    model, *_ = load_model(str(folder), {})
+    with torch.no_grad():
+        assert torch.equal(model.eval()(**call)[0], expected.eval()(**call)[0])
+
+
+def test_command(data, tmp_path, monkeypatch, capsys):
+    path, _ = exported("transject", tmp_path)
+    monkeypatch.setattr("sys.argv", ["export", str(path), str(tmp_path / "folder")])
+    export.main()
+    assert "model.safetensors and config.json" in capsys.readouterr().out
+    loaded, original = (load_classifier(p, data / "words") for p in (tmp_path / "folder", path))
+    assert loaded.classify("1 2 3") == original.classify("1 2 3")
+    with pytest.raises(SystemExit, match="folder is in the way"):
+        export.main()
+
+
+def test_tied_embeddings_are_written_once_and_stay_tied(data, tmp_path):
+    _, folder = exported("transevolve_fullff_1", tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    assert "decoder.embed_tokens.weight" in config["shared"]
+    translator = load_translator(folder, data / "words")
+    model = translator.models[0]
+    assert model.decoder.embed_tokens.weight is model.encoder.embed_tokens.weight
+
+
+def test_damaged_files_are_named(tmp_path):
+    _, folder = exported("transject", tmp_path)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    with pytest.raises(ValueError, match="model.safetensors is damaged: its SHA-256"):
+        read_checkpoint(str(folder), {})
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="config.json is not of an export, or damaged"):
+        read_checkpoint(str(folder), {})

@@ -1,0 +1,167 @@
+"""Trained models from Python: every architecture, from checkpoints of earlier commits."""
+
+import gzip
+import io
+import subprocess
+import sys
+
+import pytest
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
+from make_checkpoints import FOLDER, write_data
+
+import fairseq_odeformers
+from fairseq_odeformers import load_classifier, load_language_model, load_translator
+from fairseq_odeformers.registry import registered
+
+TEXTS = ["7 3 5", "1 2 3 4 5 6", "19"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return folder
+
+
+def task_of(path):
+    with gzip.open(path) as file:
+        saved = torch.load(io.BytesIO(file.read()), weights_only=True)
+    return saved["cfg"]["task"]["_name"], saved["cfg"]["task"].get("data")
+
+
+PATHS = {path.name[: -len(".pt.gz")]: path for path in sorted(FOLDER.glob("*.pt.gz"))}
+TASKS = {name: task_of(path) for name, path in PATHS.items()}
+
+
+def named(*tasks):
+    return [name for name, (task, _) in TASKS.items() if task in tasks]
+
+
+CLASSIFIERS = named("sentence_prediction", "long_range_arena")
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    def unpack(name):
+        path = tmp_path / "checkpoint.pt"
+        path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
+        return path
+
+    return unpack
+
+
+@pytest.mark.parametrize("name", named("translation"))
+def test_translates(name, checkpoint, data):
+    """A batch as its sentences one by one, with symbols of the dictionary."""
+    translator = load_translator(checkpoint(name), data / "words")
+    together = translator.translate(TEXTS, beam=2, max_len_b=5)
+    assert together == [translator.translate(text, beam=2, max_len_b=5) for text in TEXTS]
+    assert all(word in translator.tgt_dict for text in together for word in text.split())
+    assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifies(name, checkpoint, data):
+    """As the model does with the tokens of each text alone."""
+    folder = data / TASKS[name][1]
+    classifier = load_classifier(checkpoint(name), folder)
+    texts = (
+        [(text, text[::-1]) for text in TEXTS]
+        if getattr(classifier.task, "towers", 1) == 2
+        else TEXTS
+    )
+    found = classifier.classify(texts, batch_size=2)
+    for text, (label, probabilities) in zip(texts, found):
+        assert list(probabilities) == classifier.classes == ["0", "1", "2"]
+        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
+        assert label == max(probabilities, key=probabilities.get)
+        (alone,) = classifier.classify([text])
+        assert probabilities == pytest.approx(alone.probabilities, abs=1e-3)
+    assert classifier.classify([]) == []
+
+
+@pytest.mark.parametrize("name", named("language_modeling"))
+def test_scores(name, checkpoint, data):
+    """The mean log-probability of the tokens and the end; a text of its own goes on."""
+    model = load_language_model(checkpoint(name), data / "words")
+    for text, found in zip(TEXTS, model.score(TEXTS)):
+        tokens = torch.tensor([[2, *(model.src_dict.index(word) for word in text.split()), 2]])
+        with torch.no_grad():
+            output = model.models[0](tokens[:, :-1])
+        log_probs = model.models[0].get_normalized_probs(output, log_probs=True)
+        each = log_probs.gather(2, tokens[:, 1:, None])[0, :, 0]
+        assert torch.allclose(found["positional_scores"], each[: len(found["tokens"])], atol=1e-4)
+        assert found["score"] == pytest.approx(found["positional_scores"].mean().item(), abs=1e-4)
+    assert model.score([]) == []
+    assert len(model.sample(TEXTS, beam=2, max_len_b=8)) == len(TEXTS)
+
+
+@pytest.mark.parametrize("name", [name for name in PATHS if "." not in name])
+def test_half_precision(name, checkpoint, data):
+    """In bfloat16, which a CPU has as well: what comes out is text, a class or finite scores."""
+    load = {"translation": load_translator, "language_modeling": load_language_model}
+    task = TASKS[name][0]
+    if task == "masked_lm":
+        pytest.skip("nothing to translate, classify or score")
+    model = load.get(task, load_classifier)(checkpoint(name), data / "words").bfloat16()
+    if task == "translation":
+        assert len(model.translate(TEXTS, beam=2, max_len_b=5)) == len(TEXTS)
+    elif task == "language_modeling":
+        assert all(torch.isfinite(found["score"]) for found in model.score(TEXTS))
+    else:
+        for _, probabilities in model.classify(TEXTS):
+            assert sum(probabilities.values()) == pytest.approx(1, abs=1e-2)
+
+
+def test_every_architecture_is_among_them():
+    """A masked language model has nothing to translate, classify or score."""
+    found = {name.split(".")[0] for name in PATHS if TASKS[name][0] != "masked_lm"}
+    missing = set(registered()["architectures"]) - found
+    assert missing <= {"macaron_bert_base"}, missing
+
+
+def test_from_pretrained_in_fairseq_s_way(checkpoint, data):
+    path = checkpoint("transevolve")
+    model = ARCH_MODEL_REGISTRY["transevolve"].from_pretrained(
+        str(path.parent), path.name, data_name_or_path=str(data / "words")
+    )
+    ours = load_translator(path, data / "words")
+    assert model.translate(TEXTS, beam=2) == ours.translate(TEXTS, beam=2)
+
+
+def test_several_checkpoints_average_their_probabilities(checkpoint, data):
+    path = checkpoint("transject")
+    one = load_classifier(path, data / "words").classify(TEXTS)
+    both = load_classifier(f"{path}:{path}", data / "words").classify(TEXTS)
+    for first, second in zip(one, both):
+        assert first.probabilities == pytest.approx(second.probabilities, abs=1e-6)
+
+
+def test_other_kinds_of_models_are_refused(checkpoint, data):
+    with pytest.raises(ValueError, match="is not the checkpoint of a classifier"):
+        load_classifier(checkpoint("transevolve"), data / "words")
+    with pytest.raises(ValueError, match="is of a TransEvolveModel, not a language model"):
+        load_language_model(checkpoint("transevolve"), data / "words")
+
+
+def test_byte_pairs_beside_the_data_are_applied_and_joined(checkpoint, data, tmp_path):
+    (data / "words" / "code").write_text("#version: 0.2\n1 2</w>\n")
+    try:
+        translator = load_translator(checkpoint("transevolve"), data / "words")
+        assert translator.apply_bpe("12 3") == "12 3"
+        assert translator.apply_bpe("34") == "3@@ 4"
+        assert translator.decode(translator.tgt_dict.encode_line("3 4")) == "3 4"
+    finally:
+        (data / "words" / "code").unlink()
+
+
+def test_importing_the_package_imports_no_loader():
+    code = "import fairseq_odeformers, sys; print('fairseq_odeformers.hub' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "False\n"
+
+
+def test_what_the_package_does_not_have():
+    with pytest.raises(AttributeError, match="no attribute 'load_nothing'"):
+        fairseq_odeformers.load_nothing  # noqa: B018
