@@ -1,0 +1,72 @@
+"""The example of an architecture of one's own trains, and is predicted with."""
+
+import sys
+
+import pytest
+import torch
+from fairseq.models.transformer import TransformerConfig
+from script_helpers import ROOT, USER_DIR, command, lines, module
+from test_predict import write_data
+
+from fairseq_odeformers.loading import import_plugins
+
+PLUGIN = ROOT / "examples" / "extending"
+SIZES = ["--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2]
+SIZES += ["--encoder-layers", 2]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoints")
+    command(
+        *["train", data, "--user-dir", PLUGIN, "--arch", "ode_transformer_rk2", *SIZES],
+        *["--task", "long_range_arena", "--criterion", "sequence_classification"],
+        *["--optimizer", "adam", "--lr", 0.003, "--batch-size", 8, "--max-update", 2],
+        *["--save-dir", folder, "--no-progress-bar", "--disable-validation"],
+    )
+    return folder / "checkpoint_last.pt"
+
+
+def test_is_one_file_of_a_hundred_lines():
+    (file,) = PLUGIN.glob("*.py")
+    assert len(lines(file)) <= 100
+
+
+def test_trains_and_predicts(data, checkpoint, tmp_path):
+    arguments = [data, "--path", checkpoint, "--output", tmp_path / "test.tsv", "--cpu"]
+    out = module("fairseq_odeformers.predict", *arguments, "--user-dir", PLUGIN)
+    assert "test: accuracy" in out
+    assert len(lines(tmp_path / "test.tsv")) == 1 + 13
+
+
+def test_several_folders(data, checkpoint, tmp_path):
+    folders = ["--user-dir", USER_DIR, "--user-dir", PLUGIN]
+    (tmp_path / "text").write_text("a a b\n")
+    arguments = [data, "--path", checkpoint, "--text", tmp_path / "text", "--cpu"]
+    assert "\ta a b\t" in module("fairseq_odeformers.predict", *arguments, *folders)
+
+
+@pytest.fixture(scope="module")
+def plugin():
+    import_plugins([str(PLUGIN)])
+    return sys.modules["extending"]
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_order_of_the_method(plugin, monkeypatch, order):
+    """On y' = y a layer multiplies by the Taylor polynomial of exp(1) of this order."""
+
+    config = TransformerConfig()
+    config.encoder.embed_dim = config.encoder.ffn_embed_dim = 8
+    config.encoder.attention_heads = 2
+    config.runge_kutta_order = order
+    layer = plugin.RungeKuttaLayer(config)
+    monkeypatch.setattr(plugin.EncoderLayer, "forward", lambda self, y, *args: 2 * y)
+    y = layer(torch.ones(3, 2, 8), None)
+    expected = {1: 2.0, 2: 2.5, 4: 1 + 1 + 1 / 2 + 1 / 6 + 1 / 24}[order]
+    assert torch.allclose(y, torch.full((3, 2, 8), expected))
