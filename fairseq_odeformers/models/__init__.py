@@ -3,9 +3,11 @@
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
 from . import baselines, macaron, node_transformer, transevolve, transject  # noqa: F401
-from .common.options import register_preset_config
+from .common.options import check_command_lines, register_preset_config
 
 # fairseq's command line knows presets; a configuration of Hydra's, or an old checkpoint, does not.
 for _arch, _model in ARCH_MODEL_NAME_REGISTRY.items():
-    if _arch != _model and ARCH_MODEL_REGISTRY[_arch].__module__.startswith(f"{__name__}."):
-        register_preset_config(_arch, _model)
+    if ARCH_MODEL_REGISTRY[_arch].__module__.startswith(f"{__name__}."):
+        if _arch != _model:
+            register_preset_config(_arch, _model)
+        check_command_lines(_arch)

@@ -4,14 +4,17 @@ from argparse import SUPPRESS, BooleanOptionalAction, Namespace
 from dataclasses import field, fields, make_dataclass
 from inspect import isclass
 
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
     ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
 )
 from fairseq.models.transformer import TransformerConfig
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from hydra.core.config_store import ConfigStore
 from omegaconf import II
 
@@ -130,6 +133,40 @@ def register_preset_config(arch: str, model: str) -> None:
     node = config()
     node._name = arch
     ConfigStore.instance().store(name=arch, group="model", node=node, provider="fairseq")
+
+
+def check_head(arch: str, args: Namespace) -> None:
+    """Refuse a command line whose model or criterion has not the head that the task trains.
+
+    Raises:
+        ValueError: it names the option, its value and the remedy.
+    """
+    head = "classification_head_name"
+    task, criterion = getattr(args, "task", None), getattr(args, "criterion", None)
+    if head not in getattr(TASK_DATACLASS_REGISTRY.get(task), "__dataclass_fields__", ()):
+        return
+    if not hasattr(ARCH_MODEL_REGISTRY[arch], "register_classification_head"):
+        raise ValueError(
+            f"--task {task}: {arch} is no classifier; python -m fairseq_odeformers list names those"
+        )
+    known = CRITERION_DATACLASS_REGISTRY.get(criterion)
+    if known is not None and head not in known.__dataclass_fields__:
+        raise ValueError(
+            f"--criterion {criterion}: --task {task} trains a classification head, of which this "
+            "criterion knows nothing; use --criterion sequence_classification, or "
+            "sentence_prediction"
+        )
+
+
+def check_command_lines(arch: str) -> None:
+    """Have fairseq's command line call :func:`check_head` before it applies an architecture."""
+    apply = ARCH_CONFIG_REGISTRY[arch]
+
+    def checked(args):
+        check_head(arch, args)
+        apply(args)
+
+    ARCH_CONFIG_REGISTRY[arch] = checked
 
 
 NO_LAYER_NORM = "the layers of this model have no LayerNorm"

@@ -9,6 +9,9 @@ import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoderModel
 from fairseq.models.transformer import Embedding
+from fairseq.tasks.language_modeling import LanguageModelingTask
+from fairseq.tasks.masked_lm import MaskedLMTask
+from fairseq.tasks.translation import TranslationTask
 from omegaconf import OmegaConf
 from torch import nn
 
@@ -20,6 +23,7 @@ from .options import DataclassOptions, option
 logger = logging.getLogger(__name__)
 
 Pooling = ChoiceEnum(list(POOLING))
+OTHER_TASKS = (TranslationTask, LanguageModelingTask, MaskedLMTask)
 
 
 @dataclass
@@ -62,6 +66,11 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
+        if isinstance(task, OTHER_TASKS):
+            raise ValueError(
+                f"--task {task.cfg._name}: {cfg._name} is a classifier; use --task "
+                "sentence_prediction, long_range_arena or parity"
+            )
         positions = cfg.max_positions or task.max_positions()
         cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
         cls.check_config(cfg)

@@ -219,7 +219,8 @@ def check_config(cfg, *sides: str) -> None:
     elif cfg.tpu:
         raise ValueError(
             f"--ode-method {cfg.ode_method}: adaptive steps depend on the data, which XLA cannot "
-            f"compile; choose one of {', '.join(FIXED_GRID)} with --ode-steps"
+            f"compile; choose one of {', '.join(FIXED_GRID)} with --ode-steps, or leave out --tpu "
+            "and --bf16, by which fairseq asks for a TPU, too"
         )
     if cfg.adjoint and cfg.adaptivity == "sequence":
         raise ValueError(

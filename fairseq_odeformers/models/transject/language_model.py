@@ -9,6 +9,7 @@ from omegaconf import II
 from torch import nn
 
 from fairseq_odeformers.models.common.options import option
+from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
 from .classifier import ResidualGate, check_config, embed_scale
@@ -56,7 +57,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
             TransJectLayer(width, cfg.decoder_experts, layers, cfg.residual_gate, CausalStatistics)
             for _ in range(layers)
         )
-        self.output_projection = nn.Linear(width, len(dictionary), bias=False)
+        self.output_projection = LinearWithoutBias(width, len(dictionary))
         nn.init.normal_(self.output_projection.weight, std=width**-0.5)
 
     def forward(

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 from fairseq_odeformers.modules.precision import single
 
@@ -137,7 +138,7 @@ class MixtureOfExperts(nn.Module):
     def __init__(self, embed_dim, experts, statistics_class=FullStatistics):
         super().__init__()
         self.orthogonal = OrthogonalMatrices(2 * experts, embed_dim)
-        self.gate = nn.Linear(embed_dim, 1, bias=False) if experts > 1 else None
+        self.gate = LinearWithoutBias(embed_dim, 1) if experts > 1 else None
         self.statistics = statistics_class()
 
     def forward(

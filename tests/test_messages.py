@@ -1,0 +1,71 @@
+"""Options that do not go together are refused by a message, before anything is read or built."""
+
+from argparse import Namespace
+
+import pytest
+from fairseq import options
+from fairseq.tasks.language_modeling import LanguageModelingTask
+from fairseq.tasks.translation import TranslationTask
+from fairseq.trainer import _catalog_shared_params
+from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model
+
+from fairseq_odeformers.models.common.options import check_head
+from fairseq_odeformers.registry import registered
+from fairseq_odeformers.tasks.parity import ParityTask
+
+
+@pytest.mark.parametrize("task", ["sentence_prediction", "long_range_arena", "parity"])
+def test_classifier_with_a_criterion_of_tokens(task):
+    data = [] if task == "parity" else ["data"]
+    line = [*data, "--task", task, "--arch", "transject", "--criterion", "cross_entropy"]
+    with pytest.raises(ValueError, match="--criterion cross_entropy: .* sequence_classification"):
+        options.parse_args_and_arch(options.get_training_parser(), line)
+
+
+def test_task_of_classification_with_a_translator():
+    line = ["--task", "parity", "--arch", "transevolve_fullff_1"]
+    with pytest.raises(ValueError, match="--task parity: transevolve_fullff_1 is no classifier"):
+        options.parse_args_and_arch(options.get_training_parser(), line)
+
+
+def test_parity_with_a_translator_of_fairseq():
+    task = ParityTask(Namespace(parity_max_length=3))
+    with pytest.raises(ValueError, match="--task parity: transformer is no classifier"):
+        task.build_model(Namespace(_name="transformer"))
+
+
+@pytest.mark.parametrize("task", [TranslationTask, LanguageModelingTask])
+def test_classifier_as_a_translator(task):
+    instance = object.__new__(task)
+    instance.cfg = Namespace(_name="other")
+    with pytest.raises(ValueError, match="--task other: transject is a classifier; use --task"):
+        make_model("transject", task=instance)
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+@pytest.mark.parametrize("criterion", ["sequence_classification", "sentence_prediction"])
+def test_what_fits_is_not_refused(arch, criterion):
+    check_head(arch, Namespace(task="sentence_prediction", criterion=criterion))
+    check_head(arch, Namespace())
+
+
+def build(arch):
+    """A small model; sizes of the layers do not matter here."""
+    if arch in CLASSIFIERS:
+        return make_classifier(arch)
+    if "_lm" in arch:
+        return make_model(arch, "--task", "language_modeling", task=LanguageModelling(), sizes=[])
+    return make_model(arch)
+
+
+@pytest.mark.parametrize("arch", sorted(set(registered()["architectures"])))
+def test_trainer_reports_no_parameter_as_shared_that_is_none(arch):
+    """Of a bias that is not there the trainer would print a line for each, at each start."""
+    if "bert" in arch:
+        pytest.skip("fairseq's own layers around")
+    model = build(arch)
+    for paths in _catalog_shared_params(model):
+        first = model
+        for name in paths[0].split("."):
+            first = getattr(first, name)
+        assert first is not None, paths
