@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from .tables import PAIRS, Row, Tables
 
+MARKERS = "os^Dv<>"
 COLUMNS = 3  # of a grid with a panel for each model
 MEASURES = {"activation": "activation factor", "entropy": "entropy (nats)", "accuracy": "accuracy"}
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
     """The figures, by name; one whose table is empty is left out."""
+    with rc_context({"axes.formatter.useoffset": False}):  # the numbers themselves at the ticks
+        return _draw(tables)
+
+
+def _draw(tables: Tables) -> dict[str, Figure]:
     figures = {
         "means": means(tables),
         "activation": boxes(tables, "activation"),
@@ -38,10 +46,10 @@ def means(tables: Tables) -> Figure:
     figure = Figure(figsize=(9, 4), layout="constrained")
     panels = figure.subplots(1, 2)
     for name, axes in zip(("activation", "entropy"), panels):
-        for model, rows in grouped(tables["layers"]):
+        for index, (model, rows) in enumerate(grouped(tables["layers"])):
             rows = [row for row in rows if row["measure"] == name]
             x, y = zip(*((row["layer"], row["mean"]) for row in rows))
-            axes.plot(x, y, "o-", markersize=4, label=model)
+            axes.plot(x, y, label=model, **style(index))
         axes.set(xlabel="layer", ylabel=f"mean {MEASURES[name]}")
     panels[0].set_yscale("log")
     legend(figure, panels[0])
@@ -114,6 +122,11 @@ def expert_weights(tables: Tables) -> Figure:
         axes.axhline(1 / experts, color="grey", linewidth=1, linestyle=":")
         axes.set_xticks(layers)
     label(figure, "layer", "expert weight")
+    most = max(row["expert"] for row in tables["expert_weights"])
+    handles = [
+        Patch(facecolor=f"C{expert}", label=f"expert {expert + 1}") for expert in range(most)
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=most, fontsize="small")
     return figure
 
 
@@ -122,8 +135,8 @@ def residual_weights(tables: Tables) -> Figure:
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.axhline(0, color="grey", linewidth=1)
-    for model, rows in grouped(tables["residual_weights"]):
-        axes.plot(*columns(rows, "layer", "weight"), "o-", label=model)
+    for index, (model, rows) in enumerate(grouped(tables["residual_weights"])):
+        axes.plot(*columns(rows, "layer", "weight"), label=model, **style(index))
     axes.set(xlabel="layer", ylabel="residual weight")
     legend(figure, axes)
     return figure
@@ -138,7 +151,11 @@ def correlations(tables: Tables) -> Figure:
         for row in tables["models"]:
             axes.plot(row[x], row[y], "o", label=row["model"])
         found = [r for r in tables["correlations"] if (r["x"], r["y"]) == (x, y)]
-        lines = (f"{r['method']} {r['correlation']:.2f} (p = {r['p_value']:.2g})" for r in found)
+        lines = (
+            f"{r['method']} {r['correlation']:.2f}"
+            + ("" if r["p_value"] is None else f" (p = {r['p_value']:.2g})")
+            for r in found
+        )
         axes.set_title("\n".join(lines), fontsize="small")
         axes.set(xlabel=f"mean {MEASURES[x]}", ylabel=MEASURES[y])
     legend(figure, panels[0])
@@ -152,9 +169,9 @@ def distances(tables: Tables) -> Figure:
     panels = figure.subplots(len(models), 2, squeeze=False, sharex="row")
     for line, (model, rows) in zip(panels, models):
         for name, axes in zip(("euclidean", "cosine"), line):
-            for pair in dict.fromkeys(row["tokens"] for row in rows):
+            for index, pair in enumerate(dict.fromkeys(row["tokens"] for row in rows)):
                 chosen = [row for row in rows if row["tokens"] == pair]
-                axes.plot(*columns(chosen, "layer", name), "o-", markersize=3, label=pair)
+                axes.plot(*columns(chosen, "layer", name), label=pair, **style(index))
             axes.set_title(f"{model}: {name} distance", fontsize="small")
             axes.set_ylim(0, 1.05 * max(row[name] for row in rows))
     for axes in panels[-1]:
@@ -200,6 +217,20 @@ def grouped(rows: list[Row]) -> Iterator[tuple[str, list[Row]]]:
     """The models of a table, and the rows of each."""
     for model in dict.fromkeys(row["model"] for row in rows):
         yield model, [row for row in rows if row["model"] == model]
+
+
+def style(index: int) -> dict:
+    """How a line is drawn, so that it is seen above and below others that coincide with it."""
+    marker = MARKERS[index % len(MARKERS)]
+    dashes = (0, (4, index % 4)) if index % 4 else "-"
+    width = 3 - 0.6 * (index % 4)
+    return {
+        "marker": marker,
+        "markersize": 7 - index % 4,
+        "markerfacecolor": "none",
+        "linestyle": dashes,
+        "linewidth": width,
+    }
 
 
 def columns(rows: list[Row], *names: str) -> list[list]:

@@ -39,6 +39,7 @@ TABLES = (
 PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))
 METHODS = ("pearson", "spearman")
 ENOUGH = 3
+ENOUGH_FOR_P = 5
 
 
 def measure(model, texts: dict[int, Tensor], progress: str) -> Tables:
@@ -168,7 +169,10 @@ def follow(model, tokens: Tensor, names: Sequence[str], chosen: Sequence[int]) -
 
 
 def correlations(models: Sequence[Row]) -> list[Row]:
-    """Correlations over the rows of ``models``; none of fewer than three, or of unknown values."""
+    """Correlations over the rows of ``models``; none of fewer than three, or of unknown values.
+
+    Fewer than five have no p-value, which would make much of what three points show.
+    """
     rows = []
     for pair in PAIRS:
         columns = [[row[name] for row in models] for name in pair]
@@ -177,6 +181,7 @@ def correlations(models: Sequence[Row]) -> list[Row]:
             continue
         for method in METHODS:
             statistic, p_value = correlation(*columns, method)
+            p_value = p_value if len(models) >= ENOUGH_FOR_P else None
             names = dict(zip(("x", "y"), pair))
             rows.append({**names, "method": method, "correlation": statistic, "p_value": p_value})
     return rows

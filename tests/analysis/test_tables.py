@@ -53,6 +53,12 @@ def test_correlations_need_three_models():
     assert correlations(models[:2]) == []
 
 
+def test_p_values_need_five_models():
+    models = [{"activation": a, "entropy": a, "accuracy": a * a} for a in (1.0, 2.0, 4.0, 5.0, 9.0)]
+    assert {row["p_value"] for row in correlations(models[:4])} == {None}
+    assert None not in {row["p_value"] for row in correlations(models)}
+
+
 @pytest.mark.parametrize("unknown", [None, math.nan])
 def test_correlations_without_accuracies(unknown):
     models = [{"activation": a, "entropy": a, "accuracy": unknown} for a in (1.0, 2.0, 4.0)]
