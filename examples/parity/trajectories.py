@@ -25,15 +25,16 @@ from torch import Tensor
 from torchdiffeq import odeint
 
 from fairseq_odeformers.files import replacing, write_csv
+from fairseq_odeformers.loading import import_plugins, load_classifier
 from fairseq_odeformers.models.node_transformer.adjoint import Adjoint
 from fairseq_odeformers.models.node_transformer.classifier import NodeTransformer
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
-from fairseq_odeformers.predict import load_classifier
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 
 logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq's level is lower
 
+STRINGS = "000 001 011 0110 0111 111111".split()
 POINTS = 100  # of a trajectory, a block
 STEPS = ("encoder_accepted", "encoder_rejected")
 COLORS = {"<s>": "black", "0": "C0", "1": "C3"}
@@ -47,11 +48,15 @@ def main() -> None:
     )
     parser.add_argument("checkpoint", help="of a node_transformer on the task parity")
     parser.add_argument(
-        "--strings", nargs="+", default="000 001 011 0110 0111 111111".split(), help="to be drawn"
+        "--strings", nargs="+", help="to be drawn; by default some that the model was trained on"
     )
     parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder")
+    parser.add_argument(
+        "--user-dir", nargs="+", default=[], help="folders of plugins that have the model"
+    )
     args = parser.parse_args()
     try:
+        import_plugins(args.user_dir)
         model, task = load_classifier(args.checkpoint, "")
         draw(model.eval(), task, args)
     except (ValueError, OSError) as error:
@@ -69,7 +74,10 @@ def draw(model, task, args: argparse.Namespace) -> None:
             f"{args.checkpoint} was trained with --ode-method {method}, which always takes the "
             f"same steps; train with one of {', '.join(ADAPTIVE)}"
         )
-    texts = {string: encode(string, task) for string in args.strings}
+    longest = task.max_positions() - 1
+    strings = args.strings or [string for string in STRINGS if len(string) <= longest]
+    strings = strings or ["0", "1"]
+    texts = {string: encode(string, task) for string in strings}
     states = {string: trajectory(model, tokens) for string, tokens in texts.items()}
     components = principal_components(states.values())
     verdicts = {string: CLASSES[classify(model, task, texts[string])] for string in states}

@@ -377,6 +377,11 @@ def test_trajectories_and_steps(tmp_path, monkeypatch):
     assert abs(states[-1] - end[0].numpy()).max() < 1e-3
 
 
+def test_strings_of_the_default_are_no_longer_than_the_model_s(tmp_path, monkeypatch):
+    main(monkeypatch, trajectories, train(tmp_path), "--out", tmp_path / "out")
+    assert (tmp_path / "out" / "trajectories.png").exists()
+
+
 @pytest.mark.parametrize(
     "arch, options, strings, message",
     [
