@@ -18,6 +18,7 @@ from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecB
 from omegaconf import II
 
 from fairseq_odeformers.models.common.options import at_least_one, check_layers, option, side
+from fairseq_odeformers.models.common.stacks import wrap_layer
 from fairseq_odeformers.models.common.translation import TranslationConfig, build_embeddings
 from fairseq_odeformers.modules.recording import recorded
 
@@ -54,6 +55,9 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     dropout: float = option(0.1, "dropout probability of residual branches")
     embedding_dropout: float = option(0.0, "dropout probability of embeddings")
     attention_dropout: float = option(0.1, "dropout probability of queries and keys")
+    checkpoint_activations: bool = option(
+        False, "compute the activations of a block again in the backward pass, to save memory"
+    )
 
 
 @dataclass
@@ -103,12 +107,13 @@ class TransEvolveEncoder(TransformerEncoderBase):
                 layers=cfg.encoder_blocks,
                 normalize_before=cfg.encoder_normalize_before,
             ),
+            checkpoint_activations=cfg.checkpoint_activations,
             max_source_positions=cfg.max_source_positions,
         )
         super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg):
-        return TransEvolveEncoderBlock(**self.block_options)
+        return wrap_layer(TransEvolveEncoderBlock(**self.block_options), cfg)
 
     def forward(
         self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
@@ -136,6 +141,7 @@ class TransEvolveDecoder(TransformerDecoderBase):
                 layers=cfg.decoder_blocks,
                 normalize_before=cfg.decoder_normalize_before,
             ),
+            checkpoint_activations=cfg.checkpoint_activations,
             max_target_positions=cfg.max_target_positions,
             share_decoder_input_output_embed=(
                 cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
@@ -144,7 +150,7 @@ class TransEvolveDecoder(TransformerDecoderBase):
         super().__init__(config, dictionary, embed_tokens)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return TransEvolveDecoderBlock(**self.block_options)
+        return wrap_layer(TransEvolveDecoderBlock(**self.block_options), cfg)
 
     def forward(self, prev_output_tokens, *args, return_all_hiddens=False, **kwargs):
         """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""

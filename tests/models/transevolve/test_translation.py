@@ -191,3 +191,15 @@ def test_unknown_backend_is_refused(capsys):
     with pytest.raises(SystemExit):
         make_model("transevolve_fullff_2", "--attention-backend", "fast")
     assert "auto, direct, factored, fused" in capsys.readouterr().err.replace("'", "")
+
+
+def test_activation_checkpointing_changes_no_gradient():
+    tokens, lengths = source_batch()
+    gradients = []
+    for extra in ([], ["--checkpoint-activations"]):
+        model = make_model("transevolve", *extra, "--dropout", "0.1").train()
+        torch.manual_seed(2)
+        output, _ = model(tokens, lengths, tokens)
+        output.square().mean().backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    assert all(map(torch.equal, *gradients))
