@@ -1,11 +1,12 @@
-"""Makes fairseq work with today's releases of torch and torch_xla.
+"""Makes fairseq work with today's releases of torch, torch_xla and numpy.
 
-The only place that knows about versions of torch and torch_xla; importing it is enough.
+The only place that knows about versions of torch, torch_xla and numpy; importing it is enough.
 
 * torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs
   :class:`argparse.Namespace`; after validation with ``--eval-bleu`` or a correlation numpy's arrays
   of numbers and its numbers, by the names that numpy 1 and numpy 2 pickle them under; and, of
   fairseq 0.6, its meters under the name that they had.
+* numpy >= 2.4 has no ``percentile(interpolation=)``, by which fairseq divides lengths into buckets.
 * fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
   ``get_ordinal``) or changed (``get_memory_info``).
 """
@@ -15,6 +16,7 @@ import os
 
 import numpy as np
 import torch
+from fairseq.data import bucket_pad_length_dataset, data_utils
 from fairseq.logging import meters
 
 try:
@@ -64,6 +66,14 @@ def _restore_xla_names():
     xm.get_memory_info = get_memory_info
 
 
+def get_buckets(sizes, num_buckets):
+    """fairseq's function, by numpy's present name of the argument."""
+    shares = np.linspace(0, 100, num_buckets + 1)
+    return np.unique(np.percentile(sizes, shares, method="lower")[1:])
+
+
+for module in (data_utils, bucket_pad_length_dataset):
+    module.get_buckets = get_buckets
 if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every type
     torch.serialization.add_safe_globals(
         [

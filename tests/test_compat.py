@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data import bucket_pad_length_dataset, data_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
 
@@ -133,6 +134,16 @@ def test_checkpoint_with_foreign_type_is_refused(tmp_path):
     with pytest.raises(pickle.UnpicklingError, match="mkdir"):
         checkpoint_utils.load_checkpoint_to_cpu(path)
     assert not trace.exists()
+
+
+@pytest.mark.parametrize("buckets", [1, 3, 8])
+def test_lengths_are_divided_into_buckets(buckets):
+    """Without the argument that numpy no longer has; a bucket's length is that of an example."""
+    sizes = np.random.RandomState(1).randint(1, 100, 50)
+    for module in (data_utils, bucket_pad_length_dataset):
+        found = module.get_buckets(sizes, buckets)
+        assert found[-1] == sizes.max() and len(found) == buckets
+        assert set(found) <= set(sizes)
 
 
 @pytest.fixture
