@@ -2,11 +2,13 @@
 # make demo    train TransEvolve on generated sentence pairs and translate with it;
 #              with CORPUS=multi30k on the captions of Multi30k, downloaded, or of FROM=PATH
 # make test    run the tests
+# make test-python PYTHON=python3.X   run the tests on another Python, in .venv-python3.X
 # make lint    check style and formatting
 # make clean   remove all that make has made
 #
-# PYTHON=...   the interpreter to make .venv with (3.9 to 3.12); by default python3, or python3.12 where
-#              that is another version. For 3.12 on Linux nothing is compiled.
+# PYTHON=...   the interpreter to make .venv with (3.9 to 3.12); by default python3, or where that is
+#              another version the newest of these on PATH, or what uv downloads. For 3.12 on Linux nothing
+#              is compiled.
 #
 # pip's own environment variables apply. On a machine without a GPU, point PIP_EXTRA_INDEX_URL at an
 # index of CPU builds: the default one has CUDA builds of torch, a download of several GB.
@@ -16,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/complete
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test test-python lint clean
 
 setup: $(STAMP)
 
@@ -28,12 +30,18 @@ test: export OMP_NUM_THREADS ?= 1
 test: $(STAMP)
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal --durations=10
 
+test-python: export OMP_NUM_THREADS ?= 1
+test-python:
+	@[ -n "$(PYTHON)" ] || { echo "make test-python: give PYTHON=python3.X" >&2; exit 2; }
+	@VENV=$(VENV)-$(notdir $(PYTHON)) PYTHON="$(PYTHON)" scripts/setup.sh
+	$(VENV)-$(notdir $(PYTHON))/bin/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 clean:
-	rm -rf $(VENV) build demo-out dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-* build demo-out dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(STAMP): scripts/setup.sh Makefile setup.py pyproject.toml constraints/ci.txt

@@ -34,6 +34,7 @@ setup(
     extras_require={
         "analysis": ["matplotlib", *IMAGES, "scikit-learn", "scipy", *WORD_PIECES],
         "corpora": CORPORA,
+        "export": ["safetensors>=0.4"],
         "demo": ["Babel", *CORPORA],
         "plots": ["matplotlib"],
         "test": ["Babel", "pytest", "pytest-xdist", "ruff", "scikit-learn", "setuptools", "wheel"],

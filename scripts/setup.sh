@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Make .venv with everything that the project and its tests need: what `make setup` runs.
 #
-# PYTHON=...   the interpreter to make it with; python3 by default, or python3.12 where that is not
-#              a Python that fairseq runs on
+# PYTHON=...   the interpreter to make it with; by default the first on PATH that fairseq runs on, of
+#              python3, python3.12, ... and python3.9, and where there is none, what uv downloads
+# VENV=...     where to make it, instead of .venv
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+venv=${VENV:-.venv}
 
 fail() { echo "make setup: $1" >&2; exit 1; }
 
@@ -12,8 +14,21 @@ runs_fairseq() {
     "$1" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null
 }
 
-python=${PYTHON:-python3}
-[ -n "${PYTHON:-}" ] || runs_fairseq python3 || ! runs_fairseq python3.12 || python=python3.12
+# The stamp is written last, so an interrupted set-up starts afresh.
+[ -e "$venv/complete" ] || rm -rf "$venv"
+
+python=${PYTHON:-}
+if [ -z "$python" ]; then
+    for candidate in python3 python3.{12,11,10,9}; do
+        ! runs_fairseq $candidate || { python=$candidate; break; }
+    done
+fi
+if [ -z "$python" ]; then
+    command -v uv >/dev/null || fail "no Python 3.9-3.12 on PATH; install one (python3.12-venv, \
+python3.12-dev), or uv, which downloads one"
+    [ -d "$venv" ] || uv venv --quiet --python 3.12 --seed "$venv" || fail "uv has no Python 3.12"
+    python=$venv/bin/python
+fi
 version=$("$python" --version 2>&1) || fail "$python not found; set PYTHON to a Python 3.9-3.12"
 runs_fairseq "$python" || fail "$python is $version; set PYTHON to a Python 3.9-3.12"
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
@@ -32,16 +47,14 @@ if ! "$python" -c "$has_wheel"; then
     done
 fi
 
-echo "Making .venv with $version: $takes. Log: .venv/setup.log"
-# The stamp is written last, so an interrupted set-up starts afresh.
-[ -e .venv/complete ] || rm -rf .venv
-rm -f .venv/complete
-[ -d .venv ] || "$python" -m venv .venv
-mkdir -p .venv/wheels
-log=.venv/setup.log
+echo "Making $venv with $version: $takes. Log: $venv/setup.log"
+rm -f "$venv/complete"
+[ -d "$venv" ] || "$python" -m venv "$venv"
+mkdir -p "$venv/wheels"
+log=$venv/setup.log
 : > $log
 pip() {
-    .venv/bin/python -m pip "$1" --constraint constraints/ci.txt "${@:2}" >> $log 2>&1 ||
+    "$venv/bin/python" -m pip "$1" --constraint constraints/ci.txt "${@:2}" >> $log 2>&1 ||
         { tail -n 30 $log >&2; fail "pip failed; all that it said is in $log"; }
 }
 pip install pip
@@ -49,8 +62,8 @@ pip install cython numpy setuptools wheel
 # fairseq builds without torch only (its source distribution lacks the files of the extensions that
 # need torch), fairseq-fixed with torch only; pip skips the one that is not for this Python. With
 # build isolation, fairseq-fixed would download and build against another torch.
-pip wheel --no-build-isolation --no-deps --wheel-dir .venv/wheels 'fairseq; python_version < "3.11"'
+pip wheel --no-build-isolation --no-deps --wheel-dir "$venv/wheels" 'fairseq; python_version < "3.11"'
 pip install torch
-pip install --no-build-isolation --find-links .venv/wheels --editable '.[analysis,corpora,demo,plots,test]'
-touch .venv/complete
+pip install --no-build-isolation --find-links "$venv/wheels" --editable '.[analysis,corpora,demo,export,plots,test]'
+touch "$venv/complete"
 echo "Done: make demo, make test"
