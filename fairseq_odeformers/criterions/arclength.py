@@ -8,7 +8,7 @@ from inspect import signature
 from fairseq.models import FairseqDecoder, FairseqEncoder
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.precision import single
+from fairseq_odeformers.modules.precision import at_least_float32
 from fairseq_odeformers.modules.recording import Call, recorded
 
 
@@ -25,7 +25,8 @@ def discrete_arclength(states: list[Tensor], real: Tensor) -> Tensor:
         real: true where a token is not padding (B, T); n of a sequence are these.
     """
     squares = sum(
-        single(after - before).square().sum(-1) for before, after in zip(states, states[1:])
+        at_least_float32(after - before).square().sum(-1)
+        for before, after in zip(states, states[1:])
     )
     tokens = real.sum(1).clamp(min=1)
     return (len(states) - 1) / 2 * (squares.T * real).sum(1) / tokens

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from .precision import single
+from .precision import at_least_float32
 
 
 class OnManifold(nn.Module):
@@ -96,7 +96,7 @@ def rotated(base: Tensor, weight: Tensor) -> Tensor:
     with the entries of the weight W (N, C, C) below its diagonal: the Cayley map of torch's
     ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section 4).
     """
-    base, lower = single(base), single(weight).tril(-1)
+    base, lower = at_least_float32(base), at_least_float32(weight).tril(-1)
     return torch.lerp(base, Quotient.apply(base, (lower.mT - lower) / 2), 2.0).to(weight)
 
 
@@ -113,7 +113,7 @@ def rotated_columns(base: Tensor, weight: Tensor) -> Tensor:
 
     so that the inverses are of C x C matrices.
     """
-    base, exact = single(base), single(weight)
+    base, exact = at_least_float32(base), at_least_float32(weight)
     along = base.mT @ exact
     across = exact - base @ along
     divisor = (along.mT - along) / 2 + across.mT @ across / 4
@@ -185,7 +185,7 @@ class OrthonormalEmbedding(OnManifold):
         nn.init.orthogonal_(self.weight)
 
     def make(self) -> Tensor:
-        weight = single(self.weight)
+        weight = at_least_float32(self.weight)
         if len(weight) < self.embedding_dim:
             weight = InverseRoot.apply(weight @ weight.T) @ weight
         else:
@@ -195,7 +195,7 @@ class OrthonormalEmbedding(OnManifold):
     def column_root(self) -> Tensor:
         """(W^T W)^-1/2."""
         with torch.autocast(self.weight.device.type, enabled=False):
-            weight = single(self.weight)
+            weight = at_least_float32(self.weight)
             return InverseRoot.apply(weight.T @ weight)
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -4,6 +4,6 @@ import torch
 from torch import Tensor
 
 
-def single(x: Tensor) -> Tensor:
-    """In single precision, if x is in half of it."""
+def at_least_float32(x: Tensor) -> Tensor:
+    """In float32 if x is in half precision, else as it is."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.dropout import dropout
-from fairseq_odeformers.modules.precision import single
+from fairseq_odeformers.modules.precision import at_least_float32
 
 from .attention import Memory, MultiheadAttention
 from .layout import Affine, causal_bias, layer_norm, padding_bias
@@ -139,7 +139,10 @@ class TransformerField(nn.Module):
 
     def field(self, x: Tensor, padding_mask: Tensor | None, *attentions: VectorField) -> Field:
         functions = [*attentions, FeedForward(Affine.of(self.fc1), Affine.of(self.fc2))]
-        norms = [(single(norm.weight), single(norm.bias)) for norm in self.layer_norms]
+        norms = [
+            (at_least_float32(norm.weight), at_least_float32(norm.bias))
+            for norm in self.layer_norms
+        ]
         masks = [None] * len(functions)
         if self.training and self.dropout:
             masks = [dropout(torch.ones_like(x), self.dropout) for _ in functions]

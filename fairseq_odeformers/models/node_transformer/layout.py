@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fairseq_odeformers.modules.precision import single
+from fairseq_odeformers.modules.precision import at_least_float32
 
 from .linear import TimeDependentLinear
 from .runge_kutta import Time
@@ -25,7 +25,7 @@ FEW = 64
 
 def features_first(x: Tensor) -> Tensor:
     """From (T, B, C) to (C, T, B)."""
-    return single(x).permute(2, 0, 1).contiguous()
+    return at_least_float32(x).permute(2, 0, 1).contiguous()
 
 
 def tokens_first(x: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class Affine(NamedTuple):
     def of(cls, *maps: TimeDependentLinear) -> Affine:
         """The outputs of the maps, one below the other."""
         return cls(
-            single(torch.cat([linear.weight for linear in maps])),
+            at_least_float32(torch.cat([linear.weight for linear in maps])),
             column(*(linear.bias for linear in maps)),
             column(*(linear.time for linear in maps)),
         )
@@ -66,7 +66,7 @@ class Affine(NamedTuple):
 
 def column(*vectors: Tensor | None) -> Tensor | None:
     """Vectors as a column (O, 1), one below the other, or None if there are none."""
-    return None if None in vectors else single(torch.cat(vectors)).unsqueeze(1)
+    return None if None in vectors else at_least_float32(torch.cat(vectors)).unsqueeze(1)
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

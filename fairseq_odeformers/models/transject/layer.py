@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
-from fairseq_odeformers.modules.precision import single
+from fairseq_odeformers.modules.precision import at_least_float32
 
 from .token_statistics import FullStatistics, IncrementalState
 
@@ -82,7 +82,7 @@ class Eigenvalues(nn.Module):
             sigma (B, 1, C), or (B, T, C) if causal; and in training the regulariser
             ``reconstruction`` (B) of all tokens.
         """
-        squares = single(x @ self.rotation()[0]).square()
+        squares = at_least_float32(x @ self.rotation()[0]).square()
         eigenvalues = self.statistics.sum(squares, incremental_state)
         sigma = over_largest(eigenvalues).to(x)
         if not self.training:
@@ -98,9 +98,11 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
     """
     # Of X_0 / sqrt(max g), so that no square of a square leaves the range of the numbers.
     largest = positive(eigenvalues.amax(1, keepdim=True))
-    x = single(x) / largest.sqrt().unsqueeze(2)
+    x = at_least_float32(x) / largest.sqrt().unsqueeze(2)
     gram = x.mT @ x if x.size(1) > x.size(2) else x @ x.mT
-    difference = single(gram).square().sum((1, 2)) - (eigenvalues / largest).square().sum(1)
+    difference = at_least_float32(gram).square().sum((1, 2)) - (eigenvalues / largest).square().sum(
+        1
+    )
     return difference.clamp(min=0)
 
 
