@@ -4,7 +4,8 @@
 
 In each round every model runs once, in turn, so that a ratio compares neighbours in time. Printed
 are medians over the rounds, and median (minimum-maximum) over the rounds of the ratio to the first
-model: above 1 is faster than it. Sequences are random, and all of the given length.
+model: above 1 is faster than it. Sequences are random, and all of the given length; those of ode
+are all binary strings up to it.
 """
 
 import argparse
@@ -17,16 +18,22 @@ import torch
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
 
-from . import encoder, generate, infer, orthogonal, subjects, timing, train
+from . import encoder, generate, infer, ode, orthogonal, subjects, timing, train
 
 MEASUREMENTS = {
     "train": (train, "a training step, by fairseq's trainer"),
     "generate": (generate, "beam search, by fairseq's generator"),
     "encoder": (encoder, "a training step of the encoder alone"),
     "infer": (infer, "the encoder without gradients"),
+    "ode": (ode, "a training step of the N-ODE Transformer on parity, and other ways to solve"),
     "orthogonal": (orthogonal, "TransJect's orthogonal matrices and their gradients"),
 }
-DEFAULTS = {"orthogonal": orthogonal.MAPS[:2], "infer": ("transformer_classifier", "transject")}
+# Where they are not those of --help.
+DEFAULTS = {
+    "infer": {"models": ["transformer_classifier", "transject"]},
+    "ode": {"models": ode.MODELS, "embed_dim": 8, "layers": 2, "lengths": [6], "rounds": 15},
+    "orthogonal": {"models": orthogonal.MAPS[:2]},
+}
 
 
 def parse_args(argv=None) -> argparse.Namespace:
@@ -40,6 +47,7 @@ def parse_args(argv=None) -> argparse.Namespace:
     parser.add_argument(
         "--models",
         nargs="+",
+        default=["transformer_prenorm", "transevolve_fullff_2_prenorm"],
         help="architectures, the first of which is compared with; :direct, :factored, :fused or "
         ":naive after a TransEvolve is a form of its attention, :N after a TransJect a number of "
         "experts, :matrix after any model attention by a matrix of scores",
@@ -59,27 +67,22 @@ def parse_args(argv=None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, help="also write the table to a file")
+    parser.set_defaults(**DEFAULTS.get(parser.parse_args(argv).what, {}))
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU")
-    args.models = args.models or DEFAULTS.get(
-        args.what, ("transformer_prenorm", "transevolve_fullff_2_prenorm")
-    )
     return args
 
 
 def steps(args: argparse.Namespace, length: int) -> tuple[dict, dict]:
     """The step and the number of parameters of each model."""
+    measurement, _ = MEASUREMENTS[args.what]
+    build = getattr(measurement, "build", subjects.build)
     found, sizes = {}, {}
     for name in args.models:
-        if args.what == "orthogonal":
-            model = orthogonal.build(name, args).to(args.device)
-            found[name] = orthogonal.step(model)
-        else:
-            subject = subjects.build(name, args)
-            model = subject.model
-            found[name] = MEASUREMENTS[args.what][0].step(subject, args, length)
-        sizes[name] = sum(parameter.numel() for parameter in model.parameters())
+        subject = build(name, args)
+        found[name] = measurement.step(subject, args, length)
+        sizes[name] = sum(parameter.numel() for parameter in subject.model.parameters())
     return found, sizes
 
 

@@ -9,12 +9,13 @@ from torch.nn.utils import parametrizations
 
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
+from .subjects import Subject
 from .timing import Step
 
 MAPS = ("cayley", "blocks", "matrix_exp")
 
 
-def build(name: str, args) -> torch.nn.ModuleList:
+def build(name: str, args) -> Subject:
     """One matrix of the embedding, and in each layer two an expert and two of its FFN.
 
     Raises:
@@ -23,14 +24,18 @@ def build(name: str, args) -> torch.nn.ModuleList:
     if name not in MAPS:
         raise ValueError(f"--models {name}: choose from {', '.join(MAPS)}")
     counts = [1] + [2 * 4, 2] * args.layers
+    width = args.embed_dim
     if name == "blocks":
-        return torch.nn.ModuleList(OrthogonalMatrices(n, args.embed_dim) for n in counts)
-    size = args.embed_dim, args.embed_dim
-    linear = (torch.nn.Linear(*size, bias=False) for _ in range(sum(counts)))
-    return torch.nn.ModuleList(parametrizations.orthogonal(m, orthogonal_map=name) for m in linear)
+        parts = (OrthogonalMatrices(n, width) for n in counts)
+    else:
+        linear = (torch.nn.Linear(width, width, bias=False) for _ in range(sum(counts)))
+        parts = (parametrizations.orthogonal(m, orthogonal_map=name) for m in linear)
+    return Subject(name, torch.nn.ModuleList(parts).to(args.device), None, None)
 
 
-def step(parts: torch.nn.ModuleList) -> Step:
+def step(subject: Subject, args, length: int) -> Step:
+    parts = subject.model
+
     def run():
         matrices = [
             part() if isinstance(part, OrthogonalMatrices) else part.weight for part in parts

@@ -35,6 +35,7 @@ def measured(capsys):
         ("generate", ["transformer", "transevolve_fullff_2:factored"]),
         ("encoder", ["transformer", "transevolve_fullff_1:naive"]),
         ("infer", ["transformer_classifier:matrix", "transject:2", "macaron_classifier"]),
+        ("ode", ["node_transformer", "vanilla_transformer"]),
         ("orthogonal", ["blocks", "cayley", "matrix_exp"]),
     ],
 )
@@ -75,10 +76,12 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
         ("train --models transevolve:3", "--models transevolve:3: transevolve has no form 3"),
         ("infer --models transformer_classifier:fused", "transformer_classifier has no form fused"),
         ("train --models transevolve_fullff_1:naive", "is for the encoder alone"),
+        ("ode --models rk4", "choose from plain, torchdiffeq, node_transformer"),
+        ("ode --lengths 6 1", "--lengths 1: give 2 or more, or there is no padding"),
         ("orthogonal --models transject", "choose from cayley, blocks, matrix_exp"),
     ],
 )
-def test_models_that_are_not_there(options, message):
+def test_what_is_not_measured(options, message):
     with pytest.raises(SystemExit) as error:
         benchmark.main([*options.split(), *TINY.split()])
     assert message in str(error.value)

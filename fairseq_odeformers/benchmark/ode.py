@@ -1,31 +1,26 @@
-#!/usr/bin/env python3
-"""Speed of a training step of the N-ODE Transformer on parity, against the plain way.
+"""A training step of the N-ODE Transformer on parity, against the plain way to solve.
 
     plain              torchdiffeq around the paper's formula in torch's usual modules
     torchdiffeq        torchdiffeq around the vector field of this package
     node_transformer   the model as it is
     vanilla_transformer
 
-All strings up to six bits are one batch; a step is forward pass, cross-entropy and backward pass.
-Models take turns; printed are medians over the rounds, and median (minimum-maximum) of the ratio of
-the plain way's time to each: above 1 is faster than it.
+All strings up to the given length are one batch; a step is forward pass, cross-entropy and backward
+pass.
 """
 
-import argparse
-import platform
-import statistics
-
 import torch
-from fairseq import options
+from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
 from torch import nn
 from torchdiffeq import odeint
 
-import fairseq_odeformers  # noqa: F401  registers models and task
-from fairseq_odeformers.benchmark.timing import measure
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.solver import Solution
+
+from .subjects import Subject
+from .timing import Step
 
 
 class TorchdiffeqBlock(nn.Module):
@@ -42,7 +37,7 @@ class TorchdiffeqBlock(nn.Module):
 
     def solve(self, f, x):
         options = {"rtol": self.solver.rtol, "atol": self.solver.atol, "method": self.solver.method}
-        return odeint(f, x, torch.tensor([0.0, self.final_time]), **options)[-1]
+        return odeint(f, x, x.new_tensor([0.0, self.final_time]), **options)[-1]
 
 
 class PlainBlock(TorchdiffeqBlock):
@@ -70,62 +65,44 @@ BLOCKS = {"plain": PlainBlock, "torchdiffeq": TorchdiffeqBlock}
 MODELS = (*BLOCKS, "node_transformer", "vanilla_transformer")
 
 
-def training_step(name, args):
-    """A step on all strings, which returns the loss, and the number of the model's parameters."""
+def build(name: str, args) -> Subject:
+    """A model of strings of up to the largest of the given lengths.
+
+    Raises:
+        ValueError: there is no such model; a length is below 2, so that no string is padded.
+    """
+    if name not in MODELS:
+        raise ValueError(f"--models {name}: choose from {', '.join(MODELS)}")
+    if min(args.lengths) < 2:
+        raise ValueError(f"--lengths {min(args.lengths)}: give 2 or more, or there is no padding")
     line = f"--task parity --arch {'node_transformer' if name in BLOCKS else name}"
     line += f" --criterion sequence_classification --encoder-embed-dim {args.embed_dim}"
-    line += f" --encoder-layers {args.layers} --parity-max-length {args.max_length}"
+    line += f" --encoder-layers {args.layers} --parity-max-length {max(args.lengths)}"
     parsed = options.parse_args_and_arch(options.get_training_parser(), line.split())
     cfg = convert_namespace_to_omegaconf(parsed)
     task = setup_task(cfg.task)
-    torch.manual_seed(args.seed)
+    torch.manual_seed(1)
     model = task.build_model(cfg.model)
     if name in BLOCKS:
         layers = model.encoder.layers
         for index, block in enumerate(layers):
             layers[index] = BLOCKS[name](block)
-    criterion = task.build_criterion(cfg.criterion)
+    return Subject(name, model.to(args.device), cfg, task)
+
+
+def step(subject: Subject, args, length: int) -> Step:
+    model, task = subject.model, subject.task
+    criterion = task.build_criterion(subject.cfg.criterion)
+    task.cfg.parity_max_length = length
     task.load_dataset("train")
     strings = task.dataset("train")
     sample = strings.collater(range(len(strings)))
+    sample = utils.apply_to_sample(lambda tensor: tensor.to(args.device), sample)
 
-    def step():
+    def run():
         loss, _, _ = criterion(model, sample)
         loss.backward()
         model.zero_grad()
         return loss.detach()
 
-    return step, sum(p.numel() for p in model.parameters())
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--embed-dim", type=int, default=8, help="width d")
-    parser.add_argument("--layers", type=int, default=2, help="number N of blocks")
-    parser.add_argument("--max-length", type=int, default=6, help="bits of the longest strings")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=15)
-    args = parser.parse_args()
-    if args.max_length < 2:
-        parser.error(f"--max-length {args.max_length}: give 2 or more, or there is no padding")
-    torch.set_num_threads(args.threads)
-    steps, sizes = {}, {}
-    for name in MODELS:
-        steps[name], sizes[name] = training_step(name, args)
-    print(" ".join(f"{key}={value}" for key, value in vars(args).items()))
-    print(f"{platform.machine()}, torch {torch.__version__}")
-    print("\n| model | parameters | ms | x plain (min-max) |\n| --- | ---: | ---: | --- |")
-    seconds = measure(steps, args.rounds)
-    for name, times in seconds.items():
-        ratios = [plain / own for plain, own in zip(seconds["plain"], times)]
-        print(
-            f"| {name} | {sizes[name]:,} | {statistics.median(times) * 1e3:.1f} | "
-            f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}) |"
-        )
-
-
-if __name__ == "__main__":
-    main()
+    return run
