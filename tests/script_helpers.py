@@ -22,14 +22,15 @@ IN_MAIN_THREAD = ["--num-workers", "0", "--data-buffer-size", "0"]
 
 
 def run(script, *options, cwd):
-    """The finished process of a shell script, its output captured."""
-    return subprocess.run(
-        ["bash", SCRIPTS / script, *map(str, options)],
-        cwd=cwd,
-        env={**os.environ, "PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-    )
+    """The finished process of a shell script, its output captured; Python runs in forks."""
+    with warm.commands() as (programs, functions):
+        return subprocess.run(
+            ["bash", SCRIPTS / script, *map(str, options)],
+            cwd=cwd,
+            env={**os.environ, "PYTHON": str(programs / "python"), **functions},
+            capture_output=True,
+            text=True,
+        )
 
 
 def command(name, *args, cwd=None):
@@ -46,7 +47,7 @@ def module(name, *args, cwd=None):
     """
     with tempfile.TemporaryFile() as file:
         files = [0, file.fileno(), file.fileno()]
-        line = ["python", "-m", name, *map(str, args)]
+        line = [sys.executable, "-m", name, *map(str, args)]
         child = warm.FORK.Process(
             target=warm.become, args=(files, cwd or ".", dict(os.environ), line)
         )
@@ -135,7 +136,7 @@ def example(script, *args, root=ROOT, **environment):
     """
     commands = [root / ".venv" / "bin", Path(sys.executable).parent, os.environ["PATH"]]
     path = os.pathsep.join(map(str, commands))
-    with warm.commands() if root == ROOT else nullcontext({}) as functions:
+    with warm.commands() if root == ROOT else nullcontext((None, {})) as (_, functions):
         return subprocess.run(
             ["bash", root / "examples" / script, *map(str, args)],
             cwd=root,

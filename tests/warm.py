@@ -8,23 +8,39 @@ import logging
 import multiprocessing
 import os
 import runpy
+import signal
 import socket
 import socketserver
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
 from pathlib import Path
 
-COMMANDS = "train generate preprocess validate eval-lm".split()
+NAMES = [
+    "python",
+    *(f"fairseq-{name}" for name in "train generate preprocess validate eval-lm".split()),
+]
 FORK = multiprocessing.get_context("fork")
+PROGRAM = """#!/bin/sh
+exec "{python}" -I -S "{folder}/client.py" "$0" "$@"
+"""
 CLIENT = """
-import json, os, socket, sys
+import json, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
-    server.connect(sys.argv[1])
+    server.connect(os.path.join(os.path.dirname(__file__), "socket"))
     socket.send_fds(server, [b" "], [0, 1, 2])
-    server.sendall(json.dumps([os.getcwd(), dict(os.environ), sys.argv[2:]]).encode())
-    server.shutdown(socket.SHUT_WR)
+    server.sendall(json.dumps([os.getcwd(), dict(os.environ), sys.argv[1:]]).encode() + b"\\n")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: server.sendall(bytes([number])))
     sys.exit(server.recv(1)[0])
+"""
+# A script's last command, which takes the place of the script, is found warm as well.
+EXEC = """
+exec() {
+    case $1 in */python) shift; python "$@" ;; *) "$@" ;; esac
+    exit
+}
 """
 
 
@@ -34,8 +50,9 @@ def become(files, cwd, environment, argv):
     Args:
         files: descriptors of standard input, output and error.
         argv: a command of fairseq, or ``python`` with a script, ``-c`` and code, or ``-m`` and the
-            name of a module.
+            name of a module. The folder of the program is where it finds others.
     """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), files)):
         os.dup2(file, number)
         stream = open(number, "w" if number else "r", buffering=1, encoding="utf-8", closefd=False)
@@ -46,9 +63,10 @@ def become(files, cwd, environment, argv):
     os.environ.clear()
     os.environ.update(environment)
     program, *args = argv
-    if program.startswith("fairseq-"):
-        module = program.replace("fairseq-", "fairseq_cli.").replace("-", "_")
-        program, args = "python", ["-m", module, *args]
+    folder, name = os.path.split(program)
+    sys.executable = os.path.join(folder, "python")
+    if name.startswith("fairseq-"):
+        args = ["-m", name.replace("fairseq-", "fairseq_cli.").replace("-", "_"), *args]
     kind = args.pop(0) if args[0] in ("-c", "-m") else None
     sys.argv[:] = args
     if kind == "-c":
@@ -62,15 +80,25 @@ def become(files, cwd, environment, argv):
 
 
 class Request(socketserver.BaseRequestHandler):
-    """Becomes what a client asks for, with the client's files, and answers with its status."""
+    """Becomes what a client asks for, with the client's files, and answers with its status.
+
+    It is of a process group of its own, as a command of a terminal is, and gets the signals that
+    the client gets. It ends with the client.
+    """
 
     def handle(self):
         _, files, *_ = socket.recv_fds(self.request, 1, 3)
-        request = json.loads(self.request.makefile().read())
+        with self.request.makefile("rb", buffering=0) as lines:
+            request = json.loads(lines.readline())
         process = FORK.Process(target=become, args=(files, *request))
         process.start()
+        os.setpgid(process.pid, process.pid)
+        while self.request in wait([process.sentinel, self.request]) and process.is_alive():
+            received = self.request.recv(1)
+            os.killpg(process.pid, received[0] if received else signal.SIGKILL)
         process.join()
-        self.request.sendall(bytes([process.exitcode % 256]))
+        with suppress(BrokenPipeError):
+            self.request.sendall(bytes([process.exitcode % 256]))
 
 
 class Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
@@ -79,18 +107,22 @@ class Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
 
 @contextmanager
 def commands():
-    """The environment in which bash finds these commands before those of its path."""
+    """A folder of these commands, and the environment in which bash finds them before others."""
     with tempfile.TemporaryDirectory() as folder:
-        address, functions = Path(folder) / "socket", Path(folder) / "functions"
-        client = f'"{sys.executable}" -I -S -c "$CLIENT" "{address}"'
-        names = ["python", *(f"fairseq-{name}" for name in COMMANDS)]
-        lines = "".join(f'{name}() {{ {client} {name} "$@"; }}\n' for name in names)
-        functions.write_text(lines)
-        with Server(str(address), Request) as server:
+        folder = Path(folder)
+        (folder / "client.py").write_text(CLIENT)
+        functions = [EXEC]
+        for name in NAMES:
+            program = folder / name
+            program.write_text(PROGRAM.format(python=sys.executable, folder=folder))
+            program.chmod(0o755)
+            functions.append(f'{name}() {{ "{program}" "$@"; }}\n')
+        (folder / "functions").write_text("".join(functions))
+        with Server(str(folder / "socket"), Request) as server:
             process = FORK.Process(target=server.serve_forever)
             process.start()
             try:
-                yield {"BASH_ENV": str(functions), "CLIENT": CLIENT}
+                yield folder, {"BASH_ENV": str(folder / "functions")}
             finally:
                 process.terminate()
                 process.join()

@@ -2,6 +2,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,24 +10,47 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 from script_helpers import demo_module
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo" / "demo.py"
 progress = demo_module("progress")
 
-SIZES = ["--train", "200", "--valid", "20", "--test", "20"]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
+SIZES = ["--train", "100", "--valid", "8", "--test", "8"]
 AT_ONCE = ["--target-bleu", "0"]  # the first validation, after one epoch, reaches it
 BY_THE_CLOCK = ["--target-bleu", "100", "--minutes", "0.01"]
 
 
-def demo(*options):
-    return subprocess.run(
-        [sys.executable, DEMO, *map(str, options)],
-        env=ENVIRONMENT,
-        capture_output=True,
-        encoding="utf-8",
-    )
+@pytest.fixture(scope="module")
+def start():
+    """Starts the demo, whose Python commands and itself run in forks of this process."""
+    with warm.commands() as (programs, functions):
+        python = str(programs / "python")
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": python, **functions}
+
+        def start(*options, **kwargs):
+            return subprocess.Popen(
+                [python, DEMO, *map(str, options)],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                **kwargs,
+            )
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def demo(start):
+    """Runs the demo to its end."""
+
+    def run(*options):
+        with start(*options) as process:
+            output = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, *output)
+
+    return run
 
 
 def outcome(out):
@@ -34,12 +58,19 @@ def outcome(out):
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def done(demo, tmp_path_factory):
     """The folder of a demo that reached its target, and its process."""
     out = tmp_path_factory.mktemp("demo") / "out"
     process = demo("--out", out, *SIZES, *AT_ONCE)
     assert process.returncode == 0, process.stderr
     return out, process
+
+
+@pytest.fixture
+def out(done, tmp_path):
+    """A folder with the corpus of that demo, and nothing else."""
+    unwanted = shutil.ignore_patterns("checkpoints", "translations", "*.md")
+    return shutil.copytree(done[0], tmp_path / "out", ignore=unwanted)
 
 
 def test_demo_ends_with_a_table(done):
@@ -73,7 +104,7 @@ def test_what_fairseq_says_is_in_the_logs_only(done):
     assert "\r" not in process.stdout
 
 
-def test_a_second_call_repeats_no_step(done):
+def test_a_second_call_repeats_no_step(demo, done):
     out, process = done
     second = demo("--out", out, *SIZES, *AT_ONCE)
     assert second.returncode == 0, second.stderr
@@ -81,8 +112,7 @@ def test_a_second_call_repeats_no_step(done):
     assert "fairseq-train" not in second.stdout and "fairseq-generate" not in second.stdout
 
 
-def test_the_clock_ends_the_training_and_more_time_goes_on(tmp_path):
-    out = tmp_path / "out"
+def test_the_clock_ends_the_training_and_more_time_goes_on(demo, out):
     first = demo("--out", out, *SIZES, *BY_THE_CLOCK)
     assert first.returncode == 0, first.stderr
     assert "ended by the clock before it was good" in first.stdout
@@ -98,23 +128,13 @@ def test_the_clock_ends_the_training_and_more_time_goes_on(tmp_path):
     assert outcome(out)["seconds"] > earlier["seconds"]
 
 
-def test_an_interrupted_training_goes_on(tmp_path):
+def test_an_interrupted_training_goes_on(start, demo, out):
     """Also where the interruption fell into the writing of the last checkpoint."""
-    out = tmp_path / "out"
-    process = subprocess.Popen(
-        [sys.executable, DEMO, "--out", out, *SIZES, "--target-bleu", "100"],
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        start_new_session=True,
-        # Where the tests run in the background, SIGINT is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    process = start("--out", out, *SIZES, "--target-bleu", "100", start_new_session=True)
     log, last = (out / "checkpoints" / name for name in ("train.log", "checkpoint_last.pt"))
     while not (log.exists() and "| Saved checkpoint " in log.read_text("utf-8")):
         assert process.poll() is None, process.stderr.read()
-        time.sleep(0.1)
+        time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
     _, errors = process.communicate()
     assert process.returncode == 1
@@ -126,7 +146,7 @@ def test_an_interrupted_training_goes_on(tmp_path):
     assert "| Loaded checkpoint " in log.read_text("utf-8")
 
 
-def test_captions(tmp_path):
+def test_captions(demo, tmp_path):
     """Multi30k, from a folder of compressed files. Its preparation lower-cases, so BLEU does."""
     raw = tmp_path / "raw"
     raw.mkdir()
@@ -152,14 +172,14 @@ def test_captions(tmp_path):
         (["--corpus", "multi30k", "--test", "9"], "--test 9: is for --corpus cldr"),
     ],
 )
-def test_bad_options_are_refused(tmp_path, options, message):
+def test_bad_options_are_refused(demo, tmp_path, options, message):
     refused = demo("--out", tmp_path / "out", *options)
     assert refused.returncode == 2
     assert refused.stderr.splitlines()[-1].endswith(message)
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_sizes_are_refused_before_work_starts(tmp_path):
+def test_bad_sizes_are_refused_before_work_starts(demo, tmp_path):
     refused = demo("--out", tmp_path / "out", "--test", "0")
     assert refused.returncode == 1
     assert refused.stderr.endswith("demo: --test 0: each split needs at least one pair\n")

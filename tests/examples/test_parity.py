@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import warm
 from fairseq import options
 from script_helpers import USER_DIR, command, refusal, times
 
@@ -49,6 +50,15 @@ def write_log(folder, *epochs):
 # --- run.py ----------------------------------------------------------------
 
 
+@pytest.fixture
+def forked(monkeypatch):
+    """The runs of run.py are forks of this process."""
+    with warm.commands() as (programs, _):
+        monkeypatch.setattr(sys, "executable", str(programs / "python"))
+        yield
+
+
+@pytest.mark.usefixtures("forked")
 def test_runs_and_their_table(tmp_path, monkeypatch, capsys):
     """What is finished is not repeated; more runs are added; the table has them all."""
     options = ["table1", *ONE_SIZE, "--updates", 3, "--out", tmp_path]
@@ -75,6 +85,7 @@ def test_runs_and_their_table(tmp_path, monkeypatch, capsys):
     assert all(40 <= float(row["accuracy"]) <= 60 for row in rows)
 
 
+@pytest.mark.usefixtures("forked")
 def test_longer_runs_stand_for_shorter_ones(tmp_path, monkeypatch, capsys):
     """The first updates of a long run are those of a short one, of which the report tells."""
     (tmp_path / "long" / "updates4 of old").mkdir(parents=True)
@@ -92,6 +103,7 @@ def test_longer_runs_stand_for_shorter_ones(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "long" / "updates5").exists()
 
 
+@pytest.mark.usefixtures("forked")
 def test_reports_stand_for_runs_without_logs(tmp_path, monkeypatch, capsys):
     """Two runs of a report, whose logs are gone, and a third are one table."""
     report_of_two = tmp_path / "of_two.csv"
