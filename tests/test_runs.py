@@ -3,14 +3,22 @@
 import io
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from fairseq_odeformers.runs import CommandFailed, log_stats, stream
+from fairseq_odeformers.runs import CommandFailed, fairseq_command, log_stats, stream
 
 
 def python(program):
     return [sys.executable, "-c", program]
+
+
+def test_a_command_is_that_of_this_python_with_the_plugin():
+    program, *options, plugin = fairseq_command("fairseq-train", "data", "--lr", 0.5)
+    assert Path(program).resolve().parent == Path(sys.executable).parent.resolve()
+    assert Path(program).is_file() and Path(plugin, "models").is_dir()
+    assert options == ["data", "--lr", "0.5", "--user-dir"]
 
 
 def test_output_is_yielded_and_logged():

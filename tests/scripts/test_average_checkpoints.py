@@ -3,11 +3,11 @@
 import argparse
 import importlib.util
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+import warm
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
 
@@ -155,11 +155,10 @@ def test_bad_options(options, message, monkeypatch, capsys):
 def test_the_script_writes_what_fairseq_reads(tmp_path):
     paths = save(tmp_path, [checkpoint(1), checkpoint(2)])
     output = tmp_path / "averaged.pt"
-    subprocess.run(
-        [sys.executable, SCRIPT, "--inputs", *paths, "--output", output],
-        check=True,
-        env={"PYTHONPATH": str(SCRIPT.parents[1])},
-    )
+    with warm.commands() as (programs, _):
+        subprocess.run(
+            [programs / "python", SCRIPT, "--inputs", *paths, "--output", output], check=True
+        )
     state = torch.load(output, weights_only=True)
     expected = average_checkpoints.average(paths)["model"]
     assert all(torch.equal(state["model"][name], expected[name]) for name in expected)

@@ -1,6 +1,10 @@
-"""``scripts/score-wmt14.sh`` on a small output of ``fairseq-generate``."""
+"""``scripts/score-wmt14.sh`` on a small output of ``fairseq-generate``, in processes of its own."""
 
-from script_helpers import run
+import os
+import subprocess
+import sys
+
+from script_helpers import SCRIPTS
 
 
 def test_scores_against_what_the_preparation_leaves(tmp_path):
@@ -12,7 +16,13 @@ def test_scores_against_what_the_preparation_leaves(tmp_path):
     (raw / "newstest2014-deen-ref.de.sgm").write_text(
         '<seg id="1">Das war \'s auch.</seg>\n<seg id="2">ein 2-Pfund-Brot.</seg>\n'
     )
-    result = run("score-wmt14.sh", "en-de", "output.txt", cwd=tmp_path)
+    result = subprocess.run(
+        [SCRIPTS / "score-wmt14.sh", "en-de", "output.txt"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+    )
     assert result.returncode == 0, result.stderr
     scores = result.stdout.splitlines()
     assert [line.split(":")[0] for line in scores] == ["tokenized", "compound-split", "detokenized"]
