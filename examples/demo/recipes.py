@@ -28,12 +28,14 @@ class Recipe:
 CORPORA = {
     "cldr": Recipe(
         options=(
-            *("--encoder-embed-dim", 128, "--encoder-ffn-embed-dim", 512, "--dropout", 0.1),
-            *("--lr", 4e-3, "--warmup-updates", 200),
+            *("--encoder-embed-dim", 128, "--encoder-ffn-embed-dim", 512, "--dropout", 0),
+            *("--attention-dropout", 0, "--lr", 4e-3, "--warmup-updates", 200),
+            *("--lr-scheduler", "polynomial_decay"),
+            *("--total-num-update", 500, "--end-learning-rate", 4e-4),
             *("--max-tokens", 1024, "--save-interval-updates", 100),
         ),
-        target_bleu=92,
-        usual_updates=800,
+        target_bleu=91,
+        usual_updates=600,
         minutes=30,
         lowercase=False,
     ),
@@ -41,6 +43,7 @@ CORPORA = {
         options=(
             *("--encoder-embed-dim", 256, "--encoder-ffn-embed-dim", 1024, "--dropout", 0.3),
             *("--attention-dropout", 0, "--lr", 2e-3, "--warmup-updates", 400),
+            *("--lr-scheduler", "inverse_sqrt"),
             *("--max-tokens", 4096, "--save-interval-updates", 60),
         ),
         target_bleu=30,

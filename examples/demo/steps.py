@@ -94,7 +94,7 @@ def train_command(args: Namespace, data: Path, checkpoints: Path) -> list[str]:
         *[*args.recipe.options, *ARCHITECTURES[args.arch]],
         *["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1],
         *["--optimizer", "adam", "--adam-betas", "(0.9, 0.98)"],
-        *["--lr-scheduler", "inverse_sqrt", "--seed", args.seed],
+        *["--seed", args.seed],
         *["--eval-bleu", "--eval-bleu-args", greedy, "--eval-bleu-detok", "moses"],
         *["--eval-bleu-remove-bpe", "--max-tokens-valid", 8192],
         *["--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"],
