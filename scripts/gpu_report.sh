@@ -55,7 +55,7 @@ step() {
     case $status in
         0) touch "$out/$name.done" ;;
         124) echo "$name: stopped by the clock; the same command goes on" ;;
-        *) echo "$name: failed, see $out/$name.txt: $(grep -v '^ *$' "$out/$name.txt" | tail -n 1)" ;;
+        *) echo "$name: failed, see $out/$name.txt: $(sed '/^ *$/d' "$out/$name.txt" | tail -n 1)" ;;
     esac
 }
 
@@ -117,12 +117,12 @@ fi
     echo "| --- | --- |"
     for log in "$out"/*.txt; do
         name=$(basename "$log" .txt)
-        state="not finished: $(grep -v '^ *$' "$log" | tail -n 1)"
-        [ "$name" = environment ] || [ -e "$out/$name.done" ] && state=finished
+        state="not finished: $(sed '/^ *$/d' "$log" | tail -n 1)"
+        if [ "$name" = environment ] || [ -e "$out/$name.done" ]; then state=finished; fi
         echo "| $name | $state |"
     done
     for table in "$out"/{train,encoder,infer,generate}-*.txt "$out/multi30k-table.txt"; do
-        [ -e "$table" ] && printf '\n## %s\n\n' "$(basename "$table" .txt)" && cat "$table"
+        if [ -e "$table" ]; then printf '\n## %s\n\n' "$(basename "$table" .txt)"; cat "$table"; fi
     done
 } > "$out/summary.md"
 echo "$out/summary.md has the tables"

@@ -1,0 +1,63 @@
+"""``scripts/gpu_report.sh`` with stubs in the place of what it measures."""
+
+import os
+import subprocess
+
+import pytest
+from script_helpers import ROOT, stub_commands
+
+# A measurement writes its name and its precision; "infer" fails.
+PYTHON = """
+case "$*" in
+    *" infer "*) echo "no memory left"; exit 1 ;;
+    *" fairseq_odeformers.benchmark "*) echo "| table of $3 |" ;;
+    -) echo machine ;;
+esac
+echo "$*" >> calls"""
+
+
+@pytest.fixture
+def report(tmp_path):
+    stub_commands(tmp_path, python=PYTHON)
+    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
+
+    def run(*args, **environment):
+        (tmp_path / "calls").write_text("")
+        result = subprocess.run(
+            ["bash", tmp_path / "scripts" / "gpu_report.sh", *args],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return result, (tmp_path / "calls").read_text().splitlines()
+
+    return run
+
+
+def test_what_fails_is_left_out_and_what_is_done_stays(report, tmp_path):
+    first, calls = report("out", "--dry-run")
+    assert first.returncode == 0, first.stdout
+    assert "infer-bf16: failed, see" in first.stdout and "no memory left" in first.stdout
+    assert any("-m gpu" in call for call in calls)
+    assert sum("--precision fp16" in call for call in calls) == 3  # but not infer
+    summary = (tmp_path / "out" / "summary.md").read_text()
+    assert "| infer-fp16 | not finished: no memory left |" in summary
+    assert "| train-fp16 | finished |" in summary and "## generate-float32" in summary
+
+    second, calls = report("out", "--dry-run")
+    assert "train-float32: done before" in second.stdout
+    assert not any("benchmark train" in call for call in calls)
+
+
+def test_nothing_is_begun_when_time_is_up(report, tmp_path):
+    result, calls = report("out", "--dry-run", MINUTES="0")
+    assert result.returncode == 0 and "tests: no time left" in result.stdout
+    assert calls == ["-"]
+
+
+def test_data_that_is_not_there(report):
+    result, calls = report("out", "--dry-run", MULTI30K="nowhere")
+    assert result.returncode == 2 and "MULTI30K=nowhere: no data-bin there" in result.stdout
+    assert not calls
