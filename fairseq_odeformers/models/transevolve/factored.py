@@ -15,12 +15,16 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fairseq_odeformers.modules.workspace import Workspace
+
 # Both exponentials have e^20 as their maximum, along a row of E and over the keys of a depth.
 # float32 holds the products that matter as long as c^l spans no more than this over the keys.
 LOG_MAXIMUM, LARGEST_SPAN = 20, 80
 
 # Elements of E that are computed at a time.
 TILE = 2**20
+
+MATRICES = Workspace()
 
 
 class FactoredAttention:
@@ -68,7 +72,7 @@ class _Matrix(torch.autograd.Function):
         (b, h, t, _), (s, depth) = q.shape, weights.shape[2:]
         q, k, weights = q.flatten(0, 1), k.flatten(0, 1), weights.flatten(0, 1)
         mean = mean.reshape(b * h, 1, s)
-        matrix = q.new_empty(b * h, t, s)
+        matrix = MATRICES.empty(q, b * h, t, s)
         rowsum = q.new_empty(b * h, t, depth)
         for heads, rows in tiles(b * h, t, s):
             tile = matrix[heads, rows]
