@@ -93,7 +93,7 @@ def predict(args: argparse.Namespace) -> None:
 
 
 def predict_texts(classifier: Classifier, use_cuda: bool, args: argparse.Namespace) -> None:
-    """Write number, text, prediction and probabilities of each line, which may be labelled no more.
+    """Write number, text, prediction and probabilities of each line, which holds no label.
 
     Raises:
         ValueError: a line has a tab, which would end the column, or no text.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measure what the tables have of a GPU, within 25 minutes on an H100:
+# Measure what the tables have of a GPU, for at most MINUTES minutes:
 #
 #     MULTI30K=DATA IMDB=DATA scripts/gpu_report.sh OUT [--dry-run]
 #
@@ -9,19 +9,21 @@
 # data is left out. Nothing is downloaded.
 #
 # OUT gets environment.txt, and a log, NAME.txt, of each step, and summary.md. Run again, the script goes on
-# where it was stopped: a step that is finished is not repeated, and one that failed is tried again.
+# where it was stopped: a step that is finished is not repeated, and one that failed is tried again. The
+# status is 1 while a step is not finished.
 #
-# --dry-run does the same on a CPU with sizes that end in minutes, and says nothing of a GPU.
+# --dry-run does the same on a CPU, in OUT/dry-run, with sizes that end in minutes; it says nothing of a GPU.
 #
 # From the environment: MINUTES (25), and WORKERS (4), trainings that share the GPU.
 set -euo pipefail
-out=$(realpath -m "${1:-}") dry=
+dry=
 case "${1:-} ${2:-}" in
     "" | " " | -*) sed -n '2,19s/^# \?//p' "$0"; exit 2 ;;
     *" --dry-run") dry=1 ;;
     *" ") ;;
     *) echo "$2: there is no such option but --dry-run" >&2; exit 2 ;;
 esac
+out=$(realpath -m "$1")${dry:+/dry-run}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PATH=$PWD/.venv/bin:$PATH
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
@@ -31,6 +33,7 @@ for name in MULTI30K IMDB; do
     [ -z "$data" ] || declare "$name=$(realpath "$data")"
 done
 
+steps=() unfinished=0
 end=$(($(date +%s) + ${MINUTES:-25} * 60))
 lengths="512 1024 2048 4096 8192" size="--embed-dim 512 --ffn-embed-dim 2048 --heads 8 --layers 6"
 device="--device cuda" rounds="--rounds 9" batch=4 sentences=64 seeds="1 2 3 4 5" training=() workers=${WORKERS:-4}
@@ -48,16 +51,25 @@ mkdir -p "$out"
 step() {
     local name=$1 left=$((end - $(date +%s))) status=0
     shift
+    steps+=("$name")
     [ ! -e "$out/$name.done" ] || { echo "$name: done before"; return 0; }
-    [ "$left" -gt 0 ] || { echo "$name: no time left"; return 0; }
-    echo "$name: running"
-    timeout "$left" "$@" > "$out/$name.txt" 2>&1 || status=$?
+    if [ "$left" -gt 0 ]; then
+        echo "$name: running"
+        timeout "$left" "$@" > "$out/$name.txt" 2>&1 & running=$!
+        wait "$running" || status=$?
+    else
+        status=124
+    fi
     case $status in
-        0) touch "$out/$name.done" ;;
-        124) echo "$name: stopped by the clock; the same command goes on" ;;
-        *) echo "$name: failed, see $out/$name.txt: $(sed '/^ *$/d' "$out/$name.txt" | tail -n 1)" ;;
+        0) touch "$out/$name.done"; return 0 ;;
+        124) echo "$name: no time left; the same command goes on" ;;
+        *) echo "$name: failed, see $out/$name.txt: $(last_line "$name")" ;;
     esac
+    unfinished=1
 }
+trap 'kill "$running" 2> /dev/null; exit 130' INT TERM
+
+last_line() { if [ -e "$out/$1.txt" ]; then sed '/^ *$/d' "$out/$1.txt" | tail -n 1; fi; }
 
 # The same command several times at once: the runs of an experiment are shared.
 shared() {
@@ -77,13 +89,21 @@ measure() {  # NAME WHAT OPTION ...
     step "$1" python -m fairseq_odeformers.benchmark "${@:2}" $size $device $rounds --json "$out/$1.json"
 }
 
-python - > "$out/environment.txt" <<'PYTHON'
+{
+    python - <<'PYTHON'
 from fairseq_odeformers.benchmark import timing
 import torch
 for key, value in timing.environment("cuda" if torch.cuda.is_available() else "cpu").items():
-    print(key, value)
+    if key != "date":
+        print(key, value)
 PYTHON
-git log -1 --format='commit %H' >> "$out/environment.txt" 2>/dev/null || true
+    git log -1 --format='commit %H' 2> /dev/null || true
+} > "$out/environment.tmp"
+if [ -e "$out/environment.txt" ] && ! cmp -s "$out/environment.t"{xt,mp}; then
+    echo "$out has figures of another commit, machine or version; give another folder" >&2
+    exit 2
+fi
+mv "$out/environment.tmp" "$out/environment.txt"
 
 step tests python -m pytest -q -m gpu tests
 translation="transformer transevolve_fullff_1 transevolve_randomff_1 transevolve_fullff_2 macaron_transformer"
@@ -115,14 +135,14 @@ fi
 {
     echo "| step | state |"
     echo "| --- | --- |"
-    for log in "$out"/*.txt; do
-        name=$(basename "$log" .txt)
-        state="not finished: $(sed '/^ *$/d' "$log" | tail -n 1)"
-        if [ "$name" = environment ] || [ -e "$out/$name.done" ]; then state=finished; fi
+    for name in "${steps[@]}"; do
+        if [ -e "$out/$name.done" ]; then state=finished; else state="not finished: $(last_line "$name")"; fi
         echo "| $name | $state |"
     done
     for table in "$out"/{train,encoder,infer,generate}-*.txt "$out/multi30k-table.txt"; do
         if [ -e "$table" ]; then printf '\n## %s\n\n' "$(basename "$table" .txt)"; cat "$table"; fi
     done
-} > "$out/summary.md"
+} > "$out/summary.tmp"
+mv "$out/summary.tmp" "$out/summary.md"
 echo "$out/summary.md has the tables"
+exit $unfinished

@@ -15,6 +15,8 @@ runs_fairseq() {
 }
 
 # The stamp is written last, so an interrupted set-up starts afresh.
+[ -e "$venv/complete" ] || [ -e "$venv/setup.log" ] || [ "$venv" = .venv ] || [ ! -e "$venv" ] ||
+    fail "$venv was not made by make setup; remove it, or choose another VENV"
 [ -e "$venv/complete" ] || rm -rf "$venv"
 
 python=${PYTHON:-}

@@ -38,11 +38,11 @@ def report(tmp_path):
 
 def test_what_fails_is_left_out_and_what_is_done_stays(report, tmp_path):
     first, calls = report("out", "--dry-run")
-    assert first.returncode == 0, first.stdout
+    assert first.returncode == 1, first.stdout
     assert "infer-bf16: failed, see" in first.stdout and "no memory left" in first.stdout
     assert any("-m gpu" in call for call in calls)
     assert sum("--precision fp16" in call for call in calls) == 3  # but not infer
-    summary = (tmp_path / "out" / "summary.md").read_text()
+    summary = (tmp_path / "out" / "dry-run" / "summary.md").read_text()
     assert "| infer-fp16 | not finished: no memory left |" in summary
     assert "| train-fp16 | finished |" in summary and "## generate-float32" in summary
 
@@ -50,10 +50,14 @@ def test_what_fails_is_left_out_and_what_is_done_stays(report, tmp_path):
     assert "train-float32: done before" in second.stdout
     assert not any("benchmark train" in call for call in calls)
 
+    (tmp_path / "out" / "dry-run" / "environment.txt").write_text("another machine")
+    third, _ = report("out", "--dry-run")
+    assert third.returncode == 2 and "give another folder" in third.stdout
+
 
 def test_nothing_is_begun_when_time_is_up(report, tmp_path):
     result, calls = report("out", "--dry-run", MINUTES="0")
-    assert result.returncode == 0 and "tests: no time left" in result.stdout
+    assert result.returncode == 1 and "tests: no time left" in result.stdout
     assert calls == ["-"]
 
 
