@@ -8,7 +8,7 @@ trained; see ``hub``.
 from . import quiet  # noqa: F401
 
 # isort: split
-from . import compat, criterions, models, tasks  # noqa: F401
+from . import compat, criterions, guard, models, tasks  # noqa: F401
 
 LOADERS = ("load_classifier", "load_language_model", "load_translator")
 

@@ -86,13 +86,15 @@ def read_export(folder: Path, overrides: dict) -> dict:
     """
     try:
         saved = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        cfg, classes, expected = (saved[name] for name in ("config", "classes", "sha256"))
+        cfg, classes, expected, shared = (
+            saved[name] for name in ("config", "classes", "sha256", "shared")
+        )
     except (ValueError, KeyError) as error:
         raise ValueError(f"{folder / CONFIG} is not of an export, or damaged ({error})") from error
     if sha256(folder / WEIGHTS) != expected:
         raise ValueError(f"{folder / WEIGHTS} is damaged: its SHA-256 is not that of {CONFIG}")
     weights = safetensors().load_file(folder / WEIGHTS)
-    weights.update({name: weights[first] for name, first in saved["shared"].items()})
+    weights.update({name: weights[first] for name, first in shared.items()})
     cfg = OmegaConf.create(cfg)
     overwrite_args_by_name(cfg, overrides)
     task_state = {} if classes is None else {"classes": classes}

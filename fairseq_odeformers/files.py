@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import csv
+import errno
+import fcntl
+import glob
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Callable
+from typing import IO, Any, Callable
 
 logger = logging.getLogger(__name__)
 
 RECIPE = "recipe.json"
+LOCK = ".lock"
 
 
 def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) -> None:
@@ -43,11 +48,61 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
         (temporary / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
 
 
+def lock(folder: Path, wait: bool = False) -> IO:
+    """Lock *folder*, which is made if it is not there, against others that call this.
+
+    The lock holds until the file that is returned is closed, or the process ends or is killed; its
+    children do not have it. Where the file system has no locks there is a warning, and none.
+
+    Raises:
+        BlockingIOError: another process has the lock, and *wait* is not given.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = open(folder / LOCK, "a")
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            file.close()
+            raise BlockingIOError(f"another process writes to {folder}") from error
+        logger.warning(f"{folder} cannot be locked ({error}); let nothing else write there")
+    return file
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process has the lock of *folder*, having said so, and take it.
+
+    Nothing is left of the lock, nor of the folder if nothing has been put there.
+    """
+    while True:
+        try:
+            file = lock(folder)
+        except BlockingIOError as error:
+            logger.warning(f"{error}; waiting for its end")
+            file = lock(folder, wait=True)
+        with file:
+            if not os.fstat(file.fileno()).st_nlink:
+                continue  # the other one has removed it
+            try:
+                yield
+            finally:
+                (folder / LOCK).unlink(missing_ok=True)
+                with suppress(OSError):
+                    folder.rmdir()
+            return
+
+
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder that, once it is filled, takes the place of *folder*."""
-    temporary, replaced = (folder.with_name(folder.name + end) for end in (".tmp", ".old"))
-    shutil.rmtree(temporary, ignore_errors=True)
+    """A temporary folder that, once it is filled, takes the place of *folder*.
+
+    Its name is of this process: what a killed one has started may write to its own for a while.
+    """
+    temporary = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
+    replaced = folder.with_name(f"{folder.name}.old")
+    for left in folder.parent.glob(f"{glob.escape(folder.name)}.*tmp"):
+        shutil.rmtree(left, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
         yield temporary

@@ -34,15 +34,10 @@ def read_checkpoint(path: str, overrides: dict) -> dict:
         OSError: there is no such file.
         ValueError: it is not a checkpoint, or one whose model or task nothing has registered.
     """
-    try:
-        if Path(path).is_dir():
-            state = read_export(Path(path), overrides)
-        else:
-            state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
-    except (OSError, ValueError, ImportError):
-        raise
-    except Exception as error:  # bytes that are not pickled raise anything
-        raise ValueError(f"{path} is not a checkpoint, or is damaged ({error})") from error
+    if Path(path).is_dir():
+        state = read_export(Path(path), overrides)
+    else:
+        state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
     if state.get("cfg") is not None:
         names = ("architecture", state["cfg"].model, ARCH_MODEL_REGISTRY)
         for kind, part, registry in (names, ("task", state["cfg"].task, TASK_REGISTRY)):
@@ -68,18 +63,9 @@ def load_model(path: str, overrides: dict, task=None, state=None):
         ValueError: the checkpoint cannot be read, or does not fit the data.
     """
     state = state or read_checkpoint(path, overrides)
-    try:
-        (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-            [path], overrides, task, state=state
-        )
-    except RuntimeError as error:
-        if "size mismatch" not in str(error):
-            raise
-        line = next(line.strip() for line in str(error).splitlines() if "size mismatch" in line)
-        raise ValueError(
-            f"{path} does not fit {overrides.get('data') or 'its data'}, which has another "
-            f"dictionary than the training, or another number of classes ({line})"
-        ) from error
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+        [path], overrides, task, state=state
+    )
     return model, cfg, task
 
 

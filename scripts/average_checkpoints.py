@@ -19,8 +19,10 @@ from typing import Any
 import torch
 from fairseq.checkpoint_utils import checkpoint_paths
 
-# The package also lets torch's safe loader read fairseq's checkpoints.
 from fairseq_odeformers.files import replacing
+
+# The package also lets torch's safe loader read fairseq's checkpoints.
+from fairseq_odeformers.guard import check_sums
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
@@ -48,8 +50,9 @@ def load(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path} is damaged or not a checkpoint")
         file.seek(0)
         try:
+            check_sums(path)
             state = torch.load(file, map_location="cpu", weights_only=True)
-        except (RuntimeError, pickle.UnpicklingError) as error:
+        except (RuntimeError, ValueError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path}: {str(error).splitlines()[0]}") from error
     if not isinstance(state, dict) or "model" not in state:
         raise ValueError(f"{path} is not a fairseq checkpoint")

@@ -3,7 +3,6 @@
 import argparse
 import importlib.util
 import os
-import pickle
 import runpy
 import subprocess
 import sys
@@ -131,7 +130,7 @@ class CreatesFolder:
 def test_checkpoint_with_foreign_type_is_refused(tmp_path):
     path, trace = str(tmp_path / "checkpoint.pt"), tmp_path / "trace"
     checkpoint_utils.torch_persistent_save(checkpoint(foreign=CreatesFolder(str(trace))), path)
-    with pytest.raises(pickle.UnpicklingError, match="mkdir"):
+    with pytest.raises(ValueError, match="mkdir"):
         checkpoint_utils.load_checkpoint_to_cpu(path)
     assert not trace.exists()
 

@@ -57,8 +57,8 @@ def test_a_failed_step_leaves_nothing(tmp_path, error):
 
 
 def test_what_a_killed_process_left_is_not_taken_over(tmp_path):
-    (tmp_path / "step.tmp").mkdir()
-    (tmp_path / "step.tmp" / "half").touch()
+    (tmp_path / "step.1.tmp").mkdir()
+    (tmp_path / "step.1.tmp" / "half").touch()
     build(tmp_path / "step", {}, write_value)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["recipe.json", "step", "value"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import logging
 import lzma
 import shutil
@@ -74,6 +75,19 @@ def download(url: str, path: Path, checksum: str | None = None) -> None:
     partial.rename(path)
 
 
+class Link(io.RawIOBase):
+    """The content of a link, which has none; a ValueError says so when it is read."""
+
+    def __init__(self, message: str):
+        self.message = message
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        raise ValueError(f"{self.message}; unpack the archive, and give the folder")
+
+
 def members(source: Path) -> Iterator[tuple[str, BinaryIO]]:
     """Name and content of every file in a folder, tar archive (any compression) or zip archive.
 
@@ -98,6 +112,8 @@ def members(source: Path) -> Iterator[tuple[str, BinaryIO]]:
                 while info := archive.next():
                     if info.isfile():
                         yield info.name, archive.extractfile(info)
+                    elif info.islnk() or info.issym():
+                        yield info.name, Link(f"{info.name} in {source} is a link")
                     archive.members.clear()  # it would keep all of them, maybe millions
     except DAMAGED as error:
         raise ValueError(

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairseq_odeformers.arguments import positive_int
+from fairseq_odeformers.files import locked
 
 
 def make_parser(
@@ -97,8 +98,11 @@ def check_source(parser: argparse.ArgumentParser, source: Path | None, raw: Path
 
 
 @contextmanager
-def reporting(prog: str) -> Iterator[None]:
-    """Log to standard output; an error ends the program with a message of one line."""
+def reporting(prog: str, out: Path) -> Iterator[None]:
+    """Log to standard output; an error ends the program with a message of one line.
+
+    A program that writes to *out* already is waited for: its steps are those of this one.
+    """
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
         datefmt="%Y-%m-%d %H:%M:%S",
@@ -107,7 +111,8 @@ def reporting(prog: str) -> Iterator[None]:
         force=True,  # importing fairseq has set it up
     )
     try:
-        yield
+        with locked(out):
+            yield
     except (ValueError, OSError, RuntimeError) as error:
         sys.exit(f"{prog}: error: {error}")
 

@@ -268,7 +268,7 @@ def main() -> None:
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     if args.bpe_codes and args.bpe_operations:
         parser.error("--bpe-operations is for learning codes; leave it out with --bpe-codes")
-    with reporting(parser.prog):
+    with reporting(parser.prog, args.out):
         results = prepare(
             tasks,
             args.source,

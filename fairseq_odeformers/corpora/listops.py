@@ -35,7 +35,7 @@ from fairseq_odeformers.data.classification import (
     write_dictionaries,
     write_splits,
 )
-from fairseq_odeformers.files import build
+from fairseq_odeformers.files import build, read_lines
 
 DIGITS = {str(digit): digit for digit in range(10)}
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -104,29 +104,29 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
     class; older ones, of SPINN, have no header and the class before the tree.
 
     Raises:
-        ValueError: a line has something else, or its class is not the value of its tree.
+        ValueError: a line is not UTF-8 or has something else, or its class is not the value of its
+            tree.
     """
     layout, number = "class<TAB>tree", 0
-    with open(path, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            line = line.rstrip("\n")
-            if number == 1 and line == "Source\tTarget":
-                layout = "tree<TAB>class"
-                continue
-            columns = dict(zip(layout.split("<TAB>"), line.split("\t")))
-            if len(columns) < 2:
-                raise ValueError(f"{path}, line {number} is {line!r}, expected {layout}")
-            tokens = parse(columns["tree"])
-            try:
-                value = str(evaluate(tokens))
-            except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
-            if columns["class"] != value:
-                raise ValueError(
-                    f"{path}, line {number}: class is {columns['class']!r}, expected {value}, the "
-                    "value of the tree"
-                )
-            yield tokens, value
+    for number, line in enumerate(read_lines(path), start=1):
+        line = line.rstrip("\r")
+        if number == 1 and line == "Source\tTarget":
+            layout = "tree<TAB>class"
+            continue
+        columns = dict(zip(layout.split("<TAB>"), line.split("\t")))
+        if len(columns) < 2:
+            raise ValueError(f"{path}, line {number} is {line!r}, expected {layout}")
+        tokens = parse(columns["tree"])
+        try:
+            value = str(evaluate(tokens))
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from error
+        if columns["class"] != value:
+            raise ValueError(
+                f"{path}, line {number}: class is {columns['class']!r}, expected {value}, the "
+                "value of the tree"
+            )
+        yield tokens, value
     if number == 0 or (number == 1 and layout == "tree<TAB>class"):
         raise ValueError(f"{path} has no examples")
 
@@ -287,7 +287,7 @@ def main() -> None:
             help=text,
         )
     args = parser.parse_args()
-    with reporting(parser.prog):
+    with reporting(parser.prog, args.out):
         shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
         sizes = {"train": args.train, "valid": args.valid, "test": args.test}
         data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)

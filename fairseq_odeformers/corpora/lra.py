@@ -316,7 +316,7 @@ def main() -> None:
     args = parser.parse_args()
     tasks = chosen(parser, args.tasks, TASKS)
     check_source(parser, args.source, args.out / "raw")
-    with reporting(parser.prog):
+    with reporting(parser.prog, args.out):
         prepare(tasks, args.source, args.out, args.workers)
 
 

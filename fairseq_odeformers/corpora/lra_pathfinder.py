@@ -97,7 +97,9 @@ def _decoder(source: Path) -> Callable[[tuple[str, str, bytes]], tuple[str, byte
         name, path, content = image
         try:
             with Image.open(io.BytesIO(content), formats=["PNG"]) as png:
-                grey = png.convert("L")
+                grey = png.convert("L") if png.size == SIZE else png
+        except Image.DecompressionBombError as error:
+            raise ValueError(f"{name} in {source}: {error}") from error
         except (OSError, SyntaxError, ValueError, EOFError) as error:
             raise ValueError(f"{name} in {source} is no PNG image, or cut off") from error
         if grey.size != SIZE:

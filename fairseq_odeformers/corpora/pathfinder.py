@@ -307,7 +307,7 @@ def main() -> None:
         "images have 6, 9 and 14",
     )
     args = parser.parse_args()
-    with reporting(parser.prog):
+    with reporting(parser.prog, args.out):
         sizes = {"train": args.train, "valid": args.valid, "test": args.test}
         data_bin = prepare(args.out, sizes, args.contour_length, args.seed, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train; see {data_bin / SHEET}")

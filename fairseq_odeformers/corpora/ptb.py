@@ -164,7 +164,7 @@ def main() -> None:
     parser.set_defaults(out=Path("data", "ptb"))
     args = parser.parse_args()
     check_source(parser, args.source, args.out / "raw")
-    with reporting(parser.prog):
+    with reporting(parser.prog, args.out):
         data_bin = prepare(args.source, args.out, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import re
+import sys
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -54,10 +56,19 @@ def moses_tokenizer(
 
 
 def learn_codes(text: Iterable[str], operations: int, path: Path) -> None:
-    """Write the codes of a joint byte-pair encoding, learnt on lines of tokens."""
+    """Write the codes of a joint byte-pair encoding, learnt on lines of tokens.
+
+    Raises:
+        ValueError: no word has two letters.
+    """
     logger.info(f"learning {operations:,} BPE operations")
     with open(path, "w", encoding="utf-8") as file:
-        learn_bpe(text, file, operations)
+        try:
+            learn_bpe(text, file, operations)
+        except ValueError as error:
+            if "empty sequence" not in str(error):
+                raise
+            raise ValueError("no byte pairs: each word of the training text is a letter") from error
 
 
 def load_codes(path: Path) -> BPE:
@@ -120,10 +131,17 @@ def fairseq_preprocess(*argv: str) -> None:
     """
     logger.info(f"fairseq-preprocess {' '.join(argv)}")
     args = options.get_preprocessing_parser().parse_args(argv)
-    process = multiprocessing.Process(target=preprocess.main, args=(args,))
+    process = multiprocessing.Process(target=_preprocess, args=(args,))
     process.start()
     process.join()
     if process.exitcode:
         raise RuntimeError(f"fairseq-preprocess failed with exit status {process.exitcode}")
     # It names the temporary folder and the number of workers.
     Path(args.destdir, "preprocess.log").unlink()
+
+
+def _preprocess(args: Namespace) -> None:
+    try:
+        preprocess.main(args)
+    except OSError as error:  # such as that the disk is full
+        sys.exit(f"fairseq-preprocess: error: {error}")

@@ -34,6 +34,7 @@ from tqdm import tqdm
 from fairseq_odeformers.corpora.archives import fetch, members, reading
 from fairseq_odeformers.corpora.cli import check_exists, make_parser, positive_int, reporting
 from fairseq_odeformers.data.classification import (
+    is_class_name,
     make_dictionary,
     write_dictionaries,
     write_split,
@@ -80,6 +81,8 @@ def tsv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
         label, tab, text = line.partition("\t")
         if not (label.strip() and tab):
             raise ValueError(f"{path}, line {number}: {line[:40]!r} is not a class, a tab and text")
+        if not is_class_name(label.strip()):
+            raise ValueError(f"{path}, line {number}: no class can be called {label.strip()!r}")
         yield number, label.strip(), text
 
 
@@ -248,7 +251,8 @@ def read_splits(
     order of the file.
 
     Raises:
-        ValueError: a line is malformed or has an unknown class, or a class has no training texts.
+        ValueError: a file is empty, a line is malformed or has an unknown class, or a class has no
+            training texts.
     """
     classes = dataset.classes
     splits = {}
@@ -261,6 +265,8 @@ def read_splits(
                 rows += [(path, *row) for row in dataset.rows(path, lines)]
         if not rows and split == "valid":
             continue
+        if not rows:
+            raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
         if classes is None:
             classes = {label: label for label in sorted({label for _, _, label, _ in rows})}
         for path, number, label, _ in rows:
@@ -364,7 +370,7 @@ def main() -> None:
     if args.vocab and args.vocab_size:
         parser.error("--vocab-size is for learning word pieces; leave it out with --vocab")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
-    with reporting(parser.prog):
+    with reporting(parser.prog, out):
         data_bin = prepare(
             args.data,
             args.source,

@@ -35,6 +35,11 @@ def class_names(labels: Dictionary) -> list[str]:
     return [name for name in names if not re.fullmatch(r"madeupword\d{4}", name)]
 
 
+def is_class_name(name: str) -> bool:
+    """Whether a dictionary that is written and read again has the class."""
+    return name.splitlines() == class_names(make_dictionary([name])) == [name]
+
+
 def write_dictionaries(
     folder: Path, inputs: int, dictionary: Dictionary, classes: Sequence[str]
 ) -> None:

@@ -92,6 +92,20 @@ def test_missing_files_are_named(kind, tmp_path, out):
         unpack(tmp_path / "source", ["a.txt", "d.txt", "c.txt"], out)
 
 
+@pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.SYMTYPE])
+def test_a_link_is_refused_by_its_name(kind, tmp_path, out):
+    """If it is wanted; others do not matter."""
+    with tarfile.open(tmp_path / "source", "w") as archive:
+        for name, target in (("c/a.txt", None), ("c/b.txt", "c/a.txt")):
+            info = tarfile.TarInfo(name)
+            if target:
+                info.type, info.linkname = kind, target
+            archive.addfile(info)
+    unpack(tmp_path / "source", ["a.txt"], out)
+    with pytest.raises(ValueError, match="^c/b.txt in .*source is a link; unpack the archive"):
+        unpack(tmp_path / "source", ["b.txt"], out)
+
+
 def test_what_is_no_archive_is_an_error(tmp_path, out):
     (tmp_path / "source").write_text("text")
     with pytest.raises(ValueError, match="neither a folder nor a tar or zip archive"):

@@ -215,6 +215,12 @@ def test_a_bad_line_is_named(line, message, tmp_path):
     assert str(error.value) == f"{path}, line 2{message}"
 
 
+def test_a_line_that_is_not_utf8_is_named(tmp_path):
+    (tmp_path / "train.tsv").write_bytes(b"4\t4\n4\t\xff\n")
+    with pytest.raises(ValueError, match="train.tsv, line 2: not UTF-8"):
+        list(read(tmp_path / "train.tsv"))
+
+
 @pytest.mark.parametrize("text", ["", "Source\tTarget\r\n"])
 def test_a_file_without_examples_is_an_error(text, tmp_path):
     (tmp_path / "train.tsv").write_text(text)

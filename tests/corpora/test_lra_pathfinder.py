@@ -1,6 +1,8 @@
 """Images find their labels wherever they are; bad ones are named."""
 
 import io
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -44,6 +46,15 @@ def test_an_image_of_another_size_is_named(tmp_path):
     message = f"{IMAGE} in .*/lra_release.gz has 64x32 pixels, expected 32x32"
     with pytest.raises(ValueError, match=message):
         read_archive(tmp_path, {IMAGE: png(np.zeros((32, 64)))})
+
+
+def test_an_image_that_says_to_be_huge_is_named(tmp_path):
+    """Its header alone, which is all that is read of it."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header
+    content += struct.pack(">I", zlib.crc32(header))
+    with pytest.raises(ValueError, match=f"{IMAGE} in .*/lra_release.gz: .*3600000000 pixels"):
+        read_archive(tmp_path, {IMAGE: content + png(picture(2, 5))[33:]})
 
 
 def test_known_bad_images_are_left_out(tmp_path, monkeypatch):

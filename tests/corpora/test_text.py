@@ -1,5 +1,8 @@
 """Tokens are those of the Moses tokenizer; byte pairs do not depend on what was encoded before."""
 
+import errno
+import os
+
 import pytest
 
 from fairseq_odeformers.corpora import text
@@ -84,3 +87,20 @@ def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
     encode = text.bpe_encoder(codes)
     assert [encode(row) for row in rows] == expected
     assert any("@@" in line for row in expected for line in row)
+
+
+def test_words_of_one_letter_have_no_byte_pairs(tmp_path):
+    with pytest.raises(ValueError, match="no byte pairs: each word .* is a letter"):
+        text.learn_codes(["a b", "b a"], 10, tmp_path / "code")
+
+
+def test_a_full_disk_is_said_in_a_line(tmp_path, monkeypatch, capfd):
+    def fill(args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "dict.txt")
+
+    monkeypatch.setattr(text.preprocess, "main", fill)
+    with pytest.raises(RuntimeError, match="fairseq-preprocess failed with exit status 1"):
+        text.fairseq_preprocess("--only-source", "--destdir", str(tmp_path))
+    found = capfd.readouterr().err
+    assert "fairseq-preprocess: error: [Errno 28] No space left on device: 'dict.txt'" in found
+    assert "Traceback" not in found

@@ -125,11 +125,19 @@ def test_what_is_no_checkpoint_is_an_error_that_names_it(tmp_path, monkeypatch, 
     cut.write_bytes(cut.read_bytes()[:1000])
     (tmp_path / "text.pt").write_text("text")
     torch.save([1, 2], tmp_path / "list.pt")
+    state = checkpoint(1, weight=torch.full((100,), 0.1))
+    torch.save(state, tmp_path / "flipped.pt")
+    saved = state["model"]["weight"].numpy().tobytes()
+    content = (tmp_path / "flipped.pt").read_bytes()
+    assert content.count(saved) == 1
+    flipped = bytes([saved[0] ^ 1, saved[1] ^ 1]) + saved[2:]
+    (tmp_path / "flipped.pt").write_bytes(content.replace(saved, flipped))
     torch.save({"model": Path()}, tmp_path / "foreign.pt")
     for name, reason in (
         ("checkpoint1.pt", "is damaged or not a checkpoint"),
         ("text.pt", "is damaged or not a checkpoint"),
         ("list.pt", "is not a fairseq checkpoint"),
+        ("flipped.pt", "is not the one saved with it"),
         ("foreign.pt", "Weights only load failed"),
         ("absent.pt", "No such file"),
     ):

@@ -68,4 +68,4 @@ def test_an_unknown_class_ends_the_script_with_one_line(tmp_path):
         "prepare-text-classification.sh: error: test.tsv, line 2: class 'fair' is none of bad, good"
     )
     assert "Traceback" not in result.stderr
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
