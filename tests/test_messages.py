@@ -38,7 +38,7 @@ def test_parity_with_a_translator_of_fairseq():
 def test_classifier_as_a_translator(task):
     instance = object.__new__(task)
     instance.cfg = Namespace(_name="other")
-    with pytest.raises(ValueError, match="--task other: transject is a classifier; use --task"):
+    with pytest.raises(ValueError, match="--arch transject is a classifier, which .*; use --task"):
         make_model("transject", task=instance)
 
 

@@ -68,8 +68,8 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     def build_model(cls, cfg, task):
         if isinstance(task, OTHER_TASKS):
             raise ValueError(
-                f"--task {task.cfg._name}: {cfg._name} is a classifier; use --task "
-                "sentence_prediction, long_range_arena or parity"
+                f"--arch {cfg._name} is a classifier, which {type(task).__name__} does not train; "
+                "use --task sentence_prediction, long_range_arena or parity"
             )
         positions = cfg.max_positions or task.max_positions()
         cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
