@@ -78,14 +78,11 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[logging.NullHandler()])
     from steps import demo
 
-    from fairseq_odeformers.files import locked
-
     package = logging.getLogger("fairseq_odeformers")
     package.setLevel(logging.INFO)
     package.addHandler(logging.StreamHandler(sys.stdout))
     try:
-        with locked(args.out):
-            demo(args)
+        demo(args)
     except (ValueError, RuntimeError, OSError) as error:
         sys.exit(f"demo: {error}")
     except KeyboardInterrupt:

@@ -99,6 +99,8 @@ def test_a_full_disk_is_said_in_a_line(tmp_path, monkeypatch, capfd):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "dict.txt")
 
     monkeypatch.setattr(text.preprocess, "main", fill)
+    # Handlers of earlier tests may write to streams that are closed by now.
+    monkeypatch.setattr("logging.raiseExceptions", False)
     with pytest.raises(RuntimeError, match="fairseq-preprocess failed with exit status 1"):
         text.fairseq_preprocess("--only-source", "--destdir", str(tmp_path))
     found = capfd.readouterr().err
