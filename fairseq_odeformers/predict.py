@@ -112,7 +112,7 @@ def predict_texts(classifier: Classifier, use_cuda: bool, args: argparse.Namespa
     for number, (text, (label, probabilities)) in enumerate(zip(texts, found)):
         shares = (f"{probability:.6f}" for probability in probabilities.values())
         rows.append([str(number), text, label, *shares])
-    table = "".join("\t".join(row) + "\n" for row in rows)
+    table = tab_separated(rows)
     if args.output is None:
         return print(table, end="")
     with replacing(args.output) as path:
@@ -169,7 +169,12 @@ def write_table(path, classes, ids, targets, probs) -> None:
         target = "" if targets is None else classes[targets[row]]
         prediction = classes[probs[row].argmax()]
         rows.append([str(number), target, prediction, *(f"{p:.6f}" for p in probs[row].tolist())])
-    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(tab_separated(rows), encoding="utf-8")
+
+
+def tab_separated(rows) -> str:
+    """A table as text, a row a line."""
+    return "".join("\t".join(row) + "\n" for row in rows)
 
 
 def wilson_interval(correct: int, total: int, z: float = 1.959964) -> tuple[float, float]:

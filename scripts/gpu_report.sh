@@ -33,14 +33,16 @@ for name in MULTI30K IMDB; do
     [ -z "$data" ] || declare "$name=$(realpath "$data")"
 done
 
-steps=() unfinished=0
+steps=() unfinished=0 running=
 end=$(($(date +%s) + ${MINUTES:-25} * 60))
 lengths="512 1024 2048 4096 8192" size="--embed-dim 512 --ffn-embed-dim 2048 --heads 8 --layers 6"
-device="--device cuda" rounds="--rounds 9" batch=4 sentences=64 seeds="1 2 3 4 5" training=() workers=${WORKERS:-4}
+device="--device cuda" rounds="--rounds 9" batch=4 sentences=64 seeds="1 2 3 4 5" training=() translation_training=()
+workers=${WORKERS:-4}
 if [ "$dry" ]; then
     lengths="16" size="--embed-dim 32 --ffn-embed-dim 32 --heads 2 --layers 2 --vocabulary 50"
     device="--device cpu" rounds="--rounds 1" batch=2 sentences=2 seeds=1 workers=1
-    training=(--cpu --max-update 2 --num-workers 0)
+    training=(--cpu --num-workers 0 --train-subset valid --max-epoch 3 --encoder-embed-dim 16)
+    translation_training=(--decoder-embed-dim 16)
 elif ! python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then
     echo "torch finds no GPU; --dry-run tries the script without one" >&2
     exit 2
@@ -122,7 +124,7 @@ done
 if [ "${MULTI30K:-}" ]; then
     export SEEDS=$seeds DATA=$MULTI30K RUNS=$out/multi30k
     shared multi30k examples/multi30k/run.sh transevolve_fullff_2_prenorm transformer_prenorm \
-        macaron_transformer transevolve_fullff_2 "${training[@]}"
+        macaron_transformer transevolve_fullff_2 "${training[@]}" "${translation_training[@]}"
     rm -f "$out/multi30k-table.done"  # of the runs that are finished by now
     step multi30k-table python examples/report.py "$RUNS" --data "$DATA" --baseline transformer_prenorm
 fi

@@ -38,6 +38,7 @@ from helpers import EOS, HEAD, PAD
 import fairseq_odeformers  # noqa: F401
 
 FOLDER = Path(__file__).resolve().parent / "checkpoints"
+PATHS = {path.name[: -len(".pt.gz")]: path for path in sorted(FOLDER.glob("*.pt.gz"))}
 SIZES = {
     "embed_dim": 8,
     "ffn_embed_dim": 12,

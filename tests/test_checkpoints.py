@@ -11,11 +11,10 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
-from make_checkpoints import FOLDER, write_data
+from make_checkpoints import PATHS, write_data
 
 import fairseq_odeformers
 
-PATHS = {path.name[: -len(".pt.gz")]: path for path in sorted(FOLDER.glob("*.pt.gz"))}
 ADAPTIVE = ("dopri5", "bosh3", "fehlberg2", "adaptive_heun", "dopri8")
 
 

@@ -5,13 +5,12 @@ import json
 
 import pytest
 import torch
-from make_checkpoints import FOLDER, write_data
+from make_checkpoints import PATHS, write_data
 
 from fairseq_odeformers import export, load_classifier, load_translator
 from fairseq_odeformers.loading import load_model, read_checkpoint
 
 pytest.importorskip("safetensors")
-PATHS = {path.name[: -len(".pt.gz")]: path for path in sorted(FOLDER.glob("*.pt.gz"))}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
-from make_checkpoints import FOLDER, write_data
+from make_checkpoints import PATHS, write_data
 
 import fairseq_odeformers
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
@@ -30,7 +30,6 @@ def task_of(path):
     return saved["cfg"]["task"]["_name"], saved["cfg"]["task"].get("data")
 
 
-PATHS = {path.name[: -len(".pt.gz")]: path for path in sorted(FOLDER.glob("*.pt.gz"))}
 TASKS = {name: task_of(path) for name, path in PATHS.items()}
 
 
