@@ -1,14 +1,16 @@
 """Speed of architectures side by side.
 
     python -m fairseq_odeformers.benchmark train --models transformer_prenorm transevolve_fullff_2
+    python -m fairseq_odeformers.benchmark --quick
 
 In each round every model runs once, in turn, so that a ratio compares neighbours in time. Printed
 are medians over the rounds, and median (minimum-maximum) over the rounds of the ratio to the first
-model: above 1 is faster than it. Sequences are random, and all of the given length; those of ode
-are all binary strings up to it.
+model: above 1 is faster than it, or smaller. Sequences are random, and all of the given length;
+those of ode are all binary strings up to it.
 """
 
 import argparse
+import itertools
 import logging
 import sys
 from functools import partial
@@ -18,22 +20,43 @@ import torch
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
 
-from . import encoder, generate, infer, ode, orthogonal, subjects, timing, train
+from . import (
+    encoder,
+    generate,
+    infer,
+    memory,
+    ode,
+    orthogonal,
+    quick,
+    startup,
+    state,
+    subjects,
+    timing,
+    train,
+)
 
 MEASUREMENTS = {
     "train": (train, "a training step, by fairseq's trainer"),
     "generate": (generate, "beam search, by fairseq's generator"),
     "encoder": (encoder, "a training step of the encoder alone"),
+    "classify": (train, "a training step of a classifier"),
     "infer": (infer, "the encoder without gradients"),
+    "memory": (memory, "peak memory of a training step of the encoder alone"),
+    "state": (state, "memory that generation keeps of a sequence"),
+    "startup": (startup, "fairseq-train --help, without and with this package"),
     "ode": (ode, "a training step of the N-ODE Transformer on parity, and other ways to solve"),
     "orthogonal": (orthogonal, "TransJect's orthogonal matrices and their gradients"),
 }
 # Where they are not those of --help.
 DEFAULTS = {
+    "classify": {"models": ["transformer_classifier_prenorm", "transject"], "batch": 8},
     "infer": {"models": ["transformer_classifier", "transject"]},
-    "ode": {"models": ode.MODELS, "embed_dim": 8, "layers": 2, "lengths": [6], "rounds": 15},
+    "startup": {"models": [*startup.COMMANDS]},
+    "ode": {"models": ode.MODELS, "embed_dim": 8, "layers": [2], "lengths": [6], "rounds": 15},
     "orthogonal": {"models": orthogonal.MAPS[:2]},
 }
+
+UNPRINTED = ("models", "quick", "check", "json")
 
 
 def parse_args(argv=None) -> argparse.Namespace:
@@ -43,7 +66,17 @@ def parse_args(argv=None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = ", ".join(f"{name} ({text})" for name, (_, text) in MEASUREMENTS.items())
-    parser.add_argument("what", choices=MEASUREMENTS, metavar="WHAT", help=what)
+    parser.add_argument("what", choices=MEASUREMENTS, nargs="?", metavar="WHAT", help=what)
+    parser.add_argument(
+        "--quick", action="store_true", help="a choice of small measurements, in two minutes"
+    )
+    parser.add_argument(
+        "--check",
+        type=Path,
+        metavar="JSON",
+        help="with --quick: end in an error where a ratio is below that of an earlier table by "
+        f"more than {quick.TOLERANCE:.0%}",
+    )
     parser.add_argument(
         "--models",
         nargs="+",
@@ -55,7 +88,9 @@ def parse_args(argv=None) -> argparse.Namespace:
     parser.add_argument("--embed-dim", type=int, default=256)
     parser.add_argument("--ffn-embed-dim", type=int, default=1024)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--layers", type=int, default=4, help="layers, or depths of all blocks")
+    parser.add_argument(
+        "--layers", type=int, nargs="+", default=[4], help="layers, or depths of all blocks"
+    )
     parser.add_argument("--dropout", type=float, default=0.3)
     parser.add_argument("--attention-dropout", type=float, default=0.0)
     parser.add_argument("--vocabulary", type=int, default=8000)
@@ -69,40 +104,64 @@ def parse_args(argv=None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="also write the table to a file")
     parser.set_defaults(**DEFAULTS.get(parser.parse_args(argv).what, {}))
     args = parser.parse_args(argv)
+    if (args.what is None) != args.quick:
+        parser.error("give either WHAT to measure or --quick")
+    if args.check and not args.quick:
+        parser.error("--check compares the figures of --quick")
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU")
     return args
 
 
-def steps(args: argparse.Namespace, length: int) -> tuple[dict, dict]:
-    """The step and the number of parameters of each model."""
+def figures(args: argparse.Namespace, length: int) -> tuple[dict, dict]:
+    """The figures of each model, one a round, and its number of parameters."""
     measurement, _ = MEASUREMENTS[args.what]
+    if hasattr(measurement, "figures"):
+        return measurement.figures(args, length)
     build = getattr(measurement, "build", subjects.build)
-    found, sizes = {}, {}
+    steps, sizes = {}, {}
     for name in args.models:
         subject = build(name, args)
-        found[name] = measurement.step(subject, args, length)
+        steps[name] = measurement.step(subject, args, length)
         sizes[name] = sum(parameter.numel() for parameter in subject.model.parameters())
-    return found, sizes
+    return timing.measure(steps, args.rounds, args.device), sizes
+
+
+def run(args: argparse.Namespace) -> list[timing.Row]:
+    """Print a table of one measurement, and return its rows.
+
+    Raises:
+        ValueError: a model or a size cannot be measured.
+    """
+    torch.set_num_threads(args.threads)
+    show = partial(print, flush=True)
+    measurement, _ = MEASUREMENTS[args.what]
+    unit = getattr(measurement, "UNIT", "ms")
+    show(" ".join(f"{key}={value}" for key, value in vars(args).items() if key not in UNPRINTED))
+    show("\n" + timing.header(args.models[0], unit))
+    rows = []
+    for layers, length in itertools.product(args.layers, args.lengths):
+        one = argparse.Namespace(**{**vars(args), "layers": layers})
+        columns = {"what": args.what, "length": length, "layers": layers, "unit": unit}
+        tokens = args.batch * length if unit == "ms" and not hasattr(measurement, "build") else 0
+        rows += timing.compare(*figures(one, length), tokens, **columns)
+        show(*rows[-len(args.models) :], sep="\n")
+    return rows
 
 
 def main(argv=None) -> None:
     args = parse_args(argv)
-    torch.set_num_threads(args.threads)
-    show = partial(print, flush=True)
-    show(" ".join(f"{key}={value}" for key, value in vars(args).items() if key != "models"))
-    show(", ".join(f"{key} {value}" for key, value in timing.environment(args.device).items()))
-    show("\n" + timing.header(args.models[0]))
+    print(", ".join(f"{key} {value}" for key, value in timing.environment(args.device).items()))
     rows = []
     try:
-        for length in args.lengths:
-            todo, sizes = steps(args, length)
-            rows += timing.compare(timing.measure(todo, args.rounds, args.device), sizes, length)
-            show(*rows[-len(args.models) :], sep="\n")
+        for line in quick.LINES if args.quick else [argv]:
+            rows += run(parse_args(line.split()) if args.quick else args)
+        if args.json:
+            timing.write_json(args.json, vars(args), args.device, rows)
+        if args.check:
+            quick.check(rows, args.check)
     except ValueError as error:
         sys.exit(f"benchmark: {error}")
-    if args.json:
-        timing.write_json(args.json, vars(args), args.device, rows)
 
 
 if __name__ == "__main__":

@@ -21,68 +21,92 @@ Step = Callable[[], object]
 
 
 def measure(steps: Mapping[str, Step], rounds: int, device: str = "cpu") -> dict[str, list[float]]:
-    """Seconds of each step in each round; the steps take turns, and a first round does not count.
+    """Milliseconds of each step in each round; the steps take turns, and a first round is left out.
 
     A ratio of times of one round compares neighbours in time, whatever else the machine does.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    times: dict[str, list[float]] = {name: [] for name in steps}
     for counted in [False] + [True] * rounds:
         for name, step in steps.items():
-            elapsed = _seconds(step, device)
+            elapsed = _milliseconds(step, device)
             if counted:
-                seconds[name].append(elapsed)
-    return seconds
+                times[name].append(elapsed)
+    return times
 
 
-def _seconds(step: Step, device: str) -> float:
+def _milliseconds(step: Step, device: str) -> float:
     if device != "cuda":
         start = time.perf_counter()
         step()
-        return time.perf_counter() - start
+        return (time.perf_counter() - start) * 1e3
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
     start.record()
     step()
     end.record()
     torch.cuda.synchronize()
-    return start.elapsed_time(end) / 1000
+    return start.elapsed_time(end)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table; ratios are of the first model's time to this one's, round by round."""
+    """A line of the table; ratios are of the first model's figure to this one's, round by round."""
 
+    what: str
     length: int
+    layers: int
     model: str
     parameters: int
-    milliseconds: float
+    value: float
+    unit: str
+    tokens_per_second: float | None
     ratio: float
     lowest_ratio: float
     highest_ratio: float
 
     def __str__(self):
+        rate = "" if self.tokens_per_second is None else f"{self.tokens_per_second:,.0f}"
         return (
-            f"| {self.length} | {self.model} | {self.parameters:,} | {self.milliseconds:.1f} | "
+            f"| {self.length} | {self.layers} | {self.model} | {self.parameters:,} | "
+            f"{self.value:.1f} | {rate} | "
             f"{self.ratio:.2f} ({self.lowest_ratio:.2f}-{self.highest_ratio:.2f}) |"
         )
 
 
-def header(baseline: str) -> str:
+def header(baseline: str, unit: str) -> str:
     """The head of the table of :class:`Row`."""
     return (
-        f"| length | model | parameters | ms | x {baseline} (min-max) |\n"
-        "| ---: | --- | ---: | ---: | --- |"
+        f"| length | layers | model | parameters | {unit} | tokens/s | x {baseline} (min-max) |\n"
+        "| ---: | ---: | --- | ---: | ---: | ---: | --- |"
     )
 
 
-def compare(seconds: Mapping[str, list[float]], sizes: Mapping[str, int], length: int) -> list[Row]:
-    """A row a model: the median of its time, and of its ratios to the first model's."""
-    baseline = next(iter(seconds.values()))
+def compare(
+    figures: Mapping[str, list[float]], sizes: Mapping[str, int], tokens: int = 0, **columns
+) -> list[Row]:
+    """A row a model: the median of its figures, and of the first model's ratios to them.
+
+    Args:
+        figures: of each model, a figure a round.
+        sizes: of each model, its number of parameters.
+        tokens: of one step, where the figures are milliseconds of steps; else none.
+        columns: the others of :class:`Row`.
+    """
+    baseline = next(iter(figures.values()))
     rows = []
-    for name, times in seconds.items():
-        ratios = [base / own for base, own in zip(baseline, times)]
-        own = (median(times) * 1e3, median(ratios), min(ratios), max(ratios))
-        rows.append(Row(length, name, sizes[name], *own))
+    for name, own in figures.items():
+        value, ratios = median(own), [base / one for base, one in zip(baseline, own)]
+        row = Row(
+            model=name,
+            parameters=sizes[name],
+            value=value,
+            tokens_per_second=tokens / value * 1e3 if tokens else None,
+            ratio=median(ratios),
+            lowest_ratio=min(ratios),
+            highest_ratio=max(ratios),
+            **columns,
+        )
+        rows.append(row)
     return rows
 
 

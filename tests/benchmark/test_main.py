@@ -7,10 +7,15 @@ import pytest
 import torch
 
 from fairseq_odeformers.benchmark import __main__ as benchmark
+from fairseq_odeformers.benchmark import memory, quick
 from fairseq_odeformers.benchmark.timing import compare, measure
 
 TINY = "--embed-dim 16 --ffn-embed-dim 32 --heads 2 --batch 2 --vocabulary 50 --rounds 1"
-ROW = re.compile(r"\| 8 \| ([\w:]+) \| ([\d,]+) \| [\d.]+ \| [\d.]+ \([\d.]+-[\d.]+\) \|$", re.M)
+ROW = re.compile(
+    r"\| 8 \| \d \| ([\w:-]+) \| ([\d,]+) \| -?[\d.]+ \| [\d,]* \| "
+    r"-?[\d.]+ \(-?[\d.]+--?[\d.]+\) \|$",
+    re.M,
+)
 
 
 @pytest.fixture
@@ -37,6 +42,10 @@ def measured(capsys):
         ("infer", ["transformer_classifier:matrix", "transject:2", "macaron_classifier"]),
         ("ode", ["node_transformer", "vanilla_transformer"]),
         ("orthogonal", ["blocks", "cayley", "matrix_exp"]),
+        ("classify", ["transformer_classifier", "macaron_classifier"]),
+        ("memory", ["transformer_classifier", "transject"]),
+        ("state", ["transformer", "transevolve_fullff_2"]),
+        ("startup", ["fairseq", "plugin"]),
     ],
 )
 def test_every_measurement(measured, what, models):
@@ -58,15 +67,57 @@ def test_json(measured, tmp_path):
     assert {"machine", "threads", "torch", "date"} <= set(found["environment"])
 
 
+@pytest.mark.parametrize("model, ratio", [("transformer_lm", 2), ("transject_lm", 1)])
+def test_state_grows_with_the_tokens_where_keys_are_kept(capsys, tmp_path, model, ratio):
+    path = tmp_path / "table.json"
+    options = ["--lengths", "8", "16", "--models", model, "--json", str(path)]
+    benchmark.main(["state", *TINY.split(), *options])
+    short, long = (row["value"] for row in json.loads(path.read_text())["rows"])
+    assert long == pytest.approx(ratio * short)
+
+
+def test_peak_memory_holds_the_matrix_of_scores():
+    """Attention by a matrix keeps 8 matrices of 1,000 x 1,000 numbers, at the least, and fused
+    attention none."""
+    args = benchmark.parse_args(["memory", *TINY.split(), "--layers", "2"])
+    args.layers = 2
+    models = ["transformer_classifier", "transformer_classifier:matrix"]
+    args.models = models
+    found, _ = memory.figures(args, 1000)
+    fused, matrix = (found[name][0] for name in models)
+    assert matrix - fused > 8 * 4
+
+
+def test_quick_is_compared_with_an_earlier_table(monkeypatch, capsys, tmp_path):
+    """A table is no slower than itself; a ratio of it that is 15% lower is named."""
+    line = f"infer {TINY} --lengths 8 --models transformer_classifier transject"
+    monkeypatch.setattr(quick, "LINES", [line])
+    monkeypatch.setattr(benchmark.timing, "_milliseconds", lambda step, device: 5.0)
+    path = tmp_path / "table.json"
+    benchmark.main(["--quick", "--json", str(path)])
+    benchmark.main(["--quick", "--check", str(path)])
+    table = json.loads(path.read_text())
+    table["rows"][1]["ratio"] *= 1.2
+    path.write_text(json.dumps(table))
+    with pytest.raises(SystemExit, match=r"infer 8 4 transject: 1.00 where .* has 1.20"):
+        benchmark.main(["--quick", "--check", str(path)])
+    del table["rows"][1]
+    path.write_text(json.dumps(table))
+    with pytest.raises(SystemExit, match="other rows"):
+        benchmark.main(["--quick", "--check", str(path)])
+
+
 def test_steps_take_turns_and_ratios_are_of_one_round():
     """The first round does not count; each ratio has both times from the same round."""
     calls = []
-    seconds = measure({name: lambda name=name: calls.append(name) for name in "ab"}, rounds=2)
+    times = measure({name: lambda name=name: calls.append(name) for name in "ab"}, rounds=2)
     assert "".join(calls) == "ababab"
-    assert [len(times) for times in seconds.values()] == [2, 2]
-    rows = compare({"a": [1.0, 8.0, 3.0], "b": [2.0, 2.0, 2.0]}, {"a": 5, "b": 6}, 7)
+    assert [len(found) for found in times.values()] == [2, 2]
+    columns = {"what": "infer", "length": 7, "layers": 3, "unit": "ms"}
+    rows = compare({"a": [1.0, 8.0, 3.0], "b": [2.0, 2.0, 2.0]}, {"a": 5, "b": 6}, 7, **columns)
     assert rows[1].ratio == 1.5 and (rows[1].lowest_ratio, rows[1].highest_ratio) == (0.5, 4.0)
-    assert rows[1].milliseconds == 2000 and rows[1].parameters == 6 and rows[1].length == 7
+    assert rows[1].value == 2 and rows[1].parameters == 6 and rows[1].length == 7
+    assert rows[1].tokens_per_second == 3500
 
 
 @pytest.mark.parametrize(
@@ -76,6 +127,7 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
         ("train --models transevolve:3", "--models transevolve:3: transevolve has no form 3"),
         ("infer --models transformer_classifier:fused", "transformer_classifier has no form fused"),
         ("train --models transevolve_fullff_1:naive", "is for the encoder alone"),
+        ("startup --models hydra", "choose from fairseq, plugin"),
         ("ode --models rk4", "choose from plain, torchdiffeq, node_transformer"),
         ("ode --lengths 6 1", "--lengths 1: give 2 or more, or there is no padding"),
         ("orthogonal --models transject", "choose from cayley, blocks, matrix_exp"),

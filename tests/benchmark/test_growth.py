@@ -1,0 +1,34 @@
+"""The figure of growth has the exponents of the tables that it is drawn from."""
+
+import json
+
+import pytest
+
+from fairseq_odeformers.benchmark import growth
+
+
+def test_exponents_of_powers():
+    """Of the upper half of the points: what is constant at small sizes does not count."""
+    x = [1.0, 2.0, 4.0, 8.0]
+    assert growth.exponent(x, [3 * one**1.5 for one in x]) == pytest.approx(1.5)
+    assert growth.exponent(x, [9.0, 9.0, 16.0, 64.0]) == pytest.approx(2)
+    assert growth.exponent(x[:2], [1.0, 2.0]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("varied", ["length", "layers"])
+def test_a_panel_a_table_and_a_line_a_model(tmp_path, varied):
+    rows = [
+        {"what": "memory", "unit": "MB", "length": 8, "layers": 2, "model": model, "value": size}
+        | {varied: size}
+        for model in ("a", "b")
+        for size in (16, 32, 64)
+    ]
+    figure = growth.draw([{"rows": rows}])
+    (panel,) = figure.axes
+    assert panel.get_xlabel() == varied and panel.get_ylabel() == "memory (MB)"
+    labels = [text.get_text() for text in panel.get_legend().get_texts()]
+    assert labels == ["a (1.00)", "b (1.00)"]
+    table, out = tmp_path / "table.json", tmp_path / "growth.png"
+    table.write_text(json.dumps({"rows": rows}))
+    growth.main([str(out), str(table)])
+    assert out.read_bytes().startswith(b"\x89PNG")
