@@ -97,7 +97,7 @@ def rotated(base: Tensor, weight: Tensor) -> Tensor:
     ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section 4).
     """
     base, lower = at_least_float32(base), at_least_float32(weight).tril(-1)
-    return torch.lerp(base, Quotient.apply(base, (lower.mT - lower) / 2), 2.0).to(weight)
+    return (Quotient.apply(base, lower.mT - lower) - base).to(weight)
 
 
 def rotated_columns(base: Tensor, weight: Tensor) -> Tensor:
@@ -116,18 +116,17 @@ def rotated_columns(base: Tensor, weight: Tensor) -> Tensor:
     base, exact = at_least_float32(base), at_least_float32(weight)
     along = base.mT @ exact
     across = exact - base @ along
-    divisor = (along.mT - along) / 2 + across.mT @ across / 4
-    return torch.lerp(base, Quotient.apply(base + across / 2, divisor), 2.0).to(weight)
+    divisor = along.mT - along + across.mT @ across / 2
+    return (Quotient.apply(base + across / 2, divisor) - base).to(weight)
 
 
 class Quotient(torch.autograd.Function):
-    """F (1 + X)^-1 of matrices X (N, C, C) whose symmetric part is positive semidefinite."""
+    """2 F (1 + X/2)^-1 of matrices X (N, C, C) whose symmetric part is positive semidefinite."""
 
     @staticmethod
     def forward(ctx, factor, matrix):
-        identity = torch.eye(matrix.size(-1), dtype=matrix.dtype, device=matrix.device)
-        inverse = block_inverse(identity + matrix)
-        quotient = factor @ inverse
+        inverse = block_inverse(matrix, shift=2.0)
+        quotient = product(factor, inverse, 4.0)
         ctx.save_for_backward(inverse, quotient)
         return quotient
 
@@ -136,26 +135,34 @@ class Quotient(torch.autograd.Function):
     def backward(ctx, gradient):
         inverse, quotient = ctx.saved_tensors
         gradient = gradient @ inverse.mT
-        return gradient, -(quotient.mT @ gradient)
+        of_factor = 4 * gradient if ctx.needs_input_grad[0] else None
+        return of_factor, product(quotient.mT, gradient, -1.0)
 
 
-def block_inverse(matrices: Tensor, smallest: int = 64) -> Tensor:
-    """Inverses of matrices (N, C, C) whose symmetric part is positive definite.
+def product(a: Tensor, b: Tensor, scale: float) -> Tensor:
+    """s A B of stacks of matrices, without a pass over the product to scale it."""
+    return torch.baddbmm(a.new_empty(()), a, b, beta=0, alpha=scale)
+
+
+def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
+    """Inverses of s + X for matrices X (N, C, C), where its symmetric part is positive definite.
 
     By two blocks of half the size, the second one Schur's complement, which again has a positive
     definite symmetric part; so no pivots are needed, and nearly all of the work is products.
 
     Args:
+        shift: s, a multiple of the identity.
         smallest: size from which torch's inverse takes over.
     """
     size = matrices.size(-1)
     if size <= smallest:
-        return torch.linalg.inv_ex(matrices).inverse
+        identity = torch.eye(size, dtype=matrices.dtype, device=matrices.device)
+        return torch.linalg.inv_ex(matrices + shift * identity).inverse
     half = size // 2
     (a, b), (c, d) = (rows.tensor_split([half], -1) for rows in matrices.tensor_split([half], -2))
-    a = block_inverse(a, smallest)
+    a = block_inverse(a, shift, smallest)
     ab, ca = a @ b, c @ a
-    d = block_inverse(torch.baddbmm(d, c, ab, alpha=-1), smallest)
+    d = block_inverse(torch.baddbmm(d, c, ab, alpha=-1), shift, smallest)
     out = torch.empty_like(matrices)
     upper, lower = out.tensor_split([half], -2)
     upper[..., half:] = torch.bmm(ab, d).neg_()

@@ -204,9 +204,9 @@ def test_block_inverse(size):
     """Down to single numbers, of odd sizes, far from the identity."""
     torch.manual_seed(0)
     x = torch.randn(3, size, size, dtype=torch.float64)
-    matrices = torch.eye(size).double() + 5 * (x - x.mT)
-    expected = torch.linalg.inv(matrices)
-    assert (block_inverse(matrices, smallest=1) - expected).abs().max() < 1e-12
+    matrices = 5 * (x - x.mT)
+    expected = torch.linalg.inv(torch.eye(size).double() + matrices)
+    assert (block_inverse(matrices, shift=1.0, smallest=1) - expected).abs().max() < 1e-12
 
 
 def test_polar_factor():

@@ -27,7 +27,7 @@ class FeedForward(nn.Sequential):
     def __init__(self, embed_dim, ffn_embed_dim, initialization="glorot"):
         super().__init__(
             nn.Linear(embed_dim, ffn_embed_dim),
-            nn.ReLU(inplace=True),
+            nn.ReLU(),
             nn.Linear(ffn_embed_dim, embed_dim),
         )
         if initialization == "glorot":

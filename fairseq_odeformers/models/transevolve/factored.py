@@ -12,6 +12,7 @@ product of two narrow matrices, and those of all depths meet E together, again t
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -23,6 +24,9 @@ LOG_MAXIMUM, LARGEST_SPAN = 20, 80
 
 # Elements of E that are computed at a time.
 TILE = 2**20
+
+# A product of a matrix and fewer columns than this takes a CPU several times as long.
+COLUMNS = 16
 
 MATRICES = Workspace()
 
@@ -73,7 +77,8 @@ class _Matrix(torch.autograd.Function):
         q, k, weights = q.flatten(0, 1), k.flatten(0, 1), weights.flatten(0, 1)
         mean = mean.reshape(b * h, 1, s)
         matrix = MATRICES.empty(q, b * h, t, s)
-        rowsum = q.new_empty(b * h, t, depth)
+        columns = full_columns(weights)
+        rowsum = q.new_empty(b * h, t, columns.size(2))
         for heads, rows in tiles(b * h, t, s):
             tile = matrix[heads, rows]
             torch.baddbmm(mean[heads], q[heads, rows], k[heads].transpose(1, 2), out=tile)
@@ -81,11 +86,12 @@ class _Matrix(torch.autograd.Function):
                 position = torch.arange(s, device=q.device)
                 tile.masked_fill_(position > position[rows, None], -torch.inf)
             tile.sub_(tile.amax(-1, keepdim=True) - LOG_MAXIMUM).exp_()
-            torch.bmm(tile, weights[heads], out=rowsum[heads, rows])
+            torch.bmm(tile, columns[heads], out=rowsum[heads, rows])
         ctx.save_for_backward(q, k, weights, matrix)
         ctx.mark_non_differentiable(matrix)
+        ctx.set_materialize_grads(False)  # one of the matrix would be as large
         handles = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
-        return matrix, rowsum.unflatten(0, (b, h)), *handles
+        return matrix, rowsum[..., :depth].unflatten(0, (b, h)), *handles
 
     @staticmethod
     @once_differentiable
@@ -96,7 +102,8 @@ class _Matrix(torch.autograd.Function):
         left = torch.cat([left.reshape(n, t, -1), grad_rowsum], -1)
         right = torch.cat([right.reshape(n, s, -1), weights], -1).transpose(1, 2)
         grad_q, grad_k, grad_mean = torch.empty_like(q), torch.zeros_like(k), k.new_zeros(n, 1, s)
-        grad_weights = torch.zeros_like(weights)
+        grad_rowsum = full_columns(grad_rowsum)
+        grad_weights = weights.new_zeros(n, s, grad_rowsum.size(2))
         for heads, rows in tiles(n, t, s):
             tile = torch.bmm(left[heads, rows], right[heads]).mul_(matrix[heads, rows])
             torch.bmm(tile, k[heads], out=grad_q[heads, rows])
@@ -105,7 +112,7 @@ class _Matrix(torch.autograd.Function):
             grad_weights[heads].baddbmm_(
                 matrix[heads, rows].transpose(1, 2), grad_rowsum[heads, rows]
             )
-        grads = (grad_q, grad_k, grad_mean.squeeze(1), grad_weights)
+        grads = (grad_q, grad_k, grad_mean.squeeze(1), grad_weights[..., : weights.size(2)])
         return *(grad.unflatten(0, (b, h)) for grad in grads), None, None
 
 
@@ -132,6 +139,11 @@ class _Attend(torch.autograd.Function):
         grad_weights = (grad_weighted * value.unsqueeze(3)).sum(-1)
         grad_rowsum = -(left * out).sum(-1)
         return None, grad_value, grad_weights, grad_rowsum, left, weighted
+
+
+def full_columns(x: Tensor) -> Tensor:
+    """With zeros for the columns that are missing to a multiple of :data:`COLUMNS`."""
+    return F.pad(x, (0, -x.size(-1) % COLUMNS))
 
 
 def tiles(heads: int, rows: int, columns: int) -> Iterator[tuple[slice, slice]]:

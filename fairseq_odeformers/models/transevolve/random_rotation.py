@@ -69,7 +69,7 @@ class RandomRotationFeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From and to (..., C)."""
-        h = nn.functional.linear(x @ self.u1 * self.s1, self.v1_rows.T, self.b1).relu_()
+        h = nn.functional.linear(x @ self.u1 * self.s1, self.v1_rows.T, self.b1).relu()
         return nn.functional.linear(h @ self.u2 * self.s2, self.v2_rows.T, self.b2)
 
     def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
