@@ -2,8 +2,8 @@
 
     python -m fairseq_odeformers.benchmark.growth OUT.png TABLE.json ...
 
-Each file is one that ``--json`` wrote, and becomes a panel; a line is a model. The legend has the
-exponent p of the fit y = c x^p over the upper half of the range, by least squares of logarithms.
+The files are those that ``--json`` writes. A panel is a measurement, a line a model. The legend has
+the exponent p of the fit y = c x^p over the upper half of the range, by least squares of logs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,25 +21,26 @@ from fairseq_odeformers.analysis.figures import style
 from fairseq_odeformers.files import replacing
 
 
-def exponent(x: list[float], y: list[float]) -> float:
+def exponent(x: Sequence[float], y: Sequence[float]) -> float:
     """The slope of log y against log x, over the upper half of the points."""
     upper = slice(len(x) // 2 - (len(x) == 2), None)
     return float(np.polyfit(np.log(x[upper]), np.log(y[upper]), 1)[0])
 
 
 def draw(tables: list[dict]) -> Figure:
-    """A panel a table: its figures against the lengths, or against the layers if these vary."""
-    figure = Figure(figsize=(5 * len(tables), 4.5), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(1, len(tables)))
-    for table, axes in zip(tables, panels):
+    """A panel a measurement: its figures against lengths, or against layers if these vary."""
+    panels: dict[tuple, list[dict]] = {}
+    for table in tables:
         rows = table["rows"]
         against = "layers" if len({row["layers"] for row in rows}) > 1 else "length"
+        panels.setdefault((against, rows[0]["what"], rows[0]["unit"]), []).extend(rows)
+    figure = Figure(figsize=(5 * len(panels), 4.5), layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, ((against, what, unit), rows) in zip(grid, panels.items()):
         for index, model in enumerate(dict.fromkeys(row["model"] for row in rows)):
-            own = [row for row in rows if row["model"] == model]
-            x, y = [row[against] for row in own], [row["value"] for row in own]
-            label = f"{model} ({exponent(x, y):.2f})"
-            axes.loglog(x, y, label=label, **style(index))
-        axes.set(xlabel=against, ylabel=f"{rows[0]['what']} ({rows[0]['unit']})")
+            x, y = zip(*((row[against], row["value"]) for row in rows if row["model"] == model))
+            axes.loglog(x, y, label=f"{model} ({exponent(x, y):.2f})", **style(index))
+        axes.set(xlabel=against, ylabel=f"{what} ({unit})")
         axes.legend(fontsize=7)
     return figure
 

@@ -15,7 +15,7 @@ from .factored import LARGEST_SPAN, FactoredAttention
 BACKENDS = ("auto", "direct", "factored", "fused")
 
 # Up to SHORT queries or keys "auto" takes the direct form, up to LONG keys the factored one.
-SHORT, LONG = 32, 2048
+SHORT, LONG = 32, 4096
 
 # The bias of a padded key: its weight is exactly zero, while gradients stay finite.
 MASKED_BIAS = -1e4
@@ -115,7 +115,7 @@ class TimeEvolvingAttention(nn.Module):
         All forms compute the same numbers. ``direct`` takes the softmax of all depths at once;
         ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
         hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
-        for short sequences and in generation, then ``factored`` up to 2,048 keys, then ``fused``.
+        for short sequences and in generation, then ``factored`` up to 4,096 keys, then ``fused``.
         ``fused`` also stands in for ``factored`` where :meth:`factors` finds that it cannot be
         taken.
         """
