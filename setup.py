@@ -19,12 +19,12 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["fairseq_odeformers", "fairseq_odeformers.*"]),
-    python_requires=">=3.9,<3.13",
+    python_requires=">=3.9,<3.14",
     install_requires=[
         # Two distributions of the same module: fairseq imports on Python <= 3.10 only.
         'fairseq==0.12.2; python_version < "3.11"',
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
-        "numpy<2",
+        "numpy>=1.26,<3",
         "omegaconf",
         "sacrebleu",
         "torch>=2.3",
