@@ -2,6 +2,7 @@
 
 from argparse import SUPPRESS, BooleanOptionalAction, Namespace
 from dataclasses import field, fields, make_dataclass
+from importlib.util import find_spec
 from inspect import isclass
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -158,11 +159,25 @@ def check_head(arch: str, args: Namespace) -> None:
         )
 
 
+def check_device(args: Namespace) -> None:
+    """Refuse --bf16 without a TPU, for which fairseq's command line takes it.
+
+    Raises:
+        ValueError: it names the option and the remedy.
+    """
+    if getattr(args, "bf16", False) and (args.cpu or not find_spec("torch_xla")):
+        raise ValueError(
+            "--bf16: fairseq's command line asks for a TPU by it, and there is none here, or --cpu "
+            "is given; leave it out (on a GPU, --amp and --fp16 train in half precision)"
+        )
+
+
 def check_command_lines(arch: str) -> None:
-    """Have fairseq's command line call :func:`check_head` before it applies an architecture."""
+    """Have fairseq's command line checked before it applies an architecture."""
     apply = ARCH_CONFIG_REGISTRY[arch]
 
     def checked(args):
+        check_device(args)
         check_head(arch, args)
         apply(args)
 

@@ -15,9 +15,9 @@ from .arclength import arclength
 from .attention import Memory
 from .field import Field, TransformerDecoderField, TransformerField
 from .layout import features_first, padding_bias, tokens_first
-from .solver import Adaptive, FixedGrid, Problem, Solution
+from .solver import Adaptive, Checkpointed, FixedGrid, Problem, Solution
 
-Solver = Union[FixedGrid, Adaptive, Adjoint]
+Solver = Union[FixedGrid, Adaptive, Adjoint, Checkpointed]
 
 
 class NodeBlock(Block):

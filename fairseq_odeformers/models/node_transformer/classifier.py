@@ -28,7 +28,7 @@ from .adjoint import Adjoint
 from .block import NodeBlock, Solver
 from .field import TransformerField
 from .methods import ADAPTIVE, FIXED_GRID
-from .solver import Adaptive, FixedGrid, NotFinite, TooManySteps
+from .solver import Adaptive, Checkpointed, FixedGrid, NotFinite, TooManySteps
 
 VectorField = ChoiceEnum(["composed", "residual"])
 
@@ -52,6 +52,10 @@ class NodeEncoderConfig(FairseqDataclass):
         False,
         "compute gradients of the encoder by the adjoint method: slower, in a memory "
         "that does not grow with the number of adaptive steps",
+    )
+    checkpoint_activations: bool = option(
+        False,
+        "compute the activations of a solve again in the backward pass, to save memory",
     )
     vector_field: VectorField = option(
         "composed", "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
@@ -133,7 +137,12 @@ def encoder_solver(cfg) -> Solver:
     else:
         per_sequence = cfg.adaptivity == "sequence"
         solver = Adaptive(method, cfg.ode_rtol, cfg.ode_atol, cfg.ode_max_steps, per_sequence)
-    return Adjoint(solver) if cfg.adjoint else solver
+    return Adjoint(solver) if cfg.adjoint else checkpointed(solver, cfg)
+
+
+def checkpointed(solver: Solver, cfg) -> Solver:
+    """The solver, with activation checkpointing if ``cfg`` asks for it."""
+    return Checkpointed(solver) if cfg.checkpoint_activations else solver
 
 
 def block_options(cfg, solver: Solver) -> dict:
@@ -219,13 +228,16 @@ def check_config(cfg, *sides: str) -> None:
     elif cfg.tpu:
         raise ValueError(
             f"--ode-method {cfg.ode_method}: adaptive steps depend on the data, which XLA cannot "
-            f"compile; choose one of {', '.join(FIXED_GRID)} with --ode-steps, or leave out --tpu "
-            "and --bf16, by which fairseq asks for a TPU, too"
+            f"compile; choose one of {', '.join(FIXED_GRID)} with --ode-steps, or leave out --tpu"
         )
     if cfg.adjoint and cfg.adaptivity == "sequence":
         raise ValueError(
             "--adjoint: the backward solve is of the whole batch, and --adaptivity sequence asks "
             "for steps of each sequence; leave one of them out"
+        )
+    if cfg.adjoint and cfg.checkpoint_activations:
+        raise ValueError(
+            "--checkpoint-activations: --adjoint keeps no activations either; leave one of them out"
         )
     if cfg.adjoint and cfg.tpu:
         raise ValueError("--adjoint: torchdiffeq's solver does not compile with XLA; leave it out")

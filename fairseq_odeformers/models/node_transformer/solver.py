@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from .methods import ADAPTIVE, FIXED_GRID
 from .runge_kutta import Integrand, Step, Time, VectorField, add_products
@@ -232,6 +233,23 @@ class Adaptive:
         raise NotFinite(
             f"{where}: the state or its slope is not finite, or changes too fast for any step"
         )
+
+
+@dataclass(frozen=True)
+class Checkpointed:
+    """Gradients through steps that are computed again for them.
+
+    Until then the memory holds nothing of a solve but its problem.
+
+    Args:
+        solver: that computes the steps.
+    """
+
+    solver: FixedGrid | Adaptive
+
+    def __call__(self, problem: Problem) -> Solution:
+        """The solution, as the solver returns and raises it."""
+        return checkpoint(self.solver, problem, use_reentrant=False)
 
 
 def check_method(name: str, methods: dict) -> None:

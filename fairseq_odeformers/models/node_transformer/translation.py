@@ -24,6 +24,7 @@ from .classifier import (
     block_options,
     check_config,
     check_grid,
+    checkpointed,
     field_options,
     remedies,
     summary,
@@ -69,7 +70,7 @@ class NodeTransformerDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         solver = FixedGrid(str(cfg.decoder_ode_method), cfg.decoder_ode_steps)
-        self.block_options = block_options(cfg, solver)
+        self.block_options = block_options(cfg, checkpointed(solver, cfg))
         self.field_options = field_options(cfg, "decoder")
         config = TransformerConfig(
             dropout=cfg.dropout,

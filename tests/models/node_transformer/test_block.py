@@ -11,7 +11,7 @@ from fairseq_odeformers.models.node_transformer.field import (
     TransformerField,
 )
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
-from fairseq_odeformers.models.node_transformer.solver import Adaptive, FixedGrid
+from fairseq_odeformers.models.node_transformer.solver import Adaptive, Checkpointed, FixedGrid
 
 D, T, B = 8, 7, 3
 
@@ -143,6 +143,28 @@ def test_gradients_by_the_adjoint_method(float64, options):
         gradients.append(torch.autograd.grad(loss, [start, *block.parameters()]))
     for a, b in zip(*gradients):
         assert (a - b).abs().max() < 1e-6 * max(1, a.abs().max())
+
+
+@pytest.mark.parametrize("solver", [Adaptive(), Adaptive(per_sequence=True), FixedGrid()])
+@pytest.mark.parametrize("order", [1, 2])
+def test_gradients_through_steps_computed_again(float64, solver, order):
+    """The same, of state and arclength; nothing of the steps is kept."""
+    x, padding = batch()
+    gradients, kept = [], []
+    for own in (solver, Checkpointed(solver)):
+        block = make_block(own, order, dropout=0.1)
+        start = x.clone().requires_grad_()
+        torch.manual_seed(3)
+        saved = []
+        with torch.autograd.graph.saved_tensors_hooks(saved.append, lambda _: _):
+            out, solution = block(start, padding)
+        kept.append(len(saved))
+        torch.manual_seed(3)
+        out, solution = block(start, padding)
+        loss = out.square().sum() + 0.1 * solution.integral.sum()
+        gradients.append(torch.autograd.grad(loss, [start, *block.parameters()]))
+    assert all(map(torch.equal, *gradients))
+    assert kept[1] < kept[0] / 5
 
 
 def test_a_sequence_alone_and_in_a_batch(float64):

@@ -9,6 +9,7 @@ from fairseq_odeformers.criterions.sequence_classification import (
     SequenceClassificationConfig,
     SequenceClassificationCriterion,
 )
+from fairseq_odeformers.models.node_transformer.solver import Checkpointed
 
 
 def count(model):
@@ -103,6 +104,19 @@ def test_both_sides_of_a_translation_are_regularized():
     assert extra["statistics"]["encoder_nfe_3"].tolist() == [8.0] * 3
 
 
+def test_activation_checkpointing_of_both_sides():
+    tokens, lengths = source_batch()
+    gradients = []
+    for extra in ([], ["--checkpoint-activations"]):
+        model = make_model("node_transformer_mt", *extra, "--dropout", "0.1").train()
+        blocks = [*model.encoder.layers, *model.decoder.layers]
+        assert all(isinstance(block.solver, Checkpointed) == bool(extra) for block in blocks)
+        torch.manual_seed(2)
+        model(tokens, lengths, tokens)[0].square().mean().backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    assert all(map(torch.equal, *gradients))
+
+
 def test_updates_are_named_in_errors():
     model = make_classifier("node_transformer", "--ode-max-steps", "1")
     model.set_num_updates(77)
@@ -138,6 +152,7 @@ def test_updates_are_named_in_errors():
             "--ode-method rk4 --ode-steps 2 --adaptivity sequence",
             "--adaptivity sequence: --ode-method rk4 .* one of dopri5, ",
         ),
+        ("--adjoint --checkpoint-activations", "--checkpoint-activations: --adjoint .*; leave one"),
         ("--adjoint --adaptivity sequence", "--adjoint: .*--adaptivity sequence.*leave one"),
         (
             "--vector-field residual --skip-connection",
