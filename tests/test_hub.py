@@ -12,6 +12,7 @@ from make_checkpoints import PATHS, write_data
 
 import fairseq_odeformers
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
+from fairseq_odeformers.loading import load_model
 from fairseq_odeformers.registry import registered
 
 TEXTS = ["7 3 5", "1 2 3 4 5 6", "19"]
@@ -37,6 +38,11 @@ def named(*tasks):
     return [name for name, (task, _) in TASKS.items() if task in tasks]
 
 
+FAMILIES = (
+    *("transevolve", "transevolve_classifier", "macaron_transformer", "macaron_transformer_lm"),
+    *("macaron_classifier", "transject", "transject_lm", "node_transformer"),
+    *("node_transformer_mt", "transformer_prenorm", "transformer_classifier"),
+)
 CLASSIFIERS = named("sentence_prediction", "long_range_arena")
 
 
@@ -120,13 +126,20 @@ def test_every_architecture_is_among_them():
     assert missing <= {"macaron_bert_base"}, missing
 
 
-def test_from_pretrained_in_fairseq_s_way(checkpoint, data):
-    path = checkpoint("transevolve")
-    model = ARCH_MODEL_REGISTRY["transevolve"].from_pretrained(
-        str(path.parent), path.name, data_name_or_path=str(data / "words")
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_from_pretrained_in_fairseq_s_way(name, checkpoint, data):
+    path = checkpoint(name)
+    own = data / (TASKS[name][1] or "words")
+    model = ARCH_MODEL_REGISTRY[name].from_pretrained(
+        str(path.parent), path.name, data_name_or_path=str(own)
     )
-    ours = load_translator(path, data / "words")
-    assert model.translate(TEXTS, beam=2) == ours.translate(TEXTS, beam=2)
+    call = torch.load(path, weights_only=True)["call"]
+    expected, *_ = load_model(str(path), {"data": str(own)})
+    with torch.no_grad():
+        assert torch.equal(model.models[0](**call)[0], expected.eval()(**call)[0])
+    if TASKS[name][0] == "translation":
+        ours = load_translator(path, own)
+        assert model.translate(TEXTS, beam=2) == ours.translate(TEXTS, beam=2)
 
 
 def test_several_checkpoints_average_their_probabilities(checkpoint, data):

@@ -26,7 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 from tqdm import tqdm
@@ -54,8 +54,9 @@ VALID_FRACTION = 0.1
 SEED = 1  # of the texts held out
 BATCH_SIZE = 1024  # texts that are encoded at a time
 
-Row = tuple[int, str, str]  # line number, class as published, and text
-Example = tuple[str, str]  # name of the class, and text
+# Line number, class as published, and text; name of the class, and text. None is no class.
+Row = tuple[int, Optional[str], str]
+Example = tuple[Optional[str], str]
 
 
 def imdb(path: Path, lines: Iterator[str]) -> Iterator[Row]:
@@ -84,6 +85,12 @@ def tsv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
         if not is_class_name(label.strip()):
             raise ValueError(f"{path}, line {number}: no class can be called {label.strip()!r}")
         yield number, label.strip(), text
+
+
+def unlabelled(path: Path, lines: Iterator[str]) -> Iterator[Row]:
+    """A text a line, whose classes are not known."""
+    for number, line in enumerate(lines, start=1):
+        yield number, None, line
 
 
 class Dataset(NamedTuple):
@@ -262,7 +269,9 @@ def read_splits(
             if any(map(Path(name).match, patterns)):
                 path = source / name
                 lines = decode_lines(BytesIO(content.removeprefix(BOM_UTF8)), path)
-                rows += [(path, *row) for row in dataset.rows(path, lines)]
+                bare = dataset.classes is None and split == "test" and b"\t" not in content
+                read = unlabelled if bare else dataset.rows
+                rows += [(path, *row) for row in read(path, lines)]
         if not rows and split == "valid":
             continue
         if not rows:
@@ -270,10 +279,10 @@ def read_splits(
         if classes is None:
             classes = {label: label for label in sorted({label for _, _, label, _ in rows})}
         for path, number, label, _ in rows:
-            if label not in classes:
+            if label is not None and label not in classes:
                 expected = ", ".join(classes)
                 raise ValueError(f"{path}, line {number}: class {label!r} is none of {expected}")
-        splits[split] = [(classes[label], text) for _, _, label, text in rows]
+        splits[split] = [(classes.get(label), text) for _, _, label, text in rows]
     names = list(classes.values())
     kept = [example for example in splits["train"] if example[1].strip()]
     if empty := len(splits["train"]) - len(kept):
@@ -325,10 +334,11 @@ def binarize(
 
     for split, examples in splits.items():
         counts = Counter(label for label, _ in examples)
-        described = ", ".join(f"{counts[label]:,} {label}" for label in classes)
-        logger.info(f"{split}: {len(examples):,} texts ({described})")
+        labelled = None not in counts
+        described = ", ".join(f"{counts[label]:,} {label}" for label in classes if labelled)
+        logger.info(f"{split}: {len(examples):,} texts ({described or 'without classes'})")
         progress = tqdm(encode(examples), split, len(examples), unit=" texts", mininterval=1)
-        write_split(folder, split, progress)
+        write_split(folder, split, progress, labelled)
 
 
 def main() -> None:
@@ -336,7 +346,8 @@ def main() -> None:
     parser = make_parser(
         "text-classification",
         source="folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv "
-        "and perhaps valid.tsv of lines CLASS<tab>TEXT (default: download the published files)",
+        "and perhaps valid.tsv of lines CLASS<tab>TEXT, or of test.tsv TEXT alone (default: "
+        "download the published files)",
         out="where to put the result, in DIR/data-bin (default: data/DATA)",
         description="Prepare labelled text for fairseq-train --task sentence_prediction.",
     )

@@ -56,12 +56,15 @@ def write_dictionaries(
         symbols.save(str(folder / part / "dict.txt"))
 
 
-def write_split(folder: Path, split: str, examples: Iterable[tuple[Sequence, str]]) -> int:
+def write_split(
+    folder: Path, split: str, examples: Iterable[tuple[Sequence, str]], labelled: bool = True
+) -> int:
     """Write a split of a data set whose dictionaries stand in *folder*.
 
     Args:
         examples: pairs of the inputs of an example (one or two one-dimensional arrays of dictionary
             indices) and the name of its class.
+        labelled: false if the classes are not known, whatever their names; none are written then.
 
     Returns:
         The number of examples.
@@ -70,6 +73,8 @@ def write_split(folder: Path, split: str, examples: Iterable[tuple[Sequence, str
         ValueError: a class that is not in the dictionary; the message counts examples from 1.
     """
     parts = sorted(path.name for path in folder.iterdir() if (path / "dict.txt").exists())
+    if not labelled:
+        parts.remove("label")
     dictionaries = [Dictionary.load(str(folder / part / "dict.txt")) for part in parts]
     stems = [str(folder / part / split) for part in parts]
     builders = [
@@ -79,10 +84,11 @@ def write_split(folder: Path, split: str, examples: Iterable[tuple[Sequence, str
     labels = dictionaries[-1]  # "label" sorts after "input0" and "input1"
     number = 0
     for number, (inputs, name) in enumerate(examples, start=1):
-        if name not in labels.indices:
+        if labelled and name not in labels.indices:
             classes = ", ".join(class_names(labels))
             raise ValueError(f"{split}, example {number}: class {name} is none of {classes}")
-        for builder, ids in zip(builders, (*inputs, [labels.index(name), labels.eos()])):
+        columns = (*inputs, [labels.index(name), labels.eos()]) if labelled else inputs
+        for builder, ids in zip(builders, columns):
             builder.add_item(torch.as_tensor(ids))
     for builder, stem in zip(builders, stems):
         builder.finalize(f"{stem}.idx")

@@ -131,6 +131,20 @@ def test_a_table_has_a_class_and_text_in_each_line(end, tmp_path, vocab):
     assert Counter(label for label, _ in load(data_bin, "valid")) == {"a b": 2, "no": 2}
 
 
+def test_texts_to_predict_need_no_class(tmp_path, vocab, caplog):
+    """Where no line of the test set has one; the texts are those of a set that has classes."""
+    texts = ["Text 7!", "", "are  text"]
+    with caplog.at_level("INFO"):
+        bare = prepare("tsv", write(tmp_path / "a", {**TABLE, "test.tsv": texts}), tmp_path, vocab)
+    assert "test: 3 texts (without classes)" in caplog.text
+    assert not list(bare.glob("label/test.*"))
+    table = write(tmp_path / "b", {**TABLE, "test.tsv": [f"no\t{text}" for text in texts]})
+    labelled = prepare("tsv", table, tmp_path / "out", vocab)
+    for suffix in ("bin", "idx"):
+        name = f"input0/test.{suffix}"
+        assert (bare / name).read_bytes() == (labelled / name).read_bytes()
+
+
 def test_a_given_validation_set_is_used(tmp_path, vocab):
     folder = write(tmp_path / "table", {**TABLE, "valid.tsv": ["no\t", "a b\tx"]})
     data_bin = prepare("tsv", folder, tmp_path / "out", vocab)
