@@ -60,10 +60,10 @@ def test_entropy_of_known_densities(neurons, tolerance, scale):
     gaussian = differential_entropy(scale * torch.randn(2, 500, neurons))
     uniform = differential_entropy(scale * torch.rand(2, 500, neurons))
     assert gaussian.shape == (2, 500)
-    assert gaussian.mean() == pytest.approx(
+    assert gaussian.mean().item() == pytest.approx(
         0.5 * math.log(2 * math.pi * math.e * scale**2), abs=tolerance
     )
-    assert uniform.mean() == pytest.approx(math.log(scale), abs=tolerance)
+    assert uniform.mean().item() == pytest.approx(math.log(scale), abs=tolerance)
 
 
 def test_entropy_of_equal_values():

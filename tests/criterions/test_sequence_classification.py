@@ -87,7 +87,8 @@ def test_logged_values():
     values = reduced(outputs)
     bits = nn.functional.cross_entropy(scores, target).item() / math.log(2)
     assert values["loss"] == values["cross_entropy"] == pytest.approx(bits, abs=1e-3)
-    assert values["accuracy"] == pytest.approx(100 * (predicted == target).float().mean(), abs=0.01)
+    accuracy = (predicted == target).float().mean().item()
+    assert values["accuracy"] == pytest.approx(100 * accuracy, abs=0.01)
     for index in range(3):
         assert values[f"f1_{index}"] == pytest.approx(100 * each[index], abs=0.01)
     assert values["macro_f1"] == pytest.approx(100 * each.mean(), abs=0.01)
