@@ -9,15 +9,20 @@ The only place that knows about versions of torch, torch_xla and numpy; importin
 * numpy >= 2.4 has no ``percentile(interpolation=)``, by which fairseq divides lengths into buckets.
 * fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
   ``get_ordinal``) or changed (``get_memory_info``).
+* torchrun starts processes without GPUs, too, which fairseq cannot count; and
+  DistributedDataParallel takes no devices for a model on the CPU.
 """
 
 import argparse
+import functools
 import os
 
 import numpy as np
 import torch
 from fairseq.data import bucket_pad_length_dataset, data_utils
+from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
+from fairseq.models import distributed_fairseq_model
 
 try:
     import torch_xla.core.xla_model as xm
@@ -25,6 +30,7 @@ try:
 except ImportError:
     xm = None
 
+LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}  # what torchrun sets
 METERS = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
 
 
@@ -72,6 +78,39 @@ def get_buckets(sizes, num_buckets):
     return np.unique(np.percentile(sizes, shares, method="lower")[1:])
 
 
+def _joining_what_torchrun_started(infer):
+    @functools.wraps(infer)
+    def infer_init_method(cfg, force_distributed=False):
+        """fairseq's function; the processes of torchrun are one training, whatever they run on."""
+        if not cfg.tpu and cfg.distributed_init_method is None and LAUNCHED <= os.environ.keys():
+            cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
+        infer(cfg, force_distributed)
+
+    return infer_init_method
+
+
+def _infer_torch_distributed_launch_init(cfg):
+    """fairseq's function, which divides by the number of GPUs."""
+    cfg.distributed_init_method = "env://"
+    cfg.distributed_rank = int(os.environ["RANK"])
+    cfg.device_id = cfg.distributed_rank % max(1, torch.cuda.device_count())
+    cfg.distributed_no_spawn = True
+
+
+class DistributedDataParallel(torch.nn.parallel.DistributedDataParallel):
+    """torch's class, called as fairseq calls it for a GPU."""
+
+    def __init__(self, module, device_ids=None, output_device=None, **kwargs):
+        if next(module.parameters()).is_cpu:
+            device_ids = output_device = None
+        super().__init__(module, device_ids, output_device, **kwargs)
+
+
+distributed_utils.infer_init_method = _joining_what_torchrun_started(
+    distributed_utils.infer_init_method
+)
+distributed_utils._infer_torch_distributed_launch_init = _infer_torch_distributed_launch_init
+distributed_fairseq_model.DistributedDataParallel = DistributedDataParallel
 for module in (data_utils, bucket_pad_length_dataset):
     module.get_buckets = get_buckets
 if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every type

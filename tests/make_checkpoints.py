@@ -21,9 +21,10 @@ import tempfile
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import torch
 from fairseq import options, tasks
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import (
     ARCH_MODEL_NAME_REGISTRY,
@@ -35,7 +36,7 @@ from fairseq.models.roberta import RobertaModel
 from fairseq.trainer import Trainer
 from helpers import EOS, HEAD, PAD
 
-import fairseq_odeformers  # noqa: F401
+import fairseq_odeformers
 
 FOLDER = Path(__file__).resolve().parent / "checkpoints"
 PATHS = {path.name[: -len(".pt.gz")]: path for path in sorted(FOLDER.glob("*.pt.gz"))}
@@ -55,6 +56,18 @@ TASKS = {
     "long_range_arena": "--criterion sentence_prediction",
 }
 
+TRAINING = (
+    "--lr 0.01 --batch-size 4 --required-batch-size-multiple 1 --max-update 3 "
+    "--disable-validation --no-epoch-checkpoints --no-progress-bar"
+).split()
+MODELS = sorted(
+    {
+        model: arch
+        for arch, model in sorted(ARCH_MODEL_REGISTRY.items(), reverse=True)
+        if model.__module__.startswith(fairseq_odeformers.__name__ + ".")
+    }.values()
+)
+
 
 def write_data(folder):
     """All that tasks read of a data set when they are set up: the symbols and the three classes.
@@ -67,6 +80,29 @@ def write_data(folder):
         for name in ("dict.txt", "dict.de.txt", "dict.en.txt", *inputs):
             make_dictionary(size).save(str(folder / data / name))
         make_dictionary(3).save(str(folder / data / "label/dict.txt"))
+
+
+def write_splits(folder, **sizes):
+    """Sentences and classes for these data sets, to train with on any task.
+
+    Args:
+        sizes: sentences of each split, such as ``train``.
+    """
+    for data, symbols in (("words", 20), ("pairs", 20), ("pixels", 256)):
+        for split, size in sizes.items():
+            draw = np.random.RandomState(size)
+            sentences = [draw.randint(4, 4 + symbols, draw.randint(2, 12)) for _ in range(size)]
+            sources = [f"{split}.de-en.de", f"{split}.de-en.en", split, f"input0/{split}"]
+            for name in sources + [f"input1/{split}"] * (data == "pairs"):
+                write_rows(folder / data / name, [[*words, EOS] for words in sentences])
+            write_rows(folder / data / f"label/{split}", [[4 + w[0] % 3, EOS] for w in sentences])
+
+
+def write_rows(path, rows):
+    builder = indexed_dataset.MMapIndexedDatasetBuilder(f"{path}.bin", dtype=np.uint16)
+    for row in rows:
+        builder.add_item(torch.tensor(row))
+    builder.finalize(f"{path}.idx")
 
 
 def make_dictionary(size):
@@ -108,6 +144,21 @@ def command_line(arch, extra):
             if f"{side}_{name}" in known:
                 line += [f"--{side}-{name.replace('_', '-')}", str(size)]
     return line + extra
+
+
+def training_line(arch, *extra):
+    """The options of ``fairseq-train`` for updates of a small model without dropout.
+
+    Of the data of :func:`write_data` and :func:`write_splits`.
+    """
+    line = command_line(arch, [])
+    config = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
+    for item in fields(config):
+        if item.name.endswith("dropout"):
+            line += [f"--{item.name.replace('_', '-')}", "0"]
+    if "masked_lm" in line:
+        line += ["--criterion", "masked_lm"]
+    return [*line, *TRAINING, *map(str, extra)]
 
 
 def make_call(cfg, model):

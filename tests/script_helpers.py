@@ -1,18 +1,22 @@
 """Running scripts and fairseq's commands, and reading what they leave."""
 
 import importlib
+import logging
 import os
 import random
+import socket
 import subprocess
 import sys
 import tempfile
 from contextlib import nullcontext
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
 import torch._dynamo  # noqa: F401  the first optimizer of each fork would import it
 import warm
 from fairseq.data import Dictionary, data_utils
+from fairseq_cli import train
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "scripts"
@@ -59,6 +63,55 @@ def module(name, *args, cwd=None):
         print(output)
         raise subprocess.CalledProcessError(child.exitcode, name, output)
     return output
+
+
+def trainings(lines, cwd, processes=1, **environment):
+    """Run command lines of ``fairseq-train`` one after the other, in forks of this process.
+
+    Args:
+        processes: that train each together, as torchrun would start them.
+        environment: variables to set beside those that there are.
+
+    Returns:
+        What each has logged.
+    """
+    if processes > 1:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = str(server.getsockname()[1])
+        environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE=str(processes))
+    with tempfile.TemporaryFile() as output:
+        ranks = [
+            warm.FORK.Process(
+                target=train_all, args=(lines, cwd, output, {**environment, "RANK": str(rank)})
+            )
+            for rank in range(processes)
+        ]
+        for rank in ranks:
+            rank.start()
+        sentinels = [rank.sentinel for rank in ranks]
+        while sentinels and not any(rank.exitcode for rank in ranks):
+            sentinels = [found for found in sentinels if found not in wait(sentinels)]
+        for rank in ranks:  # one that waits for another that has failed
+            rank.kill()
+            rank.join()
+        output.seek(0)
+        log = output.read().decode()
+    assert not any(rank.exitcode for rank in ranks), log
+    return log.split("\f")[1:]
+
+
+def train_all(lines, cwd, output, environment):
+    os.chdir(cwd)
+    os.environ.update(environment)
+    for stream in (1, 2):
+        os.dup2(output.fileno(), stream)
+    sys.stdout, sys.stderr = (open(n, "w", buffering=1, closefd=False) for n in (1, 2))
+    logging.disable(logging.NOTSET)
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, force=True)
+    for line in lines:
+        print("\f", flush=True)
+        sys.argv[1:] = [*map(str, line), *IN_MAIN_THREAD, "--user-dir", USER_DIR]
+        train.cli_main()
 
 
 def failing_command(*args):

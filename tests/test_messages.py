@@ -22,13 +22,6 @@ def test_classifier_with_a_criterion_of_tokens(task):
         options.parse_args_and_arch(options.get_training_parser(), line)
 
 
-@pytest.mark.parametrize("arch", ["node_transformer_mt", "transevolve_fullff_1"])
-def test_half_precision_that_fairseq_takes_for_a_tpu(arch):
-    line = ["data", "--task", "translation", "--arch", arch, "--bf16", "--cpu"]
-    with pytest.raises(ValueError, match="--bf16: .* a TPU .*; leave it out"):
-        options.parse_args_and_arch(options.get_training_parser(), line)
-
-
 def test_task_of_classification_with_a_translator():
     line = ["--task", "parity", "--arch", "transevolve_fullff_1"]
     with pytest.raises(ValueError, match="--task parity: transevolve_fullff_1 is no classifier"):

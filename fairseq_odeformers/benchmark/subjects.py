@@ -131,14 +131,13 @@ def _config(arch, form, args):
     line = ["unused", "--arch", arch, "--task", task_of(arch), *TASKS[task_of(arch)].split()]
     line += f"--optimizer adam --lr 5e-4 --batch-size {args.batch}".split()
     line += [] if args.device == "cuda" else ["--cpu"]
+    line += [] if args.precision == "float32" else [f"--{args.precision}"]
     known = parser._option_string_actions
     for option, value in sizes.items():
         line += [f"--{option}", str(value)] if f"--{option}" in known else []
     if "--share-all-embeddings" in known:
         line.append("--share-all-embeddings")
     parsed = options.parse_args_and_arch(options.get_training_parser(), line)
-    if args.precision != "float32":  # of which fairseq's command line takes --bf16 for a TPU
-        setattr(parsed, args.precision, True)
     return convert_namespace_to_omegaconf(parsed)
 
 

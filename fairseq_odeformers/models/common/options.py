@@ -2,7 +2,6 @@
 
 from argparse import SUPPRESS, BooleanOptionalAction, Namespace
 from dataclasses import field, fields, make_dataclass
-from importlib.util import find_spec
 from inspect import isclass
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -18,6 +17,8 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from hydra.core.config_store import ConfigStore
 from omegaconf import II
+
+from fairseq_odeformers.compat import xm
 
 
 def option(default, help: str, **metadata):
@@ -159,26 +160,18 @@ def check_head(arch: str, args: Namespace) -> None:
         )
 
 
-def check_device(args: Namespace) -> None:
-    """Refuse --bf16 without a TPU, for which fairseq's command line takes it.
-
-    Raises:
-        ValueError: it names the option and the remedy.
-    """
-    if getattr(args, "bf16", False) and (args.cpu or not find_spec("torch_xla")):
-        raise ValueError(
-            "--bf16: fairseq's command line asks for a TPU by it, and there is none here, or --cpu "
-            "is given; leave it out (on a GPU, --amp and --fp16 train in half precision)"
-        )
-
-
 def check_command_lines(arch: str) -> None:
-    """Have fairseq's command line checked before it applies an architecture."""
+    """Have fairseq's command line call :func:`check_head` before it applies an architecture.
+
+    And train in bfloat16 on a GPU or CPU with --cpu, or where there is no torch_xla: fairseq takes
+    ``--bf16`` for ``--tpu``.
+    """
     apply = ARCH_CONFIG_REGISTRY[arch]
 
     def checked(args):
-        check_device(args)
         check_head(arch, args)
+        if getattr(args, "bf16", False) and (args.cpu or xm is None):
+            args.tpu = False
         apply(args)
 
     ARCH_CONFIG_REGISTRY[arch] = checked
