@@ -13,12 +13,14 @@ A file holds later commits to what the code computed when it was made. So it is 
 name that exists is refused.
 """
 
+import copy
 import gzip
 import os
 import shutil
 import sys
 import tempfile
 from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +36,9 @@ from fairseq.models import (
 )
 from fairseq.models.roberta import RobertaModel
 from fairseq.trainer import Trainer
-from helpers import EOS, HEAD, PAD
+from helpers import EOS, HEAD, PAD, model_config
+from omegaconf import open_dict
+from script_helpers import IN_MAIN_THREAD
 
 import fairseq_odeformers
 
@@ -55,7 +59,6 @@ TASKS = {
     "sentence_prediction": "--criterion sentence_prediction --num-classes 3",
     "long_range_arena": "--criterion sentence_prediction",
 }
-
 TRAINING = (
     "--lr 0.01 --batch-size 4 --required-batch-size-multiple 1 --max-update 3 "
     "--disable-validation --no-epoch-checkpoints --no-progress-bar"
@@ -158,7 +161,33 @@ def training_line(arch, *extra):
             line += [f"--{item.name.replace('_', '-')}", "0"]
     if "masked_lm" in line:
         line += ["--criterion", "masked_lm"]
-    return [*line, *TRAINING, *map(str, extra)]
+    return [*line, *TRAINING, *IN_MAIN_THREAD, *map(str, extra)]
+
+
+def parsed(line, get_parser=options.get_training_parser):
+    """The configuration that ``fairseq-train`` makes of a command line, or another command."""
+    args = options.parse_args_and_arch(get_parser(), line)
+    return convert_namespace_to_omegaconf(args)
+
+
+task_config = lru_cache(None)(parsed)  # which takes a second
+
+
+def training_config(arch, **parts):
+    """What :func:`parsed` makes of :func:`training_line`, once for the models of a task.
+
+    Args:
+        parts: options to change, by the part of the configuration that they are in.
+    """
+    task = task_of(arch)
+    first = next(model for model in MODELS if task_of(model) == task)
+    config = copy.deepcopy(task_config(tuple(training_line(first))))
+    with open_dict(config):
+        config.model = model_config(arch, *training_line(arch)[1:], task=task)
+    for part, values in parts.items():
+        for name, value in values.items():
+            config[part][name] = value
+    return config
 
 
 def make_call(cfg, model):
@@ -185,8 +214,7 @@ def make_call(cfg, model):
 def make(name, extra, path):
     """Write the checkpoint of a model whose parameters are all other than at the start."""
     line = command_line(name.split(".")[0], extra)
-    args = options.parse_args_and_arch(options.get_training_parser(), line)
-    cfg = convert_namespace_to_omegaconf(args)
+    cfg = parsed(line)
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)

@@ -16,6 +16,7 @@ import pytest
 import torch._dynamo  # noqa: F401  the first optimizer of each fork would import it
 import warm
 from fairseq.data import Dictionary, data_utils
+from fairseq.distributed import utils as distributed_utils
 from fairseq_cli import train
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -65,10 +66,11 @@ def module(name, *args, cwd=None):
     return output
 
 
-def trainings(lines, cwd, processes=1, **environment):
-    """Run command lines of ``fairseq-train`` one after the other, in forks of this process.
+def trainings(configs, cwd, processes=1, main=train.main, **environment):
+    """Train by configurations of ``fairseq-train``, one after the other, in forks of this process.
 
     Args:
+        main: of another command of fairseq, to do what that does.
         processes: that train each together, as torchrun would start them.
         environment: variables to set beside those that there are.
 
@@ -82,7 +84,8 @@ def trainings(lines, cwd, processes=1, **environment):
     with tempfile.TemporaryFile() as output:
         ranks = [
             warm.FORK.Process(
-                target=train_all, args=(lines, cwd, output, {**environment, "RANK": str(rank)})
+                target=call_all,
+                args=(main, configs, cwd, output, {**environment, "RANK": str(rank)}),
             )
             for rank in range(processes)
         ]
@@ -100,7 +103,7 @@ def trainings(lines, cwd, processes=1, **environment):
     return log.split("\f")[1:]
 
 
-def train_all(lines, cwd, output, environment):
+def call_all(main, configs, cwd, output, environment):
     os.chdir(cwd)
     os.environ.update(environment)
     for stream in (1, 2):
@@ -108,10 +111,9 @@ def train_all(lines, cwd, output, environment):
     sys.stdout, sys.stderr = (open(n, "w", buffering=1, closefd=False) for n in (1, 2))
     logging.disable(logging.NOTSET)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, force=True)
-    for line in lines:
+    for config in configs:
         print("\f", flush=True)
-        sys.argv[1:] = [*map(str, line), *IN_MAIN_THREAD, "--user-dir", USER_DIR]
-        train.cli_main()
+        distributed_utils.call_main(config, main)
 
 
 def failing_command(*args):

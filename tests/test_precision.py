@@ -9,13 +9,23 @@ import os
 import re
 
 import pytest
-from make_checkpoints import MODELS, training_line, write_data, write_splits
+from fairseq import options
+from make_checkpoints import MODELS, training_config, training_line, write_data, write_splits
 from script_helpers import trainings
+
+from fairseq_odeformers.compat import xm
 
 UPDATES = int(os.environ.get("PRECISION_UPDATES", 4))
 FAMILIES = "macaron_transformer node_transformer transevolve transformer_lm_orthogonal transject"
 TRAINED = MODELS if UPDATES >= 200 else FAMILIES.split()
-PRECISIONS = ["", "--bf16", "--memory-efficient-bf16", "--fp16", "--amp"]
+SWITCHES = {
+    "float32": {},
+    "bf16": {"bf16": True},
+    "memory_efficient_bf16": {"bf16": True, "memory_efficient_bf16": True},
+    "fp16": {"fp16": True},
+    "amp": {"amp": True},
+}
+PRECISIONS = list(SWITCHES)
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +34,21 @@ def losses(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
     write_splits(folder, train=40)
-    length = ["--max-update", UPDATES, "--log-interval", UPDATES // 4, "--log-format", "json"]
     names = [(arch, precision) for arch in TRAINED for precision in PRECISIONS]
-    lines = [
-        training_line(arch, *filter(None, [precision]), *length, "--no-save")
+    logging = {"log_interval": UPDATES // 4, "log_format": "json"}
+    configs = [
+        training_config(
+            arch,
+            common={**logging, **SWITCHES[precision]},
+            optimization={"max_update": UPDATES},
+            checkpoint={"no_save": True},
+        )
         for arch, precision in names
     ]
     found = {}
-    for name, log in zip(names, trainings(lines, folder)):
+    for name, log in zip(names, trainings(configs, folder)):
         last = json.loads(re.findall(r"train_inner:(\{.*\})$", log, re.M)[-1])
-        assert int(last["num_updates"]) == UPDATES or "--fp16" in name, log
+        assert int(last["num_updates"]) == UPDATES or "fp16" in name, log
         found[name] = float(last["loss"])
     for arch in TRAINED:
         print(f"| `{arch}` |", " | ".join(f"{found[arch, kind]:.3f}" for kind in PRECISIONS), "|")
@@ -44,4 +59,11 @@ def losses(tmp_path_factory):
 @pytest.mark.parametrize("arch", TRAINED)
 def test_loss_is_that_of_float32(arch, precision, losses):
     """Within 2%; a number that is none would not be."""
-    assert math.isclose(losses[arch, precision], losses[arch, ""], rel_tol=0.02)
+    assert math.isclose(losses[arch, precision], losses[arch, "float32"], rel_tol=0.02)
+
+
+@pytest.mark.skipif(xm is not None, reason="with torch_xla, fairseq takes --bf16 for --tpu")
+def test_bfloat16_needs_no_tpu():
+    line = training_line("transevolve", "--bf16")
+    args = options.parse_args_and_arch(options.get_training_parser(), line)
+    assert args.bf16 and not args.tpu

@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from make_checkpoints import MODELS, training_line, write_data, write_splits
+from make_checkpoints import MODELS, training_config, write_data, write_splits
 from script_helpers import trainings
 
-SAME = "--optimizer sgd --lr 0.1 --clip-norm 1 --distributed-backend gloo".split()
 KINDS = {
-    "alone": (1, ["--update-freq", 2]),
-    "legacy_ddp": (2, ["--ddp-backend", "legacy_ddp"]),
-    "pytorch_ddp": (2, ["--ddp-backend", "pytorch_ddp"]),
+    "alone": (1, {}),
+    "legacy_ddp": (2, {"ddp_backend": "legacy_ddp"}),
+    "pytorch_ddp": (2, {"ddp_backend": "pytorch_ddp"}),
 }
 
 
@@ -20,11 +19,17 @@ def weights(tmp_path_factory):
     write_data(folder)
     write_splits(folder, train=40)
     for kind, (processes, options) in KINDS.items():
-        lines = [
-            training_line(arch, *SAME, *options, "--save-dir", folder / kind / arch)
+        configs = [
+            training_config(
+                arch,
+                optimizer={"adam_eps": 0.01},
+                optimization={"clip_norm": 1, "update_freq": [2 // processes]},
+                distributed_training={"distributed_backend": "gloo", **options},
+                checkpoint={"save_dir": str(folder / kind / arch)},
+            )
             for arch in MODELS
         ]
-        trainings(lines, folder, processes)
+        trainings(configs, folder, processes)
     return lambda kind, arch: torch.load(folder / kind / arch / "checkpoint_last.pt")["model"]
 
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 import torch
-from make_checkpoints import MODELS, task_of, training_line, write_data, write_splits
+from make_checkpoints import MODELS, parsed, task_of, training_line, write_data, write_splits
 from script_helpers import trainings
 
 pytestmark = pytest.mark.skipif(
@@ -38,8 +38,10 @@ def found(tmp_path_factory):
     write_splits(folder, train=40, valid=8)
     logs = {}
     for device, options in (("cpu", []), ("xla", ["--tpu"])):
-        lines = [line(arch, *options, "--save-dir", folder / device / arch) for arch in MODELS]
-        for arch, log in zip(MODELS, trainings(lines, folder, PJRT_DEVICE="CPU")):
+        configs = [
+            parsed(line(arch, *options, "--save-dir", folder / device / arch)) for arch in MODELS
+        ]
+        for arch, log in zip(MODELS, trainings(configs, folder, PJRT_DEVICE="CPU")):
             path = folder / device / arch / "checkpoint_last.pt"
             logs[device, arch] = torch.load(path), log
     return logs

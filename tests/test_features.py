@@ -1,0 +1,172 @@
+"""What users of fairseq switch on works for a model of each family."""
+
+import copy
+import re
+
+import pytest
+import torch
+from fairseq import options
+from fairseq_cli import eval_lm, generate
+from fairseq_cli.validate import main as validate
+from make_checkpoints import parsed, training_config, write_data, write_splits
+from script_helpers import trainings
+
+TRANSLATION = ["macaron_transformer", "transevolve", "node_transformer_mt"]
+LANGUAGE_MODELS = ["transject_lm", "transformer_lm_orthogonal"]
+FAMILIES = [*TRANSLATION, *LANGUAGE_MODELS]
+CHECKPOINTING = ["macaron_transformer", "transevolve", "transformer_lm_orthogonal"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    write_splits(folder, train=40, valid=8)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(folder):
+    """The checkpoint and the log of each model and feature."""
+    still = {"lr": [0.0], "max_update": 0, "max_epoch": 9}
+    names, configs = [], []
+    for arch in FAMILIES:
+        features = {
+            "plain": {},
+            "ema": {"ema": {"store_ema": True}},
+            "finetuned": {
+                "checkpoint": {"finetune_from_model": str(path(folder, "plain", arch))},
+                "optimization": {**still, "max_epoch": 1},
+            },
+            "patience": {
+                "checkpoint": {"patience": 2},
+                "dataset": {"disable_validation": False},
+                "optimization": still,
+            },
+        }
+        if arch in CHECKPOINTING:
+            features["checkpointing"] = {"model": {"checkpoint_activations": True}}
+        for feature, parts in features.items():
+            saving = {"save_dir": str(path(folder, feature, arch).parent)}
+            saving.update(parts.pop("checkpoint", {}))
+            names.append((feature, arch))
+            configs.append(training_config(arch, checkpoint=saving, **parts))
+    logs = trainings(configs, folder)
+    return {name: (torch.load(path(folder, *name)), log) for name, log in zip(names, logs)}
+
+
+def path(folder, feature, arch):
+    return folder / feature / arch / "checkpoint_last.pt"
+
+
+def assert_same(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        torch.testing.assert_close(ours[name], theirs[name], msg=name)
+
+
+@pytest.mark.parametrize("arch", CHECKPOINTING)
+def test_checkpointed_activations_change_nothing(arch, trained):
+    assert_same(trained["checkpointing", arch][0]["model"], trained["plain", arch][0]["model"])
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_moving_average_of_the_weights_is_saved(arch, trained):
+    """--store-ema; after three updates it is still near the start, and the weights are not."""
+    state = trained["ema", arch][0]
+    assert_same(state["model"], trained["plain", arch][0]["model"])
+    average = state["extra_state"]["ema"]
+    assert average.keys() == state["model"].keys()
+    assert any(not torch.equal(average[name], state["model"][name]) for name in average)
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_finetuning_starts_from_a_checkpoint(arch, trained):
+    assert_same(trained["finetuned", arch][0]["model"], trained["plain", arch][0]["model"])
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_patience_ends_a_training(arch, trained):
+    assert (
+        "early stop since valid performance hasn't improved for last 2"
+        in (trained["patience", arch][1])
+    )
+
+
+def configuration(folder, arch, get_parser, *extra):
+    line = ["words", "--cpu", "--batch-size", "4", "--path", str(path(folder, "plain", arch))]
+    return parsed([*line, *extra], get_parser)
+
+
+@pytest.mark.parametrize("arch", ["macaron_transformer"])
+def test_validation(arch, folder, trained):
+    """fairseq-validate, of a checkpoint."""
+    config = configuration(folder, arch, options.get_validation_parser, "--valid-subset", "valid")
+    (log,) = trainings([config], folder, main=validate)
+    assert re.search(r"valid on 'valid' subset \| loss [\d.]+", log)
+
+
+@pytest.fixture(scope="module")
+def perplexities(folder, trained):
+    sizes = ["--tokens-per-sample", "16", "--task", "language_modeling", "--gen-subset", "valid"]
+    first = configuration(folder, LANGUAGE_MODELS[0], options.get_eval_lm_parser, *sizes)
+    logs = trainings(each(first, folder, LANGUAGE_MODELS), folder, main=eval_lm.main)
+    return dict(zip(LANGUAGE_MODELS, logs))
+
+
+def each(config, folder, archs):
+    for arch in archs:
+        config = copy.deepcopy(config)
+        config.common_eval.path = str(path(folder, "plain", arch))
+        yield config
+
+
+@pytest.mark.parametrize("arch", LANGUAGE_MODELS)
+def test_perplexity(arch, perplexities):
+    assert re.search(r"Loss \(base 2\): [0-9.]+, Perplexity: [0-9.]+", perplexities[arch])
+
+
+KINDS = {
+    "beams": {},
+    "sampling": {"sampling": True, "sampling_topk": 3},
+    "prefix": {"prefix_size": 1},
+    "reference": {"score_reference": True, "beam": 1},
+    "alignment": {"print_alignment": "hard"},
+    "diverse": {"diverse_beam_groups": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def generated(folder, trained):
+    """What fairseq-generate prints, of each model and way to generate."""
+    languages = ["--source-lang", "de", "--target-lang", "en", "--gen-subset", "valid"]
+    beams = ["--beam", "2", "--max-len-b", "5"]
+    first = configuration(folder, TRANSLATION[0], options.get_generation_parser, *languages, *beams)
+    names, configs = [], []
+    for kind, changes in KINDS.items():
+        for arch, config in zip(TRANSLATION, each(first, folder, TRANSLATION)):
+            for name, value in changes.items():
+                config.generation[name] = value
+            names.append((kind, arch))
+            configs.append(config)
+    return dict(zip(names, trainings(configs, folder, main=generate.main)))
+
+
+def words(log, letter):
+    """The sentences of the lines T- or H-."""
+    lines = re.findall(rf"^{letter}-(\d+)\t(?:.*\t)?(.*)$", log, re.M)
+    return {int(number): sentence.split() for number, sentence in lines}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("arch", TRANSLATION)
+def test_generation(arch, kind, generated):
+    log = generated[kind, arch]
+    targets, found = words(log, "T"), words(log, "H")
+    assert len(found) == len(targets) == 8
+    if kind == "prefix":
+        assert all(found[n][0] == sentence[0] for n, sentence in targets.items())
+    if kind == "reference":
+        assert found == targets
+    if kind == "alignment":
+        assert len(re.findall(r"^A-\d+\t(\d+-\d+ ?)*$", log, re.M)) == 8
