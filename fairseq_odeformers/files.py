@@ -32,11 +32,12 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
         make: writes the result into the empty folder that it is given.
 
     Raises:
-        ValueError: *folder* holds something that no step has made; it is left alone.
+        ValueError: *folder* holds something that no step has made, or a recipe that is damaged; it
+            is left alone.
     """
     recipe = json.loads(json.dumps(recipe))
     kept = folder / RECIPE
-    if kept.exists() and json.loads(kept.read_text()) == recipe:
+    if kept.exists() and _read_recipe(kept) == recipe:
         logger.info(f"{folder} is up to date")
         return
     if folder.exists() and not kept.exists():
@@ -46,6 +47,13 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
     with replacing_folder(folder) as temporary:
         make(temporary)
         (temporary / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
+
+
+def _read_recipe(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); remove {path.parent}") from error
 
 
 def lock(folder: Path, wait: bool = False) -> IO:

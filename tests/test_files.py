@@ -35,6 +35,13 @@ def test_a_folder_that_no_step_has_made_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["step", "mine"]
 
 
+def test_a_damaged_recipe_is_named(tmp_path):
+    build(tmp_path / "step", {"n": 1}, write_value)
+    (tmp_path / "step" / "recipe.json").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match="step/recipe.json is damaged .*; remove .*step$"):
+        build(tmp_path / "step", {"n": 1}, never)
+
+
 def test_a_failed_replacement_keeps_the_result(tmp_path):
     def fail(folder):
         raise KeyboardInterrupt

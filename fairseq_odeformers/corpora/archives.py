@@ -7,6 +7,7 @@ import io
 import logging
 import lzma
 import shutil
+import stat
 import tarfile
 import urllib.error
 import urllib.request
@@ -76,7 +77,7 @@ def download(url: str, path: Path, checksum: str | None = None) -> None:
 
 
 class Link(io.RawIOBase):
-    """The content of a link, which has none; a ValueError says so when it is read."""
+    """The content of a link or device, which has none; a ValueError says so when it is read."""
 
     def __init__(self, message: str):
         self.message = message
@@ -94,8 +95,15 @@ def members(source: Path) -> Iterator[tuple[str, BinaryIO]]:
     Nothing is extracted, so no member can be written where it should not be.
 
     Raises:
-        ValueError: *source* is none of the three, or is damaged or cut off.
+        ValueError: *source* is none of the three, or is damaged or cut off, or a member of an
+            archive is meant for a place outside of it.
     """
+
+    def inside(name: str) -> str:
+        if name.startswith("/") or ".." in Path(name).parts:
+            raise ValueError(f"{source} has {name!r}, which leaves the folder it is unpacked to")
+        return name
+
     try:
         if source.is_dir():
             for path in sorted(filter(Path.is_file, source.rglob("*"))):
@@ -105,15 +113,21 @@ def members(source: Path) -> Iterator[tuple[str, BinaryIO]]:
             with zipfile.ZipFile(source) as archive:
                 for info in archive.infolist():
                     if not info.is_dir():
+                        name = inside(info.filename)
+                        if stat.S_ISLNK(info.external_attr >> 16):
+                            yield name, Link(f"{name} in {source} is a link")
+                            continue
                         with archive.open(info) as stream:
-                            yield info.filename, stream
+                            yield name, stream
         else:
             with tarfile.open(source) as archive:
                 while info := archive.next():
+                    name = inside(info.name)
                     if info.isfile():
-                        yield info.name, archive.extractfile(info)
-                    elif info.islnk() or info.issym():
-                        yield info.name, Link(f"{info.name} in {source} is a link")
+                        yield name, archive.extractfile(info)
+                    elif not info.isdir():
+                        kind = "link" if info.islnk() or info.issym() else "device"
+                        yield name, Link(f"{name} in {source} is a {kind}")
                     archive.members.clear()  # it would keep all of them, maybe millions
     except DAMAGED as error:
         raise ValueError(

@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import io
 import os
+import stat
 import tarfile
 import threading
 import zipfile
@@ -92,8 +93,14 @@ def test_missing_files_are_named(kind, tmp_path, out):
         unpack(tmp_path / "source", ["a.txt", "d.txt", "c.txt"], out)
 
 
-@pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.SYMTYPE])
-def test_a_link_is_refused_by_its_name(kind, tmp_path, out):
+@pytest.mark.parametrize(
+    "kind, what",
+    [
+        *((tarfile.LNKTYPE, "link"), (tarfile.SYMTYPE, "link"), (tarfile.FIFOTYPE, "device")),
+        *((tarfile.CHRTYPE, "device"), (tarfile.BLKTYPE, "device")),
+    ],
+)
+def test_a_link_or_device_is_refused_by_its_name(kind, what, tmp_path, out):
     """If it is wanted; others do not matter."""
     with tarfile.open(tmp_path / "source", "w") as archive:
         for name, target in (("c/a.txt", None), ("c/b.txt", "c/a.txt")):
@@ -102,8 +109,31 @@ def test_a_link_is_refused_by_its_name(kind, tmp_path, out):
                 info.type, info.linkname = kind, target
             archive.addfile(info)
     unpack(tmp_path / "source", ["a.txt"], out)
-    with pytest.raises(ValueError, match="^c/b.txt in .*source is a link; unpack the archive"):
+    with pytest.raises(ValueError, match=f"^c/b.txt in .*source is a {what}; unpack the archive"):
         unpack(tmp_path / "source", ["b.txt"], out)
+
+
+def test_a_link_in_a_zip_archive_is_refused(tmp_path, out):
+    info = zipfile.ZipInfo("b.txt")
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(tmp_path / "source", "w") as archive:
+        archive.writestr(info, "/etc/passwd")
+    with pytest.raises(ValueError, match="^b.txt in .*source is a link; unpack the archive"):
+        unpack(tmp_path / "source", ["b.txt"], out)
+
+
+@pytest.mark.parametrize("name", ["../a.txt", "/a.txt", "c/../../a.txt"])
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_a_member_that_leaves_the_folder_is_refused(kind, name, tmp_path, out):
+    if kind == "tar":
+        with tarfile.open(tmp_path / "source", "w") as archive:
+            archive.addfile(tarfile.TarInfo(name))
+    else:
+        with zipfile.ZipFile(tmp_path / "source", "w") as archive:
+            archive.writestr(name, "")
+    with pytest.raises(ValueError, match=f"source has '{name}', which leaves the folder"):
+        unpack(tmp_path / "source", ["a.txt"], out)
+    assert not list(out.iterdir())
 
 
 def test_what_is_no_archive_is_an_error(tmp_path, out):
