@@ -22,7 +22,7 @@ SWITCHES = {
     "float32": {},
     "bf16": {"bf16": True},
     "memory_efficient_bf16": {"bf16": True, "memory_efficient_bf16": True},
-    "fp16": {"fp16": True},
+    "fp16": {"fp16": True, "fp16_no_flatten_grads": True},  # flat ones ask for a GPU
     "amp": {"amp": True},
 }
 PRECISIONS = list(SWITCHES)
