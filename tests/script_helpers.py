@@ -4,11 +4,14 @@ import importlib
 import logging
 import os
 import random
+import resource
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from itertools import count
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -167,6 +170,43 @@ def parallel_data(folder, source, target, **sizes):
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid")]
     options = ["-s", source, "-t", target, "--joined-dictionary", *prefixes, f"--testpref={tests}"]
     command("preprocess", *options, "--destdir", folder / "data-bin")
+
+
+@contextmanager
+def full_disk(size):
+    """Processes that are started meanwhile can write no file of more than *size* bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def assert_survives_kills(monkeypatch, script, *options, cwd):
+    """A preparation that is killed in turn before and after each step leaves what a whole one does.
+
+    Before a step is what has made all of it in its temporary folder.
+    """
+    rename = Path.rename
+    assert run(script, *options, "--out", "whole", cwd=cwd).returncode == 0
+    for number in count():
+
+        def rename_and_die(path, target, done=number % 2):
+            if not path.is_dir():
+                return rename(path, target)
+            if done:
+                rename(path, target)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", rename_and_die)
+            result = run(script, *options, "--out", "killed", cwd=cwd)
+        if result.returncode != 256 - signal.SIGKILL:
+            break
+    assert result.returncode == 0, result.stderr
+    assert number == 2 * len(list((cwd / "whole").rglob("recipe.json"))) > 0
+    assert contents(cwd / "killed") == contents(cwd / "whole")
 
 
 def contents(folder):

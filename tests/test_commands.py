@@ -1,9 +1,17 @@
 """fairseq's commands run end to end over the plugin, on a small generated corpus."""
 
+import os
+import random
 import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
+from fairseq.trainer import Trainer
 from script_helpers import USER_DIR, command, demo_module, failing_command
 
 from fairseq_odeformers.corpora.parallel_text import prepare
@@ -235,37 +243,99 @@ TRANSLATION = f"{WIDTH.format('encoder')} {NEW_BATCHES}"
 PARITY = "--parity-max-length 4 --batch-size 8 --criterion sequence_classification"
 FAMILIES = {
     "transevolve_randomff_2": ("translation", TRANSLATION),
-    "macaron_transformer": ("translation", TRANSLATION),
+    "macaron_transformer": ("translation", f"{TRANSLATION} --encoder-layers 1 --decoder-layers 1"),
+    "node_transformer_mt": (
+        "translation",
+        f"{TRANSLATION} --encoder-layers 1 --ode-method rk4 --ode-steps 1",
+    ),
     "transformer_lm_orthogonal": (
         "language_modeling",
-        f"{WIDTH.format('decoder')} --tokens-per-sample 32 {NEW_BATCHES}",
+        f"{WIDTH.format('decoder')} --decoder-layers 1 --tokens-per-sample 32 {NEW_BATCHES}",
     ),
     "transject": (
         "long_range_arena",
         "--lra-task text --criterion sequence_classification --encoder-embed-dim 16 "
         "--max-tokens 400",
     ),
+    "macaron_classifier": (
+        "sentence_prediction",
+        "--criterion sentence_prediction --num-classes 2 --encoder-layers 1 "
+        f"{WIDTH.format('encoder')}",
+    ),
     "node_transformer": ("parity", PARITY),
     "vanilla_transformer": ("parity", f"{PARITY} --dropout 0.1"),
 }
 
 
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_saving(state, file):
+    file.write(b"half a checkpoint")
+    file.flush()
+    die()
+
+
+def die_copying(source, target):
+    Path(target).write_bytes(Path(source).read_bytes()[:1000])
+    die()
+
+
+DEATHS = {
+    "training": die,
+    "saving": lambda: setattr(checkpoint_utils, "_torch_persistent_save", die_saving),
+    "copying": lambda: setattr(shutil, "copyfile", die_copying),
+}
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("arch", FAMILIES)
-def test_resumed_at_the_end_of_an_epoch(arch, data, text, tmp_path):
-    """Bit for bit as not interrupted, over all of the epoch that follows."""
+def test_killed_and_resumed(arch, kills, data, text, tmp_path, monkeypatch):
+    """Bit for bit as not interrupted: by SIGKILL at an epoch's end and at random updates.
+
+    The last of these die with half a checkpoint written, or half of one copied.
+    """
     task, options = FAMILIES[arch]
     folders = {"translation": [data], "language_modeling": [text / "input0"], "parity": []}
     line = ["train", *folders.get(task, [text]), "--user-dir", USER_DIR, "--task", task]
     line += ["--arch", arch, *options.split(), "--optimizer", "adam", "--lr", 0.005]
-    line += ["--max-epoch", 2, "--disable-validation", "--no-progress-bar"]
+    line += ["--max-epoch", 1 + kills // 2, "--disable-validation", "--no-progress-bar"]
+    line += ["--save-interval-updates", 2, "--keep-interval-updates", 1]
     straight, resumed = tmp_path / "straight", tmp_path / "resumed"
     command(*line, "--save-dir", straight)
-    log = command(*line, "--save-dir", resumed, "--restore-file", straight / "checkpoint1.pt")
-    assert re.search(r"Loaded checkpoint .*checkpoint1.pt \(epoch 2 @ ([2-9]|\d\d+) updates\)", log)
-    paths = straight / "checkpoint1.pt", straight / "checkpoint2.pt", resumed / "checkpoint2.pt"
-    first, expected, found = map(state, paths)
+    path = straight / "checkpoint1.pt"
+    (end, first), (total, expected) = map(updates_and_weights, (path, last(straight)))
     assert any(not torch.equal(first[name], expected[name]) for name in expected)
+
+    drawn = random.Random(f"{arch} {kills}")
+    updates = sorted([end, *drawn.sample([n for n in range(1, total - 1) if n != end], kills - 1)])
+    train_step = Trainer.train_step
+    for update in updates:
+        death = DEATHS["training" if update == end else drawn.choice(list(DEATHS))]
+
+        def train_step_to_die(trainer, *args, update=update, death=death, **kwargs):
+            if trainer.get_num_updates() == update:
+                death()
+            return train_step(trainer, *args, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Trainer, "train_step", train_step_to_die)
+            with pytest.raises(subprocess.CalledProcessError) as error:
+                command(*line, "--save-dir", resumed)
+        assert error.value.returncode == -signal.SIGKILL
+    command(*line, "--save-dir", resumed)
+    _, found = updates_and_weights(last(resumed))
     assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def last(folder):
+    return folder / "checkpoint_last.pt"
+
+
+def updates_and_weights(path):
+    saved = torch.load(path)
+    return saved["optimizer_history"][-1]["num_updates"], saved["model"]
 
 
 def test_folder_without_dictionaries_is_named(data, tmp_path):

@@ -1,6 +1,7 @@
 """What fairseq reads is whole or is named, and a folder has one training at a time."""
 
 import os
+import re
 import signal
 import subprocess
 from argparse import Namespace
@@ -10,9 +11,14 @@ import pytest
 import torch
 import warm
 from fairseq import checkpoint_utils
-from script_helpers import USER_DIR, command, failing_command, module
+from fairseq.file_io import PathManager
+from make_checkpoints import write_data
+from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
 
-import fairseq_odeformers  # noqa: F401
+import fairseq_odeformers
+from fairseq_odeformers import LOADERS
+
+SAFE_BY_DEFAULT = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
 
 STATE = {
     "args": None,
@@ -63,6 +69,29 @@ def test_what_no_training_has_saved_is_named(path, state):
     torch.save(state, path)
     with pytest.raises(ValueError, match=f"^{path} is not a checkpoint, or is damaged [^;]*$"):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_a_damaged_checkpoint_is_not_offered(path):
+    older, newer = (path.with_name(f"checkpoint_1_{number}.pt") for number in (20, 40))
+    torch.save(STATE, older)
+    newer.write_bytes(older.read_bytes()[:-30])
+    os.utime(older, (1, 1))
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=f"the newest other one is {older}$"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+
+
+def test_a_full_disk_leaves_what_was_saved_before(path):
+    """What can be written in part only, is not there; no second attempt is appended to it."""
+    before = contents(path.parent)
+    other = path.with_name("checkpoint_1_20.pt")
+    message = f"^{other} cannot be saved .*File too large.*; earlier checkpoints are whole"
+    with full_disk(1000):
+        with pytest.raises(OSError, match=message):
+            checkpoint_utils.torch_persistent_save(STATE, str(other))
+        with pytest.raises(OSError, match="File too large"):
+            PathManager.copy(str(path), str(other), overwrite=True)
+    assert contents(path.parent) == before
 
 
 def test_whole_checkpoints_load(path):
@@ -167,6 +196,11 @@ def test_commands_say_what_is_wrong_and_go_on_without_it(tmp_path):
     first.join()
     command(*training)
     path, other = folder / "checkpoint_last.pt", folder / "checkpoint2.pt"
+    before = contents(folder)
+    with full_disk(path.stat().st_size - 1000):
+        last = failing_command(*training, "--max-epoch", 3).splitlines()[-1]
+    assert last.startswith(f"OSError: {folder / 'checkpoint3.pt'} cannot be saved ([Errno 27]")
+    assert contents(folder) == before
     os.utime(other)
     path.write_bytes(path.read_bytes()[:5000])
     last = failing_command(*training).splitlines()[-1]
@@ -177,3 +211,61 @@ def test_commands_say_what_is_wrong_and_go_on_without_it(tmp_path):
     assert f"predict: error: {path} is not a checkpoint, or is damaged" in error.value.stdout
     assert "Traceback" not in error.value.stdout
     command(*training, "--restore-file", other)
+
+
+class CreatesFolder:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("trace",)
+
+
+COMMON = f"--user-dir {USER_DIR} --cpu"
+MODEL = f"words {COMMON} --path foreign.pt"
+TRAIN = (
+    f"{COMMON} --task parity --arch vanilla_transformer --criterion sequence_classification "
+    "--optimizer adam --batch-size 8"
+)
+REFUSED = "foreign.pt is not a checkpoint, or is damaged (it holds posix.mkdir, which could run"
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """A folder with dictionaries and a checkpoint that would make another folder, ``trace``."""
+    folder = tmp_path_factory.mktemp("foreign")
+    write_data(folder)
+    torch.save({**STATE, "foreign": CreatesFolder()}, folder / "foreign.pt")
+    return folder
+
+
+@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"fairseq_cli.train {TRAIN} --restore-file foreign.pt",
+        f"fairseq_cli.train {TRAIN} --finetune-from-model foreign.pt",
+        f"fairseq_cli.generate {MODEL} -s de -t en",
+        f"fairseq_cli.interactive {MODEL} -s de -t en",
+        f"fairseq_cli.validate {MODEL} --task translation --batch-size 1",
+        f"fairseq_cli.eval_lm {MODEL}",
+        "fairseq_odeformers.predict words --path foreign.pt",
+        "fairseq_odeformers.analysis foreign.pt --data words --out out",
+        "fairseq_odeformers.export foreign.pt out",
+    ],
+)
+def test_commands_run_no_code_of_a_checkpoint(line, foreign):
+    """``scripts/average_checkpoints.py`` has a test of its own."""
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        module(*line.split(), cwd=foreign)
+    assert REFUSED in error.value.stdout.splitlines()[-1]
+    assert "weights_only" not in error.value.stdout  # no advice to load it nevertheless
+    assert not {"trace", "out"}.intersection(path.name for path in foreign.iterdir())
+
+
+@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+@pytest.mark.parametrize("name", LOADERS)
+def test_loaders_run_no_code_of_a_checkpoint(name, foreign, monkeypatch):
+    monkeypatch.chdir(foreign)
+    with pytest.raises(ValueError, match=re.escape(REFUSED)):
+        getattr(fairseq_odeformers, name)("foreign.pt", "words")
+    assert not (foreign / "trace").exists()

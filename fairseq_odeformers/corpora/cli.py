@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from fairseq_odeformers.arguments import positive_int
 from fairseq_odeformers.files import locked
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def make_parser(
@@ -114,7 +117,9 @@ def reporting(prog: str, out: Path) -> Iterator[None]:
         with locked(out):
             yield
     except (ValueError, OSError, RuntimeError) as error:
-        sys.exit(f"{prog}: error: {error}")
+        full = getattr(error, "errno", None) in FULL
+        place = f"{out} keeps what is complete, and the same command goes on from there: "
+        sys.exit(f"{prog}: error: {place if full else ''}{error}")
 
 
 def overlap(one: Path, other: Path) -> bool:

@@ -81,7 +81,7 @@ def prepare(
     """
     if vocabulary:
         load_codes(vocabulary[0])
-        check_dictionary(vocabulary[1])
+        Dictionary.load(str(vocabulary[1]))
     recipes = {name: _prepare_text(name, source, out, workers) for name in names}
     if vocabulary is None:
         texts = [
@@ -178,18 +178,6 @@ def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -
             dictionary.add_symbol(symbol, n=count)
     dictionary.finalize(padding_factor=8)
     dictionary.save(str(folder / "dict.txt"))
-
-
-def check_dictionary(path: Path) -> None:
-    """Check that a file is a dictionary of fairseq.
-
-    Raises:
-        ValueError: it is something else.
-    """
-    try:
-        Dictionary.load(str(path))
-    except Exception as error:  # of several types, Exception itself among them
-        raise ValueError(f"{path} is no dictionary of fairseq: {error}") from error
 
 
 def encode(task: Task, tokenized: Path, codes: Path, folder: Path, workers: int) -> None:

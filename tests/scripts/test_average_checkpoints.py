@@ -134,11 +134,11 @@ def test_what_is_no_checkpoint_is_an_error_that_names_it(tmp_path, monkeypatch, 
     (tmp_path / "flipped.pt").write_bytes(content.replace(saved, flipped))
     torch.save({"model": Path()}, tmp_path / "foreign.pt")
     for name, reason in (
-        ("checkpoint1.pt", "is damaged or not a checkpoint"),
-        ("text.pt", "is damaged or not a checkpoint"),
-        ("list.pt", "is not a fairseq checkpoint"),
+        ("checkpoint1.pt", "is not a checkpoint, or is damaged"),
+        ("text.pt", "is not a checkpoint, or is damaged"),
+        ("list.pt", "is not a checkpoint, or is damaged"),
         ("flipped.pt", "is not the one saved with it"),
-        ("foreign.pt", "Weights only load failed"),
+        ("foreign.pt", "it holds pathlib.PosixPath, which could run code, and is not loaded"),
         ("absent.pt", "No such file"),
     ):
         options = ("--inputs", tmp_path / name, "--output", tmp_path / "averaged.pt")

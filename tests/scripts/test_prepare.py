@@ -5,7 +5,7 @@ import io
 import tarfile
 
 import pytest
-from script_helpers import binarized_lines, lines, run, times
+from script_helpers import assert_survives_kills, binarized_lines, lines, run, times
 
 METADATA = """\
 <url>http://www.ted.com/talks/lang/{lang}/some_talk.html</url>
@@ -159,6 +159,18 @@ def test_multi30k(tmp_path):
     assert lines(out / "tokenized" / "test.de") == [f"hund {n} !" for n in range(6)]
     tests = {path.name.split(".")[0] for path in (out / "data-bin").glob("test*")}
     assert tests == {"test"}
+
+
+def test_killed_at_each_step_it_leaves_the_same(tmp_path, monkeypatch):
+    write_captions(tmp_path / "raw", train=40, val=5, test_2016_flickr=6)
+    options = ["--from", "raw", "--bpe-operations", 20, "--workers", 1]
+    assert_survives_kills(monkeypatch, "prepare-multi30k.sh", *options, cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_iwslt14_killed_at_each_step_it_leaves_the_same(iwslt14, monkeypatch):
+    options = ["--from", "de-en.tgz", "--bpe-operations", 40, "--workers", 1]
+    assert_survives_kills(monkeypatch, "prepare-iwslt14.sh", *options, cwd=iwslt14[0])
 
 
 @pytest.mark.parametrize("packed", [False, True])

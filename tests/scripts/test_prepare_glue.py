@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
-from script_helpers import contents, run, times
+from script_helpers import assert_survives_kills, contents, run, times
 
 from fairseq_odeformers.corpora import glue
 
@@ -224,6 +224,12 @@ def test_to_prepare_again_does_nothing(prepared, caplog):
         glue.prepare(list(LAYOUTS), folder / "published", data, None, OPERATIONS, workers=1)
     assert times(data) == before
     assert caplog.text.count("is up to date") == 4 * 8 + 1
+
+
+@pytest.mark.slow
+def test_killed_at_each_step_it_leaves_the_same(prepared, monkeypatch):
+    options = ["--from", "published", "--bpe-operations", OPERATIONS, "--workers", 1]
+    assert_survives_kills(monkeypatch, SCRIPT, *options, cwd=prepared[0])
 
 
 def test_a_given_vocabulary_is_used(prepared, tmp_path):

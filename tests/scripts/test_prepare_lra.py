@@ -4,7 +4,7 @@ import pytest
 from fairseq.data.encoders.bytes import Bytes
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from lra_release import ARCHIVES, listops, picture, write_archive
-from script_helpers import run
+from script_helpers import assert_survives_kills, run
 
 SCRIPT = "prepare-lra.sh"
 CLASSES = {"listops": 10, "text": 2, "retrieval": 2, "pathfinder": 2, "image": 10}
@@ -104,6 +104,12 @@ def test_symbols_of_bytes_and_intensities(prepared, task):
         lines = path.read_text(encoding="utf-8").splitlines()
         assert len(lines) == (15 if task == "listops" else 256)
         assert all(len(line.split()) == 2 for line in lines)
+
+
+@pytest.mark.slow
+def test_killed_at_each_step_it_leaves_the_same(prepared, monkeypatch):
+    options = ["--from", "published", "--workers", 1]
+    assert_survives_kills(monkeypatch, SCRIPT, *options, cwd=prepared.parents[1])
 
 
 def test_a_line_that_does_not_parse_ends_the_script_with_one_line(tmp_path):

@@ -6,7 +6,7 @@ import tarfile
 import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
-from script_helpers import contents, run, times
+from script_helpers import assert_survives_kills, contents, run, times
 
 from fairseq_odeformers.corpora.ptb import prepare
 
@@ -95,6 +95,12 @@ def test_the_result_does_not_depend_on_workers(prepared, tmp_path):
     folder, data_bin, _ = prepared
     again = prepare(folder / "simple-examples.tgz", tmp_path, workers=1)
     assert contents(again) == contents(data_bin)
+
+
+@pytest.mark.slow
+def test_killed_at_each_step_it_leaves_the_same(prepared, monkeypatch):
+    options = ["--from", "simple-examples.tgz", "--workers", 1]
+    assert_survives_kills(monkeypatch, SCRIPT, *options, cwd=prepared[0])
 
 
 def test_a_missing_text_ends_the_script_with_one_line(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
-from script_helpers import contents, run
+from script_helpers import assert_survives_kills, contents, run
 
 from fairseq_odeformers.corpora.text_classification import prepare
 
@@ -56,6 +56,12 @@ def test_sentence_prediction_loads_the_examples(folder):
 def test_the_result_does_not_depend_on_workers(folder, tmp_path):
     data_bin = prepare("tsv", folder, tmp_path, vocab_size=60)
     assert contents(data_bin) == contents(folder / "data" / "tsv" / "data-bin")
+
+
+@pytest.mark.slow
+def test_killed_at_each_step_it_leaves_the_same(folder, monkeypatch):
+    options = ["tsv", "--from", ".", "--vocab-size", 60, "--workers", 1]
+    assert_survives_kills(monkeypatch, SCRIPT, *options, cwd=folder)
 
 
 def test_an_unknown_class_ends_the_script_with_one_line(tmp_path):

@@ -5,7 +5,7 @@ import io
 import tarfile
 
 import pytest
-from script_helpers import binarized_lines, lines, run, times
+from script_helpers import assert_survives_kills, binarized_lines, lines, run, times
 
 SCRIPT = "prepare-wmt14.sh"
 
@@ -136,6 +136,12 @@ def test_the_result_is_ready_for_fairseq(prepared, lang):
             assert len(binarized) == len(expected)
             if split == "train":
                 assert binarized == expected
+
+
+@pytest.mark.slow
+def test_killed_at_each_step_it_leaves_the_same(prepared, monkeypatch):
+    options = ["en-fr", "--from", "archives", "--bpe-operations", 60, "--workers", 1]
+    assert_survives_kills(monkeypatch, SCRIPT, *options, cwd=prepared)
 
 
 def test_unpacked_files_give_the_same(prepared, tmp_path):
