@@ -8,6 +8,7 @@ checkpoint in the loaders of ``hub`` and in ``predict --path``. Needs the extra 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.files import replacing_folder, sha256
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+OWN_SUM = "sha256 of the above"  # of CONFIG; the first exports have none
 
 
 def main() -> None:
@@ -71,6 +73,7 @@ def write_export(state: dict, folder: Path) -> None:
             "shared": shared,
             "sha256": sha256(temporary / WEIGHTS),
         }
+        config[OWN_SUM] = _checksum(config)
         (temporary / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
@@ -89,6 +92,8 @@ def read_export(folder: Path, overrides: dict) -> dict:
         cfg, classes, expected, shared = (
             saved[name] for name in ("config", "classes", "sha256", "shared")
         )
+        if saved.pop(OWN_SUM, None) not in (None, _checksum(saved)):
+            raise ValueError("its SHA-256 is another")
     except (ValueError, KeyError) as error:
         raise ValueError(f"{folder / CONFIG} is not of an export, or damaged ({error})") from error
     if sha256(folder / WEIGHTS) != expected:
@@ -99,6 +104,11 @@ def read_export(folder: Path, overrides: dict) -> dict:
     overwrite_args_by_name(cfg, overrides)
     task_state = {} if classes is None else {"classes": classes}
     return {"args": None, "cfg": cfg, "model": weights, "task_state": task_state}
+
+
+def _checksum(config: dict) -> str:
+    """SHA-256 of what is written as JSON, in hexadecimal."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def safetensors():

@@ -67,6 +67,10 @@ def test_damaged_files_are_named(tmp_path):
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     with pytest.raises(ValueError, match="model.safetensors is damaged: its SHA-256"):
         read_checkpoint(str(folder), {})
-    (folder / "config.json").write_text("{}")
-    with pytest.raises(ValueError, match="config.json is not of an export, or damaged"):
-        read_checkpoint(str(folder), {})
+    config = (folder / "config.json").read_text()
+    flipped = config.replace('"seed": ', '"seed": 1')
+    for damaged in ("{}", flipped):
+        assert damaged != config
+        (folder / "config.json").write_text(damaged)
+        with pytest.raises(ValueError, match="config.json is not of an export, or damaged"):
+            read_checkpoint(str(folder), {})
