@@ -3,6 +3,7 @@
 #              with CORPUS=multi30k on the captions of Multi30k, downloaded, or of FROM=PATH
 # make test    run the tests
 # make test-python PYTHON=python3.X   run the tests on another Python, in .venv-python3.X
+# make test-wheel   build the wheel, install it into an empty environment, and use it from another folder
 # make bench-check   compare quick measurements of speed with docs/quick.json; on a quiet machine
 # make lint    check style and formatting
 # make clean   remove all that make has made
@@ -19,7 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/complete
 
-.PHONY: setup demo test test-python bench-check lint clean
+.PHONY: setup demo test test-python test-wheel bench-check lint clean
 
 setup: $(STAMP)
 
@@ -36,6 +37,9 @@ test-python:
 	@[ -n "$(PYTHON)" ] || { echo "make test-python: give PYTHON=python3.X" >&2; exit 2; }
 	@VENV=$(VENV)-$(notdir $(PYTHON)) PYTHON="$(PYTHON)" scripts/setup.sh
 	$(VENV)-$(notdir $(PYTHON))/bin/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal
+
+test-wheel: $(STAMP)
+	@PYTHON="$(PYTHON)" scripts/test_wheel.sh
 
 bench-check: $(STAMP)
 	$(BIN)/python -m fairseq_odeformers.benchmark --quick --check docs/quick.json

@@ -4,6 +4,7 @@
 # PYTHON=...   the interpreter to make it with; by default the first on PATH that fairseq runs on, of
 #              python3, python3.13, ... and python3.9, and where there is none, what uv downloads
 # VENV=...     where to make it, instead of .venv
+# WHEEL=...    what to install in it, instead of the checkout with all extras
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${VENV:-.venv}
@@ -66,6 +67,7 @@ pip install cython numpy setuptools wheel
 # build isolation, fairseq-fixed would download and build against another torch.
 pip wheel --no-build-isolation --no-deps --wheel-dir "$venv/wheels" 'fairseq; python_version < "3.11"'
 pip install torch
-pip install --no-build-isolation --find-links "$venv/wheels" --editable '.[analysis,corpora,demo,export,plots,test]'
+what=(--editable '.[analysis,corpora,demo,export,plots,test]')
+pip install --no-build-isolation --find-links "$venv/wheels" ${WHEEL:-"${what[@]}"}
 touch "$venv/complete"
 echo "Done: make demo, make test"
