@@ -5,7 +5,7 @@ import io
 import tarfile
 
 import pytest
-from script_helpers import assert_survives_kills, binarized_lines, lines, run, times
+from script_helpers import assert_survives_kills, binarized_lines, full_disk, lines, run, times
 
 METADATA = """\
 <url>http://www.ted.com/talks/lang/{lang}/some_talk.html</url>
@@ -165,6 +165,22 @@ def test_killed_at_each_step_it_leaves_the_same(tmp_path, monkeypatch):
     write_captions(tmp_path / "raw", train=40, val=5, test_2016_flickr=6)
     options = ["--from", "raw", "--bpe-operations", 20, "--workers", 1]
     assert_survives_kills(monkeypatch, "prepare-multi30k.sh", *options, cwd=tmp_path)
+
+
+def test_a_full_disk_leaves_the_steps_that_are_complete(tmp_path):
+    """And a message of one line; the same command goes on from there."""
+    write_captions(tmp_path / "raw", train=400, val=5, test_2016_flickr=6)
+    line = ["prepare-multi30k.sh", "--from", "raw", "--out", "out", "--bpe-operations", 20]
+    with full_disk(5000):
+        result = run(*line, cwd=tmp_path)
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert result.stderr.splitlines()[-1] == (
+        "prepare-multi30k.sh: error: out keeps what is complete, and the same command goes on from "
+        "there: [Errno 27] File too large"
+    )
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"raw", "plain", "tokenized"}
+    result = run(*line, cwd=tmp_path)
+    assert result.returncode == 0 and result.stdout.count("is up to date") == 3
 
 
 @pytest.mark.slow
