@@ -59,11 +59,14 @@ def build(arch):
 
 
 @pytest.mark.parametrize("arch", sorted(set(registered()["architectures"])))
-def test_trainer_reports_no_parameter_as_shared_that_is_none(arch):
-    """Of a bias that is not there the trainer would print a line for each, at each start."""
+def test_a_training_starts_without_lines_of_our_own(arch, caplog):
+    """Of a bias that is not there the trainer would print a line, as of a shared parameter."""
     if "bert" in arch:
         pytest.skip("fairseq's own layers around")
-    model = build(arch)
+    with caplog.at_level("INFO"):
+        model = build(arch)
+    ours = [record for record in caplog.records if record.name.startswith("fairseq_odeformers")]
+    assert all(record.levelname == "WARNING" for record in ours)
     for paths in _catalog_shared_params(model):
         first = model
         for name in paths[0].split("."):
