@@ -6,7 +6,8 @@ The only place that knows about versions of torch, torch_xla and numpy; importin
   :class:`argparse.Namespace`; after validation with ``--eval-bleu`` or a correlation numpy's arrays
   of numbers and its numbers, by the names that numpy 1 and numpy 2 pickle them under; and, of
   fairseq 0.6, its meters under the name that they had.
-* numpy >= 2.4 has no ``percentile(interpolation=)``, by which fairseq divides lengths into buckets.
+* numpy >= 2.4 has no ``percentile(interpolation=)``, by which fairseq divides lengths into buckets,
+  and no ``compat.long``, a name of Python's ``int`` that its data sets of text know it by.
 * fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
   ``get_ordinal``) or changed (``get_memory_info``).
 * torchrun starts processes without GPUs, too, which fairseq cannot count; and
@@ -16,10 +17,16 @@ The only place that knows about versions of torch, torch_xla and numpy; importin
 import argparse
 import functools
 import os
+import types
 
 import numpy as np
 import torch
-from fairseq.data import bucket_pad_length_dataset, data_utils
+from fairseq.data import (
+    bucket_pad_length_dataset,
+    data_utils,
+    language_pair_dataset,
+    token_block_dataset,
+)
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
 from fairseq.models import distributed_fairseq_model
@@ -113,6 +120,10 @@ distributed_utils._infer_torch_distributed_launch_init = _infer_torch_distribute
 distributed_fairseq_model.DistributedDataParallel = DistributedDataParallel
 for module in (data_utils, bucket_pad_length_dataset):
     module.get_buckets = get_buckets
+numpy_for_fairseq = types.ModuleType(np.__name__)
+vars(numpy_for_fairseq).update(vars(np), compat=types.SimpleNamespace(long=int))
+for module in (language_pair_dataset, token_block_dataset):
+    module.np = numpy_for_fairseq
 if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every type
     torch.serialization.add_safe_globals(
         [

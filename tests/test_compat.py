@@ -12,9 +12,15 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data import bucket_pad_length_dataset, data_utils
+from fairseq.data import (
+    LanguagePairDataset,
+    TokenBlockDataset,
+    bucket_pad_length_dataset,
+    data_utils,
+)
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
+from helpers import Task
 
 from fairseq_odeformers import compat
 
@@ -143,6 +149,16 @@ def test_lengths_are_divided_into_buckets(buckets):
         found = module.get_buckets(sizes, buckets)
         assert found[-1] == sizes.max() and len(found) == buckets
         assert set(found) <= set(sizes)
+
+
+def test_data_sets_of_text_without_numpy_s_compat(monkeypatch):
+    monkeypatch.delattr(np, "compat", raising=False)
+    sizes = np.array([3, 2])
+    texts = [torch.full((size,), 4) for size in sizes]
+    blocks = TokenBlockDataset(texts, list(sizes), None, pad=1, eos=2, break_mode="eos")
+    assert [len(block) for block in blocks] == [3, 2]
+    pairs = LanguagePairDataset(texts, sizes, Task.make_dictionary(9), num_buckets=2)
+    assert list(pairs.bucketed_num_tokens) == [3, 2]
 
 
 @pytest.fixture
