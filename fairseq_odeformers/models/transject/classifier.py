@@ -4,6 +4,7 @@ import logging
 import math
 from dataclasses import dataclass
 
+import torch
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, register_model, register_model_architecture
 from torch import nn
@@ -70,8 +71,8 @@ class TransJectEncoder(FairseqEncoder):
         padding_mask = src_tokens.eq(self.padding_idx)
         x = self.embedding(src_tokens)
         sigma, regularizers = self.eigenvalues(x)
-        xla = src_tokens.device.type == "xla"
-        mask = padding_mask if xla or padding_mask.any() else None
+        compiled = src_tokens.device.type == "xla" or torch.compiler.is_compiling()
+        mask = padding_mask if compiled or padding_mask.any() else None
         states = [x]
         for layer in self.layers:
             x = layer(x, sigma, mask)
