@@ -3,7 +3,11 @@
 import torch
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import is_parametrized, register_parametrization
+from torch.nn.utils.parametrize import (
+    is_parametrized,
+    register_parametrization,
+    remove_parametrizations,
+)
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from fairseq_odeformers.modules.orthogonal import rotated, rotated_columns
@@ -57,11 +61,11 @@ class Orthogonal:
         orthogonalize(self)
 
     def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
-        # In earlier checkpoints matrices that are not square are free, and they stay so.
-        for name, module in list(self.named_children()):
+        # In earlier checkpoints matrices that are not square are free, and they stay so. The
+        # parameters stay those that an optimizer or DistributedDataParallel has been given.
+        for name, module in self.named_children():
             if is_parametrized(module) and f"{prefix}{name}.weight" in state_dict:
-                free = nn.Linear(module.in_features, module.out_features).to(module.bias)
-                setattr(self, name, free)
+                remove_parametrizations(module, "weight", leave_parametrized=False)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
