@@ -4,7 +4,6 @@ Run by ``make test-xla``, in an environment with torch_xla.
 """
 
 import importlib.util
-import re
 
 import pytest
 import torch
@@ -31,35 +30,37 @@ def line(arch, *options):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    """The checkpoint and the log of each device and model."""
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
     write_splits(folder, train=40, valid=8)
-    logs = {}
-    for device, options in (("cpu", []), ("xla", ["--tpu"])):
-        configs = [
-            parsed(line(arch, *options, "--save-dir", folder / device / arch)) for arch in MODELS
-        ]
-        for arch, log in zip(MODELS, trainings(configs, folder, PJRT_DEVICE="CPU")):
-            path = folder / device / arch / "checkpoint_last.pt"
-            logs[device, arch] = torch.load(path), log
-    return logs
+    return folder
 
 
-@pytest.mark.parametrize("arch", MODELS)
-def test_xla_trains_what_a_cpu_trains(arch, found):
+@pytest.fixture(scope="module", params=MODELS)
+def found(request, folder):
+    """The checkpoint and the log of a training on the CPU, and of one by XLA."""
+    results = []
+    for device in ([], ["--tpu"]):
+        saved = folder / request.param / "".join(["cpu", *device])
+        config = parsed(line(request.param, *device, "--save-dir", saved))
+        (log,) = trainings([config], folder, PJRT_DEVICE="CPU")
+        results.append((torch.load(saved / "checkpoint_last.pt"), log))
+    return results
+
+
+def test_xla_trains_what_a_cpu_trains(found):
     """The loss of validation and the weights, from the checkpoint, which loads on the CPU."""
-    (expected, _), (state, _) = found["cpu", arch], found["xla", arch]
+    (expected, _), (state, _) = found
     losses = [saved["extra_state"]["val_loss"] for saved in (expected, state)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     for name, tensor in expected["model"].items():
         assert (state["model"][name] - tensor).abs().max() < 1e-4, name
 
 
-@pytest.mark.parametrize("arch", MODELS)
-def test_nothing_is_compiled_once_the_shapes_have_been_seen(arch, found):
-    epochs = re.split("begin training epoch", found["xla", arch][1])[1:]
+def test_nothing_is_compiled_once_the_shapes_have_been_seen(found):
+    _, (_, log) = found
+    epochs = log.split("begin training epoch")[1:]
     assert len(epochs) == 4
-    assert "XLA compilation detected" in epochs[0]
-    assert "XLA compilation detected" not in epochs[2] + re.split("begin validation", epochs[3])[0]
+    compiled = ["XLA compilation detected" in epoch for epoch in epochs]
+    assert compiled[0] and not compiled[2]
