@@ -6,9 +6,11 @@ import re
 import pytest
 import torch
 from fairseq import options
-from fairseq_cli import eval_lm, generate
+from fairseq_cli import eval_lm, generate, interactive
 from fairseq_cli.validate import main as validate
-from make_checkpoints import parsed, training_config, write_data, write_splits
+from helpers import LanguageModelling, make_model, model_config
+from make_checkpoints import parsed, task_of, training_config, write_data, write_splits
+from omegaconf import OmegaConf
 from script_helpers import trainings
 
 TRANSLATION = ["macaron_transformer", "transevolve", "node_transformer_mt"]
@@ -128,10 +130,9 @@ def test_perplexity(arch, perplexities):
 
 KINDS = {
     "beams": {},
-    "sampling": {"sampling": True, "sampling_topk": 3},
+    "sampling": {"sampling": True, "sampling_topk": 3, "nbest": 1, "beam": 1},
     "prefix": {"prefix_size": 1},
     "reference": {"score_reference": True, "beam": 1},
-    "alignment": {"print_alignment": "hard"},
     "diverse": {"diverse_beam_groups": 2},
 }
 
@@ -152,6 +153,27 @@ def generated(folder, trained):
     return dict(zip(names, trainings(configs, folder, main=generate.main)))
 
 
+@pytest.mark.parametrize("arch", TRANSLATION)
+def test_interactive(arch, answers):
+    """Two lines, one of them with a word that the dictionary has not."""
+    assert len(words(answers[arch], "H")) == 2
+    if arch == "macaron_transformer":
+        assert len(re.findall(r"^A-\d+\t(\d+-\d+ ?)*$", answers[arch], re.M)) == 2
+
+
+@pytest.fixture(scope="module")
+def answers(folder, trained):
+    """What fairseq-interactive prints for each model."""
+    (folder / "asked.de").write_text("1 2 3\n4 unheard 6\n")
+    asking = ["--input", "asked.de", "--buffer-size", "4", "--max-len-b", "5"]
+    languages = ["--source-lang", "de", "--target-lang", "en"]
+    parser = options.get_interactive_generation_parser
+    first = configuration(folder, TRANSLATION[0], parser, *languages, *asking)
+    configs = dict(zip(TRANSLATION, each(first, folder, TRANSLATION)))
+    configs["macaron_transformer"].generation.update(print_alignment="hard", replace_unk="")
+    return dict(zip(configs, trainings(configs.values(), folder, main=interactive.main)))
+
+
 def words(log, letter):
     """The sentences of the lines T- or H-."""
     lines = re.findall(rf"^{letter}-(\d+)\t(?:.*\t)?(.*)$", log, re.M)
@@ -168,5 +190,28 @@ def test_generation(arch, kind, generated):
         assert all(found[n][0] == sentence[0] for n, sentence in targets.items())
     if kind == "reference":
         assert found == targets
-    if kind == "alignment":
-        assert len(re.findall(r"^A-\d+\t(\d+-\d+ ?)*$", log, re.M)) == 8
+
+
+@pytest.mark.parametrize("arch", ["transformer_lm_orthogonal", "transformer_classifier_orthogonal"])
+def test_noise_does_not_reach_orthogonal_matrices(arch):
+    """fairseq's quantization noise changes a weight, which these layers do not have."""
+    task = LanguageModelling() if "lm" in arch else None
+    options = ["--task", task_of(arch), "--quant-noise-pq", "0.5"]
+    with pytest.raises(ValueError, match="--quant-noise-pq 0.5: noise would not reach"):
+        make_model(arch, *options, task=task, sizes=[])
+
+
+@pytest.mark.parametrize("option", ["--quant-noise-pq 0.5", "--checkpoint-activations"])
+@pytest.mark.parametrize("arch", ["transject", "transject_lm", "node_transformer_mt"])
+def test_what_a_family_has_not_is_refused(arch, option, capsys):
+    with pytest.raises(SystemExit):
+        model_config(arch, *option.split(), task=task_of(arch))
+    assert f"unrecognized arguments: {option}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option, value", [("print_alignment", "hard"), ("replace_unk", "")])
+@pytest.mark.parametrize("arch", ["transevolve", "node_transformer_mt"])
+def test_alignments_that_a_model_has_not_are_refused(arch, option, value):
+    config = OmegaConf.create({"generation": {option: value}})
+    with pytest.raises(ValueError, match=f"--{option.replace('_', '-')} {value}: this model has"):
+        make_model(arch).prepare_for_inference_(config)

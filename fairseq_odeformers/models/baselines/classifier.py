@@ -2,7 +2,7 @@
 
 from fairseq.models import register_model, register_model_architecture
 
-from fairseq_odeformers.models.common.options import NO_LAYER_NORM, refuse
+from fairseq_odeformers.models.common.options import NO_LAYER_NORM, NO_QUANT_NOISE, refuse
 from fairseq_odeformers.models.common.stacks import Encoder
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
@@ -55,3 +55,8 @@ class OrthogonalClassifier(TransformerClassifier):
     """The Orthogonal Transformer of TransJect's Tables 1 and 2 (Sengupta et al. 2023)."""
 
     encoder_class = OrthogonalEncoder
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        refuse(cfg, NO_QUANT_NOISE, "quant_noise_pq")

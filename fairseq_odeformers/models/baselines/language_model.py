@@ -3,7 +3,7 @@
 from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
-from fairseq_odeformers.models.common.options import NO_LAYER_NORM, refuse
+from fairseq_odeformers.models.common.options import NO_LAYER_NORM, NO_QUANT_NOISE, refuse
 from fairseq_odeformers.models.common.stacks import Decoder
 
 from .layers import OrthogonalDecoderLayer, ReZeroDecoderLayer
@@ -39,3 +39,8 @@ class OrthogonalLanguageModel(LanguageModel):
     """The Transformer LM with all matrices of its layers orthogonal."""
 
     decoder_class = OrthogonalDecoder
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        refuse(cfg, NO_QUANT_NOISE, "quant_noise_pq", "quant_noise_scalar")
+        return super().build_model(cfg, task)

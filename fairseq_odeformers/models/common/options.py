@@ -178,6 +178,7 @@ def check_command_lines(arch: str) -> None:
 
 
 NO_LAYER_NORM = "the layers of this model have no LayerNorm"
+NO_QUANT_NOISE = "noise would not reach orthogonal matrices, which are made anew in each pass"
 
 
 def refuse(cfg, reason: str, *names: str) -> None:

@@ -10,7 +10,7 @@ from fairseq.models.transformer.transformer_config import (
 )
 from omegaconf import II
 
-from .options import option
+from .options import flag, option
 
 
 @dataclass
@@ -32,6 +32,25 @@ class TranslationConfig(FairseqDataclass):
     share_decoder_input_output_embed: bool = option(
         False, "share decoder input and output embeddings"
     )
+
+
+class WithoutAlignment:
+    """Mixin of an encoder-decoder model that returns no attention weights."""
+
+    def prepare_for_inference_(self, cfg):
+        """fairseq's function.
+
+        Raises:
+            ValueError: an option of generation asks for what the weights say.
+        """
+        for name in ("print_alignment", "replace_unk"):
+            value = getattr(cfg.generation, name, None)
+            if value not in (None, False):
+                raise ValueError(
+                    f"{flag(name)} {value}: this model has no attention weights that would align "
+                    "target and source; leave the option out"
+                )
+        super().prepare_for_inference_(cfg)
 
 
 def build_embeddings(cfg, task, untied: str):

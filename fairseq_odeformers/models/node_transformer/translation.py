@@ -13,7 +13,11 @@ from fairseq.models.transformer.transformer_config import DecoderConfig
 from omegaconf import II
 
 from fairseq_odeformers.models.common.options import DataclassOptions, option
-from fairseq_odeformers.models.common.translation import TranslationConfig, build_embeddings
+from fairseq_odeformers.models.common.translation import (
+    TranslationConfig,
+    WithoutAlignment,
+    build_embeddings,
+)
 from fairseq_odeformers.modules.recording import recorded
 
 from .block import NodeDecoderBlock
@@ -103,7 +107,7 @@ class NodeTransformerDecoder(TransformerDecoderBase):
 
 
 @register_model("node_transformer_mt", dataclass=NodeTransformerMTConfig)
-class NodeTransformerMT(DataclassOptions, FairseqEncoderDecoderModel):
+class NodeTransformerMT(DataclassOptions, WithoutAlignment, FairseqEncoderDecoderModel):
     """Encoder-decoder over N-ODE blocks: the encoder adaptive, the decoder on a fixed grid."""
 
     @classmethod

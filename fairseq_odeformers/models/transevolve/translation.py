@@ -19,7 +19,11 @@ from omegaconf import II
 
 from fairseq_odeformers.models.common.options import at_least_one, check_layers, option, side
 from fairseq_odeformers.models.common.stacks import wrap_layer
-from fairseq_odeformers.models.common.translation import TranslationConfig, build_embeddings
+from fairseq_odeformers.models.common.translation import (
+    TranslationConfig,
+    WithoutAlignment,
+    build_embeddings,
+)
 from fairseq_odeformers.modules.recording import recorded
 
 from .attention import BACKENDS, check_attention_sizes
@@ -74,7 +78,7 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
 
 
 @register_model("transevolve", dataclass=TransEvolveConfig)
-class TransEvolveModel(FairseqEncoderDecoderModel):
+class TransEvolveModel(WithoutAlignment, FairseqEncoderDecoderModel):
     """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in the place of layers.
 
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
