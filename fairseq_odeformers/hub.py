@@ -180,7 +180,8 @@ class Classifier(nn.Module):
         if len(pair) == 2 and towers == 1:
             separator = getattr(self.task.cfg, "separator_token", None)
         if len(pair) != towers and separator is None:
-            raise ValueError(f"{text!r}: the model classifies {towers} at a time")
+            kinds = {1: "a text alone", 2: "a pair of texts"}
+            raise ValueError(f"{text!r}: the model classifies {kinds[towers]}")
         encoded = []
         for number, part in enumerate(pair):
             ids = [dictionary.index(symbol) for symbol in divide(self.task, part)[0]]
@@ -194,7 +195,8 @@ class Classifier(nn.Module):
         if separator is not None:
             encoded = [torch.cat(encoded)]
         longest = min(self.task.max_positions(), *(m.max_positions() for m in self.models))
-        if hasattr(self.task, "towers"):  # this task cuts
+        cuts = getattr(self.task.cfg, "shorten_method", "none") != "none"
+        if hasattr(self.task, "towers") or cuts:
             encoded = [tokens[:longest] for tokens in encoded]
         for tokens in encoded:
             if len(tokens) > longest:

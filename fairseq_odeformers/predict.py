@@ -34,7 +34,7 @@ def main() -> None:
         required=True,
         help="checkpoint, or several separated by colons, whose probabilities are averaged",
     )
-    parser.add_argument("--split", default="test", help="(default: %(default)s)")
+    parser.add_argument("--split", help="(default: test)")
     parser.add_argument(
         "--text",
         metavar="FILE",
@@ -68,6 +68,9 @@ def main() -> None:
 
 def predict(args: argparse.Namespace) -> None:
     """What the command line does."""
+    if args.text is not None and args.split is not None:
+        raise ValueError(f"--split {args.split} and --text {args.text}: give one of them")
+    split = args.split or "test"
     import_plugins(args.user_dir)
     task, models = None, []
     for path in utils.split_paths(args.path):
@@ -76,8 +79,8 @@ def predict(args: argparse.Namespace) -> None:
     use_cuda = torch.cuda.is_available() and not args.cpu
     if args.text is not None:
         return predict_texts(Classifier(models, task), use_cuda, args)
-    task.load_dataset(args.split)
-    ids, targets, probs = probabilities(task, models, args.split, args.batch_size, use_cuda)
+    task.load_dataset(split)
+    ids, targets, probs = probabilities(task, models, split, args.batch_size, use_cuda)
     if args.output:
         classes = class_names(task.label_dictionary)[: probs.size(1)]
         with replacing(args.output) as path:
@@ -87,7 +90,7 @@ def predict(args: argparse.Namespace) -> None:
         correct, total = int((probs.argmax(1) == targets).sum()), len(targets)
         low, high = wilson_interval(correct, total)
         print(
-            f"{args.split}: accuracy {100 * correct / total:.2f}% "
+            f"{split}: accuracy {100 * correct / total:.2f}% "
             f"(95% interval {100 * low:.2f}-{100 * high:.2f}%), {correct:,} of {total:,}"
         )
 
@@ -96,7 +99,7 @@ def predict_texts(classifier: Classifier, use_cuda: bool, args: argparse.Namespa
     """Write number, text, prediction and probabilities of each line, which holds no label.
 
     Raises:
-        ValueError: a line has a tab, which would end the column, or no text.
+        ValueError: a line has a tab, which would end the column, no text, or too much of it.
     """
     name = "standard input" if args.text == "-" else args.text
     lines = decode_lines(sys.stdin.buffer, name) if args.text == "-" else read_lines(args.text)
@@ -105,6 +108,10 @@ def predict_texts(classifier: Classifier, use_cuda: bool, args: argparse.Namespa
         if "\t" in text or not text.strip():
             found = "a tab; give the text alone" if "\t" in text else "no text"
             raise ValueError(f"{name}, line {number}: {found}")
+        try:
+            classifier.encode(text)
+        except ValueError as error:
+            raise ValueError(f"{name}, line {number}: {error}") from error
     if use_cuda:
         classifier.cuda()
     found = classifier.classify(texts, args.batch_size)

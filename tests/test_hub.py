@@ -150,6 +150,16 @@ def test_several_checkpoints_average_their_probabilities(checkpoint, data):
         assert first.probabilities == pytest.approx(second.probabilities, abs=1e-6)
 
 
+def test_long_texts_are_cut_where_the_data_set_s_are(checkpoint, data):
+    """By ``--shorten-method``; else they are refused."""
+    classifier = load_classifier(checkpoint("transevolve_classifier"), data / "words")
+    longest = min(classifier.task.max_positions(), classifier.models[0].max_positions())
+    with pytest.raises(ValueError, match="tokens, more than"):
+        classifier.classify("1 " * (longest + 1))
+    classifier.task.cfg.shorten_method = "truncate"
+    assert len(classifier.encode("1 " * (longest + 1))[0]) == longest
+
+
 def test_other_kinds_of_models_are_refused(checkpoint, data):
     with pytest.raises(ValueError, match="is not the checkpoint of a classifier"):
         load_classifier(checkpoint("transevolve"), data / "words")

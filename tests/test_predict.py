@@ -141,6 +141,12 @@ def test_line_that_is_no_text(data, checkpoint, tmp_path, line, found):
     assert not (tmp_path / "out.tsv").exists()
 
 
+def test_text_and_a_split(data, checkpoint, tmp_path):
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        predict(data, checkpoint, tmp_path / "out", "--text", tmp_path, "--split", "valid")
+    assert f"--split valid and --text {tmp_path}: give one of them" in error.value.stdout
+
+
 def test_data_with_another_dictionary(checkpoint, tmp_path):
     """Named in a line, not by the shapes of tensors alone."""
     folder = write_data(tmp_path / "data")

@@ -377,7 +377,7 @@ def dictionaries(tmp_path):
     ],
 )
 @pytest.mark.parametrize("normalize_before", [True, False])
-def test_published_checkpoints_load(dictionaries, arch, normalize_before):
+def test_checkpoints_with_the_released_names_load(dictionaries, arch, normalize_before):
     """What fairseq-generate loads computes what the authors' code computes."""
     path = dictionaries / "checkpoint.pt"
     state = published_checkpoint(path, dictionaries, arch, normalize_before)
