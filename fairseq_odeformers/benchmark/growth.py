@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.analysis.figures import style
 from fairseq_odeformers.files import replacing
+
+MARKERS = "os^Dv<>"
 
 
 def exponent(x: Sequence[float], y: Sequence[float]) -> float:
@@ -39,7 +40,8 @@ def draw(tables: list[dict]) -> Figure:
     for axes, ((against, what, unit), rows) in zip(grid, panels.items()):
         for index, model in enumerate(dict.fromkeys(row["model"] for row in rows)):
             x, y = zip(*((row[against], row["value"]) for row in rows if row["model"] == model))
-            axes.loglog(x, y, label=f"{model} ({exponent(x, y):.2f})", **style(index))
+            label = f"{model} ({exponent(x, y):.2f})"
+            axes.loglog(x, y, marker=MARKERS[index % len(MARKERS)], fillstyle="none", label=label)
         axes.set(xlabel=against, ylabel=f"{what} ({unit})")
         axes.legend(fontsize=7)
     return figure

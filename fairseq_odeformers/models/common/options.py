@@ -2,6 +2,7 @@
 
 from argparse import SUPPRESS, BooleanOptionalAction, Namespace
 from dataclasses import field, fields, make_dataclass
+from importlib.util import find_spec
 from inspect import isclass
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -17,8 +18,6 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from hydra.core.config_store import ConfigStore
 from omegaconf import II
-
-from fairseq_odeformers.compat import xm
 
 
 def option(default, help: str, **metadata):
@@ -170,7 +169,7 @@ def check_command_lines(arch: str) -> None:
 
     def checked(args):
         check_head(arch, args)
-        if getattr(args, "bf16", False) and (args.cpu or xm is None):
+        if getattr(args, "bf16", False) and (args.cpu or not find_spec("torch_xla")):
             args.tpu = False
         apply(args)
 
