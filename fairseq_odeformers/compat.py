@@ -11,7 +11,8 @@ The only place that knows about versions of torch, torch_xla and numpy; importin
 * fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
   ``get_ordinal``) or changed (``get_memory_info``).
 * torchrun starts processes without GPUs, too, which fairseq cannot count; and
-  DistributedDataParallel takes no devices for a model on the CPU.
+  DistributedDataParallel takes no devices for a model on the CPU. The processes of a training that
+  resumes cannot unpickle the checkpoint that the first of them sends.
 """
 
 import argparse
@@ -104,6 +105,16 @@ def _infer_torch_distributed_launch_init(cfg):
     cfg.distributed_no_spawn = True
 
 
+def _broadcast_object_slow(obj, src_rank, group, dist_device):
+    """fairseq's function, which unpickles a checkpoint's configuration with the safe loader.
+
+    What the other processes of a training send is trusted; one of them has loaded it safely.
+    """
+    held = [obj]
+    torch.distributed.broadcast_object_list(held, src_rank, group, dist_device)
+    return held[0]
+
+
 class DistributedDataParallel(torch.nn.parallel.DistributedDataParallel):
     """torch's class, called as fairseq calls it for a GPU."""
 
@@ -117,6 +128,7 @@ distributed_utils.infer_init_method = _joining_what_torchrun_started(
     distributed_utils.infer_init_method
 )
 distributed_utils._infer_torch_distributed_launch_init = _infer_torch_distributed_launch_init
+distributed_utils._broadcast_object_slow = _broadcast_object_slow
 distributed_fairseq_model.DistributedDataParallel = DistributedDataParallel
 for module in (data_utils, bucket_pad_length_dataset):
     module.get_buckets = get_buckets
