@@ -75,7 +75,7 @@ def parse_args(argv=None) -> argparse.Namespace:
         type=Path,
         metavar="JSON",
         help="with --quick: end in an error where a ratio is below that of an earlier table by "
-        f"more than {quick.TOLERANCE:.0%}",
+        f"more than {quick.TOLERANCE:.0%}%",
     )
     parser.add_argument(
         "--models",

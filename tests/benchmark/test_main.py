@@ -45,7 +45,6 @@ def measured(capsys):
         ("classify", ["transformer_classifier", "macaron_classifier"]),
         ("memory", ["transformer_classifier", "transject"]),
         ("state", ["transformer", "transevolve_fullff_2"]),
-        ("startup", ["fairseq", "plugin"]),
     ],
 )
 def test_every_measurement(measured, what, models):
@@ -65,6 +64,14 @@ def test_json(measured, tmp_path):
     assert {row["model"]: f"{row['parameters']:,}" for row in found["rows"]} == printed
     assert found["settings"]["embed_dim"] == 16
     assert {"machine", "threads", "torch", "date"} <= set(found["environment"])
+
+
+def test_startup_is_of_one_command_with_and_without_the_plugin(measured, monkeypatch):
+    lines = []
+    monkeypatch.setattr("subprocess.run", lambda line, **options: lines.append(line))
+    assert list(measured("startup")) == ["fairseq", "plugin"]
+    without, plugin = lines[:2]
+    assert plugin[: len(without)] == without and plugin[len(without)] == "--user-dir"
 
 
 @pytest.mark.parametrize("model, ratio", [("transformer_lm", 2), ("transject_lm", 1)])
