@@ -30,13 +30,13 @@ demo: $(STAMP)
 # A process for each core: on models of the size that tests use, more threads are no faster.
 test: export OMP_NUM_THREADS ?= 1
 test: $(STAMP)
-	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal --durations=10
+	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --durations=10
 
 test-python: export OMP_NUM_THREADS ?= 1
 test-python:
 	@[ -n "$(PYTHON)" ] || { echo "make test-python: give PYTHON=python3.X" >&2; exit 2; }
 	@VENV=$(VENV)-$(notdir $(PYTHON)) PYTHON="$(PYTHON)" scripts/setup.sh
-	$(VENV)-$(notdir $(PYTHON))/bin/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist worksteal
+	$(VENV)-$(notdir $(PYTHON))/bin/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile
 
 test-wheel: $(STAMP)
 	@PYTHON="$(PYTHON)" scripts/test_wheel.sh

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import re
 import runpy
 import shlex
@@ -74,6 +75,7 @@ def test_commands_can_be_typed(words, monkeypatch, capsys):
         assert re.search(rf"^{args[0]}:", (ROOT / "Makefile").read_text(), re.M)
     elif program == "python" and args[0] == "-m":
         monkeypatch.setattr(sys, "argv", [args[1], "--help"])
+        monkeypatch.setattr(logging.root.manager, "disable", 0)  # what a program may change
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
             runpy.run_module(args[1], run_name="__main__")
