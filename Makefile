@@ -5,6 +5,7 @@
 # make test-python PYTHON=python3.X   run the tests on another Python, in .venv-python3.X
 # make test-wheel   build the wheel, install it into an empty environment, and use it from another folder
 # make bench-check   compare quick measurements of speed with docs/quick.json; on a quiet machine
+# make test-xla   run fairseq's TPU mode on a CPU, by torch_xla, in .venv-xla (7 GB)
 # make lint    check style and formatting
 # make clean   remove all that make has made
 #
@@ -20,7 +21,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/complete
 
-.PHONY: setup demo test test-python test-wheel bench-check lint clean
+XLA := torch==2.9.0 torch_xla==2.9.0 torchaudio==2.9.0
+
+.PHONY: setup demo test test-python test-wheel test-xla bench-check lint clean
 
 setup: $(STAMP)
 
@@ -43,6 +46,11 @@ test-wheel: $(STAMP)
 
 bench-check: $(STAMP)
 	$(BIN)/python -m fairseq_odeformers.benchmark --quick --check docs/quick.json
+
+test-xla: export OMP_NUM_THREADS ?= 1
+test-xla:
+	@[ -e $(VENV)-xla/complete ] || VENV=$(VENV)-xla TORCH="$(XLA)" PYTHON="$(PYTHON)" scripts/setup.sh
+	PJRT_DEVICE=CPU $(VENV)-xla/bin/python -m pytest -q tests/test_xla.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -37,6 +37,15 @@ setup(
         "export": ["safetensors>=0.4"],
         "demo": ["Babel", *CORPORA],
         "plots": ["matplotlib"],
-        "test": ["Babel", "pytest", "pytest-xdist", "ruff", "scikit-learn", "setuptools", "wheel"],
+        "test": [
+            "Babel",
+            "pytest",
+            "pytest-xdist",
+            "ruff",
+            "scikit-learn",
+            "setuptools",
+            "tensorboardX",
+            "wheel",
+        ],
     },
 )

@@ -1,6 +1,7 @@
 """Makes fairseq work with today's releases of torch, torch_xla and numpy.
 
-The only place that knows about versions of torch, torch_xla and numpy; importing it is enough.
+The only place that knows about versions of torch, torch_xla and numpy, and that mends functions of
+fairseq; importing it is enough.
 
 * torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs
   :class:`argparse.Namespace`; after validation with ``--eval-bleu`` or a correlation numpy's arrays
@@ -9,10 +10,13 @@ The only place that knows about versions of torch, torch_xla and numpy; importin
 * numpy >= 2.4 has no ``percentile(interpolation=)``, by which fairseq divides lengths into buckets,
   and no ``compat.long``, a name of Python's ``int`` that its data sets of text know it by.
 * fairseq's TPU mode calls functions that torch_xla has dropped (``xrt_world_size``,
-  ``get_ordinal``) or changed (``get_memory_info``).
+  ``get_ordinal``) or changed (``get_memory_info``), and asks how many batches are behind it when
+  torch_xla is already reading ahead, so that it takes those for done.
 * torchrun starts processes without GPUs, too, which fairseq cannot count; and
   DistributedDataParallel takes no devices for a model on the CPU. The processes of a training that
   resumes cannot unpickle the checkpoint that the first of them sends.
+* ``--replace-unk`` asks for one word of the source for each of the target, where alignments have a
+  pair of both.
 """
 
 import argparse
@@ -22,6 +26,7 @@ import types
 
 import numpy as np
 import torch
+from fairseq import utils
 from fairseq.data import (
     bucket_pad_length_dataset,
     data_utils,
@@ -78,6 +83,28 @@ def _restore_xla_names():
         return {**info, "kb_free": free // 1024, "kb_total": info["bytes_limit"] // 1024}
 
     xm.get_memory_info = get_memory_info
+
+
+def _counting_before_reading(load):
+    @functools.wraps(load)
+    def tpu_data_loader(itr):
+        """fairseq's function, with the count of batches before its thread reads ahead."""
+        count = getattr(itr, "n", 0)
+        loader = load(itr)
+        loader.n = count
+        return loader
+
+    return tpu_data_loader
+
+
+def _taking_pairs(replace):
+    @functools.wraps(replace)
+    def replace_unk(hypo_str, src_str, alignment, align_dict, unk):
+        """fairseq's function, of an alignment as ``--print-alignment hard`` has it."""
+        words = [word[0] if isinstance(word, tuple) else word for word in alignment]
+        return replace(hypo_str, src_str, words, align_dict, unk)
+
+    return replace_unk
 
 
 def get_buckets(sizes, num_buckets):
@@ -148,5 +175,7 @@ if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every
             *map(_old_name, METERS),
         ]
     )
+utils.replace_unk = _taking_pairs(utils.replace_unk)
+utils.tpu_data_loader = _counting_before_reading(utils.tpu_data_loader)
 if xm is not None:
     _restore_xla_names()

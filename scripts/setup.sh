@@ -5,6 +5,7 @@
 #              python3, python3.13, ... and python3.9, and where there is none, what uv downloads
 # VENV=...     where to make it, instead of .venv
 # WHEEL=...    what to install in it, instead of the checkout with all extras
+# TORCH=...    the requirements of torch and what goes with it, instead of the version of the constraints
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${VENV:-.venv}
@@ -54,10 +55,11 @@ echo "Making $venv with $version: $takes. Log: $venv/setup.log"
 rm -f "$venv/complete"
 [ -d "$venv" ] || "$python" -m venv "$venv"
 mkdir -p "$venv/wheels"
+sed "${TORCH:+/^torch\(audio\)\?=/d}" constraints/ci.txt > "$venv/constraints.txt"
 log=$venv/setup.log
 : > $log
 pip() {
-    "$venv/bin/python" -m pip "$1" --constraint constraints/ci.txt "${@:2}" >> $log 2>&1 ||
+    "$venv/bin/python" -m pip "$1" --constraint "$venv/constraints.txt" "${@:2}" >> $log 2>&1 ||
         { tail -n 30 $log >&2; fail "pip failed; all that it said is in $log"; }
 }
 pip install pip
@@ -66,7 +68,7 @@ pip install cython numpy setuptools wheel
 # need torch), fairseq-fixed with torch only; pip skips the one that is not for this Python. With
 # build isolation, fairseq-fixed would download and build against another torch.
 pip wheel --no-build-isolation --no-deps --wheel-dir "$venv/wheels" 'fairseq; python_version < "3.11"'
-pip install torch
+pip install ${TORCH:-torch}  # several words
 what=(--editable '.[analysis,corpora,demo,export,plots,test]')
 pip install --no-build-isolation --find-links "$venv/wheels" ${WHEEL:-"${what[@]}"}
 touch "$venv/complete"

@@ -11,12 +11,13 @@ import types
 import numpy as np
 import pytest
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 from fairseq.data import (
     LanguagePairDataset,
     TokenBlockDataset,
     bucket_pad_length_dataset,
     data_utils,
+    iterators,
 )
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
@@ -161,6 +162,12 @@ def test_data_sets_of_text_without_numpy_s_compat(monkeypatch):
     assert list(pairs.bucketed_num_tokens) == [3, 2]
 
 
+def test_unknown_words_are_replaced_by_those_that_they_are_aligned_with():
+    alignment = [(1, 0), (0, 1), (2, 2)]
+    found = utils.replace_unk("a <unk> <unk>", "x y z", alignment, {"z": "c"}, "<unk>")
+    assert found == "a x c"
+
+
 @pytest.fixture
 def fake_xm(monkeypatch):
     """The names of torch_xla 2.9 that matter here, as the third of eight TPUs sees them."""
@@ -192,6 +199,17 @@ def test_xla_memory_is_that_of_the_host_on_cpu(fake_xm):
     runpy.run_path(compat.__file__)
     memory = fake_xm.get_memory_info("xla:0")
     assert 0 < memory["kb_free"] < memory["kb_total"]
+
+
+def test_xla_loses_no_batch_that_is_read_ahead():
+    """fairseq starts torch_xla's loader, which reads on, before it asks for the count."""
+
+    def load(itr):
+        list(itr)
+        return iterators.CountingIterator([3, 4, 5], start=itr.n, total=len(itr))
+
+    batches = iterators.CountingIterator(range(6)).skip(3)
+    assert list(compat._counting_before_reading(load)(batches)) == [3, 4, 5]
 
 
 USE_XLA = """

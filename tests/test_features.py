@@ -6,13 +6,14 @@ import re
 import pytest
 import torch
 from fairseq import options
-from fairseq_cli import eval_lm, generate, interactive
+from fairseq_cli import eval_lm, generate, interactive, validate
 from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model, model_config
 from make_checkpoints import parsed, task_of, training_config, write_data, write_splits
 from omegaconf import OmegaConf
-from script_helpers import USER_DIR, command, trainings
+from script_helpers import trainings
 
-TRANSLATION = ["macaron_transformer", "transevolve", "node_transformer_mt"]
+ALIGNED = ["macaron_transformer", "transformer_prenorm"]
+TRANSLATION = [*ALIGNED, "transevolve", "node_transformer_mt"]
 LANGUAGE_MODELS = ["transject_lm", "transformer_lm_orthogonal"]
 FAMILIES = [*TRANSLATION, *LANGUAGE_MODELS]
 CHECKPOINTING = ["macaron_transformer", "transevolve", "transformer_lm_orthogonal"]
@@ -101,18 +102,39 @@ def test_patience_ends_a_training(arch, trained):
     )
 
 
+@pytest.mark.parametrize(
+    "package, option, files",
+    [
+        ("tensorboardX", {"tensorboard_logdir": "board"}, "board/train_inner/events.*"),
+        ("wandb", {"wandb_project": "odeformers"}, "wandb/offline-run-*"),
+    ],
+)
+def test_statistics_go_where_they_are_asked_for(package, option, files, folder):
+    pytest.importorskip(package)
+    logging = {"log_interval": 1, **option}
+    config = training_config(FAMILIES[0], common=logging, checkpoint={"no_save": True})
+    trainings([config], folder, WANDB_MODE="offline")
+    assert list(folder.glob(files))
+
+
 def configuration(folder, arch, get_parser, *extra):
     line = ["words", "--cpu", "--batch-size", "4", "--required-batch-size-multiple", "1"]
     line += ["--path", str(path(folder, "plain", arch))]
     return parsed([*line, *extra], get_parser)
 
 
-@pytest.mark.parametrize("arch", ["macaron_transformer"])
-def test_validation(arch, folder, trained):
-    """fairseq-validate, of a checkpoint."""
-    line = ["words", "--task", "translation", "--path", path(folder, "plain", arch)]
-    log = command("validate", *line, "--batch-size", 4, "--user-dir", USER_DIR, cwd=folder)
-    assert re.search(r"valid on 'valid' subset \| loss [\d.]+", log)
+@pytest.fixture(scope="module")
+def validated(folder, trained):
+    """What fairseq-validate prints for each model."""
+    parser = options.get_validation_parser
+    first = configuration(folder, FAMILIES[0], parser, "--task", "translation")  # not asked for
+    logs = trainings(each(first, folder, FAMILIES), folder, main=validate.main)
+    return dict(zip(FAMILIES, logs))
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_validation(arch, validated):
+    assert re.search(r"valid on 'valid' subset \| loss [\d.]+", validated[arch])
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +185,7 @@ def generated(folder, trained):
 def test_interactive(arch, answers):
     """Two lines, one of them with a word that the dictionary has not."""
     assert len(words(answers[arch], "H")) == 2
-    if arch == "macaron_transformer":
+    if arch in ALIGNED:
         assert len(re.findall(r"^A-\d+\t(\d+-\d+ ?)*$", answers[arch], re.M)) == 2
 
 
@@ -176,7 +198,8 @@ def answers(folder, trained):
     parser = options.get_interactive_generation_parser
     first = configuration(folder, TRANSLATION[0], parser, *languages, *asking)
     configs = dict(zip(TRANSLATION, each(first, folder, TRANSLATION)))
-    configs["macaron_transformer"].generation.update(print_alignment="hard", replace_unk="")
+    for arch in ALIGNED:
+        configs[arch].generation.update(print_alignment="hard", replace_unk="")
     return dict(zip(configs, trainings(configs.values(), folder, main=interactive.main)))
 
 
