@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import logging
 import math
 import re
 import sys
@@ -304,7 +303,6 @@ def main() -> None:
     )
     parser.add_argument("--curves", metavar="PNG", type=Path, help="where to draw learning curves")
     args = parser.parse_args()
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq's import has it show everything
     try:
         runs = find_runs(args.runs, args.prefix)
         if args.baseline and args.baseline not in runs:

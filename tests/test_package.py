@@ -82,10 +82,11 @@ def test_user_dir_after_import_by_name(installed):
 
 
 WITHOUT_EXTRAS = """
-import sys
+import logging, sys
 for name in ("PIL", "babel", "sacremoses", "subword_nmt", "tokenizers"):
     sys.modules[name] = None  # to import it is an error
 import fairseq_odeformers.corpora.cli
+assert logging.root.level == logging.WARNING and not logging.root.handlers
 from helpers import make_classifier, make_model
 for arch in ("macaron_transformer", "node_transformer_mt", "transevolve_fullff_2"):
     make_model(arch)
@@ -94,5 +95,6 @@ make_classifier("transject")
 
 
 def test_models_need_no_library_that_prepares_corpora():
+    """And importing the package leaves the root logger as it is."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     run(sys.executable, "-c", WITHOUT_EXTRAS, env={**os.environ, "PYTHONPATH": path})

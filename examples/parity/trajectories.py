@@ -9,7 +9,6 @@ Leaves trajectories.png, and steps.csv with all strings. Needs the extra ``plots
 from __future__ import annotations
 
 import argparse
-import logging
 import math
 import sys
 from collections import defaultdict
@@ -31,8 +30,6 @@ from fairseq_odeformers.models.node_transformer.classifier import NodeTransforme
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
-
-logging.getLogger("matplotlib").setLevel(logging.WARNING)  # fairseq's level is lower
 
 STRINGS = "000 001 011 0110 0111 111111".split()
 POINTS = 100  # of a trajectory, a block

@@ -8,7 +8,6 @@ leaves ``figure2.csv``, a row a run, and ``figure2.png`` in RUNS. Needs the extr
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -84,7 +83,6 @@ def main() -> None:
     )
     parser.add_argument("runs", metavar="RUNS", type=Path)
     args = parser.parse_args()
-    logging.getLogger().setLevel(logging.WARNING)  # fairseq's import has it show everything
     try:
         scores = read_scores(args.runs)
         rows = [

@@ -3,8 +3,3 @@
 ``python -m fairseq_odeformers.analysis CHECKPOINT... --data DATA-BIN --out DIR`` needs the extra
 ``analysis``.
 """
-
-import logging
-
-# fairseq sets the level to that of debugging, at which matplotlib says much.
-logging.getLogger("matplotlib").setLevel(logging.WARNING)

@@ -111,7 +111,7 @@ def reporting(prog: str, out: Path) -> Iterator[None]:
         datefmt="%Y-%m-%d %H:%M:%S",
         level=logging.INFO,
         stream=sys.stdout,
-        force=True,  # importing fairseq has set it up
+        force=True,  # fairseq's import may have set it up
     )
     try:
         with locked(out):
