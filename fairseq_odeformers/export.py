@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from fairseq import checkpoint_utils
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf, overwrite_args_by_name
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -77,11 +77,8 @@ def write_export(state: dict, folder: Path) -> None:
         (temporary / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def read_export(folder: Path, overrides: dict) -> dict:
+def read_export(folder: Path) -> dict:
     """What :func:`write_export` has written, in the form of a checkpoint.
-
-    Args:
-        overrides: other values of options, by name.
 
     Raises:
         OSError: a file is not there.
@@ -100,10 +97,8 @@ def read_export(folder: Path, overrides: dict) -> dict:
         raise ValueError(f"{folder / WEIGHTS} is damaged: its SHA-256 is not that of {CONFIG}")
     weights = safetensors().load_file(folder / WEIGHTS)
     weights.update({name: weights[first] for name, first in shared.items()})
-    cfg = OmegaConf.create(cfg)
-    overwrite_args_by_name(cfg, overrides)
     task_state = {} if classes is None else {"classes": classes}
-    return {"args": None, "cfg": cfg, "model": weights, "task_state": task_state}
+    return {"args": None, "cfg": OmegaConf.create(cfg), "model": weights, "task_state": task_state}
 
 
 def _checksum(config: dict) -> str:

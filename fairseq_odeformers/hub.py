@@ -75,8 +75,7 @@ def load_classifier(checkpoint, data=None) -> Classifier:
     """
     task, models = None, []
     for path in utils.split_paths(str(checkpoint)):
-        folder = data or trained_on(path)
-        model, task = loading.load_classifier(path, None if folder is None else str(folder), task)
+        model, task = loading.load_classifier(path, None if data is None else str(data), task)
         models.append(model)
     return Classifier(models, task)
 
@@ -85,20 +84,14 @@ def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> Ge
     """What :func:`load_translator` does, for models of a *kind*, which messages call by *name*."""
     task, models = None, []
     for path in utils.split_paths(str(checkpoint)):
-        folder = str(data or trained_on(path))
-        model, cfg, task = loading.load_model(
-            path, {"data": folder, **byte_pairs(folder), **options}, task
-        )
+        state = loading.read_checkpoint(path)
+        folder = str(data or state["cfg"].task.data)
+        overrides = {"data": folder, **byte_pairs(folder), **options}
+        model, cfg, task = loading.load_model(path, overrides, task, state)
         if not isinstance(model, kind):
             raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
         models.append(model)
     return Generator(cfg, task, models).eval()
-
-
-def trained_on(path: str) -> str | None:
-    """The data set of the training; None of a task that has none."""
-    cfg = loading.read_checkpoint(path, {}).get("cfg")
-    return None if cfg is None else getattr(cfg.task, "data", None)
 
 
 def byte_pairs(data: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fairseq import checkpoint_utils, utils
+from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
@@ -27,17 +28,17 @@ def import_plugins(folders: Iterable[str]) -> None:
         utils.import_user_module(Namespace(user_dir=folder))
 
 
-def read_checkpoint(path: str, overrides: dict) -> dict:
-    """What fairseq's trainer saved, or ``export`` wrote, with other values of some options.
+def read_checkpoint(path: str) -> dict:
+    """What fairseq's trainer saved, or ``export`` wrote.
 
     Raises:
         OSError: there is no such file.
         ValueError: it is not a checkpoint, or one whose model or task nothing has registered.
     """
     if Path(path).is_dir():
-        state = read_export(Path(path), overrides)
+        state = read_export(Path(path))
     else:
-        state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
+        state = checkpoint_utils.load_checkpoint_to_cpu(path)
     if state.get("cfg") is not None:
         names = ("architecture", state["cfg"].model, ARCH_MODEL_REGISTRY)
         for kind, part, registry in (names, ("task", state["cfg"].task, TASK_REGISTRY)):
@@ -56,31 +57,32 @@ def load_model(path: str, overrides: dict, task=None, state=None):
     Args:
         overrides: other values of options, by name, such as ``data``.
         task: to be used instead of that of the checkpoint.
-        state: what :func:`read_checkpoint` has returned for the checkpoint.
+        state: what :func:`read_checkpoint` has returned for the checkpoint, which is changed.
 
     Raises:
         OSError: a file is not there.
         ValueError: the checkpoint cannot be read, or does not fit the data.
     """
-    state = state or read_checkpoint(path, overrides)
+    state = state or read_checkpoint(path)
+    overwrite_args_by_name(state["cfg"], overrides)
     (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
         [path], overrides, task, state=state
     )
     return model, cfg, task
 
 
-def load_classifier(path: str, data: str, task=None):
+def load_classifier(path: str, data: str | None, task=None):
     """A trained classifier, and the task of its data set.
 
     Args:
         path: checkpoint.
-        data: data set, as given to fairseq-train.
+        data: data set, as given to fairseq-train; None for that of the training.
         task: to be used instead of that of the checkpoint.
 
     Raises:
         ValueError: *path* is not the checkpoint of a classifier of these classes.
     """
-    state = read_checkpoint(path, {"data": data})
+    state = read_checkpoint(path)
     heads = {
         name: len(weight)
         for name, weight in state["model"].items()
@@ -88,7 +90,7 @@ def load_classifier(path: str, data: str, task=None):
     }
     if not heads:
         raise ValueError(f"{path} is not the checkpoint of a classifier")
-    model, _, task = load_model(path, {"data": data}, task, state)
+    model, _, task = load_model(path, {} if data is None else {"data": data}, task, state)
     check_classes(task, path, heads, state.get("task_state", {}))
     return model, task
 

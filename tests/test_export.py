@@ -24,7 +24,7 @@ def exported(name, folder):
     """A checkpoint, and the folder that it is exported to."""
     path = folder / "checkpoint.pt"
     path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
-    export.write_export(read_checkpoint(str(path), {}), folder / "out")
+    export.write_export(read_checkpoint(str(path)), folder / "out")
     return path, folder / "out"
 
 
@@ -66,11 +66,11 @@ def test_damaged_files_are_named(tmp_path):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     with pytest.raises(ValueError, match="model.safetensors is damaged: its SHA-256"):
-        read_checkpoint(str(folder), {})
+        read_checkpoint(str(folder))
     config = (folder / "config.json").read_text()
     flipped = config.replace('"seed": ', '"seed": 1')
     for damaged in ("{}", flipped):
         assert damaged != config
         (folder / "config.json").write_text(damaged)
         with pytest.raises(ValueError, match="config.json is not of an export, or damaged"):
-            read_checkpoint(str(folder), {})
+            read_checkpoint(str(folder))

@@ -127,7 +127,7 @@ def binary(tmp_path_factory):
     path = folder / "checkpoint.pt"
     path.write_bytes(gzip.decompress(PATHS["transject"].read_bytes()))
     if find_spec("safetensors"):
-        export.write_export(read_checkpoint(str(path), {}), folder / "out")
+        export.write_export(read_checkpoint(str(path)), folder / "out")
     write_archive(folder / "archive.tgz", listops())
     return folder
 
