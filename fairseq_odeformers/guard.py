@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from .files import lock, read_lines, replacing
 
 LOADING = "Error(s) in loading state_dict"
-_locks = []  # of the folders that trainings of this process save to; released as it ends
+EMBEDDINGS = ("embed_tokens", "output_projection", "lm_head", "classification_heads")
 
 
 def check_sums(path: str | Path) -> None:
@@ -60,6 +60,8 @@ def reading(path: str | Path) -> Iterator[None]:
             reason = f"it holds {found[1]}, which could run code, and is not loaded"
         # Without torch's own message, which advises to load it nevertheless.
         raise ValueError(_damaged(path, reason)) from None
+    except (ImportError, MemoryError, OmegaConfBaseException):
+        raise
     except Exception as error:  # bytes that are not pickled raise anything
         if isinstance(error, OSError) and error.filename is not None:
             raise
@@ -86,8 +88,10 @@ def _naming_what_is_damaged(load):
         with reading(path):
             state = load(path, *args, **kwargs)
             weights, cfg = state["model"], state.get("cfg")
-            if not isinstance(weights, dict) or not all(map(torch.is_tensor, weights.values())):
+            if not isinstance(weights, dict) or not weights:
                 raise ValueError("it has no weights")
+            if not all(map(torch.is_tensor, weights.values())):
+                raise ValueError("its weights are not all tensors")
             if cfg is None and state.get("args") is None:
                 raise ValueError("it has no options of a training")
             if cfg is not None and not {"model", "task"}.issubset(cfg):
@@ -118,13 +122,13 @@ def _naming_what_does_not_fit(load):
             names = ":".join(filenames)
             lines = [line.strip() for line in str(error).splitlines()[1:]]
             for line in lines:
-                if "size mismatch" in line:
+                if "size mismatch" in line and any(name in line for name in EMBEDDINGS):
                     data = (arg_overrides or {}).get("data") or "its data"
                     raise ValueError(
                         f"{names} does not fit {data}, which has another dictionary than the "
                         f"training, or another number of classes ({line})"
                     ) from error
-            raise ValueError(f"{names} has not the weights of its model: {lines[0]}") from error
+            raise ValueError(f"{names} does not fit its model: {lines[0]}") from error
 
     return load_model_ensemble_and_task
 
@@ -139,7 +143,7 @@ def _alone_in_its_folder(load):
         """
         if not cfg.no_save and trainer.data_parallel_rank == 0:
             try:
-                _locks.append(lock(Path(cfg.save_dir)))
+                trainer.lock_of_save_dir = lock(Path(cfg.save_dir))  # until both are gone
             except BlockingIOError as error:
                 raise ValueError(
                     f"--save-dir {cfg.save_dir}: another training saves there; wait for its end, "
@@ -201,7 +205,7 @@ def _copying_at_once(copy):
     @functools.wraps(copy)
     def whole_copy(src_path, dst_path, overwrite=False):
         """fairseq's function; the copy appears complete or not at all."""
-        if not PathManager.supports_rename(dst_path):
+        if not overwrite or not PathManager.supports_rename(dst_path):
             return copy(src_path, dst_path, overwrite)
         with replacing(Path(dst_path)) as temporary:
             return copy(src_path, str(temporary), overwrite)

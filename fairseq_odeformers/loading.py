@@ -107,7 +107,7 @@ def check_classes(task, path: str, heads: dict[str, int], task_state: dict) -> N
     """
     head = getattr(task.cfg, "classification_head_name", None)
     found = heads.get(f"classification_heads.{head}.out_proj.weight")
-    if found is None or task.cfg.regression_target:
+    if found is None or getattr(task.cfg, "regression_target", False):
         raise ValueError(f"{path} is not the checkpoint of a classifier")
     own = class_names(task.label_dictionary)
     data = getattr(task.cfg, "data", "the task")

@@ -58,7 +58,7 @@ def stream(command: list[str], log: TextIO, **environment: str) -> Iterator[str]
                 log.write(line)
                 tail.append(line)
                 yield line
-        except GeneratorExit:
+        except BaseException:  # such as that the reader closes it
             process.terminate()
             raise
     if process.returncode:

@@ -1,4 +1,12 @@
+import logging
+
 import pytest
+
+
+def pytest_collection_finish():
+    """Tests import fairseq's commands, which set the root logger up to write to what stdout was."""
+    logging.root.handlers.clear()
+    logging.root.setLevel(logging.WARNING)
 
 
 @pytest.fixture

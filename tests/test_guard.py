@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 from argparse import Namespace
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
@@ -109,8 +110,11 @@ def test_a_file_that_is_not_there_is_said_to_be(tmp_path):
 class Task:
     """Of a model with one layer, which the weights of a checkpoint may not fit."""
 
+    def __init__(self, layer):
+        self.layer = layer
+
     def build_model(self, cfg):
-        model = torch.nn.Linear(2, 2)
+        model = torch.nn.Sequential(OrderedDict({self.layer: torch.nn.Linear(2, 2)}))
         model.set_num_updates = lambda updates: None
         load = model.load_state_dict
         model.load_state_dict = lambda state, strict, model_cfg: load(state, strict)
@@ -118,23 +122,24 @@ class Task:
 
 
 @pytest.mark.parametrize(
-    "weights, message",
+    "layer, rows, message",
     [
-        ({"weight": torch.zeros(2, 2)}, 'has not the weights of its model: Missing .* "bias"'),
-        (
-            {"weight": torch.zeros(3, 2), "bias": torch.zeros(3)},
-            "does not fit data-bin, which has another dictionary .*size mismatch for weight",
-        ),
+        ("fc1", 2, 'does not fit its model: Missing .* "fc1.bias"'),
+        ("fc1", 3, "does not fit its model: size mismatch for fc1.weight"),
+        ("lm_head", 3, "does not fit data-bin, which has another dictionary .*for lm_head.weight"),
     ],
 )
-def test_weights_that_do_not_fit_are_named(path, weights, message):
+def test_weights_that_do_not_fit_are_named(path, layer, rows, message):
+    weights = {f"{layer}.weight": torch.zeros(rows, 2)}
+    if rows == 3:
+        weights[f"{layer}.bias"] = torch.zeros(rows)
     torch.save({**STATE, "model": weights}, path)
     with pytest.raises(ValueError, match=f"^{path} {message}"):
-        checkpoint_utils.load_model_ensemble([str(path)], {"data": "data-bin"}, Task())
+        checkpoint_utils.load_model_ensemble([str(path)], {"data": "data-bin"}, Task(layer))
 
 
 def train(folder, rank=0, no_save=False):
-    """What a training does before its first update, where there is no checkpoint yet."""
+    """The trainer, after what is done before the first update; there is no checkpoint yet."""
     cfg = Namespace(
         save_dir=str(folder),
         no_save=no_save,
@@ -151,13 +156,15 @@ def train(folder, rank=0, no_save=False):
         get_train_iterator=lambda **options: Namespace(epoch=1),
         lr_step=lambda epoch: None,
     )
-    return checkpoint_utils.load_checkpoint(cfg, trainer)
+    checkpoint_utils.load_checkpoint(cfg, trainer)
+    return trainer
 
 
 def hold(folder, ready):
-    train(folder)
+    trainer = train(folder)
     ready.set()
     signal.pause()
+    return trainer
 
 
 def test_a_second_training_is_refused_until_the_first_is_dead(tmp_path):

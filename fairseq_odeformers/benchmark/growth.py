@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,13 +36,18 @@ def draw(tables: list[dict]) -> Figure:
         rows = table["rows"]
         against = "layers" if len({row["layers"] for row in rows}) > 1 else "length"
         panels.setdefault((against, rows[0]["what"], rows[0]["unit"]), []).extend(rows)
-    figure = Figure(figsize=(5 * len(panels), 4.5), layout="constrained")
-    grid = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axes, ((against, what, unit), rows) in zip(grid, panels.items()):
+    columns = min(2, len(panels))
+    lines = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(5 * columns, 4 * lines), layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False)
+    for axes, ((against, what, unit), rows) in zip(grid.flat, panels.items()):
         for index, model in enumerate(dict.fromkeys(row["model"] for row in rows)):
             x, y = zip(*((row[against], row["value"]) for row in rows if row["model"] == model))
             label = f"{model} ({exponent(x, y):.2f})"
             axes.loglog(x, y, marker=MARKERS[index % len(MARKERS)], fillstyle="none", label=label)
+        ticks = sorted({row[against] for row in rows})
+        axes.set_xticks(ticks, labels=map("{:,}".format, ticks))
+        axes.set_xticks([], minor=True)
         axes.set(xlabel=against, ylabel=f"{what} ({unit})")
         axes.legend(fontsize=7)
     return figure

@@ -54,9 +54,21 @@ def check_weights(cfg: RegularizerConfig) -> None:
             raise ValueError(f"--{name}-weight {weight}: give 0 or more")
 
 
+def weights(cfg: RegularizerConfig, model) -> dict[str, float]:
+    """The weight of each regulariser by its name: an option's, or else the model's own."""
+    given = {name: getattr(cfg, f"{name}_weight") for name in REGULARIZERS}
+    given = {name: weight for name, weight in given.items() if weight is not None}
+    return {**getattr(bare(model), "regularizer_weights", {}), **given}
+
+
+def bare(model):
+    """A model without what several devices have around it."""
+    return bare(model.module) if hasattr(model, "module") else model
+
+
 def forward(cfg: RegularizerConfig, model, **inputs):
     """What a model returns, with all regularisers that have a weight, if it can have them."""
-    if cfg.arclength_weight and model.training:
+    if weights(cfg, model).get("arclength") and model.training:
         return with_arclength(model, inputs)
     return model(**inputs)
 
@@ -78,16 +90,11 @@ def regularization(cfg: RegularizerConfig, extra, model) -> tuple[Tensor, dict[s
     """
     extra = extra if isinstance(extra, dict) else {}
     values = extra.get("regularizers", {})
-    while hasattr(model, "module"):  # of several devices
-        model = model.module
     total = 0.0
-    for name in REGULARIZERS:
-        weight = getattr(cfg, f"{name}_weight")
-        if weight is None:
-            weight = getattr(model, "regularizer_weights", {}).get(name, 0.0)
+    for name, weight in weights(cfg, model).items():
         if weight and name not in values and model.training:
             raise ValueError(
-                f"--{name}-weight {weight}: {type(model).__name__} does not compute "
+                f"--{name}-weight {weight}: {type(bare(model)).__name__} does not compute "
                 f"the regulariser {name}; it has {', '.join(values) or 'none'}"
             )
         if weight and name in values:

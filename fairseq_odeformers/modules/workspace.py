@@ -21,7 +21,8 @@ class Workspace:
     The C library returns the memory of a large tensor to the kernel when the tensor is freed, and
     the kernel clears the next one page by page, which takes as long as reading it several times.
     Here the buffer waits for the next tensor that fits in. A tensor that fits in none is given a
-    new one, and those that wait are freed, so that no more is held than was in use at one time.
+    new one, and those that wait are freed: what is held is what tensors have, and buffers that
+    were all in use since the last new one.
     """
 
     def __init__(self):

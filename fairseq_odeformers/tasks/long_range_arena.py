@@ -25,6 +25,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 
 from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
+from fairseq_odeformers.data.raw_text import PIXEL_TEXT
 from fairseq_odeformers.models.common.options import flag
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 
@@ -39,7 +40,6 @@ MAX_POSITIONS = {
 
 # Folders of first and second input and of labels: fairseq's, and those of the archive of Mega,
 # whose images are text.
-PIXEL_TEXT = "input"
 LAYOUTS = (
     ("input0", "input1", "label"),
     ("src-bin", "src1-bin", "label-bin"),
@@ -52,6 +52,8 @@ OTHER_OPTIONS = {
     "shorten_method": "none",
     "shorten_data_split_list": "",
     "add_prev_output_tokens": False,
+    "regression_target": False,
+    "d2v2_multi": False,
 }
 
 
@@ -253,10 +255,11 @@ def check_config(cfg, dictionary, classes) -> None:
             f"--lra-task retrieval: {cfg.data} has {first}, but no second texts; use another task"
         )
     for name, default in OTHER_OPTIONS.items():
-        if getattr(cfg, name) != default:
+        if getattr(cfg, name, default) != default:
             raise ValueError(
-                f"{flag(name)} {getattr(cfg, name)}: this task cuts at --max-positions, and "
-                "encodes pairs separately; leave the option out, or use --task sentence_prediction"
+                f"{flag(name)} {getattr(cfg, name)}: this task cuts at --max-positions, encodes "
+                "pairs separately and has classes; leave the option out, or use --task "
+                "sentence_prediction"
             )
     if cfg.num_classes > len(classes):
         raise ValueError(

@@ -30,7 +30,6 @@ class ParityConfig(FairseqDataclass):
     )
     # The head that build_model registers is the one that the criterion asks for.
     classification_head_name: str = II("criterion.classification_head_name")
-    regression_target: bool = II("criterion.regression_target")
 
 
 @register_task("parity", dataclass=ParityConfig)
@@ -48,6 +47,7 @@ class ParityTask(FairseqTask):
 
     source_dictionary = make_dictionary("01")
     label_dictionary = make_dictionary(CLASSES)
+    target_dictionary = None
 
     def __init__(self, cfg, **kwargs):
         super().__init__(cfg)

@@ -94,11 +94,20 @@ class DataclassOptions:
 
     A switch that is on by default keeps its meaning on the command line and gets a form with
     ``--no-`` that turns it off; fairseq would make the switch itself turn it off.
+
+    Raises:
+        ValueError: a class derived from such a model is registered without a dataclass.
     """
 
     @classmethod
     def add_args(cls, parser):
-        config = vars(cls)["__dataclass"]
+        config = vars(cls).get("__dataclass")
+        if config is None:
+            raise ValueError(
+                f"{cls.__name__} is registered without its options; write "
+                "@register_model(NAME, dataclass=CONFIG), with that of its base class if it has "
+                "no more"
+            )
         for item in fields(config):
             if item.default is True:
                 parser.add_argument(

@@ -16,9 +16,12 @@ from fairseq_odeformers.models.common.options import (
     EncoderConfig,
     check_layers,
     option,
+    refuse,
 )
 
 from .translation import MacaronEncoder, check_config
+
+NO_SPECTRAL_NORM = "fairseq's RoBERTa loads no checkpoint whose head has spectral normalization"
 
 
 @dataclass
@@ -73,6 +76,7 @@ class MacaronBertModel(DataclassOptions, RobertaModel):
     def build_model(cls, cfg, task):
         check_layers(cfg, "encoder")
         check_config(cfg, "encoder")
+        refuse(cfg, NO_SPECTRAL_NORM, "spectral_norm_classification_head")
         args = Namespace(**cfg)
         if args.max_positions is None:
             args.max_positions = getattr(task.cfg, "tokens_per_sample", task.max_positions())

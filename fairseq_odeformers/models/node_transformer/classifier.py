@@ -30,7 +30,7 @@ from .field import TransformerField
 from .methods import ADAPTIVE, FIXED_GRID
 from .solver import Adaptive, Checkpointed, FixedGrid, NotFinite, TooManySteps
 
-VectorField = ChoiceEnum(["composed", "residual"])
+Decomposition = ChoiceEnum(["composed", "residual"])
 
 
 @dataclass
@@ -40,11 +40,11 @@ class NodeEncoderConfig(FairseqDataclass):
     ode_method: ChoiceEnum([*ADAPTIVE, *FIXED_GRID]) = option(
         "dopri5", f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid"
     )
-    ode_rtol: float = option(1e-5, "relative tolerance")
-    ode_atol: float = option(1e-5, "absolute tolerance")
+    ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver")
+    ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver")
     ode_steps: Optional[int] = option(None, "steps of a solver on a fixed grid")
     ode_final_time: float = option(1.0, "final time T_F")
-    ode_max_steps: int = option(1000, "most adaptive steps of a solve, beyond which it stops")
+    ode_max_steps: int = option(1000, "most steps of an adaptive solve, beyond which it stops")
     adaptivity: ChoiceEnum(["batch", "sequence"]) = option(
         "batch", "adaptive steps of the batch, or of each sequence"
     )
@@ -57,7 +57,7 @@ class NodeEncoderConfig(FairseqDataclass):
         False,
         "compute the activations of a solve again in the backward pass, to save memory",
     )
-    vector_field: VectorField = option(
+    vector_field: Decomposition = option(
         "composed", "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
     )
     skip_connection: bool = option(False, "alpha is 1 in the composed vector field")

@@ -18,8 +18,8 @@ from fairseq_odeformers.modules.precision import at_least_float32
 from .linear import TimeDependentLinear
 from .runge_kutta import Time
 
-# Attention with fewer scores than this, a query and head, is sums of products: so few are faster
-# than products of many small matrices.
+# Where keys times the width of a head are fewer than this, attention is sums of products: so few
+# are faster than products of many small matrices.
 FEW = 64
 
 

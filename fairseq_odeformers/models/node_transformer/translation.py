@@ -22,9 +22,9 @@ from fairseq_odeformers.modules.recording import recorded
 
 from .block import NodeDecoderBlock
 from .classifier import (
+    Decomposition,
     NodeEncoderConfig,
     NodeTransformerEncoder,
-    VectorField,
     block_options,
     check_config,
     check_grid,
@@ -56,11 +56,11 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
         "rk4", "solver of the decoder, on a fixed grid"
     )
     decoder_ode_steps: int = option(1, "steps of the decoder's solver")
-    vector_field: VectorField = option(
+    vector_field: Decomposition = option(
         "residual", "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
     )
-    ode_rtol: float = option(1e-3, "relative tolerance")
-    ode_atol: float = option(1e-3, "absolute tolerance")
+    ode_rtol: float = option(1e-3, "relative tolerance of an adaptive solver")
+    ode_atol: float = option(1e-3, "absolute tolerance of an adaptive solver")
     dropout: float = option(0.1, "dropout probability")
     no_token_positional_embeddings: bool = option(False, "leave out positional embeddings")
 

@@ -14,8 +14,9 @@ from .factored import LARGEST_SPAN, FactoredAttention
 
 BACKENDS = ("auto", "direct", "factored", "fused")
 
-# Up to SHORT queries or keys "auto" takes the direct form, up to LONG keys the factored one.
-SHORT, LONG = 32, 4096
+# "auto" takes the direct form up to SHORT queries or keys, and the factored one up to LARGE bytes
+# of its matrix: eight heads of eight sequences of 4,096 tokens, or of two of 8,192.
+SHORT, LARGE = 32, 2**32
 
 # The bias of a padded key: its weight is exactly zero, while gradients stay finite.
 MASKED_BIAS = -1e4
@@ -115,7 +116,7 @@ class TimeEvolvingAttention(nn.Module):
         All forms compute the same numbers. ``direct`` takes the softmax of all depths at once;
         ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
         hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
-        for short sequences and in generation, then ``factored`` up to 4,096 keys, then ``fused``.
+        for short sequences and in generation, else ``factored`` up to 4 GiB, else ``fused``.
         ``fused`` also stands in for ``factored`` where :meth:`factors` finds that it cannot be
         taken.
         """
@@ -124,7 +125,8 @@ class TimeEvolvingAttention(nn.Module):
             if min(q.size(2), k.size(2)) <= SHORT:
                 backend = "direct"
             else:
-                backend = "factored" if k.size(2) <= LONG else "fused"
+                scores = max(q.size(0), k.size(0)) * q.size(1) * q.size(2) * k.size(2)
+                backend = "factored" if scores * q.element_size() <= LARGE else "fused"
         if backend == "factored" and (factors := self.factors(bias)) is not None:
             return FactoredAttention(q, k, *factors, self.value_dim, causal)
         return (

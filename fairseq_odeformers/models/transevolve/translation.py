@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     FairseqEncoderDecoderModel,
@@ -44,7 +45,8 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     )
     time_dim: int = option(II("model.encoder_embed_dim"), "width d' of the time map; even")
     attention_backend: ChoiceEnum(BACKENDS) = option(
-        "auto", "how to evaluate the attention; same numbers"
+        "auto",
+        "how to evaluate the attention; same numbers (factored: in float32 on a CPU, else fused)",
     )
     encoder_normalize_before: bool = option(
         False,
@@ -123,7 +125,7 @@ class TransEvolveEncoder(TransformerEncoderBase):
         self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
     ):
         """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
-        with depth_states(self.layers if return_all_hiddens else []) as states:
+        with depth_states(self, return_all_hiddens) as states:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         return {**out, "encoder_states": out["encoder_states"][:1] + states}
 
@@ -158,7 +160,7 @@ class TransEvolveDecoder(TransformerDecoderBase):
 
     def forward(self, prev_output_tokens, *args, return_all_hiddens=False, **kwargs):
         """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
-        with depth_states(self.layers if return_all_hiddens else []) as states:
+        with depth_states(self, return_all_hiddens) as states:
             x, extra = super().forward(prev_output_tokens, *args, **kwargs)
         if return_all_hiddens:
             extra = {**extra, "inner_states": extra["inner_states"][:1] + states}
@@ -166,9 +168,22 @@ class TransEvolveDecoder(TransformerDecoderBase):
 
 
 @contextmanager
-def depth_states(blocks):
-    """The states (T, B, C) after each depth of each block, there as soon as the blocks have run."""
+def depth_states(stack, wanted: bool):
+    """The states (T, B, C) after each depth of each block, there as soon as the blocks have run.
+
+    Args:
+        wanted: if not there are none.
+
+    Raises:
+        ValueError: the blocks compute their activations again, so no gradient reaches the states.
+    """
+    if wanted and stack.cfg.checkpoint_activations and torch.is_grad_enabled():
+        raise ValueError(
+            "--checkpoint-activations: the states within a block, which --arclength-weight is "
+            "of, are not kept; leave one of the two options out"
+        )
     states = []
+    blocks = stack.layers if wanted else []
     with recorded(step for block in blocks for step in block.steps()) as calls:
         yield states
     states += [call.output.transpose(0, 1) for call in calls]

@@ -9,7 +9,14 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from omegaconf import II, OmegaConf
 from omegaconf.errors import ValidationError
 
-from fairseq_odeformers.models.common.options import at_least_one, check_layers, flag, option, side
+from fairseq_odeformers.models.common.options import (
+    DataclassOptions,
+    at_least_one,
+    check_layers,
+    flag,
+    option,
+    side,
+)
 
 
 @dataclass
@@ -65,3 +72,12 @@ def test_the_first_option_below_one_is_named():
     with pytest.raises(ValueError, match="--decoder-embed-dim 0: give at least 1"):
         at_least_one(composed(decoder_embed_dim=0), "encoder_embed_dim", "decoder_embed_dim")
     assert flag("decoder_embed_dim") == "--decoder-embed-dim"
+
+
+def test_a_derived_model_needs_a_dataclass():
+    class Registered(DataclassOptions):
+        """As fairseq's register_model(NAME) leaves it."""
+
+    setattr(Registered, "__dataclass", None)
+    with pytest.raises(ValueError, match="Registered is registered .*dataclass=CONFIG"):
+        Registered.add_args(ArgumentParser())

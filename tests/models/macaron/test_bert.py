@@ -1,5 +1,6 @@
 """macaron_bert through the interface of fairseq's RoBERTa."""
 
+import pytest
 import torch
 from helpers import PAD, SMALL, Task, count_parameters, make_model
 
@@ -51,3 +52,8 @@ def test_classification_heads_are_saved_and_loaded():
     other.load_state_dict(state)
     again, _ = other(tokens, classification_head_name="sentiment")
     assert torch.equal(again, logits)
+
+
+def test_a_head_that_no_checkpoint_brings_back_is_refused():
+    with pytest.raises(ValueError, match="--spectral-norm-classification-head True: .*; leave"):
+        make_bert("macaron_bert_base", "--spectral-norm-classification-head")

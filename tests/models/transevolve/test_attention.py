@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers import assert_same_gradients
 
-from fairseq_odeformers.models.transevolve import naive
+from fairseq_odeformers.models.transevolve import attention, naive
 from fairseq_odeformers.models.transevolve.attention import (
     BACKENDS,
     MASKED_BIAS,
@@ -262,7 +262,8 @@ def test_dropout_acts_on_queries_and_keys_in_training_only():
         (33, 33, torch.bfloat16, FusedAttention),
     ],
 )
-def test_auto_chooses_by_length_and_precision(queries, keys, dtype, form):
+def test_auto_chooses_by_size_and_precision(queries, keys, dtype, form, monkeypatch):
+    monkeypatch.setattr(attention, "LARGE", 4 * H * 33 * 4096)
     attn = TimeEvolvingAttention(C, H, L, C).to(dtype)
     x, y = torch.randn(1, queries, C, dtype=dtype), torch.randn(1, keys, C, dtype=dtype)
     with torch.no_grad():

@@ -203,3 +203,15 @@ def test_activation_checkpointing_changes_no_gradient():
         output.square().mean().backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
     assert all(map(torch.equal, *gradients))
+
+
+def test_states_that_no_gradient_reaches_are_refused():
+    model = make_model("transevolve", "--checkpoint-activations")
+    tokens, lengths = source_batch()
+    for stack, inputs in (model.encoder, (tokens, lengths)), (model.decoder, (tokens,)):
+        with pytest.raises(ValueError, match="--checkpoint-activations: .* --arclength-weight"):
+            stack(*inputs, return_all_hiddens=True)
+        with torch.no_grad():
+            encoder_out = model.encoder(tokens, lengths)
+            more = {"encoder_out": encoder_out} if stack is model.decoder else {}
+            stack(*inputs, return_all_hiddens=True, **more)

@@ -1,0 +1,34 @@
+"""What torch.compile makes of the models computes what they compute."""
+
+import pytest
+import torch
+from helpers import CLASSIFIERS, HEAD, LanguageModelling, make_classifier, make_model, source_batch
+from make_checkpoints import MODELS
+
+
+def build(arch):
+    """A small model in evaluation, and what it is called with: sentences, two with padding."""
+    tokens, lengths = source_batch()
+    call = {"src_tokens": tokens}
+    if arch in CLASSIFIERS:
+        model = make_classifier(arch)
+        call["classification_head_name"] = HEAD
+    elif "bert" in arch:
+        model = make_model(arch, "--task", "masked_lm")
+    elif "_lm" in arch:
+        model = make_model(arch, "--task", "language_modeling", task=LanguageModelling(), sizes=[])
+    else:
+        model = make_model(arch)
+        call |= {"src_lengths": lengths, "prev_output_tokens": tokens}
+    return model.eval(), call
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", MODELS)
+def test_compiled_models_compute_the_same(arch):
+    """By a backend that needs no compiler of C."""
+    model, call = build(arch)
+    with torch.no_grad():
+        expected, _ = model(**call)
+        found, _ = torch.compile(model, backend="aot_eager")(**call)
+    assert torch.allclose(found, expected, atol=1e-4)
