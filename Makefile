@@ -10,8 +10,8 @@
 # make clean   remove all that make has made
 #
 # PYTHON=...   the interpreter to make .venv with (3.9 to 3.13); by default python3, or where that is
-#              another version the newest of these on PATH, or what uv downloads. For 3.12 on Linux nothing
-#              is compiled.
+#              another version the newest of these on PATH, or what uv downloads. For 3.12 on x86-64
+#              Linux nothing is compiled.
 #
 # pip's own environment variables apply. On a machine without a GPU, point PIP_EXTRA_INDEX_URL at an
 # index of CPU builds: the default one has CUDA builds of torch, a download of several GB.

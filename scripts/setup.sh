@@ -43,7 +43,7 @@ takes="a few minutes, most of it downloads"
 has_wheel='import sys, sysconfig as s
 sys.exit((sys.version_info[:2], s.get_platform()) != ((3, 12), "linux-x86_64"))'
 if ! "$python" -c "$has_wheel"; then
-    takes="several minutes, most of them to compile fairseq; none for Python 3.12 on Linux"
+    takes="several minutes, most of them to compile fairseq; none for Python 3.12 on x86-64"
     "$python" -c 'import os, sysconfig as s; open(os.path.join(s.get_path("include"), "Python.h"))' \
         2>/dev/null || fail "$python lacks its C headers; install them (python3-dev)"
     for compiler in gcc g++; do
