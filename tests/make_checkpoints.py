@@ -85,12 +85,14 @@ def write_data(folder):
         make_dictionary(3).save(str(folder / data / "label/dict.txt"))
 
 
-def write_splits(folder, **sizes):
+def write_splits(folder, valid=4, **sizes):
     """Sentences and classes for these data sets, to train with on any task.
 
     Args:
-        sizes: sentences of each split, such as ``train``.
+        valid: sentences to validate with, which fairseq 0.12.2 reads even if it does not.
+        sizes: sentences of each other split, such as ``train``.
     """
+    sizes["valid"] = valid
     for data, symbols in (("words", 20), ("pairs", 20), ("pixels", 256)):
         for split, size in sizes.items():
             draw = np.random.RandomState(size)

@@ -125,7 +125,10 @@ def binary(tmp_path_factory):
     folder = tmp_path_factory.mktemp("binary")
     write_data(folder)
     path = folder / "checkpoint.pt"
-    path.write_bytes(gzip.decompress(PATHS["transject"].read_bytes()))
+    with gzip.open(PATHS["macaron_classifier"]) as file:
+        state = torch.load(file)
+    state["cfg"]["task"].pop("d2v2_multi")  # which fairseq 0.12.2 has not
+    torch.save(state, path)
     if find_spec("safetensors"):
         export.write_export(read_checkpoint(str(path)), folder / "out")
     write_archive(folder / "archive.tgz", listops())

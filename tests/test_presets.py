@@ -4,10 +4,10 @@ Where a paper is silent, the source is the code that it was published with.
 """
 
 import pytest
+from composing import AS_FAIRSEQ, compose, initialize_config_module
 from fairseq.dataclass.initialize import add_defaults, hydra_init
 from fairseq.models import ARCH_MODEL_REGISTRY
 from helpers import make_model, resolved
-from hydra import compose, initialize_config_module
 from omegaconf import OmegaConf
 
 BIG = "macaron_transformer_wmt_en_de_big transformer_wmt_en_de_big_t2t_macaron"
@@ -178,7 +178,7 @@ def test_every_architecture_has_its_defaults_here():
 def test_hydra_finds_the_same_defaults(arch, choose):
     """Whether an architecture is chosen as one of the group, or by its name alone."""
     hydra_init()
-    with initialize_config_module("fairseq.config", version_base="1.1"):
+    with initialize_config_module("fairseq.config", **AS_FAIRSEQ):
         config = compose("config", overrides=[choose.format(arch)])
     add_defaults(config)
     config = OmegaConf.masked_copy(config, [key for key in config if key in ("model", "common")])

@@ -4,8 +4,8 @@ import re
 import shlex
 
 import pytest
+from composing import AS_FAIRSEQ, compose, initialize_config_dir
 from fairseq.dataclass.initialize import add_defaults, hydra_init
-from hydra import compose, initialize_config_dir
 from make_checkpoints import parsed
 from omegaconf import OmegaConf
 from script_helpers import ROOT, training_options
@@ -39,7 +39,7 @@ def test_yaml_is_the_command_line(name, tmp_path):
     expected = OmegaConf.to_container(parsed(line[:place] + line[place + 2 :]), enum_to_str=True)
     folder, _, stem = name.partition("/")
     hydra_init(stem)
-    with initialize_config_dir(str(ROOT / "examples" / folder), version_base="1.1"):
+    with initialize_config_dir(str(ROOT / "examples" / folder), **AS_FAIRSEQ):
         config = compose(stem)
     add_defaults(config)
     parts = OmegaConf.masked_copy(config, [*PARTS, "common"])
