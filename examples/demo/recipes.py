@@ -29,8 +29,7 @@ CORPORA = {
     "cldr": Recipe(
         options=(
             *("--encoder-embed-dim", 128, "--encoder-ffn-embed-dim", 512, "--dropout", 0),
-            *("--attention-dropout", 0, "--lr", 4e-3, "--warmup-updates", 200),
-            *("--lr-scheduler", "polynomial_decay"),
+            *("--lr", 4e-3, "--warmup-updates", 200, "--lr-scheduler", "polynomial_decay"),
             *("--total-num-update", 500, "--end-learning-rate", 4e-4),
             *("--max-tokens", 1024, "--save-interval-updates", 100),
         ),
@@ -42,8 +41,7 @@ CORPORA = {
     "multi30k": Recipe(
         options=(
             *("--encoder-embed-dim", 256, "--encoder-ffn-embed-dim", 1024, "--dropout", 0.3),
-            *("--attention-dropout", 0, "--lr", 2e-3, "--warmup-updates", 400),
-            *("--lr-scheduler", "inverse_sqrt"),
+            *("--lr", 2e-3, "--warmup-updates", 400, "--lr-scheduler", "inverse_sqrt"),
             *("--max-tokens", 4096, "--save-interval-updates", 60),
         ),
         target_bleu=30,
@@ -55,7 +53,7 @@ CORPORA = {
 
 # Architectures, and what differs from their presets and from the recipe.
 ARCHITECTURES = {
-    "transevolve_fullff_2_prenorm": ("--encoder-depth", 2),
+    "transevolve_fullff_2_prenorm": ("--encoder-depth", 2, "--attention-dropout", 0),
     "node_transformer_mt": ("--encoder-layers", 1, "--lr", 2e-3, "--warmup-updates", 300),
 }
 

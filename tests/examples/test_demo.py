@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import warm
+from fairseq import options
 from script_helpers import demo_module
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo" / "demo.py"
-progress = demo_module("progress")
+progress, recipes, steps = map(demo_module, ("progress", "recipes", "steps"))
 
 SIZES = ["--train", "100", "--valid", "8", "--test", "8"]
 AT_ONCE = ["--target-bleu", "0"]  # the first validation, after one epoch, reaches it
@@ -51,6 +53,15 @@ def demo(start):
         return subprocess.CompletedProcess(process.args, process.returncode, *output)
 
     return run
+
+
+@pytest.mark.parametrize("arch", recipes.ARCHITECTURES)
+@pytest.mark.parametrize("corpus", recipes.CORPORA)
+def test_every_recipe_is_of_options_that_every_architecture_has(corpus, arch):
+    args = Namespace(recipe=recipes.CORPORA[corpus], arch=arch, seed=1)
+    _, *line = steps.train_command(args, Path("data"), Path("checkpoints"))
+    line = line[: line.index("--user-dir")]  # it is imported
+    assert options.parse_args_and_arch(options.get_training_parser(), line).arch == arch
 
 
 def outcome(out):
