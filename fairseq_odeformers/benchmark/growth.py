@@ -3,7 +3,8 @@
     python -m fairseq_odeformers.benchmark.growth OUT.png TABLE.json ...
 
 The files are those that ``--json`` writes. A panel is a measurement, a line a model. The legend has
-the exponent p of the fit y = c x^p over the upper half of the range, by least squares of logs.
+the exponent p of the fit y = c x^p over the upper half of the range, by least squares of logs,
+where it has more than one point.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import argparse
 import json
 import logging
 import math
+import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,21 +24,45 @@ from matplotlib.figure import Figure
 from fairseq_odeformers.files import replacing
 
 MARKERS = "os^Dv<>"
+COLUMNS = {"what", "unit", "length", "layers", "model", "value"}
 
 
-def exponent(x: Sequence[float], y: Sequence[float]) -> float:
-    """The slope of log y against log x, over the upper half of the points."""
+def read_rows(path: Path) -> list[dict]:
+    """The rows of a table.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is something else.
+    """
+    try:
+        rows = json.loads(path.read_text("utf-8"))["rows"]
+        if not rows or any(COLUMNS - row.keys() for row in rows):
+            raise ValueError(f"no rows of {', '.join(sorted(COLUMNS))}")
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no table that --json wrote ({error})") from error
+    return rows
+
+
+def exponent(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """The slope of log y against log x, over the upper half of the points; None of a point."""
     upper = slice(len(x) // 2 - (len(x) == 2), None)
+    if len(set(x[upper])) < 2:
+        return None
     return float(np.polyfit(np.log(x[upper]), np.log(y[upper]), 1)[0])
 
 
-def draw(tables: list[dict]) -> Figure:
-    """A panel a measurement: its figures against lengths, or against layers if these vary."""
-    panels: dict[tuple, list[dict]] = {}
+def draw(tables: list[list[dict]]) -> Figure:
+    """A panel a measurement: its figures against lengths, or against layers if a table has several.
+
+    Args:
+        tables: the rows of each.
+    """
+    panels: dict[tuple, list[dict]] = defaultdict(list)
     for table in tables:
-        rows = table["rows"]
-        against = "layers" if len({row["layers"] for row in rows}) > 1 else "length"
-        panels.setdefault((against, rows[0]["what"], rows[0]["unit"]), []).extend(rows)
+        for what, unit in dict.fromkeys((row["what"], row["unit"]) for row in table):
+            rows = [row for row in table if (row["what"], row["unit"]) == (what, unit)]
+            against = "layers" if len({row["layers"] for row in rows}) > 1 else "length"
+            panels[against, what, unit] += rows
     columns = min(2, len(panels))
     lines = math.ceil(len(panels) / columns)
     figure = Figure(figsize=(5 * columns, 4 * lines), layout="constrained")
@@ -43,7 +70,8 @@ def draw(tables: list[dict]) -> Figure:
     for axes, ((against, what, unit), rows) in zip(grid.flat, panels.items()):
         for index, model in enumerate(dict.fromkeys(row["model"] for row in rows)):
             x, y = zip(*((row[against], row["value"]) for row in rows if row["model"] == model))
-            label = f"{model} ({exponent(x, y):.2f})"
+            power = exponent(x, y)
+            label = model if power is None else f"{model} ({power:.2f})"
             axes.loglog(x, y, marker=MARKERS[index % len(MARKERS)], fillstyle="none", label=label)
         ticks = sorted({row[against] for row in rows})
         axes.set_xticks(ticks, labels=map("{:,}".format, ticks))
@@ -62,9 +90,12 @@ def main(argv=None) -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("tables", type=Path, nargs="+")
     args = parser.parse_args(argv)
-    figure = draw([json.loads(path.read_text("utf-8")) for path in args.tables])
-    with replacing(args.out) as new:
-        figure.savefig(new, format=args.out.suffix[1:], dpi=120)
+    try:
+        figure = draw([read_rows(path) for path in args.tables])
+        with replacing(args.out) as new:
+            figure.savefig(new, format=args.out.suffix[1:], dpi=120)
+    except (ValueError, OSError) as error:
+        sys.exit(f"{parser.prog}: error: {error}")
 
 
 if __name__ == "__main__":

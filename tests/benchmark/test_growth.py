@@ -1,6 +1,7 @@
 """The figure of growth has the exponents of the tables that it is drawn from."""
 
 import json
+import re
 
 import pytest
 
@@ -13,6 +14,7 @@ def test_exponents_of_powers():
     assert growth.exponent(x, [3 * one**1.5 for one in x]) == pytest.approx(1.5)
     assert growth.exponent(x, [9.0, 9.0, 16.0, 64.0]) == pytest.approx(2)
     assert growth.exponent(x[:2], [1.0, 2.0]) == pytest.approx(1)
+    assert growth.exponent(x[:1], [1.0]) is None
 
 
 @pytest.mark.parametrize("varied", ["length", "layers"])
@@ -23,7 +25,7 @@ def test_a_panel_a_table_and_a_line_a_model(tmp_path, varied):
         for model in ("a", "b")
         for size in (16, 32, 64)
     ]
-    figure = growth.draw([{"rows": rows}])
+    figure = growth.draw([rows])
     (panel,) = figure.axes
     assert panel.get_xlabel() == varied and panel.get_ylabel() == "memory (MB)"
     labels = [text.get_text() for text in panel.get_legend().get_texts()]
@@ -32,3 +34,35 @@ def test_a_panel_a_table_and_a_line_a_model(tmp_path, varied):
     table.write_text(json.dumps({"rows": rows}))
     growth.main([str(out), str(table)])
     assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_table_of_several_measurements(recwarn):
+    """A panel each; of one length there is no exponent."""
+    rows = [
+        {"what": what, "unit": unit, "length": 16, "layers": layers, "model": "a", "value": 3.0}
+        for what, unit, layers in (("train", "ms", 4), ("state", "kB", 6))
+    ]
+    panels = growth.draw([rows]).axes
+    assert [panel.get_ylabel() for panel in panels] == ["train (ms)", "state (kB)"]
+    for panel in panels:
+        assert panel.get_xlabel() == "length"
+        assert [text.get_text() for text in panel.get_legend().get_texts()] == ["a"]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (None, "No such file or directory: '.*table.json'"),
+        ("{", "table.json is no table that --json wrote"),
+        ("[1]", "table.json is no table that --json wrote"),
+        ('{"rows": [{"what": "train"}]}', "no rows of layers, length, model, unit, value, what"),
+    ],
+)
+def test_what_is_no_table_is_named(tmp_path, content, message):
+    table, out = tmp_path / "table.json", tmp_path / "growth.png"
+    if content is not None:
+        table.write_text(content)
+    with pytest.raises(SystemExit) as error:
+        growth.main([str(out), str(table)])
+    assert re.search(message, error.value.code) and not out.exists()
