@@ -1,7 +1,9 @@
 """Speed of any architectures, side by side: ``python -m fairseq_odeformers.benchmark``.
 
-A file a measurement: ``train``, ``generate``, ``encoder``, ``infer``, ``ode``, ``orthogonal``. Each
-makes of a model a step, a function without arguments. ``subjects`` builds the models, any that
-fairseq knows, at one size, where a measurement has none of its own; ``timing`` runs the steps in
-turn and says what comes of it.
+A file a measurement. Most make of a model a step, a function without arguments, to be timed:
+``train`` (of classifiers called ``classify``), ``generate``, ``encoder``, ``infer``, ``startup``,
+``ode``, ``orthogonal``; ``memory`` and ``state`` count bytes. ``subjects`` builds the models, any
+that fairseq knows, at one size, where a measurement has none of its own; ``timing`` runs the steps
+in turn and says what comes of it. ``quick`` is a choice of measurements, to compare commits by, and
+``growth`` draws figures against lengths or layers.
 """

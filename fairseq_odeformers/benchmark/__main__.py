@@ -57,6 +57,7 @@ DEFAULTS = {
 }
 
 UNPRINTED = ("models", "quick", "check", "json")
+WITH_QUICK = {"quick", "check", "json"}
 
 
 def parse_args(argv=None) -> argparse.Namespace:
@@ -108,6 +109,12 @@ def parse_args(argv=None) -> argparse.Namespace:
         parser.error("give either WHAT to measure or --quick")
     if args.check and not args.quick:
         parser.error("--check compares the figures of --quick")
+    if args.quick:
+        unset = argparse.Namespace(**dict.fromkeys(vars(args)))  # in the place of the defaults
+        for name, value in vars(parser.parse_args(argv, unset)).items():
+            if value is not None and name not in WITH_QUICK:
+                option = f"--{name.replace('_', '-')}"
+                parser.error(f"{option}: --quick has settings of its own; give {option} with WHAT")
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU")
     return args
@@ -157,7 +164,8 @@ def main(argv=None) -> None:
         for line in quick.LINES if args.quick else [argv]:
             rows += run(parse_args(line.split()) if args.quick else args)
         if args.json:
-            timing.write_json(args.json, vars(args), args.device, rows)
+            settings = {"quick": quick.LINES} if args.quick else vars(args)
+            timing.write_json(args.json, settings, args.device, rows)
         if args.check:
             quick.check(rows, args.check)
     except ValueError as error:

@@ -14,4 +14,9 @@ def step(subject: Subject, args, length: int) -> Step:
     )
     inputs = subject.sample(args.batch, length)["net_input"]
     inputs["src_tokens"][:, -1] = words.eos()
-    return lambda: generator.generate([model], {"net_input": inputs})
+
+    def run():
+        with subject.attention():
+            generator.generate([model], {"net_input": inputs})
+
+    return run

@@ -29,10 +29,11 @@ def state_bytes(subject: subjects.Subject, args, length: int) -> int:
     inputs = subject.sample(1, length)["net_input"]
     tokens, state = inputs["src_tokens"], {}
     source = {}
-    if not isinstance(model, FairseqLanguageModel):
-        source["encoder_out"] = model.encoder(tokens, inputs["src_lengths"])
-    for end in range(1, length + 1):
-        model.decoder(tokens[:, :end], incremental_state=state, **source)
+    with subject.attention():
+        if not isinstance(model, FairseqLanguageModel):
+            source["encoder_out"] = model.encoder(tokens, inputs["src_lengths"])
+        for end in range(1, length + 1):
+            model.decoder(tokens[:, :end], incremental_state=state, **source)
     storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors(state)}
     return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
 

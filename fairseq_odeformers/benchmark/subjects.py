@@ -77,7 +77,8 @@ def build(name: str, args: Namespace) -> Subject:
     experts of TransJect; or ``matrix``, see :meth:`Subject.attention`.
 
     Raises:
-        ValueError: there is no such architecture, or no such form of it.
+        ValueError: there is no such architecture, or no such form of it; or its blocks cannot be of
+            one depth.
     """
     arch, _, form = name.partition(":")
     if arch not in ARCH_MODEL_REGISTRY:
@@ -128,11 +129,13 @@ def _config(arch, form, args):
             f"{side}-experts": form if form.isdigit() else 4,
             f"max-{positions}-positions": 100_000,
         }
+    known = parser._option_string_actions
+    if "--encoder-depth" in known and args.layers % blocks:
+        raise ValueError(f"--layers {args.layers}: {arch} has {blocks} blocks; give a multiple")
     line = ["unused", "--arch", arch, "--task", task_of(arch), *TASKS[task_of(arch)].split()]
     line += f"--optimizer adam --lr 5e-4 --batch-size {args.batch}".split()
     line += [] if args.device == "cuda" else ["--cpu"]
     line += [] if args.precision == "float32" else [f"--{args.precision}"]
-    known = parser._option_string_actions
     for option, value in sizes.items():
         line += [f"--{option}", str(value)] if f"--{option}" in known else []
     if "--share-all-embeddings" in known:

@@ -5,9 +5,10 @@ import re
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend
 
 from fairseq_odeformers.benchmark import __main__ as benchmark
-from fairseq_odeformers.benchmark import memory, quick
+from fairseq_odeformers.benchmark import memory, quick, subjects
 from fairseq_odeformers.benchmark.timing import compare, measure
 
 TINY = "--embed-dim 16 --ffn-embed-dim 32 --heads 2 --batch 2 --vocabulary 50 --rounds 1"
@@ -49,6 +50,17 @@ def measured(capsys):
 )
 def test_every_measurement(measured, what, models):
     assert list(measured(what, "--models", *models)) == models
+
+
+@pytest.mark.parametrize("what", ["generate", "state"])
+def test_attention_by_a_matrix_where_it_is_asked_for(measured, monkeypatch, what):
+    asked = []
+    kernel = subjects.sdpa_kernel
+    monkeypatch.setattr(
+        subjects, "sdpa_kernel", lambda backend: asked.append(backend) or kernel(backend)
+    )
+    assert measured(what, "--layers", "1", "--models", "transformer:matrix")
+    assert set(asked) == {SDPBackend.MATH}
 
 
 @pytest.mark.parametrize("what", ["train", "encoder", "infer"])
@@ -104,6 +116,7 @@ def test_quick_is_compared_with_an_earlier_table(monkeypatch, capsys, tmp_path):
     benchmark.main(["--quick", "--json", str(path)])
     benchmark.main(["--quick", "--check", str(path)])
     table = json.loads(path.read_text())
+    assert table["settings"] == {"quick": [line]}
     table["rows"][1]["ratio"] *= 1.2
     path.write_text(json.dumps(table))
     with pytest.raises(SystemExit, match=r"infer 8 4 transject: 1.00 where .* has 1.20"):
@@ -133,6 +146,10 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
         ("train --models transevolv", "fairseq knows no architecture transevolv"),
         ("train --models transevolve:3", "--models transevolve:3: transevolve has no form 3"),
         ("infer --models transformer_classifier:fused", "transformer_classifier has no form fused"),
+        (
+            "train --models transevolve_fullff_2 --layers 4 5",
+            "--layers 5: transevolve_fullff_2 has 2 blocks; give a multiple",
+        ),
         ("train --models transevolve_fullff_1:naive", "is for the encoder alone"),
         ("startup --models hydra", "choose from fairseq, plugin"),
         ("ode --models rk4", "choose from plain, torchdiffeq, node_transformer"),
@@ -144,3 +161,10 @@ def test_what_is_not_measured(options, message):
     with pytest.raises(SystemExit) as error:
         benchmark.main([*options.split(), *TINY.split()])
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("option", [["--dropout", "0"], ["--layers", "4"], ["--device", "cpu"]])
+def test_quick_has_settings_of_its_own(capsys, option):
+    with pytest.raises(SystemExit):
+        benchmark.parse_args(["--quick", "--json", "quick.json", *option])
+    assert f"error: {option[0]}: --quick has settings of its own" in capsys.readouterr().err
