@@ -4,21 +4,21 @@
 #     examples/macaron/pretrain.sh train.txt valid.txt macaron_bert_base roberta_prenorm
 #
 # The text is normalised, lower-cased and tokenised as prepare-glue.sh does it, and byte-pair encoded
-# into $DATA (default data/pretrain), which also gets the checkpoints; each architecture ends with a
-# line, its validation loss in bits a masked token. The models have four layers of width 256 and, but
-# for 3 d a layer, the same number of parameters.
+# into $DATA, which also gets the checkpoints; each architecture ends with a line, its validation loss
+# in bits a masked token. The models have four layers of width 256 and, but for 3 d a layer, the same
+# number of parameters.
+#
+# From the environment: SEED (1), UPDATES (500), and DATA (data/pretrain).
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-PATH=$root/.venv/bin:$PATH
-export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
-USER_DIR=$root/fairseq_odeformers
+[ $# -ge 3 ] || { sed -n '2,11s/^# \?//p' "$0"; exit 2; }
+texts=(train "$(realpath "$1")" valid "$(realpath "$2")")
+shift 2
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+PATH=$PWD/.venv/bin:$PATH
 DATA=${DATA:-data/pretrain}
 SEED=${SEED:-1}
 UPDATES=${UPDATES:-500}
 
-[ $# -ge 3 ] || { sed -n '2,9s/^# \?//p' "$0"; exit 2; }
-texts=(train "$1" valid "$2")
-shift 2
 
 if [ ! -e "$DATA/data-bin/dict.txt" ]; then
     rm -rf "$DATA/tmp"
@@ -47,7 +47,7 @@ for arch in "$@"; do
         *) inner_width=1024 ;;
     esac
     checkpoints=$DATA/$arch-seed$SEED
-    fairseq-train "$DATA/data-bin" --user-dir "$USER_DIR" --task masked_lm --arch "$arch" \
+    fairseq-train "$DATA/data-bin" --user-dir fairseq_odeformers --task masked_lm --arch "$arch" \
         --criterion masked_lm --tokens-per-sample 128 --max-positions 512 \
         --sample-break-mode complete --encoder-layers 4 --encoder-embed-dim 256 \
         --encoder-ffn-embed-dim "$inner_width" --encoder-attention-heads 4 \
@@ -55,8 +55,9 @@ for arch in "$@"; do
         --lr 1e-3 --lr-scheduler polynomial_decay --warmup-updates 100 \
         --total-num-update "$UPDATES" --max-update "$UPDATES" --max-tokens 2048 \
         --seed "$SEED" --save-dir "$checkpoints" --no-epoch-checkpoints --no-progress-bar
-    loss=$(fairseq-validate "$DATA/data-bin" --user-dir "$USER_DIR" --task masked_lm \
-        --path "$checkpoints/checkpoint_last.pt" --max-tokens 4096 2>&1 |
-        sed -n 's/.*| loss \([0-9.]*\).*/\1/p' | tail -1)
+    log=$(fairseq-validate "$DATA/data-bin" --user-dir fairseq_odeformers --task masked_lm \
+        --path "$checkpoints/checkpoint_last.pt" --max-tokens 4096 2>&1) ||
+        { echo "$log" >&2; exit 1; }
+    loss=$(sed -n 's/.*| loss \([0-9.]*\).*/\1/p' <<< "$log" | tail -1)
     echo "$arch, seed $SEED: validation loss $loss after $UPDATES updates"
 done

@@ -11,7 +11,8 @@
 # and a run that was interrupted goes on; the same command started twice shares the runs. What is finished
 # is drawn in $RUNS/figure2.png.
 #
-# From the environment: SEEDS (1 2 3 4 5), and RUNS (data/wmt14-figure2).
+# From the environment: SEEDS (1 2 3 4 5), RUNS (data/wmt14-figure2), and for --part of one pair of
+# languages DATA, as of wmt14.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 SEEDS=${SEEDS:-1 2 3 4 5}
@@ -19,7 +20,7 @@ SEEDS=${SEEDS:-1 2 3 4 5}
 PATH=$PWD/.venv/bin:$PATH
 RUNS=${RUNS:-data/wmt14-figure2}
 
-case ${1:-} in --help | [!-]*) sed -n '2,14s/^# \?//p' "$0"; exit 2 ;; esac
+case ${1:-} in --help | [!-]*) sed -n '2,15s/^# \?//p' "$0"; exit 2 ;; esac
 take_parts "$(echo en-{de,fr}-{1.0,1.5}-{4000,8000,16000})" "$@"
 
 experiment() {

@@ -12,7 +12,7 @@
 # goes on; the same command started twice shares the runs. The analyses of all sizes that are finished, one
 # of each data set and model, are in $RUNS/imdb-transject and so on.
 #
-# From the environment: SEEDS (1 2 3), and RUNS (data/figure6).
+# From the environment: SEEDS (1 2 3), RUNS (data/figure6), and DATA (data/lra), of character-level IMDb.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 SEEDS=${SEEDS:-1 2 3}
