@@ -40,7 +40,8 @@ take_parts() {
 #     all_runs PREFIX ARCH ...
 #
 # FOLDER is PREFIX, ARCH and the seed. A run that another process is at is left to it: the same command
-# started twice shares the work. A run that fails does not stop the others; the status is then 1.
+# started twice shares the work. A run that fails, or has begun with other options than those in the array
+# extra, does not stop the others; the status is then 1.
 all_runs() {
     local prefix=$1 arch seed folder failed=0
     shift
@@ -52,6 +53,7 @@ all_runs() {
             (
                 flock --nonblock 9 || { echo "$folder: another process is at it"; exit 0; }
                 set -e
+                keep_options "$folder"
                 experiment "$arch" "$seed" "$folder"
             ) 9> "$folder/lock"
             [ $? = 0 ] || { echo "$folder: failed" >&2; failed=1; }
@@ -59,6 +61,18 @@ all_runs() {
         done
     done
     return $failed
+}
+
+# Keep the options of a run, which its name does not say, in its folder; once that has a checkpoint, refuse
+# others. The first runs kept none.
+keep_options() {
+    local file=$1/options own=${extra[*]@Q}
+    if ! compgen -G "$1/*.pt" > /dev/null; then
+        echo "$own" > "$file"
+    elif [ -e "$file" ] && [ "$(< "$file")" != "$own" ]; then
+        echo "$1: begun with the options '$(< "$file")', not '$own'; give these another RUNS" >&2
+        return 1
+    fi
 }
 
 # Run a command whose output goes to the end of a file, and show the end of that if it fails.

@@ -6,7 +6,8 @@
 # TASK is listops, text, retrieval, pathfinder or image, as scripts/prepare-lra.sh leaves it in
 # data/lra, or listops-short, generated here. Each run leaves in $RUNS/TASK-RECIPE-ARCH-seedN: train.log
 # (JSON lines), the best checkpoint, and the predictions, test.tsv. What is finished is not repeated,
-# and a run that was interrupted goes on; the same command started twice shares the runs.
+# and a run that was interrupted goes on; the same command started twice shares the runs. Other options
+# than those that a run has begun with are refused: give them another RUNS.
 #
 # From the environment: RECIPE, one of
 #     transevolve  Dutta et al. (2021), appendix C; for listops and text
@@ -22,8 +23,13 @@ DATA=${DATA:-data/lra}
 
 task=${1:-}
 take_archs "${@:2}"
-[ ${#archs[@]} -gt 0 ] || { sed -n '2,18s/^# \?//p' "$0"; exit 2; }
-[ "$task" = listops-short ] && RECIPE=small || RECIPE=${RECIPE:-transject}
+[ ${#archs[@]} -gt 0 ] || { sed -n '2,19s/^# \?//p' "$0"; exit 2; }
+RECIPE=${RECIPE:-$([ "$task" = listops-short ] && echo small || echo transject)}
+case $task-$RECIPE in
+    listops-short-small) ;;
+    listops-short-* | *-small)
+        echo "RECIPE=$RECIPE: small is for listops-short, and the only one for it" >&2; exit 2 ;;
+esac
 
 data=$DATA/$task-bin
 recipe=(--lra-task "$task")

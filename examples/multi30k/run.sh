@@ -6,7 +6,8 @@
 # Each run ends with two lines, BLEU of the best checkpoint and of the average of the last three epochs,
 # and leaves in $RUNS/ARCH-seedSEED: train.log (JSON lines), both checkpoints, and their translations
 # (checkpoint_best.test.out, averaged.test.out, and so on). What is finished is not repeated, and a run
-# that was interrupted goes on; the same command started twice shares the runs.
+# that was interrupted goes on; the same command started twice shares the runs. Other options than those
+# that a run has begun with are refused: give them another RUNS, and so another EMBEDDING_DROPOUT.
 #
 # From the environment: SEEDS (1), DATA (data/multi30k), RUNS ($DATA), and EMBEDDING_DROPOUT (0), for all
 # architectures but transformer and node_transformer_mt, which drop embeddings as they drop elsewhere.
@@ -19,7 +20,7 @@ RUNS=${RUNS:-$DATA}
 EMBEDDING_DROPOUT=${EMBEDDING_DROPOUT:-0}
 
 take_archs "$@"
-[ ${#archs[@]} -gt 0 ] || { sed -n '2,12s/^# \?//p' "$0"; exit 2; }
+[ ${#archs[@]} -gt 0 ] || { sed -n '2,13s/^# \?//p' "$0"; exit 2; }
 
 # Sets the options in which architectures differ: each has as many parameters as the others.
 choose_options() {

@@ -7,7 +7,8 @@
 # DATA is imdb or agnews, prepared in data/DATA if need be, or a folder that has a data-bin. Each run
 # leaves in $RUNS/RECIPE-ARCH-seedN: train.log (JSON lines), the best checkpoint, and the predictions,
 # test.tsv. What is finished is not repeated, and a run that was interrupted goes on; the same command
-# started twice shares the runs.
+# started twice shares the runs. Other options than those that a run has begun with are refused: give them
+# another RUNS.
 #
 # From the environment: RECIPE, one of
 #     transevolve  Dutta et al. (2021), section 7.3 and appendix C; the default
@@ -22,21 +23,25 @@ RECIPE=${RECIPE:-transevolve}
 
 data=${1:-}
 take_archs "${@:2}"
-[ ${#archs[@]} -gt 0 ] || { sed -n '2,17s/^# \?//p' "$0"; exit 2; }
+[ ${#archs[@]} -gt 0 ] || { sed -n '2,18s/^# \?//p' "$0"; exit 2; }
+case $RECIPE in
+    transevolve | transject | small) ;;
+    *) echo "RECIPE=$RECIPE: choose from transevolve, transject, small" >&2; exit 2 ;;
+esac
 case $data in
     imdb | agnews)
         corpus=data/$data
         [ -e "$corpus/data-bin" ] || scripts/prepare-text-classification.sh "$data" --out "$corpus" ;;
     *) corpus=$data ;;
 esac
-case $RECIPE in
-    transevolve | transject) ;;
-    small)
-        updates=$(python -c "import sys
+[ -e "$corpus/data-bin" ] || {
+    echo "$corpus/data-bin: make it with scripts/prepare-text-classification.sh" >&2; exit 2
+}
+if [ "$RECIPE" = small ]; then
+    updates=$(python -c "import sys
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-print(-(-len(MMapIndexedDataset(sys.argv[1])) * 6 // 3200) * 100)" "$corpus/data-bin/label/train") ;;
-    *) echo "RECIPE=$RECIPE: choose from transevolve, transject, small" >&2; exit 2 ;;
-esac
+print(-(-len(MMapIndexedDataset(sys.argv[1])) * 6 // 3200) * 100)" "$corpus/data-bin/label/train")
+fi
 
 # Sets the options of an architecture.
 choose_options() {

@@ -60,6 +60,7 @@ def test_what_is_finished_is_not_repeated(tmp_path):
     for seed in (1, 2):
         folder = tmp_path / "runs" / f"small-transject-seed{seed}"
         folder.mkdir(parents=True)
+        (folder / "checkpoint_best.pt").touch()
         (folder / "test.tsv").write_text("made before\n")
         (folder / "train.log").write_text("test: accuracy 50.00%\n")
     before = contents(tmp_path)
@@ -97,8 +98,11 @@ def test_long_range_arena(tmp_path, task, inputs, arch, heads):
         ("lra/run.sh", ["cat", "macaron_classifier"], "transject", "cat: choose from listops"),
         ("lra/run.sh", ["image", "macaron_classifier"], "transevolve", "choose from listops, text"),
         ("lra/run.sh", ["text", "macaron_classifier"], "transject", "make it with scripts/prepare"),
+        ("lra/run.sh", ["text", "transject"], "small", "RECIPE=small: small is for listops-short"),
+        ("lra/run.sh", ["listops-short", "transject"], "transject", "RECIPE=transject: small is"),
         ("lra/run.sh", ["text"], "transject", "examples/lra/run.sh TASK ARCH ..."),
         ("text_classification/run.sh", ["x", "y"], "none", "RECIPE=none: choose from transevolve"),
+        ("text_classification/run.sh", ["x", "y"], "small", "x/data-bin: make it with scripts/"),
     ],
 )
 def test_what_is_not_there(tmp_path, script, args, recipe, message):

@@ -51,6 +51,25 @@ def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
     assert result.stdout == f"{tmp_path}/one-seed1: another process is at it\ntwo 1\n"
 
 
+def test_a_run_that_has_begun_with_other_options_is_refused(tmp_path):
+    """One that has kept none goes on, as one does that has no checkpoint yet."""
+    folder = tmp_path / "one-seed1"
+
+    def train(options):
+        return bash(f"extra=({options}); all_runs {tmp_path}/ one")
+
+    for options in ("--lr 1", "--lr 2 '--betas=(0, 1)'"):
+        assert train(options).returncode == 0
+    (folder / "checkpoint_best.pt").touch()
+    assert train("--lr 2 '--betas=(0, 1)'").returncode == 0
+    for options in ("", "--lr 2"):
+        refused = train(options)
+        assert refused.returncode == 1 and refused.stdout == ""
+        assert f"{folder}: begun with the options ''--lr' '2' '--betas=(0, 1)''" in refused.stderr
+    (folder / "options").unlink()
+    assert train("").returncode == 0 and not (folder / "options").exists()
+
+
 @pytest.mark.parametrize(
     "args, parts, extra",
     [

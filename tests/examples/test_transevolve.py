@@ -105,7 +105,8 @@ def test_figure2(grid):
     assert [path.name for path in run.glob("*.pt")] == ["averaged.pt"]
     assert len(lines(run / "scores.txt")) == 4
 
-    result = example("transevolve/figure2.sh", "--part", "en-fr", root=grid, SEEDS="1 2")
+    part = "transevolve/figure2.sh --part en-fr --fp16".split()
+    result = example(*part, root=grid, SEEDS="1 2")
     assert result.returncode == 0, result.stdout
     assert len(lines(grid / "trained")) == 1 + 6 * 2
     rows = list(csv.DictReader(lines(runs / "figure2.csv")))
