@@ -24,8 +24,6 @@ from fairseq_odeformers.corpora.archives import members, reading
 from fairseq_odeformers.corpora.processes import map_in_processes
 
 LEVEL = "pathfinder32/curv_contour_length_14"
-# This image, of the easiest level, is an empty file.
-KNOWN_BAD = {"pathfinder32/curv_baseline/imgs/0/sample_172.png"}
 CLASSES = ("0", "1")
 SIZE = (32, 32)
 
@@ -48,8 +46,7 @@ def read(source: Path, workers: int) -> list[tuple[np.ndarray, str]]:
         for name, stream in tqdm(members(source), desc=source.name, unit=" files", mininterval=1):
             path = (source / name).as_posix().partition(f"{LEVEL}/")[2]
             number = re.fullmatch(r"metadata/(\d+)\.npy", path)
-            image = path.startswith("imgs/") and f"{LEVEL}/{path}" not in KNOWN_BAD
-            if not (number or image):
+            if not (number or path.startswith("imgs/")):
                 continue
             with reading(name, source):
                 content = stream.read()
@@ -61,12 +58,7 @@ def read(source: Path, workers: int) -> list[tuple[np.ndarray, str]]:
     pixels = dict(map_in_processes(_decoder, (source,), images(), workers))
     if not metadata:
         raise ValueError(f"{source} has no {LEVEL}/metadata/*.npy")
-    labels = {
-        path: label
-        for number in sorted(metadata)
-        for path, label in metadata[number]
-        if f"{LEVEL}/{path}" not in KNOWN_BAD
-    }
+    labels = {path: label for number in sorted(metadata) for path, label in metadata[number]}
     if unpaired := sorted(labels.keys() ^ pixels.keys()):
         raise ValueError(
             f"{source} has {len(pixels):,} images but {len(labels):,} labels of {LEVEL}; "

@@ -57,24 +57,6 @@ def test_an_image_that_says_to_be_huge_is_named(tmp_path):
         read_archive(tmp_path, {IMAGE: content + png(picture(2, 5))[33:]})
 
 
-def test_known_bad_images_are_left_out(tmp_path, monkeypatch):
-    """With their labels; other empty files are errors."""
-    level = "pathfinder32/curv_baseline"
-    monkeypatch.setattr("fairseq_odeformers.corpora.lra_pathfinder.LEVEL", level)
-    files = {
-        f"{level}/imgs/0/sample_171.png": png(picture(0, 171)),
-        f"{level}/imgs/0/sample_172.png": b"",
-        f"{level}/metadata/0.npy": (
-            b"imgs/0 sample_171.png 171 1 1.0\nimgs/0 sample_172.png 172 0 1.0\n"
-        ),
-    }
-    [(pixels, label)] = read(write_archive(tmp_path / "a.tar.gz", files), workers=1)
-    assert label == "1" and (pixels == picture(0, 171).flatten()).all()
-    files[f"{level}/imgs/0/sample_171.png"] = b""
-    with pytest.raises(ValueError, match="sample_171.png"):
-        read(write_archive(tmp_path / "a.tar.gz", files), workers=1)
-
-
 def array():
     file = io.BytesIO()
     np.save(file, np.array([["imgs/2", "sample_0.png", "0", "1"]]))
