@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 from fairseq import checkpoint_utils
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -53,9 +52,6 @@ def write_export(state: dict, folder: Path) -> None:
         state: of fairseq's ``load_checkpoint_to_cpu``.
         folder: for both files; it appears complete or not at all.
     """
-    cfg = state.get("cfg")
-    if cfg is None:
-        cfg = convert_namespace_to_omegaconf(state["args"])
     weights: dict[str, Tensor] = {}
     shared, places = {}, {}
     for name, tensor in state["model"].items():
@@ -68,7 +64,7 @@ def write_export(state: dict, folder: Path) -> None:
     with replacing_folder(folder) as temporary:
         safetensors().save_file(weights, temporary / WEIGHTS)
         config = {
-            "config": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+            "config": OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True),
             "classes": state.get("task_state", {}).get("classes"),
             "shared": shared,
             "sha256": sha256(temporary / WEIGHTS),

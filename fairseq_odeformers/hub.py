@@ -85,9 +85,9 @@ def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> Ge
     task, models = None, []
     for path in utils.split_paths(str(checkpoint)):
         state = loading.read_checkpoint(path)
-        folder = str(data or state["cfg"].task.data)
-        overrides = {"data": folder, **byte_pairs(folder), **options}
-        model, cfg, task = loading.load_model(path, overrides, task, state)
+        folder = data or getattr(state["cfg"].task, "data", None)  # the task parity has none
+        found = {"data": str(folder), **byte_pairs(str(folder))} if folder else {}
+        model, cfg, task = loading.load_model(path, {**found, **options}, task, state)
         if not isinstance(model, kind):
             raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
         models.append(model)

@@ -39,15 +39,14 @@ def read_checkpoint(path: str) -> dict:
         state = read_export(Path(path))
     else:
         state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    if state.get("cfg") is not None:
-        names = ("architecture", state["cfg"].model, ARCH_MODEL_REGISTRY)
-        for kind, part, registry in (names, ("task", state["cfg"].task, TASK_REGISTRY)):
-            name = getattr(part, "_name", None) or getattr(part, "arch", None)
-            if name is not None and name not in registry:
-                raise ValueError(
-                    f"{path} is of the {kind} {name}, which is not registered; give the folder "
-                    "that registers it with --user-dir (in Python: import it)"
-                )
+    names = ("architecture", state["cfg"].model, ARCH_MODEL_REGISTRY)
+    for kind, part, registry in (names, ("task", state["cfg"].task, TASK_REGISTRY)):
+        name = getattr(part, "_name", None) or getattr(part, "arch", None)
+        if name is not None and name not in registry:
+            raise ValueError(
+                f"{path} is of the {kind} {name}, which is not registered; give the folder "
+                "that registers it with --user-dir (in Python: import it)"
+            )
     return state
 
 

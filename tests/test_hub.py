@@ -7,8 +7,12 @@ import sys
 
 import pytest
 import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.tasks import setup_task
 from make_checkpoints import PATHS, write_data
+from omegaconf import OmegaConf
 
 import fairseq_odeformers
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
@@ -165,6 +169,20 @@ def test_other_kinds_of_models_are_refused(checkpoint, data):
         load_classifier(checkpoint("transevolve"), data / "words")
     with pytest.raises(ValueError, match="is of a TransEvolveModel, not a language model"):
         load_language_model(checkpoint("transevolve"), data / "words")
+
+
+@pytest.mark.parametrize("load", [load_translator, load_language_model])
+def test_models_without_a_data_set_are_refused(load, checkpoint):
+    line = "--task parity --arch node_transformer --criterion sequence_classification".split()
+    args = options.parse_args_and_arch(options.get_training_parser(), line)
+    cfg = convert_namespace_to_omegaconf(args)
+    path = checkpoint("node_transformer")
+    saved = torch.load(path, weights_only=True)
+    saved["cfg"] = OmegaConf.to_container(cfg, enum_to_str=True)
+    saved["model"] = setup_task(cfg.task).build_model(cfg.model).state_dict()
+    torch.save(saved, path)
+    with pytest.raises(ValueError, match="is of a NodeTransformer, not a (trans|lang)"):
+        load(path)
 
 
 def test_byte_pairs_beside_the_data_are_applied_and_joined(checkpoint, data, tmp_path):
