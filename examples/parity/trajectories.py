@@ -49,7 +49,11 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder")
     parser.add_argument(
-        "--user-dir", nargs="+", default=[], help="folders of plugins that have the model"
+        "--user-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="folder of a plugin of one's own that has the model; may be given again",
     )
     args = parser.parse_args()
     try:

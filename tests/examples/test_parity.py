@@ -389,6 +389,18 @@ def test_trajectories_and_steps(tmp_path, monkeypatch):
     assert abs(states[-1] - end[0].numpy()).max() < 1e-3
 
 
+def test_several_plugins(monkeypatch):
+    imported = []
+
+    def load(*_):
+        raise ValueError(f"loaded after {' '.join(imported)}")
+
+    monkeypatch.setattr(trajectories, "import_plugins", imported.extend)
+    monkeypatch.setattr(trajectories, "load_classifier", load)
+    with pytest.raises(SystemExit, match="loaded after one two"):
+        main(monkeypatch, trajectories, "a.pt", "--user-dir", "one", "--user-dir", "two")
+
+
 def test_strings_of_the_default_are_no_longer_than_the_model_s(tmp_path, monkeypatch):
     main(monkeypatch, trajectories, train(tmp_path), "--out", tmp_path / "out")
     assert (tmp_path / "out" / "trajectories.png").exists()
