@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 import fairseq_odeformers  # noqa: F401
+from fairseq_odeformers.extras import require
 from fairseq_odeformers.files import replacing_folder, sha256
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -104,10 +105,9 @@ def _checksum(config: dict) -> str:
 
 def safetensors():
     """The library, which is an extra."""
-    try:
-        from safetensors import torch
-    except ImportError as error:
-        raise ImportError("safetensors is missing; pip install safetensors") from error
+    require("safetensors")
+    from safetensors import torch
+
     return torch
 
 

@@ -13,6 +13,7 @@ import torch
 from fairseq import utils
 from tqdm import tqdm
 
+from fairseq_odeformers.arguments import positive_int
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.files import decode_lines, read_lines, replacing
 from fairseq_odeformers.hub import Classifier, mean_probabilities
@@ -49,7 +50,7 @@ def main() -> None:
         help="table of predictions (default: none; of --text standard output)",
     )
     parser.add_argument(
-        "--batch-size", metavar="N", type=int, default=32, help="(default: %(default)s)"
+        "--batch-size", metavar="N", type=positive_int, default=32, help="(default: %(default)s)"
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_argument(
@@ -62,7 +63,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         predict(args)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"{parser.prog}: error: {error}")
 
 

@@ -1,13 +1,15 @@
 """Predictions of trained classifiers, written and summed up by the command."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 
 import pytest
 import torch
-from script_helpers import USER_DIR, command, lines, module
+from script_helpers import USER_DIR, command, lines, module, refusal
 from sklearn.metrics import accuracy_score
 
 from fairseq_odeformers.data.classification import (
@@ -15,7 +17,7 @@ from fairseq_odeformers.data.classification import (
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.predict import load_classifier, wilson_interval
+from fairseq_odeformers.predict import load_classifier, main, wilson_interval
 
 CLASSES = ("neither", "left", "right")
 
@@ -145,6 +147,23 @@ def test_text_and_a_split(data, checkpoint, tmp_path):
     with pytest.raises(subprocess.CalledProcessError) as error:
         predict(data, checkpoint, tmp_path / "out", "--text", tmp_path, "--split", "valid")
     assert f"--split valid and --text {tmp_path}: give one of them" in error.value.stdout
+
+
+def test_an_export_without_the_library_that_reads_it(tmp_path, monkeypatch):
+    """A message of one line names it."""
+    (tmp_path / "model.safetensors").touch()
+    config = {"config": {}, "classes": None, "shared": {}, "sha256": sha256(b"").hexdigest()}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setattr("sys.argv", ["predict", "data", "--path", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"error: safetensors is missing; .* extra \[export\]$"):
+        main()
+
+
+def test_batches_of_no_text(monkeypatch, capsys):
+    options = ["data", "--path", "checkpoint.pt", "--text", "--batch-size", "-1"]
+    message = refusal(main, options, monkeypatch, capsys)
+    assert message.endswith("argument --batch-size: invalid positive_int value: '-1'")
 
 
 def test_data_with_another_dictionary(checkpoint, tmp_path):

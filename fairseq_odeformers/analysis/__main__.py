@@ -37,7 +37,7 @@ def main() -> None:
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
     try:
         analyse(args)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"python -m fairseq_odeformers.analysis: error: {error}")
 
 

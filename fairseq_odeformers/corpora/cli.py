@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fairseq_odeformers.arguments import positive_int
+from fairseq_odeformers.extras import require
 from fairseq_odeformers.files import locked
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -101,10 +102,13 @@ def check_source(parser: argparse.ArgumentParser, source: Path | None, raw: Path
 
 
 @contextmanager
-def reporting(prog: str, out: Path) -> Iterator[None]:
+def reporting(prog: str, out: Path, *libraries: str) -> Iterator[None]:
     """Log to standard output; an error ends the program with a message of one line.
 
     A program that writes to *out* already is waited for: its steps are those of this one.
+
+    Args:
+        libraries: modules of extras that the program will import.
     """
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
@@ -114,9 +118,10 @@ def reporting(prog: str, out: Path) -> Iterator[None]:
         force=True,  # fairseq's import may have set it up
     )
     try:
+        require(*libraries)
         with locked(out):
             yield
-    except (ValueError, OSError, RuntimeError) as error:
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
         full = getattr(error, "errno", None) in FULL
         place = f"{out} keeps what is complete, and the same command goes on from there: "
         sys.exit(f"{prog}: error: {place if full else ''}{error}")

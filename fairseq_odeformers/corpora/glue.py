@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Callable
 
 from fairseq.data import Dictionary
-from sacremoses import MosesPunctNormalizer
 
 from fairseq_odeformers.corpora.archives import fetch, members, unpack
 from fairseq_odeformers.corpora.cli import (
@@ -161,6 +160,8 @@ def _row_tokenizer(sentences: int) -> Callable[[Row], Row]:
 
 def tokenizer() -> Callable[[str], str]:
     """Normalises punctuation, lower-cases and tokenises, as the pretraining corpus has to be."""
+    from sacremoses import MosesPunctNormalizer
+
     normalize = MosesPunctNormalizer("en").normalize
     tokenize = moses_tokenizer("en", escape=False)
     return lambda text: tokenize(normalize(text).lower())
@@ -256,7 +257,7 @@ def main() -> None:
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     if args.bpe_codes and args.bpe_operations:
         parser.error("--bpe-operations is for learning codes; leave it out with --bpe-codes")
-    with reporting(parser.prog, args.out):
+    with reporting(parser.prog, args.out, "sacremoses", "subword_nmt"):
         results = prepare(
             tasks,
             args.source,

@@ -316,7 +316,8 @@ def main() -> None:
     args = parser.parse_args()
     tasks = chosen(parser, args.tasks, TASKS)
     check_source(parser, args.source, args.out / "raw")
-    with reporting(parser.prog, args.out):
+    libraries = ["PIL"] if "pathfinder" in tasks else []
+    with reporting(parser.prog, args.out, *libraries):
         prepare(tasks, args.source, args.out, args.workers)
 
 

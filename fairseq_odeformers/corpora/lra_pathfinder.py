@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Callable
 
 import numpy as np
-from PIL import Image
 from tqdm import tqdm
 
 from fairseq_odeformers.corpora.archives import members, reading
@@ -85,6 +84,8 @@ def parse(metadata: bytes, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _decoder(source: Path) -> Callable[[tuple[str, str, bytes]], tuple[str, bytes]]:
+    from PIL import Image
+
     def decode(image: tuple[str, str, bytes]) -> tuple[str, bytes]:
         name, path, content = image
         try:

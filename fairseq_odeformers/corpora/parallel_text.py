@@ -17,8 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Callable
 
-from sacremoses import MosesPunctNormalizer
-
 from fairseq_odeformers.corpora.text import (
     TOKENS,
     bpe_encoder,
@@ -175,6 +173,8 @@ def _map_pairs(
 def _pair_tokenizer(
     langs: Sequence[str], lowercase: bool, normalize: bool, aggressive_hyphens: bool
 ) -> Callable[[Pair], Pair]:
+    from sacremoses import MosesPunctNormalizer
+
     normalizers = [MosesPunctNormalizer(lang) for lang in langs]
     tokenizers = [moses_tokenizer(lang, aggressive_hyphens) for lang in langs]
 

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Callable, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageDraw
 
 from fairseq_odeformers.corpora.cli import generator_parser, reporting
 from fairseq_odeformers.corpora.processes import map_in_processes
@@ -245,8 +244,10 @@ def _drawing(segments: int, seed: int) -> Callable[[int], list[tuple[np.ndarray,
     return images
 
 
-def contact_sheet(examples: Sequence[tuple[np.ndarray, str]]) -> Image.Image:
-    """The first images of either class, enlarged, below the name of the class."""
+def contact_sheet(examples: Sequence[tuple[np.ndarray, str]]):
+    """An image of the first of either class, enlarged, below the name of the class."""
+    from PIL import Image, ImageDraw
+
     margin, title = 4, 24
     side = SIZE * SHEET_SCALE + 2 * margin
     height = title + SHEET_ROWS * side
@@ -307,7 +308,7 @@ def main() -> None:
         "images have 6, 9 and 14",
     )
     args = parser.parse_args()
-    with reporting(parser.prog, args.out):
+    with reporting(parser.prog, args.out, "PIL"):
         sizes = {"train": args.train, "valid": args.valid, "test": args.test}
         data_bin = prepare(args.out, sizes, args.contour_length, args.seed, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train; see {data_bin / SHEET}")

@@ -18,9 +18,6 @@ from typing import Callable
 
 from fairseq import options
 from fairseq_cli import preprocess
-from sacremoses import MosesTokenizer
-from subword_nmt.apply_bpe import BPE
-from subword_nmt.learn_bpe import learn_bpe
 from tqdm import tqdm
 
 from fairseq_odeformers.corpora.processes import map_in_processes
@@ -46,6 +43,8 @@ def moses_tokenizer(
         aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
         escape: whether to write the characters ``&|<>'"[]`` as entities.
     """
+    from sacremoses import MosesTokenizer
+
     moses = MosesTokenizer(lang)
 
     def tokenize(text: str) -> str:
@@ -61,6 +60,8 @@ def learn_codes(text: Iterable[str], operations: int, path: Path) -> None:
     Raises:
         ValueError: no word has two letters.
     """
+    from subword_nmt.learn_bpe import learn_bpe
+
     logger.info(f"learning {operations:,} BPE operations")
     with open(path, "w", encoding="utf-8") as file:
         try:
@@ -71,12 +72,14 @@ def learn_codes(text: Iterable[str], operations: int, path: Path) -> None:
             raise ValueError("no byte pairs: each word of the training text is a letter") from error
 
 
-def load_codes(path: Path) -> BPE:
-    """Byte-pair codes of subword-nmt.
+def load_codes(path: Path):
+    """Byte-pair codes of subword-nmt, its ``BPE``.
 
     Raises:
         ValueError: the file has something else.
     """
+    from subword_nmt.apply_bpe import BPE
+
     try:
         with open(path, encoding="utf-8") as file:
             return BPE(file)

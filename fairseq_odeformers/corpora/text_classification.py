@@ -381,7 +381,7 @@ def main() -> None:
     if args.vocab and args.vocab_size:
         parser.error("--vocab-size is for learning word pieces; leave it out with --vocab")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
-    with reporting(parser.prog, out):
+    with reporting(parser.prog, out, "tokenizers"):
         data_bin = prepare(
             args.data,
             args.source,

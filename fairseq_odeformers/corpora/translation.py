@@ -119,7 +119,7 @@ def main(name: str, corpora: Sequence[Corpus], bpe_operations: int) -> None:
     out = args.out or Path(default_out.format(pair=args.pair))
     raw = out / "raw"
     check_source(parser, args.source, raw)
-    with reporting(parser.prog, out):
+    with reporting(parser.prog, out, "sacremoses", "subword_nmt"):
         downloads = dict.fromkeys([*corpus.archives, *corpus.optional])
         source = args.source or fetch(downloads, out / "download")
         extract(source, {**corpus.archives, **present(source, corpus.optional)}, raw)

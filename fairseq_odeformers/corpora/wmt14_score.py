@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
-from sacremoses import MosesDetokenizer
 
 from fairseq_odeformers.corpora.sgm import plain_apostrophes, segments
 from fairseq_odeformers.corpora.text import moses_tokenizer
 from fairseq_odeformers.corpora.wmt14 import TRAIN, reference
+from fairseq_odeformers.extras import require
 from fairseq_odeformers.files import read_lines
 
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
@@ -85,6 +85,8 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
     Args:
         lang: language of both.
     """
+    from sacremoses import MosesDetokenizer
+
     detokenizer, tokenize = MosesDetokenizer(lang), moses_tokenizer(lang)
     detokenized = [detokenizer.detokenize(text.split()) for text in hypotheses]
     tokenized = [
@@ -129,9 +131,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"{reference(lang)} in the folder raw below its --out"
         )
     try:
+        require("sacremoses")
         references = read_reference(path)
         scores = score(read_hypotheses(args.output, len(references)), references, lang)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         parser.exit(1, f"{parser.prog}: error: {error}\n")
     for name, result in scores.items():
         print(f"{name + ':':<15} {result}")

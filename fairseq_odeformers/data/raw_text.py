@@ -8,6 +8,8 @@ import torch
 from fairseq.data import data_utils
 from torch import Tensor
 
+from .word_pieces import make_tokenizer, read_pieces
+
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
 
@@ -26,9 +28,6 @@ def divide(task, text: str) -> tuple[list[str], list[str]]:
     if not vocabulary.exists():
         symbols = text.split()
         return symbols, symbols
-    # Only prepared texts need the library of the word pieces.
-    from .word_pieces import make_tokenizer, read_pieces
-
     encoding = make_tokenizer(read_pieces(vocabulary)).encode(text)
     return encoding.tokens, [text[start:end] for start, end in encoding.offsets]
 

@@ -6,12 +6,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
-from tokenizers.trainers import WordPieceTrainer
-
+from fairseq_odeformers.extras import require
 from fairseq_odeformers.files import read_lines, write_lines
 
 logger = logging.getLogger(__name__)
@@ -58,6 +53,8 @@ def learn_pieces(texts: Sequence[str], size: int, path: Path) -> None:
 
 
 def _learn(texts: Sequence[str], size: int, first: Sequence[str]) -> list[str]:
+    from tokenizers.trainers import WordPieceTrainer
+
     tokenizer = make_tokenizer([UNK])
     trainer = WordPieceTrainer(
         vocab_size=size, min_frequency=2, special_tokens=list(first), show_progress=False
@@ -67,8 +64,18 @@ def _learn(texts: Sequence[str], size: int, first: Sequence[str]) -> list[str]:
     return sorted(vocab, key=vocab.get)
 
 
-def make_tokenizer(pieces: Sequence[str]) -> Tokenizer:
-    """An uncased BERT's tokenizer, for which ``[SEP]`` and the like are text as any other."""
+def make_tokenizer(pieces: Sequence[str]):
+    """An uncased BERT's tokenizer, for which ``[SEP]`` and the like are text as any other.
+
+    Raises:
+        ImportError: the library is missing.
+    """
+    require("tokenizers")
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
     vocab = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(WordPiece(vocab, unk_token=UNK))
     tokenizer.normalizer = BertNormalizer(lowercase=True)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
@@ -17,6 +18,15 @@ def test_an_error_ends_the_program_with_one_line(error, monkeypatch, tmp_path):
     with pytest.raises(SystemExit, match="^prepare-corpus.sh: error: reason$"):
         with cli.reporting("prepare-corpus.sh", tmp_path):
             raise error("reason")
+
+
+def test_a_library_that_is_missing_is_named_before_anything_is_done(monkeypatch, tmp_path):
+    monkeypatch.setattr("logging.basicConfig", lambda **options: None)
+    monkeypatch.setitem(sys.modules, "subword_nmt", None)
+    with pytest.raises(SystemExit, match="^prepare-glue.sh: error: subword-nmt is missing; pip"):
+        with cli.reporting("prepare-glue.sh", tmp_path / "out", "sacremoses", "subword_nmt"):
+            pytest.fail("it goes on")
+    assert not (tmp_path / "out").exists()
 
 
 def prepare(out, name, begun, go_on):
