@@ -30,12 +30,9 @@ setup: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py --corpus $(CORPUS) $(if $(FROM),--from "$(FROM)")
 
-# A process for each core: on models of the size that tests use, more threads are no faster.
-test: export OMP_NUM_THREADS ?= 1
 test: $(STAMP)
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --durations=10
 
-test-python: export OMP_NUM_THREADS ?= 1
 test-python:
 	@[ -n "$(PYTHON)" ] || { echo "make test-python: give PYTHON=python3.X" >&2; exit 2; }
 	@VENV=$(VENV)-$(notdir $(PYTHON)) PYTHON="$(PYTHON)" scripts/setup.sh
@@ -47,7 +44,6 @@ test-wheel: $(STAMP)
 bench-check: $(STAMP)
 	$(BIN)/python -m fairseq_odeformers.benchmark --quick --check docs/quick.json
 
-test-xla: export OMP_NUM_THREADS ?= 1
 test-xla:
 	@[ -e $(VENV)-xla/complete ] || VENV=$(VENV)-xla TORCH="$(XLA)" PYTHON="$(PYTHON)" scripts/setup.sh
 	PJRT_DEVICE=CPU $(VENV)-xla/bin/python -m pytest -q tests/test_xla.py

@@ -1,11 +1,17 @@
 import logging
+import os
 
 import pytest
 
+# Before torch is imported: forks of a process that has run on several threads would wait for them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-def pytest_collection_finish():
-    """Tests import fairseq's commands, which set the root logger up to write to what stdout was."""
-    logging.root.handlers.clear()
+
+@pytest.fixture(autouse=True)
+def root_logger():
+    """As a program finds it: fairseq's commands, which other tests run, set it up for their own."""
+    handlers = logging.root.handlers
+    handlers[:] = [one for one in handlers if type(one).__module__.startswith("_pytest.")]
     logging.root.setLevel(logging.WARNING)
 
 

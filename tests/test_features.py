@@ -10,7 +10,7 @@ from fairseq_cli import eval_lm, generate, interactive, validate
 from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model, model_config
 from make_checkpoints import parsed, task_of, training_config, write_data, write_splits
 from omegaconf import OmegaConf
-from script_helpers import trainings
+from script_helpers import IN_MAIN_THREAD, trainings
 
 ALIGNED = ["macaron_transformer", "transformer_prenorm"]
 TRANSLATION = [*ALIGNED, "transevolve", "node_transformer_mt"]
@@ -30,10 +30,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(folder):
     """The checkpoint and the log of each model and feature."""
-    still = {
-        "lr_scheduler": {"lr": [0.0]},
-        "optimization": {"lr": [0.0], "max_update": 0, "max_epoch": 9},
-    }
+    still = {"lr_scheduler": {"lr": [0.0]}, "optimization": {"lr": [0.0]}}
     names, configs = [], []
     for arch in FAMILIES:
         features = {
@@ -49,6 +46,7 @@ def trained(folder):
                 "checkpoint": {"patience": 2},
                 "dataset": {"disable_validation": False},
                 **still,
+                "optimization": {"lr": [0.0], "max_update": 0, "max_epoch": 9},
             }
         if arch in CHECKPOINTING:
             features["checkpointing"] = {"model": {"checkpoint_activations": True}}
@@ -119,7 +117,7 @@ def test_statistics_go_where_they_are_asked_for(package, option, files, folder):
 
 def configuration(folder, arch, get_parser, *extra):
     line = ["words", "--cpu", "--batch-size", "4", "--required-batch-size-multiple", "1"]
-    line += ["--path", str(path(folder, "plain", arch))]
+    line += [*IN_MAIN_THREAD, "--path", str(path(folder, "plain", arch))]
     return parsed([*line, *extra], get_parser)
 
 
