@@ -1,0 +1,136 @@
+"""The attention maps of a batch at every depth of an encoder, and of a decoder if there is one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from fairseq.modules import MultiheadAttention
+from torch import Tensor
+
+from fairseq_odeformers.models.node_transformer.attention import SelfAttention
+from fairseq_odeformers.models.node_transformer.block import NodeBlock
+from fairseq_odeformers.models.node_transformer.layout import features_first, layer_norm
+from fairseq_odeformers.models.transevolve.attention import DirectAttention, split_heads
+from fairseq_odeformers.models.transevolve.block import TransEvolveEncoderBlock
+from fairseq_odeformers.modules.recording import Call, recorded
+
+KINDS = {
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+    "cross": "cross-attention",
+}
+
+
+class Maps(NamedTuple):
+    """The maps of one kind in a layer of a Transformer, or at the L depths of a block.
+
+    Attributes:
+        kind: of :data:`KINDS`.
+        weights: distributions over the keys (L, B, H, T, S).
+        bias: b^l of TransEvolve's keys (B, H, S, L); None of others.
+    """
+
+    kind: str
+    weights: Tensor
+    bias: Tensor | None = None
+
+
+@torch.no_grad()
+def attention_maps(model, net_input: dict) -> list[Maps]:
+    """The maps of a model in evaluation mode, those of a kind in the order of the depths.
+
+    The model runs as ever; the maps are computed from what its layers were given. A block of the
+    N-ODE Transformer, which has a map at each time, has the two at t = 0 and T_F: of the states
+    that it starts from and ends in.
+
+    Args:
+        net_input: of a batch; of a model without a decoder, its encoder takes the first text.
+
+    Raises:
+        ValueError: the model has no such maps.
+    """
+    known = MultiheadAttention, TransEvolveEncoderBlock, NodeBlock
+    sides = {
+        module: name.partition(".")[0]
+        for name, module in model.named_modules()
+        if isinstance(module, known)
+    }
+    if not set(sides.values()) & {"encoder"}:
+        raise ValueError(f"{type(model).__name__} has no encoder with attention maps")
+    with recorded(sides) as calls:
+        if hasattr(model, "decoder"):
+            model(**net_input)
+        else:
+            model.encoder(net_input["src_tokens"], net_input.get("src_lengths"))
+    return [maps for call in calls for maps in maps_of(call, sides[call.module])]
+
+
+def maps_of(call: Call, side: str) -> Iterator[Maps]:
+    """What a layer's attention or a block has computed in a call, in the ``encoder`` or decoder."""
+    module = call.module
+    if isinstance(module, MultiheadAttention):
+        # Without ``static_kv`` fairseq calls torch's function, which averages over the heads.
+        wanted = {**call.kwargs, "static_kv": True, "need_head_weights": True}
+        _, weights = module(*call.args, **wanted)  # H, B, T, S
+        cross = module.encoder_decoder_attention
+        yield Maps("cross" if cross else side, weights.transpose(0, 1).unsqueeze(0))
+        return
+    # fairseq's checkpointing of activations hides the signature of the module's own forward.
+    given = inspect.signature(type(module).forward).bind(module, *call.args, **call.kwargs)
+    of_block = transevolve_maps if isinstance(module, TransEvolveEncoderBlock) else node_maps
+    yield from of_block(call, side, given.arguments)
+
+
+def transevolve_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
+    """A^l of all depths of a block, by the direct form, whichever the block has taken."""
+    block, x = call.module, given["x"].transpose(0, 1)
+    x0 = block.maybe_layer_norm(x, before=True)
+    encoder_out, source_padding = given.get("encoder_out"), given.get("encoder_padding_mask")
+    causal = given.get("self_attn_mask") is not None
+    padding = source_padding if encoder_out is None else given.get("self_attn_padding_mask")
+    attentions = [(side, block.self_attn, x0, padding, causal)]
+    if encoder_out is not None:
+        source = encoder_out.transpose(0, 1)
+        attentions.append(("cross", block.encoder_attn, source, source_padding, False))
+    for kind, attention, keys, padding, causal in attentions:
+        q, k, bias = attention(x0, keys, padding)
+        weights = DirectAttention(q, k, bias, causal).weights
+        yield Maps(kind, weights.movedim(2, 0), bias)
+
+
+def node_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
+    """Those of a N-ODE block at t = 0 and T_F."""
+    block, field = call.module, call.module.field
+    ends = [(0.0, features_first(given["x"])), (block.final_time, features_first(call.output[0]))]
+    padding = (given.get("encoder_padding_mask"),)
+    if "encoder_out" in given:
+        source = field.encoder_attn.source(given["encoder_out"])
+        padding = (given.get("self_attn_padding_mask"), source, *padding)
+    f = field.of_batch(ends[0][1], *padding)
+    found = [field_maps(f, float(t), x) for t, x in ends]
+    for kind, weights in zip((side, "cross"), zip(*found)):
+        yield Maps(kind, torch.stack(weights))
+
+
+def field_maps(f, t: float, x: Tensor) -> Iterator[Tensor]:
+    """The map (B, H, T, S) of each attention of a field of a batch, at a time and state."""
+    for sublayer in f.attentions:
+        attention = sublayer.function
+        z = x if sublayer.norm is None else layer_norm(x, *sublayer.norm)
+        if isinstance(attention, SelfAttention):
+            q, k, _ = attention.qkv(t, z).chunk(3)
+        else:
+            q, kv = attention.q(t, z), attention.kv
+            if attention.kv_time is not None:
+                kv = kv + attention.kv_time.unsqueeze(1) * t
+            k = kv.chunk(2)[0]
+        q, k = (split_heads(y.permute(2, 1, 0), attention.num_heads) for y in (q, k))
+        scores = q @ k.mT * q.size(-1) ** -0.5
+        if attention.bias is not None:
+            scores = scores + attention.bias.permute(2, 1, 0).unsqueeze(1)
+        yield scores.softmax(-1)
+        attended = sublayer(t, x)
+        x = x + attended if getattr(f, "skip_connection", True) else attended

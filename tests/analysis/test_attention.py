@@ -1,0 +1,168 @@
+"""Attention maps over depth, and what is measured of them."""
+
+import csv
+import math
+
+import pytest
+import torch
+from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.modules import MultiheadAttention
+from helpers import PAD, Task, make_classifier, make_model, source_batch
+from script_helpers import USER_DIR, command, module, parallel_data
+
+pytest.importorskip("matplotlib")
+from fairseq_odeformers.analysis.attention import (  # noqa: E402
+    bias_rows,
+    bias_sums,
+    entropy,
+    measure,
+    span,
+    total_variation,
+)
+from fairseq_odeformers.analysis.maps import KINDS, attention_maps  # noqa: E402
+from fairseq_odeformers.models.node_transformer import attention as node_attention  # noqa: E402
+from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads  # noqa: E402
+from fairseq_odeformers.models.transevolve.block import TransEvolveDepth  # noqa: E402
+from fairseq_odeformers.modules.recording import recorded  # noqa: E402
+
+FAMILIES = sorted(
+    name
+    for name, model in MODEL_REGISTRY.items()
+    if issubclass(model, FairseqEncoderDecoderModel) and model.__module__.startswith("fairseq_ode")
+)
+TWO_BLOCKS = ["--encoder-blocks", "2", "--encoder-depth", "2"]
+
+
+def batch():
+    source, lengths = source_batch()  # sets the seed
+    target = torch.randint(4, 50, (3, 7))
+    target[1, 4:] = PAD
+    return {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": target}
+
+
+def alone(row):
+    """A pair of the batch without its padding."""
+    source, lengths, target = (tensor[row : row + 1] for tensor in batch().values())
+    source, target = (tokens[tokens != PAD].unsqueeze(0) for tokens in (source, target))
+    return {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": target}
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_maps_are_distributions_over_what_a_query_may_see(arch):
+    net_input = batch()
+    found = attention_maps(make_model(arch).eval(), net_input)
+    assert {maps.kind for maps in found} == set(KINDS)
+    for kind, weights, _ in found:
+        assert weights.size(1) == 3
+        assert (weights.sum(-1) - 1).abs().max() < 1e-5
+        if kind == "decoder":
+            assert not weights.triu(1).any()
+        else:
+            padding = net_input["src_tokens"] == PAD
+            assert not weights.masked_select(padding[:, None, None]).any()
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
+    """What a layer, a depth or the field at t = 0 attends to is its values under the map."""
+    model, applied = make_model(arch).eval(), []
+
+    def attend(q, k, v, num_heads, bias, attend=node_attention.attend):
+        out = attend(q, k, v, num_heads, bias)
+        applied.append([split_heads(x.permute(2, 1, 0), num_heads) for x in (v, out)])
+        return out
+
+    monkeypatch.setattr(node_attention, "attend", attend)
+    used = [m for m in model.modules() if isinstance(m, (MultiheadAttention, TransEvolveDepth))]
+    with recorded(used) as calls, torch.no_grad():
+        model(**batch())
+    after = torch.nn.Identity()
+    if not used:
+        values, expected = applied[0]
+    elif isinstance(used[0], TransEvolveDepth):
+        x, expected = calls[0].args[:2]
+        values = calls[0].module.values(x, 2)
+    else:
+        attention = calls[0].module
+        values = split_heads(attention.v_proj(calls[0].kwargs["query"].transpose(0, 1)), 2)
+        expected = calls[0].output[0].transpose(0, 1)
+
+        def after(heads):
+            return attention.out_proj(merge_heads(heads))
+
+    attended = after(attention_maps(model, batch())[0].weights[0] @ values)
+    assert (attended - expected).abs().max() < 1e-5
+
+
+def test_without_time_the_maps_of_a_block_are_one():
+    model = make_model("transevolve_fullff_2", *TWO_BLOCKS).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("time_weight"):
+            torch.nn.init.zeros_(parameter)
+    rows, _ = measure(model, Task(), [{"net_input": batch()}])
+    for row, before in zip(rows[1:], rows):
+        if row["kind"] == before["kind"]:
+            assert (row["change"] == 0) == (row["block"] == before["block"])
+
+
+def test_measures_of_maps_made_by_hand():
+    p, q = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0]]), torch.tensor([[0, 0, 1.0], [0.5, 0, 0.5]])
+    assert total_variation(p, q).tolist() == [1, 0.5]
+    assert entropy(p).tolist() == pytest.approx([0, math.log(2)])
+    assert span(torch.cat([p, q[:1]])).tolist() == [0, 0.5, 0]
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_means_are_over_queries_and_padding_is_none(arch):
+    model, task = make_model(arch).eval(), Task()
+    together, _ = measure(model, task, [{"net_input": batch()}])
+    apart, _ = measure(model, task, [{"net_input": alone(row)} for row in range(3)])
+    for a, b in zip(together, apart):
+        assert a == pytest.approx(b, abs=1e-5)
+
+
+def test_biases_are_of_the_symbols():
+    """Above and below the mean of their sentence; rare symbols and padding are left out."""
+    tokens = torch.tensor([[4, 5, 6, 7, PAD]] * 10 + [[4, 5, 6, 7, 8]])
+    levels = torch.arange(50.0)[tokens] * (tokens != PAD)
+    bias = (levels - 1e4 * (tokens == PAD))[:, None, :, None].expand(-1, 2, -1, 3)
+    dictionary = Task().source_dictionary
+    rows = bias_rows("encoder", 1, bias_sums(bias, tokens, dictionary), dictionary)
+    assert [(row["depth"], row["end"]) for row in rows[::2]] == [
+        (depth, end) for depth in (1, 3) for end in ("highest", "lowest")
+    ]
+    assert [row["token"] for row in rows[:4]] == [dictionary[n] for n in (7, 6, 4, 5)]
+    assert rows[0]["bias"] == pytest.approx((10 * 1.5 + 1) / 11) and rows[0]["count"] == 11
+
+
+def test_an_encoder_alone():
+    model = make_classifier("transevolve_classifier", *TWO_BLOCKS).eval()
+    rows, _ = measure(model, Task(), [{"net_input": batch()}])
+    assert [(row["kind"], row["block"]) for row in rows] == [("encoder", n) for n in (1, 1, 2, 2)]
+
+
+def test_command(tmp_path):
+    parallel_data(tmp_path, "de", "en", train=8, valid=64, test=8)
+    data, paths = tmp_path / "data-bin", []
+    for arch in ("transevolve_fullff_2_prenorm", "transformer_prenorm"):
+        command(
+            *["train", data, "--user-dir", USER_DIR, "--task", "translation", "--arch", arch],
+            *["--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 16],
+            *["--encoder-attention-heads", 2, "--optimizer", "adam", "--batch-size", 8],
+            *["--max-update", 1, "--save-dir", tmp_path / arch],
+        )
+        paths.append(tmp_path / arch / "checkpoint_last.pt")
+    out = tmp_path / "out"
+    log = module(
+        "fairseq_odeformers.analysis.attention", data, "--path", *paths, "--out", out, "--cpu"
+    )
+    assert "change within blocks" in log
+    evolving, plain = (path.parent.name for path in paths)
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        ["attention.png", f"{evolving}.csv", f"{evolving}.biases.csv", f"{plain}.csv"]
+    )
+    for name in (evolving, plain):
+        with open(out / f"{name}.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [row["kind"] for row in rows] == [kind for kind in KINDS for _ in range(6)]
+        assert [row["change"] == "" for row in rows] == [row["depth"] == "1" for row in rows]
