@@ -1,4 +1,4 @@
-"""What torch.compile makes of the models computes what they compute."""
+"""What torch.compile and torch.export make of the models computes what they compute."""
 
 import pytest
 import torch
@@ -32,3 +32,16 @@ def test_compiled_models_compute_the_same(arch):
         expected, _ = model(**call)
         found, _ = torch.compile(model, backend="aot_eager")(**call)
     assert torch.allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", [arch for arch in MODELS if arch.startswith("transject")])
+def test_transject_is_one_graph(arch):
+    """Nothing of it looks at numbers, as fairseq's encoder does."""
+    model, call = build(arch)
+    with torch.no_grad():
+        expected, _ = model(**call)
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+        exported = torch.export.export(model, (), call, strict=True).module()
+        for found in compiled, exported:
+            assert torch.allclose(found(**call)[0], expected, atol=1e-4)

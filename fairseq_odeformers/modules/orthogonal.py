@@ -13,9 +13,10 @@ from .precision import at_least_float32
 class OnManifold(nn.Module):
     """A module whose parameter ``weight`` is mapped to a matrix on a manifold.
 
-    The matrix is made anew in each pass that records gradients. Otherwise it is made once, and
-    again after such a pass, after ``train`` or ``eval``, and after a change of the weight; only a
-    change of ``weight.data`` just before another pass without gradients goes unnoticed.
+    The matrix is made anew in each pass that records gradients, or that torch compiles or exports.
+    Otherwise it is made once, and again after such a pass, after ``train`` or ``eval``, and after a
+    change of the weight; only a change of ``weight.data`` just before another pass without
+    gradients goes unnoticed.
     """
 
     _kept = None
@@ -26,7 +27,7 @@ class OnManifold(nn.Module):
 
     def matrix(self) -> Tensor:
         """The matrix, made now or kept."""
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
             return self.full_precision()
         made_of = [*self.parameters(), *self.buffers()]
