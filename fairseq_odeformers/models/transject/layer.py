@@ -173,10 +173,14 @@ class MixtureOfExperts(nn.Module):
     def changes(self, x: Tensor, sigma: Tensor) -> list[Tensor]:
         """F_e(X) (B, T, C) of each expert."""
         u, v = self.orthogonal().chunk(2)  # E, C, C
-        if sigma.numel() < x.size(0) * x.size(1):
-            # More tokens than rows of all U_e diag(sigma) V_e: these are multiplied out first.
+        if self.matrices_first(x, sigma):
             return [F.elu_(x @ (u_e * sigma @ v_e)) for u_e, v_e in zip(u, v)]
         return [F.elu_((x @ u_e * sigma) @ v_e) for u_e, v_e in zip(u, v)]
+
+    @staticmethod
+    def matrices_first(x: Tensor, sigma: Tensor) -> bool:
+        """Whether there are more tokens than rows of all U_e diag(sigma) V_e."""
+        return sigma.numel() < x.size(0) * x.size(1)
 
     def weights(
         self,

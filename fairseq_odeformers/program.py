@@ -1,0 +1,207 @@
+"""Writes a trained classifier or encoder as a program that torch runs without fairseq.
+
+    python -m fairseq_odeformers.program checkpoint_best.pt model.pt2
+
+Where neither fairseq nor this plugin is installed, torch alone reads it, and takes any number of
+texts of any length up to the longest that the model was made for:
+
+    description = {"description.json": ""}
+    program = torch.export.load("model.pt2", extra_files=description).module()
+    program(torch.tensor([[0, 25, 7, 2], [0, 31, 2, 1]]))  # tokens (B, T); 1 is padding
+
+A classifier returns the probabilities of its classes (B, K); another model, the states of its
+encoder (B, T, C). The description has the vocabulary and what else makes tokens of a text:
+``vocabulary``, the symbols by their tokens; ``padding``; ``start`` and ``end``, the tokens before
+and after a text; ``longest``; and ``classes``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import json
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqLanguageModel
+from fairseq.modules import SinusoidalPositionalEmbedding
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from fairseq_odeformers.data.classification import class_names
+from fairseq_odeformers.data.raw_text import enclose, texts_end
+from fairseq_odeformers.files import replacing
+from fairseq_odeformers.loading import load_model
+from fairseq_odeformers.models.node_transformer.block import NodeBlock
+from fairseq_odeformers.models.node_transformer.methods import FIXED_GRID
+from fairseq_odeformers.models.node_transformer.solver import FixedGrid
+from fairseq_odeformers.models.transevolve.attention import TimeEvolvingAttention
+from fairseq_odeformers.models.transject.layer import MixtureOfExperts
+
+DESCRIPTION = "description.json"
+
+
+def main() -> None:
+    """The command line; an error ends the program with a message of one line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fairseq_odeformers.program",
+        description="Write a classifier or encoder as a program that torch runs without fairseq.",
+    )
+    parser.add_argument("checkpoint", help="file that fairseq-train has saved, or an export")
+    parser.add_argument("out", type=Path, help="file for the program, such as model.pt2")
+    parser.add_argument("--data", help="folder with the dictionaries (default: of the training)")
+    parser.add_argument(
+        "--model-overrides",
+        type=ast.literal_eval,
+        default={},
+        metavar="DICT",
+        help="options to change, such as \"{'ode_method': 'rk4', 'ode_steps': 8}\"",
+    )
+    args = parser.parse_args()
+    overrides = {"checkpoint_activations": False, **args.model_overrides}
+    if args.data:
+        overrides["data"] = args.data
+    try:
+        model, _, task = load_model(args.checkpoint, overrides)
+        write_program(model, task, args.out)
+    except (ValueError, OSError, ImportError) as error:
+        sys.exit(f"{parser.prog}: error: {error}")
+    print(f"wrote {args.out}")
+
+
+def write_program(model: nn.Module, task, path: Path) -> None:
+    """Write a model, in float32 and on the CPU, with the description of its task.
+
+    Args:
+        task: that :func:`~fairseq_odeformers.loading.load_model` returns with the model.
+        path: for the file; it appears complete or not at all.
+
+    Raises:
+        ImportError: torch is older than 2.6.
+        ValueError: the model has no encoder, or takes adaptive steps, which depend on the data.
+    """
+    if not hasattr(torch.export.Dim, "AUTO"):
+        raise ImportError(f"torch {torch.__version__} writes no programs of any size; 2.6 does")
+    if isinstance(model, FairseqLanguageModel):
+        raise ValueError("a language model has no encoder; a program is written of those that have")
+    program = Program(model, task)
+    tokens = torch.full((2, min(program.longest, 6)), task.source_dictionary.unk())
+    tokens[1, -1] = task.source_dictionary.pad()
+    texts = tuple(tokens.clone() for _ in range(program.towers))  # the same would be one input
+    any_size = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+    with torch.no_grad(), Unbranched():
+        exported = torch.export.export(
+            program, texts, dynamic_shapes=((any_size,) * len(texts),), strict=False
+        )
+    description = json.dumps(describe(task, program))
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        torch.export.save(exported, file, extra_files={DESCRIPTION: description})
+
+
+class Program(nn.Module):
+    """The function of tokens that is written, of a copy of the model.
+
+    Attributes:
+        towers: number of texts that are classified together.
+        longest: most tokens of a text.
+    """
+
+    def __init__(self, model, task):
+        super().__init__()
+        heads = getattr(model, "classification_heads", {})
+        name = getattr(task.cfg, "classification_head_name", None)
+        self.head = name if name in heads else None
+        self.towers = getattr(model, "towers", 1)
+        translates = isinstance(model, FairseqEncoderDecoderModel)
+        model = copy.deepcopy(model.encoder if translates else model)
+        self.model = model.cpu().float().eval()
+        self.longest = model.max_positions()
+        self.padding = task.source_dictionary.pad()
+        for module in list(self.modules()):
+            prepare(module)
+
+    def forward(self, *tokens: Tensor) -> Tensor:
+        """Probabilities (B, K) or states (B, T, C), of tokens (B, T) of each tower."""
+        call = {}
+        for text, suffix in zip(tokens, ("", "1")):
+            call[f"src_tokens{suffix}"] = text
+            call[f"src_lengths{suffix}"] = text.ne(self.padding).sum(1)
+        if self.head is not None:
+            scores, _ = self.model(**call, classification_head_name=self.head)
+            return F.softmax(scores, dim=-1)
+        if isinstance(self.model, FairseqEncoder):
+            return self.model(**call)["encoder_out"][0].transpose(0, 1)
+        return self.model(**call, features_only=True)[0]
+
+
+class Positions(nn.Module):
+    """The sinusoidal positions of a fairseq module, whose own code looks at sizes as numbers."""
+
+    def __init__(self, module: SinusoidalPositionalEmbedding):
+        super().__init__()
+        self.padding = module.padding_idx
+        self.register_buffer("weights", module.weights)
+
+    def forward(self, tokens: Tensor, incremental_state=None) -> Tensor:
+        """Embeddings (B, T, C) of tokens (B, T); there is no state of a decoder."""
+        counted = tokens.ne(self.padding).long()
+        return F.embedding(counted.cumsum(1) * counted + self.padding, self.weights)
+
+
+class Unbranched(TorchFunctionMode):
+    """Takes the branches of some padding and of finite states, which are right for all data."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in (Tensor.any, Tensor.all) and len(args) == 1 and not kwargs:
+            return torch.tensor(True)
+        return func(*args, **(kwargs or {}))
+
+
+def prepare(module: nn.Module) -> None:
+    """Replace in a module what does not trace for all sizes by what computes the same.
+
+    Raises:
+        ValueError: it takes adaptive steps.
+    """
+    if isinstance(module, NodeBlock) and not isinstance(module.solver, FixedGrid):
+        raise ValueError(
+            "adaptive steps depend on the data, and are no program; give the solver a fixed grid, "
+            f"such as --model-overrides \"{{'ode_method': 'rk4', 'ode_steps': 8}}\" "
+            f"(or {', '.join(FIXED_GRID)})"
+        )
+    if isinstance(module, TimeEvolvingAttention):
+        module.backend = "fused"
+    if isinstance(module, MixtureOfExperts):
+        module.matrices_first = lambda x, sigma: False
+    for name, child in module.named_children():
+        if isinstance(child, SinusoidalPositionalEmbedding):
+            setattr(module, name, Positions(child))
+
+
+def describe(task, program: Program) -> dict:
+    """What makes tokens of a text, and names of what comes out."""
+    dictionary = task.source_dictionary
+    classifies = program.head is not None
+    description = {
+        "output": "probabilities" if classifies else "states",
+        "longest": program.longest,
+        "vocabulary": dictionary.symbols,
+        "unknown": dictionary.unk(),
+        "padding": dictionary.pad(),
+    }
+    if isinstance(program.model, FairseqEncoder):  # of sentences to translate
+        return {**description, "start": [], "end": [dictionary.eos()]}
+    end = [dictionary.eos()] if texts_end(task) else []
+    description |= {"start": enclose(task, [], False).tolist(), "end": end}
+    if classifies:
+        classes = class_names(task.label_dictionary)
+        description["classes"] = classes[: getattr(task.cfg, "num_classes", len(classes))]
+        description["separator"] = getattr(task.cfg, "separator_token", None)
+    return description
+
+
+if __name__ == "__main__":
+    main()

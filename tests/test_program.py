@@ -1,0 +1,134 @@
+"""Programs of torch alone: they compute what the models do, for texts of any number and length."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from fairseq.models import FairseqEncoderDecoderModel
+from helpers import EOS, HEAD, PAD
+from make_checkpoints import PATHS, write_data
+
+from fairseq_odeformers import load_classifier, program
+from fairseq_odeformers.loading import load_model
+
+SIZES = [(1, 5), (2, 2), (3, 8)]  # the least --max-positions of these models is 8
+GRID = {"ode_method": "rk4", "ode_steps": 3, "adaptivity": "batch"}
+# A model of each family; all others, as slow tests.
+QUICK = (
+    "macaron_bert",
+    "macaron_transformer",
+    "node_transformer.grid",
+    "transevolve_classifier",
+    "transformer_classifier_orthogonal",
+    "transject.pairs",
+    "transject_random",
+)
+NAMES = [
+    pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
+    for name in PATHS
+    if "_lm" not in name
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return folder
+
+
+@pytest.fixture
+def load(data, tmp_path, monkeypatch):
+    """Returns the path of a checkpoint, and what it holds with *overrides* of its options."""
+    monkeypatch.chdir(data)
+
+    def load(name, **overrides):
+        path = tmp_path / "checkpoint.pt"
+        path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
+        model, _, task = load_model(str(path), overrides)
+        return path, model.eval(), task
+
+    return load
+
+
+def texts(batch, length):
+    """Tokens (B, T), with padding in all texts but the first."""
+    tokens = torch.randint(4, 24, (batch, length))
+    tokens[:, -1] = EOS
+    tokens[1:, -1] = PAD
+    return tokens
+
+
+def expected(model, *tokens):
+    """What fairseq makes of them."""
+    lengths = [text.ne(PAD).sum(1) for text in tokens]
+    if isinstance(model, FairseqEncoderDecoderModel):
+        return model.encoder(tokens[0], lengths[0])["encoder_out"][0].transpose(0, 1)
+    head = HEAD if HEAD in model.classification_heads else None
+    pair = {"src_tokens1": tokens[1], "src_lengths1": lengths[1]} if len(tokens) > 1 else {}
+    out, _ = model(
+        tokens[0],
+        src_lengths=lengths[0],
+        features_only=True,
+        classification_head_name=head,
+        **pair,
+    )
+    return out if head is None else out.softmax(-1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_computes_what_the_model_does(name, load, tmp_path):
+    """In operations that torch has, so that nothing else need be installed."""
+    overrides = {} if not name.startswith("node_") or name.endswith(".grid") else GRID
+    _, model, task = load(name, **overrides)
+    program.write_program(model, task, tmp_path / "model.pt2")
+    exported = torch.export.load(tmp_path / "model.pt2")
+    calls = [node.target for node in exported.graph.nodes if node.op == "call_function"]
+    assert {getattr(call, "namespace", "aten") for call in calls} <= {"aten", "higher_order"}
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for batch, length in SIZES:
+            tokens = [texts(batch, length) for _ in range(getattr(model, "towers", 1))]
+            found = exported.module()(*tokens)
+            assert torch.allclose(found, expected(model, *tokens), atol=1e-5)
+
+
+USE = """
+import json, sys
+sys.modules.update(dict.fromkeys(("fairseq", "fairseq_odeformers", "omegaconf"), None))
+import torch
+extra = {"description.json": ""}
+program = torch.export.load(sys.argv[1], extra_files=extra).module()
+found = json.loads(extra["description.json"])
+words = [found["vocabulary"].index(word) for word in sys.argv[2].split()]
+tokens = torch.tensor([found["start"] + words + found["end"]])
+print(json.dumps(dict(zip(found["classes"], program(tokens)[0].tolist()))))
+"""
+
+
+def test_without_fairseq(data, load, tmp_path, monkeypatch, capsys):
+    """The command's file classifies a text in a process that cannot import fairseq."""
+    path, *_ = load("transject")
+    out = tmp_path / "model.pt2"
+    monkeypatch.setattr("sys.argv", ["program", str(path), str(out), "--data", "words"])
+    program.main()
+    assert f"wrote {out}" in capsys.readouterr().out
+    line = [sys.executable, "-c", USE, str(out), "3 1 2"]
+    found = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+    assert found == pytest.approx(load_classifier(path, "words").classify("3 1 2").probabilities)
+
+
+@pytest.mark.parametrize("name", ["node_transformer", "node_transformer_mt"])
+def test_adaptive_steps_are_refused(name, load, tmp_path):
+    _, model, task = load(name)
+    with pytest.raises(ValueError, match="adaptive steps depend on the data.*'ode_steps': 8"):
+        program.write_program(model, task, tmp_path / "model.pt2")
+
+
+def test_language_models_are_refused(load, tmp_path):
+    _, model, task = load("transject_lm")
+    with pytest.raises(ValueError, match="a language model has no encoder"):
+        program.write_program(model, task, tmp_path / "model.pt2")
