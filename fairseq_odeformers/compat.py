@@ -1,7 +1,7 @@
-"""Makes fairseq work with today's releases of torch, torch_xla and numpy.
+"""Makes fairseq work with today's releases of torch, torch_xla and numpy, and as its latest does.
 
-The only place that knows about versions of torch, torch_xla and numpy, and that mends functions of
-fairseq; importing it is enough.
+The only place that knows about versions of torch, torch_xla, numpy and fairseq, and that mends
+functions of fairseq; importing it is enough.
 
 * torch >= 2.6 unpickles only the types that it trusts. A fairseq checkpoint needs
   :class:`argparse.Namespace`; after validation with ``--eval-bleu`` or a correlation numpy's arrays
@@ -15,18 +15,23 @@ fairseq; importing it is enough.
 * torchrun starts processes without GPUs, too, which fairseq cannot count; and
   DistributedDataParallel takes no devices for a model on the CPU. The processes of a training that
   resumes cannot unpickle the checkpoint that the first of them sends.
+* fairseq 0.12.2 refuses a checkpoint whose task has options that it does not know, which later
+  versions leave out; and it saves with sinusoidal positions a number that is never set nor read,
+  which they do not have.
 * ``--replace-unk`` asks for one word of the source for each of the target, where alignments have a
   pair of both.
 """
 
 import argparse
+import dataclasses
 import functools
+import inspect
 import os
 import types
 
 import numpy as np
 import torch
-from fairseq import utils
+from fairseq import checkpoint_utils, tasks, utils
 from fairseq.data import (
     bucket_pad_length_dataset,
     data_utils,
@@ -36,6 +41,8 @@ from fairseq.data import (
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
 from fairseq.models import distributed_fairseq_model
+from fairseq.modules import SinusoidalPositionalEmbedding
+from omegaconf import open_dict
 
 try:
     import torch_xla.core.xla_model as xm
@@ -107,6 +114,37 @@ def _taking_pairs(replace):
     return replace_unk
 
 
+def _leaving_out_unknown_options(load):
+    @functools.wraps(load)
+    def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
+        """fairseq's function, without what the dataclass of the task has not."""
+        state = load(path, arg_overrides, load_on_all_ranks)
+        task = getattr(state.get("cfg"), "task", None)
+        dataclass = tasks.TASK_DATACLASS_REGISTRY.get(getattr(task, "_name", None))
+        if dataclass is not None:
+            known = {field.name for field in dataclasses.fields(dataclass)}
+            with open_dict(task):
+                for name in task.keys() - known:
+                    del task[name]
+        return state
+
+    return load_checkpoint_to_cpu
+
+
+def _without_number(init):
+    @functools.wraps(init)
+    def __init__(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        self.register_buffer("_float_tensor", torch.zeros(1), persistent=False)
+
+    return __init__
+
+
+def _load_without_number(self, state_dict, prefix, *args, **kwargs):
+    state_dict.pop(f"{prefix}_float_tensor", None)
+    torch.nn.Module._load_from_state_dict(self, state_dict, prefix, *args, **kwargs)
+
+
 def get_buckets(sizes, num_buckets):
     """fairseq's function, by numpy's present name of the argument."""
     shares = np.linspace(0, 100, num_buckets + 1)
@@ -175,6 +213,12 @@ if hasattr(torch.serialization, "add_safe_globals"):  # torch < 2.4 trusts every
             *map(_old_name, METERS),
         ]
     )
+if "from_checkpoint" not in inspect.signature(tasks.setup_task).parameters:  # fairseq 0.12.2
+    checkpoint_utils.load_checkpoint_to_cpu = _leaving_out_unknown_options(
+        checkpoint_utils.load_checkpoint_to_cpu
+    )
+    SinusoidalPositionalEmbedding.__init__ = _without_number(SinusoidalPositionalEmbedding.__init__)
+    SinusoidalPositionalEmbedding._load_from_state_dict = _load_without_number
 utils.replace_unk = _taking_pairs(utils.replace_unk)
 utils.tpu_data_loader = _counting_before_reading(utils.tpu_data_loader)
 if xm is not None:

@@ -7,7 +7,14 @@ import pytest
 import torch
 from fairseq import options
 from fairseq_cli import eval_lm, generate, interactive, validate
-from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model, model_config
+from helpers import (
+    CLASSIFIERS,
+    COPY,
+    LanguageModelling,
+    make_classifier,
+    make_model,
+    model_config,
+)
 from make_checkpoints import parsed, task_of, training_config, write_data, write_splits
 from omegaconf import OmegaConf
 from script_helpers import IN_MAIN_THREAD, trainings
@@ -68,7 +75,7 @@ def path(folder, feature, arch):
 
 def assert_same(ours, theirs):
     assert ours.keys() == theirs.keys()
-    for name in ours:
+    for name in filter(lambda name: not COPY.search(name), ours):
         torch.testing.assert_close(ours[name], theirs[name], msg=name)
 
 

@@ -177,6 +177,8 @@ def test_every_architecture_has_its_defaults_here():
 @pytest.mark.parametrize("choose", ["model={}", "+model._name={}"])
 def test_hydra_finds_the_same_defaults(arch, choose):
     """Whether an architecture is chosen as one of the group, or by its name alone."""
+    if "+" in choose and not AS_FAIRSEQ:
+        pytest.skip("Hydra 1.0 sets no key of a group that is not chosen")
     hydra_init()
     with initialize_config_module("fairseq.config", **AS_FAIRSEQ):
         config = compose("config", overrides=[choose.format(arch)])

@@ -2,15 +2,18 @@
 
 import gzip
 
+import fairseq
 import pytest
 import torch
 from make_checkpoints import MODELS, PATHS, training_config, write_data, write_splits
 from script_helpers import trainings
 
+# Parameters of fairseq's own encoder layers, copies for an inference kernel.
+UNUSED = {"find_unused_parameters": True} if fairseq.__version__ == "0.12.2" else {}
 KINDS = {
     "alone": (1, {}),
     "legacy_ddp": (2, {"ddp_backend": "legacy_ddp"}),
-    "pytorch_ddp": (2, {"ddp_backend": "pytorch_ddp"}),
+    "pytorch_ddp": (2, {"ddp_backend": "pytorch_ddp", **UNUSED}),
 }
 # Of an earlier commit: their feed-forward matrices are not orthogonal, and are freed as they load.
 FREED = ["transformer_lm_orthogonal", "transformer_classifier_orthogonal"]
@@ -48,7 +51,7 @@ def weights(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["legacy_ddp", "pytorch_ddp"])
 @pytest.mark.parametrize("name", TRAINED)
 def test_two_processes_are_one_with_twice_the_batches(name, kind, weights):
-    """pytorch_ddp also fails if a parameter gets no gradient."""
+    """pytorch_ddp also fails if a parameter gets no gradient (but with fairseq 0.12.2)."""
     alone, together = weights("alone", name), weights(kind, name)
     assert alone.keys() == together.keys()
     for part, tensor in alone.items():

@@ -13,17 +13,17 @@ import torch
 from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
-from torch import nn
 from torchdiffeq import odeint
 
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.solver import Solution
+from fairseq_odeformers.modules.block import Block
 
 from .subjects import Subject
 from .timing import Step
 
 
-class TorchdiffeqBlock(nn.Module):
+class TorchdiffeqBlock(Block):
     """A block that torchdiffeq solves, over the vector field of this package."""
 
     def __init__(self, block):
