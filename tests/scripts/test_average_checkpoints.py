@@ -120,6 +120,9 @@ def test_too_few_checkpoints_are_an_error_with_both_numbers(tmp_path, monkeypatc
     assert not (tmp_path / "averaged.pt").exists()
 
 
+PATH = f"{type(Path()).__module__}.{type(Path()).__qualname__}"  # pathlib.PosixPath before 3.13
+
+
 def test_what_is_no_checkpoint_is_an_error_that_names_it(tmp_path, monkeypatch, capsys):
     (cut,) = save(tmp_path, [checkpoint(1)])
     cut.write_bytes(cut.read_bytes()[:1000])
@@ -138,7 +141,7 @@ def test_what_is_no_checkpoint_is_an_error_that_names_it(tmp_path, monkeypatch, 
         ("text.pt", "is not a checkpoint, or is damaged"),
         ("list.pt", "is not a checkpoint, or is damaged"),
         ("flipped.pt", "is not the one saved with it"),
-        ("foreign.pt", "it holds pathlib.PosixPath, which could run code, and is not loaded"),
+        ("foreign.pt", f"it holds {PATH}, which could run code, and is not loaded"),
         ("absent.pt", "No such file"),
     ):
         options = ("--inputs", tmp_path / name, "--output", tmp_path / "averaged.pt")
