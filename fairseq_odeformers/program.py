@@ -10,9 +10,11 @@ texts of any length up to the longest that the model was made for:
     program(torch.tensor([[0, 25, 7, 2], [0, 31, 2, 1]]))  # tokens (B, T); 1 is padding
 
 A classifier returns the probabilities of its classes (B, K); another model, the states of its
-encoder (B, T, C). The description has the vocabulary and what else makes tokens of a text:
-``vocabulary``, the symbols by their tokens; ``padding``; ``start`` and ``end``, the tokens before
-and after a text; ``longest``; and ``classes``.
+encoder (B, T, C). The description has what makes tokens of a text: ``vocabulary``, the symbols by
+their tokens; ``unknown``, the token of others; ``padding``; ``start`` and ``end``, the tokens
+before and after a text; ``longest``, the most tokens of one; ``texts``, 2 if pairs are classified;
+and of classifiers ``classes``, the ``separator`` of two texts in one, and, where the data set has
+word pieces, the ``tokenizer`` in the form of the library tokenizers.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import ast
 import copy
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -33,8 +37,15 @@ from torch.overrides import TorchFunctionMode
 
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.data.raw_text import enclose, texts_end
+from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
 from fairseq_odeformers.files import replacing
-from fairseq_odeformers.loading import load_model
+from fairseq_odeformers.loading import (
+    load_classifier,
+    load_model,
+    read_checkpoint,
+    sizes_of_heads,
+)
+from fairseq_odeformers.models.node_transformer import layout
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.methods import FIXED_GRID
 from fairseq_odeformers.models.node_transformer.solver import FixedGrid
@@ -55,21 +66,48 @@ def main() -> None:
     parser.add_argument("--data", help="folder with the dictionaries (default: of the training)")
     parser.add_argument(
         "--model-overrides",
-        type=ast.literal_eval,
+        type=options,
         default={},
         metavar="DICT",
         help="options to change, such as \"{'ode_method': 'rk4', 'ode_steps': 8}\"",
     )
     args = parser.parse_args()
-    overrides = {"checkpoint_activations": False, **args.model_overrides}
-    if args.data:
-        overrides["data"] = args.data
     try:
-        model, _, task = load_model(args.checkpoint, overrides)
+        if not args.out.parent.is_dir():
+            raise ValueError(f"{args.out}: there is no folder {args.out.parent}")
+        model, task = load(args.checkpoint, args.data, args.model_overrides)
         write_program(model, task, args.out)
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"{parser.prog}: error: {error}")
     print(f"wrote {args.out}")
+
+
+def options(text: str) -> dict:
+    """The dictionary that ``--model-overrides`` is."""
+    try:
+        return dict(ast.literal_eval(text))
+    except (ValueError, TypeError, SyntaxError):
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a dictionary, such as {{'ode_method': 'rk4', 'ode_steps': 8}}"
+        ) from None
+
+
+def load(path: str, data: str | None, overrides: dict):
+    """A trained model and its task, without what only training needs.
+
+    Raises:
+        OSError: a file is not there.
+        ValueError: it is no checkpoint, is of other classes than the data, or has no such option.
+    """
+    state = read_checkpoint(path)
+    for name in overrides:
+        if name not in state["cfg"].model and name not in state["cfg"].task:
+            raise ValueError(f"--model-overrides: {path} has no option {name}")
+    overrides = {"checkpoint_activations": False, "adjoint": False, **overrides}
+    if sizes_of_heads(state):
+        return load_classifier(path, data, overrides=overrides)
+    model, _, task = load_model(path, {**overrides, **({"data": data} if data else {})})
+    return model, task
 
 
 def write_program(model: nn.Module, task, path: Path) -> None:
@@ -80,22 +118,21 @@ def write_program(model: nn.Module, task, path: Path) -> None:
         path: for the file; it appears complete or not at all.
 
     Raises:
-        ImportError: torch is older than 2.6.
         ValueError: the model has no encoder, or takes adaptive steps, which depend on the data.
     """
-    if not hasattr(torch.export.Dim, "AUTO"):
-        raise ImportError(f"torch {torch.__version__} writes no programs of any size; 2.6 does")
     if isinstance(model, FairseqLanguageModel):
         raise ValueError("a language model has no encoder; a program is written of those that have")
     program = Program(model, task)
     tokens = torch.full((2, min(program.longest, 6)), task.source_dictionary.unk())
     tokens[1, -1] = task.source_dictionary.pad()
     texts = tuple(tokens.clone() for _ in range(program.towers))  # the same would be one input
-    any_size = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
-    with torch.no_grad(), Unbranched():
-        exported = torch.export.export(
-            program, texts, dynamic_shapes=((any_size,) * len(texts),), strict=False
-        )
+    batch = torch.export.Dim("batch", min=1)
+    lengths = [
+        torch.export.Dim(f"length{n}", min=1, max=program.longest) for n, _ in enumerate(texts)
+    ]
+    sizes = tuple({0: batch, 1: length} for length in lengths)
+    with torch.no_grad(), Unbranched(), fused_attention():
+        exported = torch.export.export(program, texts, dynamic_shapes=(sizes,), strict=False)
     description = json.dumps(describe(task, program))
     with replacing(path) as temporary, temporary.open("wb") as file:
         torch.export.save(exported, file, extra_files={DESCRIPTION: description})
@@ -160,6 +197,16 @@ class Unbranched(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+@contextmanager
+def fused_attention() -> Iterator[None]:
+    """Makes N-ODE fields take torch's kernel, whatever the length."""
+    few, layout.FEW = layout.FEW, 0
+    try:
+        yield
+    finally:
+        layout.FEW = few
+
+
 def prepare(module: nn.Module) -> None:
     """Replace in a module what does not trace for all sizes by what computes the same.
 
@@ -187,6 +234,7 @@ def describe(task, program: Program) -> dict:
     classifies = program.head is not None
     description = {
         "output": "probabilities" if classifies else "states",
+        "texts": program.towers,
         "longest": program.longest,
         "vocabulary": dictionary.symbols,
         "unknown": dictionary.unk(),
@@ -200,6 +248,9 @@ def describe(task, program: Program) -> dict:
         classes = class_names(task.label_dictionary)
         description["classes"] = classes[: getattr(task.cfg, "num_classes", len(classes))]
         description["separator"] = getattr(task.cfg, "separator_token", None)
+    vocabulary = Path(getattr(task.cfg, "data", ""), "vocab.txt")
+    if vocabulary.is_file():
+        description["tokenizer"] = make_tokenizer(read_pieces(vocabulary)).to_str()
     return description
 
 

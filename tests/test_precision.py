@@ -16,7 +16,7 @@ from script_helpers import trainings
 from fairseq_odeformers.compat import xm
 
 UPDATES = int(os.environ.get("PRECISION_UPDATES", 4))
-# With the batches of 4 and the rate of 0.01 of other tests two trainings soon part for any rounding.
+# With batches of 4 and the rate of 0.01, as in other tests, trainings soon part for any rounding.
 BATCH, RATE = (10, [0.001]) if UPDATES >= 200 else (4, [0.01])
 FAMILIES = "macaron_transformer node_transformer transevolve transformer_lm_orthogonal transject"
 TRAINED = MODELS if UPDATES >= 200 else FAMILIES.split()

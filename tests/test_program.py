@@ -9,12 +9,11 @@ import pytest
 import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from helpers import EOS, HEAD, PAD
-from make_checkpoints import PATHS, write_data
+from make_checkpoints import PATHS, make_dictionary, write_data
 
 from fairseq_odeformers import load_classifier, program
 from fairseq_odeformers.loading import load_model
 
-SIZES = [(1, 5), (2, 2), (3, 8)]  # the least --max-positions of these models is 8
 GRID = {"ode_method": "rk4", "ode_steps": 3, "adaptivity": "batch"}
 # A model of each family; all others, as slow tests.
 QUICK = (
@@ -55,7 +54,7 @@ def load(data, tmp_path, monkeypatch):
 
 
 def texts(batch, length):
-    """Tokens (B, T), with padding in all texts but the first."""
+    """Tokens (B, T), with padding in all texts but the first; nothing else if T is 1."""
     tokens = torch.randint(4, 24, (batch, length))
     tokens[:, -1] = EOS
     tokens[1:, -1] = PAD
@@ -81,16 +80,18 @@ def expected(model, *tokens):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_computes_what_the_model_does(name, load, tmp_path):
-    """In operations that torch has, so that nothing else need be installed."""
+    """In operations that torch has, so that nothing else need be installed; of any size."""
     overrides = {} if not name.startswith("node_") or name.endswith(".grid") else GRID
     _, model, task = load(name, **overrides)
     program.write_program(model, task, tmp_path / "model.pt2")
-    exported = torch.export.load(tmp_path / "model.pt2")
+    extra = {"description.json": ""}
+    exported = torch.export.load(tmp_path / "model.pt2", extra_files=extra)
+    longest = json.loads(extra["description.json"])["longest"]
     calls = [node.target for node in exported.graph.nodes if node.op == "call_function"]
     assert {getattr(call, "namespace", "aten") for call in calls} <= {"aten", "higher_order"}
     torch.manual_seed(0)
     with torch.no_grad():
-        for batch, length in SIZES:
+        for batch, length in ((1, 1), (1, 3), (2, 1), (3, min(longest, 40))):
             tokens = [texts(batch, length) for _ in range(getattr(model, "towers", 1))]
             found = exported.module()(*tokens)
             assert torch.allclose(found, expected(model, *tokens), atol=1e-5)
@@ -132,3 +133,37 @@ def test_language_models_are_refused(load, tmp_path):
     _, model, task = load("transject_lm")
     with pytest.raises(ValueError, match="a language model has no encoder"):
         program.write_program(model, task, tmp_path / "model.pt2")
+
+
+def test_bad_options_are_named(data, load, tmp_path, monkeypatch, capsys):
+    path, *_ = load("transject")
+    for options, message in (
+        (["--model-overrides", "{'a': "], "{'a':  is not a dictionary, such as"),
+        (["--model-overrides", "{'ode_step': 3}"], "checkpoint.pt has no option ode_step"),
+        (["--data", "absent"], "absent"),
+    ):
+        monkeypatch.setattr("sys.argv", ["program", str(path), str(tmp_path / "m.pt2"), *options])
+        with pytest.raises(SystemExit) as stop:
+            program.main()
+        assert message in f"{stop.value.code} {capsys.readouterr().err}"
+    monkeypatch.setattr("sys.argv", ["program", str(path), str(tmp_path / "absent" / "m.pt2")])
+    with pytest.raises(SystemExit, match="m.pt2: there is no folder"):
+        program.main()
+
+
+def test_other_classes_are_refused(load):
+    """As ``predict`` refuses them."""
+    path, *_ = load("transject")
+    for name, size in (("dict.txt", 20), ("input0/dict.txt", 20), ("label/dict.txt", 4)):
+        make_dictionary(size).save(f"others/{name}")
+    with pytest.raises(ValueError, match="was trained on 3 classes, but others has"):
+        program.load(str(path), "others", {"num_classes": 4})
+
+
+def test_longer_texts_are_refused(load, tmp_path):
+    _, model, task = load("transject")
+    program.write_program(model, task, tmp_path / "model.pt2")
+    exported = torch.export.load(tmp_path / "model.pt2").module()
+    longest = model.max_positions()
+    with pytest.raises((AssertionError, RuntimeError), match=f"<= {longest}"):
+        exported(texts(1, longest + 1))
