@@ -70,14 +70,13 @@ def load_model(path: str, overrides: dict, task=None, state=None):
     return model, cfg, task
 
 
-def load_classifier(path: str, data: str | None, task=None, overrides: dict | None = None):
+def load_classifier(path: str, data: str | None, task=None):
     """A trained classifier, and the task of its data set.
 
     Args:
         path: checkpoint.
         data: data set, as given to fairseq-train; None for that of the training.
         task: to be used instead of that of the checkpoint.
-        overrides: other values of options, by name.
 
     Raises:
         ValueError: *path* is not the checkpoint of a classifier of these classes.
@@ -86,8 +85,7 @@ def load_classifier(path: str, data: str | None, task=None, overrides: dict | No
     heads = sizes_of_heads(state)
     if not heads:
         raise ValueError(f"{path} is not the checkpoint of a classifier")
-    data = {} if data is None else {"data": data}
-    model, _, task = load_model(path, {**data, **(overrides or {})}, task, state)
+    model, _, task = load_model(path, {} if data is None else {"data": data}, task, state)
     check_classes(task, path, heads, state.get("task_state", {}))
     return model, task
 

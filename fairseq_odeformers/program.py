@@ -30,6 +30,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from fairseq import utils
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqLanguageModel
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
@@ -40,7 +41,7 @@ from fairseq_odeformers.data.raw_text import enclose, texts_end
 from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.loading import (
-    load_classifier,
+    check_classes,
     load_model,
     read_checkpoint,
     sizes_of_heads,
@@ -103,10 +104,13 @@ def load(path: str, data: str | None, overrides: dict):
     for name in overrides:
         if name not in state["cfg"].model and name not in state["cfg"].task:
             raise ValueError(f"--model-overrides: {path} has no option {name}")
+    heads, task_state = sizes_of_heads(state), state.get("task_state", {})
     overrides = {"checkpoint_activations": False, "adjoint": False, **overrides}
-    if sizes_of_heads(state):
-        return load_classifier(path, data, overrides=overrides)
-    model, _, task = load_model(path, {**overrides, **({"data": data} if data else {})})
+    if data:
+        overrides["data"] = data
+    model, _, task = load_model(path, overrides, state=state)
+    if heads:
+        check_classes(task, path, heads, task_state)
     return model, task
 
 
@@ -184,8 +188,7 @@ class Positions(nn.Module):
 
     def forward(self, tokens: Tensor, incremental_state=None) -> Tensor:
         """Embeddings (B, T, C) of tokens (B, T); there is no state of a decoder."""
-        counted = tokens.ne(self.padding).long()
-        return F.embedding(counted.cumsum(1) * counted + self.padding, self.weights)
+        return F.embedding(utils.make_positions(tokens, self.padding), self.weights)
 
 
 class Unbranched(TorchFunctionMode):
