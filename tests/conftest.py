@@ -15,6 +15,16 @@ def root_logger():
     logging.root.setLevel(logging.WARNING)
 
 
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The folder of small data sets, of which the checkpoints in ``checkpoints`` are."""
+    from make_checkpoints import write_data  # see float64
+
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return folder
+
+
 @pytest.fixture
 def float64():
     import torch  # which the process that only hands out the tests does without

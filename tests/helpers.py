@@ -26,7 +26,7 @@ SIZES = {
 PAD, EOS = 1, 2
 # Names of the copies of parameters that an encoder layer of fairseq 0.12.2 has for an inference
 # kernel: they are not trained.
-COPY = re.compile(r"\.layers\.\d+\.\w+$")
+COPY = re.compile(r"\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
 
 
 class Task:

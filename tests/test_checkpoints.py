@@ -11,18 +11,11 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
-from make_checkpoints import PATHS, write_data
+from make_checkpoints import PATHS
 
 import fairseq_odeformers
 
 ADAPTIVE = ("dopri5", "bosh3", "fehlberg2", "adaptive_heun", "dopri8")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 def tolerance(cfg):

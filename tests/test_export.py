@@ -5,19 +5,12 @@ import json
 
 import pytest
 import torch
-from make_checkpoints import PATHS, write_data
+from make_checkpoints import PATHS
 
 from fairseq_odeformers import export, load_classifier, load_translator
 from fairseq_odeformers.loading import load_model, read_checkpoint
 
 pytest.importorskip("safetensors")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 def exported(name, folder):

@@ -11,7 +11,7 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import setup_task
-from make_checkpoints import PATHS, write_data
+from make_checkpoints import PATHS
 from omegaconf import OmegaConf
 
 import fairseq_odeformers
@@ -20,13 +20,6 @@ from fairseq_odeformers.loading import load_model
 from fairseq_odeformers.registry import registered
 
 TEXTS = ["7 3 5", "1 2 3 4 5 6", "19"]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 def task_of(path):

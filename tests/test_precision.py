@@ -60,18 +60,24 @@ def losses(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("precision", PRECISIONS[1:])
+ROUNDED_AWAY = pytest.mark.xfail(
+    UPDATES >= 200, reason="weights in bfloat16 lose small steps, those of fairseq's layers, too"
+)
+
+
+@pytest.mark.parametrize(
+    "precision",
+    [
+        "bf16",
+        pytest.param("memory_efficient_bf16", marks=ROUNDED_AWAY),
+        "fp16",
+        "amp",
+    ],
+)
 @pytest.mark.parametrize("arch", TRAINED)
 def test_loss_is_that_of_float32(arch, precision, losses):
-    """Within 2%; a number that is none would not be.
-
-    But for weights that are themselves in bfloat16, where 200 small steps are rounded away, of
-    fairseq's layers as of others.
-    """
-    if precision == "memory_efficient_bf16" and UPDATES >= 200:
-        assert math.isfinite(losses[arch, precision])
-    else:
-        assert math.isclose(losses[arch, precision], losses[arch, "float32"], rel_tol=0.02)
+    """Within 2%; a number that is none would not be."""
+    assert math.isclose(losses[arch, precision], losses[arch, "float32"], rel_tol=0.02)
 
 
 @pytest.mark.skipif(xm is not None, reason="with torch_xla, fairseq takes --bf16 for --tpu")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.models import FairseqEncoderDecoderModel
 from helpers import EOS, HEAD, PAD
-from make_checkpoints import PATHS, make_dictionary, write_data
+from make_checkpoints import PATHS, make_dictionary
 
 from fairseq_odeformers import load_classifier, program
 from fairseq_odeformers.loading import load_model
@@ -30,13 +30,6 @@ NAMES = [
     for name in PATHS
     if "_lm" not in name
 ]
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
 
 
 @pytest.fixture
