@@ -133,7 +133,7 @@ def load(path: str, args: argparse.Namespace) -> Loaded:
     texts = draw_texts(task, args.split, args.texts)
     typed = None
     if args.text:
-        tokens = encode_text(task, args.text, next(iter(texts.values())))
+        tokens = encode_text(task, args.text)
         names = [task.source_dictionary[token] for token in tokens]
         typed = tokens, names, positions(names, args.tokens)
     longest = max(map(len, [*texts.values(), *(typed or ())[:1]]))
@@ -145,17 +145,17 @@ def load(path: str, args: argparse.Namespace) -> Loaded:
     return Loaded(model, task, texts, typed)
 
 
-def model_names(paths: list[str]) -> list[str]:
+def model_names(paths: list[str], separator: str = "/") -> list[str]:
     """What tells checkpoints apart: their folders, or their files if these have several names.
 
     Raises:
         ValueError: one is given twice.
     """
-    found = [Path(path).absolute().with_suffix("") for path in paths]
+    found = [Path(path.removesuffix(".pt")).absolute() for path in paths]
     if len({path.name for path in found}) == 1:
         found = [path.parent for path in found]
     shared = os.path.commonpath([path.parent for path in found])
-    names = [path.relative_to(shared).as_posix() for path in found]
+    names = [path.relative_to(shared).as_posix().replace("/", separator) for path in found]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{name} is given twice")

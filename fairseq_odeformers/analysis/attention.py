@@ -59,7 +59,7 @@ def analyse(args: argparse.Namespace) -> None:
     """What the command line does."""
     if args.out.exists() and not (args.out / FIGURE).exists():
         raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
-    names = [name.replace("/", "-") for name in model_names(args.path)]
+    names = model_names(args.path, "-")
     use_cuda = torch.cuda.is_available() and not args.cpu
     rows = []
     with replacing_folder(args.out) as folder:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from fairseq_odeformers.data.raw_text import divide
+from fairseq_odeformers.data.raw_text import divide, enclose, texts_end
 
 SEED = 1  # of the texts that are drawn
 
@@ -34,15 +33,10 @@ def draw_texts(task, split: str, number: int) -> dict[int, Tensor]:
     return dict(sorted(texts.items()))
 
 
-def encode_text(task, text: str, example: Tensor) -> Tensor:
-    """The tokens (T) of a text that is typed.
+def encode_text(task, text: str) -> Tensor:
+    """The tokens (T) of a text that is typed, which begins and ends as those of the data set.
 
     It is divided as :func:`~fairseq_odeformers.data.raw_text.divide` does.
-
-    Args:
-        example: tokens of a text of the data set, whose first and last symbol show whether texts
-            begin with the task's ``--init-token`` (``<s>`` where it has no such option) and end
-            with ``</s>``.
 
     Raises:
         ValueError: the text has tokens that are not in the dictionary, or fewer than two.
@@ -57,10 +51,7 @@ def encode_text(task, text: str, example: Tensor) -> Tensor:
         raise ValueError(f"--text: {', '.join(map(repr, unknown))} not in {where}")
     if len(ids) < 2:
         raise ValueError(f"--text {text!r} has fewer than two tokens, so no pair of them")
-    init_token = getattr(task.cfg, "init_token", dictionary.bos())
-    start = [init_token] if example[0] == init_token else []
-    end = [dictionary.eos()] if example[-1] == dictionary.eos() else []
-    return torch.tensor(start + ids + end)
+    return enclose(task, ids, texts_end(task))
 
 
 def positions(tokens: list[str], chosen: list[str]) -> list[int]:

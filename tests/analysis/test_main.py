@@ -103,6 +103,7 @@ def test_correlations_over_three_checkpoints(data, checkpoints, tmp_path):
         (["runs/a/best.pt"], ["a"]),
         (["runs/a/best.pt", "runs/b/best.pt"], ["a", "b"]),
         (["runs/a/1.pt", "runs/a/2.pt"], ["1", "2"]),
+        (["exports/dropout0.3", "exports/dropout0.5"], ["dropout0.3", "dropout0.5"]),
         (["runs/a/x/1.pt", "runs/a/x/2.pt", "runs/b/x/1.pt"], ["a/x/1", "a/x/2", "b/x/1"]),
     ],
 )
@@ -110,6 +111,11 @@ def test_names(paths, names):
     assert model_names(paths) == names
     with pytest.raises(ValueError, match=f"{names[0]} is given twice"):
         model_names([*paths, paths[0]])
+
+
+def test_names_that_become_equal_are_refused():
+    with pytest.raises(ValueError, match="a-b is given twice"):
+        model_names(["a/b.pt", "a-b.pt", "c.pt"], "-")
 
 
 def test_errors_leave_what_was_there(data, checkpoints, tmp_path):

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from make_checkpoints import write_rows
 
 from fairseq_odeformers.analysis.texts import draw_texts, encode_text, positions
 from fairseq_odeformers.data.classification import make_dictionary
@@ -44,25 +45,27 @@ def test_no_text_to_draw():
 
 
 @pytest.mark.parametrize(
-    "init_token, example, expected",
+    "init_token, of_the_data, expected",
     [
         (None, [5, EOS], [4, 5, EOS]),
         (None, [5, 4], [4, 5]),
-        (0, [0, 5, EOS], [0, 4, 5, EOS]),
+        (0, [5, EOS], [0, 4, 5, EOS]),
     ],
 )
-def test_text_at_spaces(tmp_path, init_token, example, expected):
-    """Begins and ends as the texts of the data set."""
-    ids = encode_text(make_task(tmp_path, init_token), "the film", torch.tensor(example))
+def test_text_at_spaces(tmp_path, init_token, of_the_data, expected):
+    """Begins and ends as the texts of the data set, however these are cut."""
+    (tmp_path / "input0").mkdir()
+    write_rows(tmp_path / "input0" / "test", [of_the_data])
+    ids = encode_text(make_task(tmp_path, init_token), "the film")
     assert ids.tolist() == expected
 
 
 def test_word_pieces(tmp_path):
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\nthe\nfilm\n##s\n")
-    ids = encode_text(make_task(tmp_path), "The FILMS", torch.tensor([4, EOS]))
+    ids = encode_text(make_task(tmp_path), "The FILMS")
     assert ids.tolist() == [4, 5, 6, EOS]
     with pytest.raises(ValueError, match=r"--text: 'Cat' not in the dictionary of"):
-        encode_text(make_task(tmp_path), "The Cat films", torch.tensor([4, EOS]))
+        encode_text(make_task(tmp_path), "The Cat films")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_word_pieces(tmp_path):
 )
 def test_text_that_cannot_be_followed(text, message):
     with pytest.raises(ValueError, match=message):
-        encode_text(make_task(), text, torch.tensor([4, EOS]))
+        encode_text(make_task(), text)
 
 
 def test_positions():
@@ -90,7 +93,6 @@ def test_strings_of_a_task_without_a_folder():
     """After the start token, as those of the task parity."""
     task = ParityTask(ParityConfig(parity_max_length=3))
     task.load_dataset("valid")
-    (example,) = draw_texts(task, "valid", 1).values()
-    assert encode_text(task, "0 1 1", example).tolist() == [0, 4, 5, 5]
+    assert encode_text(task, "0 1 1").tolist() == [0, 4, 5, 5]
     with pytest.raises(ValueError, match="^--text: '2' not in the dictionary$"):
-        encode_text(task, "0 2", example)
+        encode_text(task, "0 2")
