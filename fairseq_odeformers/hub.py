@@ -108,11 +108,15 @@ class Generator(GeneratorHubInterface):
 
     def sample(self, sentences, beam=1, verbose=False, **options):
         """The best continuation or translation of each; see :func:`load_translator`."""
-        return super().sample(sentences, beam, verbose, **options) if len(sentences) else []
+        if isinstance(sentences, str) or len(sentences):
+            return super().sample(sentences, beam, verbose, **options)
+        return []
 
     def score(self, sentences, **options):
         """Log-probabilities; see :func:`load_language_model`."""
-        return super().score(sentences, **options) if len(sentences) else []
+        if isinstance(sentences, str) or len(sentences):
+            return super().score(sentences, **options)
+        return []
 
 
 class Classification(NamedTuple):

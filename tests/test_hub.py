@@ -61,6 +61,7 @@ def test_translates(name, checkpoint, data):
     assert together == [translator.translate(text, beam=2, max_len_b=5) for text in TEXTS]
     assert all(word in translator.tgt_dict for text in together for word in text.split())
     assert translator.translate([]) == []
+    assert isinstance(translator.translate(""), str)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -96,6 +97,7 @@ def test_scores(name, checkpoint, data):
         assert torch.allclose(found["positional_scores"], each[: len(found["tokens"])], atol=1e-4)
         assert found["score"] == pytest.approx(found["positional_scores"].mean().item(), abs=1e-4)
     assert model.score([]) == []
+    assert isinstance(model.score(""), dict)
     assert len(model.sample(TEXTS, beam=2, max_len_b=8)) == len(TEXTS)
 
 
