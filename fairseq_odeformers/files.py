@@ -109,8 +109,9 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """
     temporary = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
     replaced = folder.with_name(f"{folder.name}.old")
-    for left in folder.parent.glob(f"{glob.escape(folder.name)}.*tmp"):
-        shutil.rmtree(left, ignore_errors=True)
+    for left in folder.parent.glob(f"{glob.escape(folder.name)}.*.tmp"):
+        if left.name[len(folder.name) + 1 : -len(".tmp")].isdigit():
+            shutil.rmtree(left, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
         yield temporary

@@ -70,6 +70,12 @@ def test_what_a_killed_process_left_is_not_taken_over(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["recipe.json", "step", "value"]
 
 
+def test_temporary_folders_of_other_results_are_left_alone(tmp_path):
+    (tmp_path / "step.v2.1.tmp").mkdir()
+    build(tmp_path / "step", {}, write_value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step", "step.v2.1.tmp"]
+
+
 def test_fingerprints_depend_on_the_content_alone(tmp_path):
     content = b"x" * 3_000_000
     (tmp_path / "file").write_bytes(content)
