@@ -109,6 +109,10 @@ def parse_args(argv=None) -> argparse.Namespace:
         parser.error("give either WHAT to measure or --quick")
     if args.check and not args.quick:
         parser.error("--check compares the figures of --quick")
+    if args.check and not args.check.is_file():
+        parser.error(f"--check {args.check}: there is no such table; write one with --json")
+    if args.json and not args.json.absolute().parent.is_dir():
+        parser.error(f"--json {args.json}: there is no folder {args.json.parent}")
     if args.quick:
         unset = argparse.Namespace(**dict.fromkeys(vars(args)))  # in the place of the defaults
         for name, value in vars(parser.parse_args(argv, unset)).items():
@@ -168,7 +172,7 @@ def main(argv=None) -> None:
             timing.write_json(args.json, settings, args.device, rows)
         if args.check:
             quick.check(rows, args.check)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"benchmark: {error}")
 
 

@@ -163,6 +163,20 @@ def test_what_is_not_measured(options, message):
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "option, message",
+    [
+        (["--check", "none.json"], "--check none.json: there is no such table"),
+        (["--json", "none/a.json"], "--json none/a.json: there is no folder none"),
+    ],
+)
+def test_files_are_looked_for_before_measuring(capsys, tmp_path, monkeypatch, option, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        benchmark.main(["--quick", *option])
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option", [["--dropout", "0"], ["--layers", "4"], ["--device", "cpu"]])
 def test_quick_has_settings_of_its_own(capsys, option):
     with pytest.raises(SystemExit):
