@@ -389,6 +389,12 @@ def test_trajectories_and_steps(tmp_path, monkeypatch):
     assert abs(states[-1] - end[0].numpy()).max() < 1e-3
 
 
+def test_steps_of_a_model_that_saved_memory(tmp_path, monkeypatch):
+    checkpoint = train(tmp_path, "node_transformer", "--checkpoint-activations")
+    main(monkeypatch, trajectories, checkpoint, "--strings", "01", "--out", tmp_path / "out")
+    assert len(list(csv.DictReader(open(tmp_path / "out" / "steps.csv")))) == 30
+
+
 def test_several_plugins(monkeypatch):
     imported = []
 
