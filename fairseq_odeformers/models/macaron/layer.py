@@ -15,16 +15,11 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.dropout import Dropout
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 
-from .released import ReleasedLayout
-
 
 class HalfStepLinear(nn.Linear):
     """(W x + b) / 2: the output layer of an FFN of half a step."""
 
     def forward(self, x: Tensor) -> Tensor:
-        # Halving is exact wherever it is done; a batch to train on is larger than the weights.
-        if self.training:
-            return F.linear(x, self.weight / 2, self.bias / 2)
         return F.linear(x, self.weight, self.bias) / 2
 
 
@@ -48,7 +43,7 @@ def hidden_keys(padding_mask: Optional[Tensor]) -> Optional[Tensor]:
     return padding_mask & ~padding_mask.all(1, keepdim=True)
 
 
-class MacaronLayer(ReleasedLayout):
+class MacaronLayer:
     r"""Strang-Marchuk splitting for a layer of fairseq's Transformer (paper, Eqs. 17 to 19).
 
     .. math::
@@ -95,12 +90,6 @@ class MacaronLayer(ReleasedLayout):
 class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
     """Macaron layer of an encoder; arguments and results are those of fairseq's layer."""
 
-    old_layer_norms = {
-        "self_attn_layer_norm": "layer_norms.0",
-        "final_layer_norm": "layer_norms.1",
-        "macaron_layer_norm": "layer_norms.2",
-    }
-
     attention_and_second_half_step = renamed(
         TransformerEncoderLayerBase.forward, "attention_and_second_half_step"
     )
@@ -111,6 +100,15 @@ class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
         return self.attention_and_second_half_step(
             self.first_half_step(x), hidden_keys(encoder_padding_mask), attn_mask
         )
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """Give the LayerNorms of the authors' checkpoints the names that they have here."""
+        own = ("self_attn_layer_norm", "final_layer_norm", "macaron_layer_norm")
+        for number, layer_norm in enumerate(own):
+            for parameter in ("weight", "bias"):
+                old = f"{name}.layer_norms.{number}.{parameter}"
+                if old in state_dict:
+                    state_dict[f"{name}.{layer_norm}.{parameter}"] = state_dict.pop(old)
 
 
 class MacaronDecoderLayer(MacaronLayer, TransformerDecoderLayerBase):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.options import option
 from fairseq_odeformers.models.common.sequence_classifier import (
@@ -33,45 +33,4 @@ class TransEvolveClassifier(SequenceClassifier):
         translation.check_config(cfg, "encoder")
 
 
-@register_model_architecture("transevolve_classifier", "transevolve_classifier_randomff_1")
-def transevolve_classifier_randomff_1(args):
-    translation.paper_encoder(args, "random", 1)
-
-
-@register_model_architecture("transevolve_classifier", "transevolve_classifier_randomff_2")
-def transevolve_classifier_randomff_2(args):
-    translation.paper_encoder(args, "random", 2)
-
-
-@register_model_architecture("transevolve_classifier", "transevolve_classifier_fullff_1")
-def transevolve_classifier_fullff_1(args):
-    translation.paper_encoder(args, "full", 1)
-
-
-@register_model_architecture("transevolve_classifier", "transevolve_classifier_fullff_2")
-def transevolve_classifier_fullff_2(args):
-    translation.paper_encoder(args, "full", 2)
-
-
-@register_model_architecture("transevolve_classifier", "transevolve_classifier_randomff_1_prenorm")
-def transevolve_classifier_randomff_1_prenorm(args):
-    translation.paper_encoder(args, "random", 1)
-    translation.prenorm(args, "encoder")
-
-
-@register_model_architecture("transevolve_classifier", "transevolve_classifier_randomff_2_prenorm")
-def transevolve_classifier_randomff_2_prenorm(args):
-    translation.paper_encoder(args, "random", 2)
-    translation.prenorm(args, "encoder")
-
-
-@register_model_architecture("transevolve_classifier", "transevolve_classifier_fullff_1_prenorm")
-def transevolve_classifier_fullff_1_prenorm(args):
-    translation.paper_encoder(args, "full", 1)
-    translation.prenorm(args, "encoder")
-
-
-@register_model_architecture("transevolve_classifier", "transevolve_classifier_fullff_2_prenorm")
-def transevolve_classifier_fullff_2_prenorm(args):
-    translation.paper_encoder(args, "full", 2)
-    translation.prenorm(args, "encoder")
+translation.register_variants("transevolve_classifier", "encoder")

@@ -2,6 +2,8 @@
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -237,64 +239,26 @@ def check_config(cfg, *sides: str):
             ) from None
 
 
-def paper_encoder(args, ffn_type, blocks):
-    """The encoder of a variant (section 7.1): six depths in one or two blocks."""
-    args.ffn_type = getattr(args, "ffn_type", ffn_type)
-    args.encoder_blocks = getattr(args, "encoder_blocks", blocks)
-    args.encoder_depth = getattr(args, "encoder_depth", 6 // blocks)
+def register_variants(model, *sides):
+    """Register the paper's variants (section 7.1), ``MODEL_{random,full}ff_{1,2}``.
+
+    They have six depths in one or two blocks, and as encoder-decoders tied embeddings. In those
+    that end with ``_prenorm`` the residual stream of each side passes its blocks unbroken.
+    """
+    for ffn_type, blocks, suffix in product(("random", "full"), (1, 2), ("", "_prenorm")):
+        preset = {"ffn_type": ffn_type, "encoder_blocks": blocks, "encoder_depth": 6 // blocks}
+        if "decoder" in sides:
+            preset["share_all_embeddings"] = True
+        if suffix:
+            preset.update(dict.fromkeys((f"{name}_normalize_before" for name in sides), True))
+        name = f"{model}_{ffn_type}ff_{blocks}{suffix}"
+        register_model_architecture(model, name)(partial(set_unset, preset=preset))
 
 
-def paper_variant(args, ffn_type, blocks):
-    """A variant for translation: both sides alike, tied embeddings."""
-    paper_encoder(args, ffn_type, blocks)
-    args.share_all_embeddings = getattr(args, "share_all_embeddings", True)
+def set_unset(args, preset):
+    """Give the options of a preset to those that the command line leaves open."""
+    for name, value in preset.items():
+        setattr(args, name, getattr(args, name, value))
 
 
-def prenorm(args, *sides):
-    """The residual stream of each side passes its blocks unbroken."""
-    for name in (f"{name}_normalize_before" for name in sides):
-        setattr(args, name, getattr(args, name, True))
-
-
-@register_model_architecture("transevolve", "transevolve_randomff_1")
-def transevolve_randomff_1(args):
-    paper_variant(args, "random", 1)
-
-
-@register_model_architecture("transevolve", "transevolve_randomff_2")
-def transevolve_randomff_2(args):
-    paper_variant(args, "random", 2)
-
-
-@register_model_architecture("transevolve", "transevolve_fullff_1")
-def transevolve_fullff_1(args):
-    paper_variant(args, "full", 1)
-
-
-@register_model_architecture("transevolve", "transevolve_fullff_2")
-def transevolve_fullff_2(args):
-    paper_variant(args, "full", 2)
-
-
-@register_model_architecture("transevolve", "transevolve_randomff_1_prenorm")
-def transevolve_randomff_1_prenorm(args):
-    paper_variant(args, "random", 1)
-    prenorm(args, "encoder", "decoder")
-
-
-@register_model_architecture("transevolve", "transevolve_randomff_2_prenorm")
-def transevolve_randomff_2_prenorm(args):
-    paper_variant(args, "random", 2)
-    prenorm(args, "encoder", "decoder")
-
-
-@register_model_architecture("transevolve", "transevolve_fullff_1_prenorm")
-def transevolve_fullff_1_prenorm(args):
-    paper_variant(args, "full", 1)
-    prenorm(args, "encoder", "decoder")
-
-
-@register_model_architecture("transevolve", "transevolve_fullff_2_prenorm")
-def transevolve_fullff_2_prenorm(args):
-    paper_variant(args, "full", 2)
-    prenorm(args, "encoder", "decoder")
+register_variants("transevolve", "encoder", "decoder")

@@ -1,6 +1,7 @@
 """Macaron layers against Eqs. 17 to 19 of the paper, and the layout of the authors' code."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -105,67 +106,16 @@ def test_both_ffns_drop_activations():
     assert (layer(x, None) - expected).abs().max() < 1e-6
 
 
-def old_layout(layer):
-    """The layer's parameters as the authors' code names them."""
-    state = {}
-    for name in ("macaron_fc1", "macaron_fc2", "fc1", "fc2"):
-        state[name] = getattr(layer, name)
-    norms = {"self_attn_layer_norm": 0, "final_layer_norm": 1, "macaron_layer_norm": 2}
-    if hasattr(layer, "encoder_attn"):
-        norms = dict.fromkeys([*norms, "encoder_attn_layer_norm"])
-    for name, number in norms.items():
-        state[name if number is None else f"layer_norms.{number}"] = getattr(layer, name)
-    state = {f"{n}.{p}": getattr(m, p).data for n, m in state.items() for p in ("weight", "bias")}
-    for name in ("self_attn", "encoder_attn"):
-        if hasattr(layer, name):
-            attn = getattr(layer, name)
-            for parameter in ("weight", "bias"):
-                parts = [getattr(attn, f"{p}_proj") for p in "qkv"]
-                parts = [getattr(part, parameter).data for part in parts]
-                state[f"{name}.in_proj_{parameter}"] = torch.cat(parts)
-                state[f"{name}.out_proj.{parameter}"] = getattr(attn.out_proj, parameter).data
-    return {f"layers.0.{name}": value.clone() for name, value in state.items()}
-
-
-def upgraded(layer, state):
+@pytest.mark.parametrize("names", ["released", "ours"])
+def test_layer_norms_of_the_authors_checkpoints_get_our_names(names):
+    layer = make_layer(MacaronEncoderLayer, True)
+    expected = {f"layers.0.{name}": value for name, value in layer.state_dict().items()}
+    state = dict(expected)
+    if names == "released":
+        own = ("self_attn_layer_norm", "final_layer_norm", "macaron_layer_norm")
+        for (number, norm), parameter in product(enumerate(own), ("weight", "bias")):
+            value = state.pop(f"layers.0.{norm}.{parameter}")
+            state[f"layers.0.layer_norms.{number}.{parameter}"] = value
     layer.upgrade_state_dict_named(state, "layers.0")
-    for name in ("self_attn", "encoder_attn"):
-        if hasattr(layer, name):
-            getattr(layer, name).upgrade_state_dict_named(state, f"layers.0.{name}")
-    return {name[len("layers.0.") :]: value for name, value in state.items()}
-
-
-@pytest.mark.parametrize("cls", [MacaronEncoderLayer, MacaronDecoderLayer])
-def test_old_layout_becomes_ours(cls):
-    layer = make_layer(cls, True)
-    state = upgraded(layer, old_layout(layer))
-    expected = layer.state_dict()
     assert state.keys() == expected.keys()
     assert all(torch.equal(state[name], expected[name]) for name in state)
-
-
-@pytest.mark.parametrize("cls", [MacaronEncoderLayer, MacaronDecoderLayer])
-def test_upgrade_leaves_our_layout_alone(cls):
-    layer = make_layer(cls, True)
-    state = {f"layers.0.{name}": value for name, value in layer.state_dict().items()}
-    assert upgraded(layer, dict(state)).keys() == layer.state_dict().keys()
-
-
-@pytest.mark.parametrize("cls", [MacaronEncoderLayer, MacaronDecoderLayer])
-def test_missing_parameters_are_named(cls):
-    """Whichever parameter of the old layout is missing, the message has its name."""
-    layer = make_layer(cls, True)
-    for name in old_layout(layer):
-        state = old_layout(layer)
-        del state[name]
-        with pytest.raises(ValueError, match=f"no {name},"):
-            upgraded(layer, state)
-
-
-@pytest.mark.parametrize("cls", [MacaronEncoderLayer, MacaronDecoderLayer])
-def test_misshapen_parameters_are_named(cls):
-    layer = make_layer(cls, True)
-    for name, value in old_layout(layer).items():
-        state = {**old_layout(layer), name: value[1:]}
-        with pytest.raises(ValueError, match=rf"{name} .* shape \({len(value) - 1},"):
-            upgraded(layer, state)

@@ -361,6 +361,10 @@ def plain_forward(state, source, target, normalize_before):
     return x @ state["encoder.embed_tokens.weight"].T
 
 
+def halve(state, key):
+    state[key] = state[key][: len(state[key]) // 2]
+
+
 @pytest.fixture
 def dictionaries(tmp_path):
     for language in ("de", "en"):
@@ -390,13 +394,22 @@ def test_checkpoints_with_the_released_names_load(dictionaries, arch, normalize_
     ).abs().max() < 1e-4
 
 
-def test_damaged_published_checkpoint_names_the_key(dictionaries):
+@pytest.mark.parametrize(
+    "key, message",
+    [
+        ("decoder.layers.1.macaron_fc1.bias", "decoder.layers.1.macaron_fc1.bias"),
+        ("encoder.layers.0.layer_norms.2.weight", "encoder.layers.0.macaron_layer_norm.weight"),
+        ("decoder.layers.0.encoder_attn.in_proj_weight", "decoder.layers.0.encoder_attn.k_proj"),
+    ],
+)
+@pytest.mark.parametrize("damage", [lambda state, key: state.pop(key), halve])
+def test_damaged_published_checkpoint_names_the_key(dictionaries, damage, key, message):
     path = dictionaries / "checkpoint.pt"
     published_checkpoint(path, dictionaries, "transformer_iwslt_de_en_macaron_v2")
     saved = torch.load(path)
-    del saved["model"]["decoder.layers.1.macaron_fc1.bias"]
+    damage(saved["model"], key)
     torch.save(saved, path)
-    with pytest.raises(ValueError, match="decoder.layers.1.macaron_fc1.bias"):
+    with pytest.raises(ValueError, match=f"does not fit its model.*{message}"):
         checkpoint_utils.load_model_ensemble_and_task([str(path)])
 
 
