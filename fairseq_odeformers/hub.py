@@ -26,7 +26,7 @@ from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 from torch import Tensor, nn
 
 from fairseq_odeformers import loading
-from fairseq_odeformers.data.classification import class_names
+from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import divide, enclose, texts_end
 
 # It says of each batch of sentences how it is made.
@@ -138,8 +138,7 @@ class Classifier(nn.Module):
         self.models = nn.ModuleList(models).eval()
         self.task = task
         self.ends = texts_end(task)
-        classes = class_names(task.label_dictionary)
-        self.classes = classes[: getattr(task.cfg, "num_classes", len(classes))]
+        self.classes = classes_of(task)
 
     @torch.no_grad()
     def classify(self, texts, batch_size: int = 32):

@@ -5,19 +5,18 @@ prints the accuracy; ``... --text FILE`` takes a text a line, and ``... --text``
 """
 
 import argparse
-import math
 import sys
 from pathlib import Path
 
 import torch
 from fairseq import utils
+from scipy.stats import binomtest
 from tqdm import tqdm
 
 from fairseq_odeformers.arguments import positive_int
-from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.files import decode_lines, read_lines, replacing
-from fairseq_odeformers.hub import Classifier, mean_probabilities
-from fairseq_odeformers.loading import import_plugins, load_classifier
+from fairseq_odeformers.hub import Classifier, load_classifier, mean_probabilities
+from fairseq_odeformers.loading import import_plugins
 
 
 def main() -> None:
@@ -73,23 +72,20 @@ def predict(args: argparse.Namespace) -> None:
         raise ValueError(f"--split {args.split} and --text {args.text}: give one of them")
     split = args.split or "test"
     import_plugins(args.user_dir)
-    task, models = None, []
-    for path in utils.split_paths(args.path):
-        model, task = load_classifier(path, args.data, task)
-        models.append(model)
+    classifier = load_classifier(args.path, args.data)
     use_cuda = torch.cuda.is_available() and not args.cpu
     if args.text is not None:
-        return predict_texts(Classifier(models, task), use_cuda, args)
+        return predict_texts(classifier, use_cuda, args)
+    task, models = classifier.task, classifier.models
     task.load_dataset(split)
     ids, targets, probs = probabilities(task, models, split, args.batch_size, use_cuda)
     if args.output:
-        classes = class_names(task.label_dictionary)[: probs.size(1)]
         with replacing(args.output) as path:
-            write_table(path, classes, ids, targets, probs)
+            write_table(path, classifier.classes, ids, targets, probs)
         print(f"wrote {args.output}")
     if targets is not None:
         correct, total = int((probs.argmax(1) == targets).sum()), len(targets)
-        low, high = wilson_interval(correct, total)
+        low, high = binomtest(correct, total).proportion_ci(method="wilson")
         print(
             f"{split}: accuracy {100 * correct / total:.2f}% "
             f"(95% interval {100 * low:.2f}-{100 * high:.2f}%), {correct:,} of {total:,}"
@@ -183,14 +179,6 @@ def write_table(path, classes, ids, targets, probs) -> None:
 def tab_separated(rows) -> str:
     """A table as text, a row a line."""
     return "".join("\t".join(row) + "\n" for row in rows)
-
-
-def wilson_interval(correct: int, total: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (1927); by default with 95% confidence."""
-    share, spread = correct / total, z * z / total
-    center = (share + spread / 2) / (1 + spread)
-    half = z * math.sqrt(share * (1 - share) / total + spread / total / 4) / (1 + spread)
-    return center - half, center + half
 
 
 if __name__ == "__main__":

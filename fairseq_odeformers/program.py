@@ -36,7 +36,7 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from fairseq_odeformers.data.classification import class_names
+from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import enclose, texts_end
 from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
 from fairseq_odeformers.files import replacing
@@ -248,8 +248,7 @@ def describe(task, program: Program) -> dict:
     end = [dictionary.eos()] if texts_end(task) else []
     description |= {"start": enclose(task, [], False).tolist(), "end": end}
     if classifies:
-        classes = class_names(task.label_dictionary)
-        description["classes"] = classes[: getattr(task.cfg, "num_classes", len(classes))]
+        description["classes"] = classes_of(task)
         description["separator"] = getattr(task.cfg, "separator_token", None)
     vocabulary = Path(getattr(task.cfg, "data", ""), "vocab.txt")
     if vocabulary.is_file():

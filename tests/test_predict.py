@@ -17,7 +17,8 @@ from fairseq_odeformers.data.classification import (
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.predict import load_classifier, main, wilson_interval
+from fairseq_odeformers.loading import load_classifier
+from fairseq_odeformers.predict import main
 
 CLASSES = ("neither", "left", "right")
 
@@ -210,10 +211,3 @@ def test_what_is_not_a_checkpoint(data, tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=f"{number}.pt is not a checkpoint, or is damaged"):
             load_classifier(str(path), str(data))
-
-
-@pytest.mark.parametrize(
-    "correct, low, high", [(8, 0.4902, 0.9433), (0, 0.0, 0.2775), (10, 0.7225, 1.0)]
-)
-def test_wilson_interval(correct, low, high):
-    assert wilson_interval(correct, 10) == pytest.approx((low, high), abs=1e-4)

@@ -18,8 +18,9 @@ from torch import Tensor
 import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.arguments import positive_int
 from fairseq_odeformers.files import replacing_folder
+from fairseq_odeformers.loading import load_classifier
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
-from fairseq_odeformers.predict import load_classifier, probabilities
+from fairseq_odeformers.predict import probabilities
 
 from .report import CONTENTS, PAGE, write
 from .tables import ENOUGH, TABLES, Tables, correlations, follow, measure

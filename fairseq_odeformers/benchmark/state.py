@@ -1,10 +1,8 @@
 """What generation keeps of the tokens that it has written: bytes for a sequence of some length."""
 
-from collections.abc import Iterator
-
 import torch
 from fairseq.models import FairseqLanguageModel
-from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from . import subjects
 from .subjects import converted
@@ -34,14 +32,5 @@ def state_bytes(subject: subjects.Subject, args, length: int) -> int:
             source["encoder_out"] = model.encoder(tokens, inputs["src_lengths"])
         for end in range(1, length + 1):
             model.decoder(tokens[:, :end], incremental_state=state, **source)
-    storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors(state)}
-    return sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
-
-
-def tensors(state) -> Iterator[Tensor]:
-    """All tensors of a nest of dictionaries, lists and tuples."""
-    if isinstance(state, Tensor):
-        yield state
-    elif isinstance(state, (dict, list, tuple)):
-        for part in state.values() if isinstance(state, dict) else state:
-            yield from tensors(part)
+    storages = (part.untyped_storage() for part in tree_leaves(state) if torch.is_tensor(part))
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 from fairseq import options
-from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqLanguageModel
 from fairseq.tasks.language_modeling import LanguageModelingTask
@@ -17,6 +16,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.attention import BACKENDS, TimeEvolvingAttention
 
@@ -84,14 +84,14 @@ def build(name: str, args: Namespace) -> Subject:
     if arch not in ARCH_MODEL_REGISTRY:
         raise ValueError(f"--models {name}: fairseq knows no architecture {arch}")
     cfg = _config(arch, form, args)
-    words = _dictionary(args.vocabulary)
+    words = make_dictionary(f"word{index}" for index in range(args.vocabulary))
     kind = task_of(arch)
     if kind == "translation":
         task = TranslationTask(cfg.task, words, words)
     elif kind == "language_modeling":
         task = LanguageModelingTask(cfg.task, words, words)
     else:
-        task = SentencePredictionTask(cfg.task, words, _dictionary(2))
+        task = SentencePredictionTask(cfg.task, words, make_dictionary(("0", "1")))
     torch.manual_seed(0)
     model = task.build_model(cfg.model)
     attentions = [part for part in model.modules() if isinstance(part, TimeEvolvingAttention)]
@@ -142,13 +142,6 @@ def _config(arch, form, args):
         line.append("--share-all-embeddings")
     parsed = options.parse_args_and_arch(options.get_training_parser(), line)
     return convert_namespace_to_omegaconf(parsed)
-
-
-def _dictionary(words: int) -> Dictionary:
-    dictionary = Dictionary()
-    for index in range(words):
-        dictionary.add_symbol(f"word{index}")
-    return dictionary
 
 
 class NaiveAttention(TimeEvolvingAttention):

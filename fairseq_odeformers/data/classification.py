@@ -35,6 +35,12 @@ def class_names(labels: Dictionary) -> list[str]:
     return [name for name in names if not re.fullmatch(r"madeupword\d{4}", name)]
 
 
+def classes_of(task) -> list[str]:
+    """The classes of a task's models, in the order of their probabilities."""
+    names = class_names(task.label_dictionary)
+    return names[: getattr(task.cfg, "num_classes", len(names))]
+
+
 def is_class_name(name: str) -> bool:
     """Whether a dictionary that is written and read again has the class."""
     return name.splitlines() == class_names(make_dictionary([name])) == [name]
