@@ -1,6 +1,6 @@
 """A training step of the N-ODE Transformer on parity, against the plain way to solve.
 
-    plain              torchdiffeq around the paper's formula in torch's usual modules
+    plain              torchdiffeq around the paper's formula as it stands (naive.py)
     torchdiffeq        torchdiffeq around the vector field of this package
     node_transformer   the model as it is
     vanilla_transformer
@@ -9,12 +9,15 @@ All strings up to the given length are one batch; a step is forward pass, cross-
 pass.
 """
 
+from functools import partial
+
 import torch
 from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
 from torchdiffeq import odeint
 
+from fairseq_odeformers.models.node_transformer import naive
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.solver import Solution
 from fairseq_odeformers.modules.block import Block
@@ -41,22 +44,11 @@ class TorchdiffeqBlock(Block):
 
 
 class PlainBlock(TorchdiffeqBlock):
-    """The same over linear maps a module, and heads in batches of matrices."""
+    """The same over the formula as it stands."""
 
     def forward(self, x, encoder_padding_mask):
-        f, attention = self.field, self.field.self_attn
         mask = encoder_padding_mask[:, None, None]
-
-        def heads(x):
-            return x.unflatten(2, (attention.num_heads, -1)).transpose(1, 2)
-
-        def slope(t, x):
-            q, k, v = (heads(linear(t, x)) for linear in (attention.q, attention.k, attention.v))
-            scores = q @ k.transpose(2, 3) * q.size(3) ** -0.5
-            weights = scores.masked_fill(mask, float("-inf")).softmax(3)
-            x = attention.out(t, (weights @ v).transpose(1, 2).flatten(2))
-            return f.fc2(t, torch.relu(f.fc1(t, x)))
-
+        slope = partial(naive.vector_field, self.field, mask=mask)
         end = self.solve(slope, x.transpose(0, 1))
         return end.transpose(0, 1), Solution(end, x.new_zeros(x.size(1)), {})
 
