@@ -10,6 +10,9 @@ Student's 95% interval of the mean; it says how much the seeds matter, not how m
 the test set does. Translations are detokenised and compared, without regard to case, with the text
 as it was published. The paired bootstrap compares the BLEU of runs of the same seed. Needs the
 extra ``plots``.
+
+A CSV file of learning curves (``--trainings``) keeps those of runs whose folders are removed, or on
+another machine: what it has is part of the table and the figure, and those of RUNS are added.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from scipy.stats import t as student
 
 from fairseq_odeformers.corpora.multi30k import LANGS, LATER, SPLITS
 from fairseq_odeformers.corpora.wmt14_score import read_hypotheses
-from fairseq_odeformers.files import read_lines, replacing
+from fairseq_odeformers.files import read_lines, replacing, write_csv
 from fairseq_odeformers.runs import log_stats
 
 TEST_SETS = {split: name for split, name in {**SPLITS, **LATER}.items() if split.startswith("test")}
@@ -109,6 +112,45 @@ def read_training(log: Path) -> Training:
         np.array([losses[update] for update in updates]),
         np.interp(updates, [0, *ends], [0, *elapsed]),
     )
+
+
+def read_trainings(table: Path) -> dict[str, dict[int, Training]]:
+    """The trainings that :func:`write_trainings` has written, by architecture and seed.
+
+    Raises:
+        ValueError: the file is none of these.
+    """
+    columns: dict = defaultdict(list)
+    with open(table, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            try:
+                key = row["arch"], int(row["seed"]), int(row["parameters"])
+                point = int(row["updates"]), float(row["loss"]), float(row["seconds"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{table} is no table of --trainings ({error!r})") from error
+            columns[key].append(point)
+    trainings: dict = defaultdict(dict)
+    for (arch, seed, parameters), points in columns.items():
+        trainings[arch][seed] = Training(parameters, *map(np.array, zip(*points)))
+    return trainings
+
+
+def write_trainings(table: Path, trainings: Mapping[str, Mapping[int, Training]]) -> None:
+    """A row for each validation of each training."""
+    rows = [
+        {
+            "arch": arch,
+            "seed": seed,
+            "parameters": run.parameters,
+            "updates": updates,
+            "loss": loss,
+            "seconds": round(seconds),
+        }
+        for arch, found in sorted(trainings.items())
+        for seed, run in sorted(found.items())
+        for updates, loss, seconds in zip(run.updates, run.losses, run.seconds)
+    ]
+    write_csv(table, rows)
 
 
 def over_seeds(values: Sequence[float], digits: int = 2) -> str:
@@ -301,6 +343,12 @@ def main() -> None:
     parser.add_argument(
         "--data", metavar="DIR", type=Path, help="output of prepare-multi30k.sh (default: RUNS)"
     )
+    parser.add_argument(
+        "--trainings",
+        metavar="CSV",
+        type=Path,
+        help="learning curves of earlier runs; RUNS' are added",
+    )
     parser.add_argument("--curves", metavar="PNG", type=Path, help="where to draw learning curves")
     args = parser.parse_args()
     try:
@@ -310,6 +358,11 @@ def main() -> None:
         for text in report(runs, args.data or args.runs, args.baseline):
             print(text)
         trainings = each(runs, "train.log", read_training)
+        if args.trainings:
+            earlier = read_trainings(args.trainings) if args.trainings.exists() else {}
+            for arch, found in earlier.items():
+                trainings[arch] = {**found, **trainings.get(arch, {})}
+            write_trainings(args.trainings, trainings)
         print("Training\n\n" + markdown(training_table(trainings)), end="")
         if args.curves:
             with replacing(args.curves) as path:

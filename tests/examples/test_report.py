@@ -145,6 +145,28 @@ def test_curves(tmp_path, monkeypatch):
     assert 1_000 < (tmp_path / "curves.png").stat().st_size < 300_000
 
 
+def test_trainings_are_kept_without_their_runs(tmp_path, monkeypatch, capsys):
+    """A table of two runs is theirs when one of them is gone; a run in RUNS replaces its rows."""
+    table = tmp_path / "trainings.csv"
+    for seed, loss in ((1, 4.0), (2, 5.0)):
+        write_run(tmp_path, f"one-seed{seed}", correct=5, epochs=((10, 6.0, 7), (20, loss, 9)))
+    main(monkeypatch, tmp_path, "--trainings", table)
+    whole = capsys.readouterr().out.split("Training")[1]
+    (tmp_path / "one-seed1").rename(tmp_path / "gone")
+    main(monkeypatch, tmp_path, "--trainings", table)
+    assert capsys.readouterr().out.split("Training")[1] == whole
+    write_run(tmp_path, "one-seed1", correct=5, epochs=((10, 3.0, 7),))
+    main(monkeypatch, tmp_path, "--trainings", table)
+    found = report.read_trainings(table)["one"]
+    assert {seed: run.losses.tolist() for seed, run in found.items()} == {1: [3], 2: [6, 5]}
+    assert found[2].seconds.tolist() == [7, 16] and found[2].parameters == 1234
+
+    table.write_text("arch,seed\none,1\n")
+    with pytest.raises(SystemExit):
+        main(monkeypatch, tmp_path, "--trainings", table)
+    assert f"{table} is no table of --trainings" in capsys.readouterr().err
+
+
 def test_what_cannot_be_read(translations, monkeypatch, capsys):
     def message(*options):
         with pytest.raises(SystemExit) as stopped:
