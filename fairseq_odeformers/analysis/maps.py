@@ -10,7 +10,6 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from fairseq_odeformers.models.node_transformer.attention import SelfAttention
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.layout import features_first, layer_norm
 from fairseq_odeformers.models.transevolve.attention import DirectAttention, split_heads
@@ -120,14 +119,9 @@ def field_maps(f, t: float, x: Tensor) -> Iterator[Tensor]:
     for sublayer in f.attentions:
         attention = sublayer.function
         z = x if sublayer.norm is None else layer_norm(x, *sublayer.norm)
-        if isinstance(attention, SelfAttention):
-            q, k, _ = attention.qkv(t, z).chunk(3)
-        else:
-            q, kv = attention.q(t, z), attention.kv
-            if attention.kv_time is not None:
-                kv = kv + attention.kv_time.unsqueeze(1) * t
-            k = kv.chunk(2)[0]
-        q, k = (split_heads(y.permute(2, 1, 0), attention.num_heads) for y in (q, k))
+        q, k, _ = (
+            split_heads(y.permute(2, 1, 0), attention.num_heads) for y in attention.projected(t, z)
+        )
         scores = q @ k.mT * q.size(-1) ** -0.5
         if attention.bias is not None:
             scores = scores + attention.bias.permute(2, 1, 0).unsqueeze(1)

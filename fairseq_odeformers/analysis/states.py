@@ -85,7 +85,7 @@ def residual_weights(model) -> list[float] | None:
     weights = []
     for layer in model.encoder.modules():
         if isinstance(layer, TransJectLayer):
-            weights.append(layer.step() * layer.depth)
+            weights.append(layer.alpha())
         elif isinstance(layer, ReZero):
             weights.append(layer.residual_weight)
     return torch.cat(weights).tolist() if weights else None

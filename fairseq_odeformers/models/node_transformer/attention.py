@@ -67,8 +67,12 @@ class SelfAttention(NamedTuple):
     bias: Tensor | None
     memory: Memory | None
 
+    def projected(self, t: Time, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries, keys and values (C, T, B)."""
+        return self.qkv(t, x).chunk(3)
+
     def __call__(self, t: Time, x: Tensor) -> Tensor:
-        q, k, v = self.qkv(t, x).chunk(3)
+        q, k, v = self.projected(t, x)
         if self.memory:
             k, v = self.memory.append(k, v)
         return self.out(t, attend(q, k, v, self.num_heads, self.bias))
@@ -90,9 +94,13 @@ class SourceAttention(NamedTuple):
     out: Affine
     bias: Tensor | None
 
-    def __call__(self, t: Time, x: Tensor) -> Tensor:
+    def projected(self, t: Time, x: Tensor) -> tuple[Tensor, ...]:
+        """Queries (C, T, B), and keys and values (C, S, B)."""
         kv = self.kv if self.kv_time is None else self.kv + self.kv_time.unsqueeze(1) * t
-        return self.out(t, attend(self.q(t, x), *kv.chunk(2), self.num_heads, self.bias))
+        return self.q(t, x), *kv.chunk(2)
+
+    def __call__(self, t: Time, x: Tensor) -> Tensor:
+        return self.out(t, attend(*self.projected(t, x), self.num_heads, self.bias))
 
 
 class Memory:

@@ -247,9 +247,13 @@ class TransJectLayer(nn.Module):
         self.experts = MixtureOfExperts(embed_dim, experts, statistics_class)
         self.ffn = OrthogonalFFN(embed_dim)
 
+    def alpha(self) -> Tensor:
+        """The residual weight alpha (1), below 1."""
+        return GATES[self.gate](self.residual_weight)
+
     def step(self) -> Tensor:
         """alpha / L (1)."""
-        return GATES[self.gate](self.residual_weight) / self.depth
+        return self.alpha() / self.depth
 
     def forward(
         self,

@@ -76,7 +76,7 @@ def layer_output(layer, x: Tensor, sigma: Tensor) -> Tensor:
     Args:
         layer: a :class:`.layer.TransJectLayer`, for its weights.
     """
-    alpha, depth = layer.step() * layer.depth, layer.depth
+    alpha, depth = layer.alpha(), layer.depth
     us, vs = layer.experts.orthogonal().chunk(2)
     w = x.new_zeros(x.size(1)) if layer.experts.gate is None else layer.experts.gate.weight[0]
     x = mixture(x, sigma, us, vs, w, alpha, depth)
