@@ -11,8 +11,8 @@ the test set does. Translations are detokenised and compared, without regard to 
 as it was published. The paired bootstrap compares the BLEU of runs of the same seed. Needs the
 extra ``plots``.
 
-A CSV file of learning curves (``--trainings``) keeps those of runs whose folders are removed, or on
-another machine: what it has is part of the table and the figure, and those of RUNS are added.
+A table of learning curves (``--trainings``) keeps those of runs whose folders are removed, or on
+another machine: what it has is part of the last table and the figure, and those of RUNS are added.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from fairseq_odeformers.runs import log_stats
 TEST_SETS = {split: name for split, name in {**SPLITS, **LATER}.items() if split.startswith("test")}
 CHECKPOINTS = {"checkpoint_best": "best checkpoint", "averaged": "last three epochs averaged"}
 TARGET = LANGS[1]
+COLUMNS = ["arch", "seed", "parameters", "updates", "loss", "seconds"]  # of --trainings
 
 Runs = Mapping[str, Mapping[int, Path]]  # folder of each seed of each architecture
 Row = dict[str, str]
@@ -122,13 +123,16 @@ def read_trainings(table: Path) -> dict[str, dict[int, Training]]:
     """
     columns: dict = defaultdict(list)
     with open(table, encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            try:
+        reader = csv.DictReader(file)
+        try:
+            if reader.fieldnames != COLUMNS:
+                raise ValueError(f"its columns are not {', '.join(COLUMNS)}")
+            for row in reader:
                 key = row["arch"], int(row["seed"]), int(row["parameters"])
                 point = int(row["updates"]), float(row["loss"]), float(row["seconds"])
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{table} is no table of --trainings ({error!r})") from error
-            columns[key].append(point)
+                columns[key].append(point)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{table}, line {reader.line_num}: {error}") from error
     trainings: dict = defaultdict(dict)
     for (arch, seed, parameters), points in columns.items():
         trainings[arch][seed] = Training(parameters, *map(np.array, zip(*points)))
@@ -138,15 +142,8 @@ def read_trainings(table: Path) -> dict[str, dict[int, Training]]:
 def write_trainings(table: Path, trainings: Mapping[str, Mapping[int, Training]]) -> None:
     """A row for each validation of each training."""
     rows = [
-        {
-            "arch": arch,
-            "seed": seed,
-            "parameters": run.parameters,
-            "updates": updates,
-            "loss": loss,
-            "seconds": round(seconds),
-        }
-        for arch, found in sorted(trainings.items())
+        dict(zip(COLUMNS, (arch, seed, run.parameters, updates, loss, round(seconds))))
+        for arch, found in trainings.items()
         for seed, run in sorted(found.items())
         for updates, loss, seconds in zip(run.updates, run.losses, run.seconds)
     ]
@@ -347,7 +344,7 @@ def main() -> None:
         "--trainings",
         metavar="CSV",
         type=Path,
-        help="learning curves of earlier runs; RUNS' are added",
+        help="learning curves of earlier runs; those of RUNS are added (one file a PREFIX)",
     )
     parser.add_argument("--curves", metavar="PNG", type=Path, help="where to draw learning curves")
     args = parser.parse_args()
@@ -358,10 +355,14 @@ def main() -> None:
         for text in report(runs, args.data or args.runs, args.baseline):
             print(text)
         trainings = each(runs, "train.log", read_training)
+        if not trainings:
+            raise ValueError(f"the runs of {args.runs} have no train.log")
         if args.trainings:
             earlier = read_trainings(args.trainings) if args.trainings.exists() else {}
-            for arch, found in earlier.items():
-                trainings[arch] = {**found, **trainings.get(arch, {})}
+            trainings = {
+                arch: {**earlier.get(arch, {}), **trainings.get(arch, {})}
+                for arch in sorted({*earlier, *trainings})
+            }
             write_trainings(args.trainings, trainings)
         print("Training\n\n" + markdown(training_table(trainings)), end="")
         if args.curves:

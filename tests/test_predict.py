@@ -78,13 +78,22 @@ def test_table_and_accuracy(data, checkpoint, tmp_path):
         assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
         assert row[2] == max(probabilities, key=probabilities.get)
     accuracy = 100 * accuracy_score([row[1] for row in rows], [row[2] for row in rows])
-    assert f"test: accuracy {accuracy:.2f}% (95% interval " in out
+    interval = proportion_confint(accuracy, 13)
+    assert f"test: accuracy {accuracy:.2f}% (95% interval {interval}%)" in out
     log = command(
         *["validate", data, "--user-dir", USER_DIR, "--task", "long_range_arena"],
         *["--criterion", "sequence_classification", "--path", checkpoint],
         *["--valid-subset", "test", "--batch-size", 4],
     )
     assert float(re.search(r"accuracy ([0-9.]+)", log)[1]) == pytest.approx(accuracy, abs=0.01)
+
+
+def proportion_confint(percent, total, z=1.959964):
+    """Wilson's interval (1927) of a share of *total*, in percent."""
+    share, spread = percent / 100, z * z / total
+    center = (share + spread / 2) / (1 + spread)
+    half = z * (share * (1 - share) / total + spread / total / 4) ** 0.5 / (1 + spread)
+    return f"{100 * (center - half):.2f}-{100 * (center + half):.2f}"
 
 
 def numbers(rows):

@@ -149,8 +149,11 @@ def load(path: str, args: argparse.Namespace) -> Loaded:
 def model_names(paths: list[str], separator: str = "/") -> list[str]:
     """What tells checkpoints apart: their folders, or their files if these have several names.
 
+    Args:
+        separator: between a folder and what is in it.
+
     Raises:
-        ValueError: one is given twice.
+        ValueError: two have one name, as one that is given twice.
     """
     found = [Path(path.removesuffix(".pt")).absolute() for path in paths]
     if len({path.name for path in found}) == 1:
@@ -159,7 +162,7 @@ def model_names(paths: list[str], separator: str = "/") -> list[str]:
     names = [path.relative_to(shared).as_posix().replace("/", separator) for path in found]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{name} is given twice")
+            raise ValueError(f"two checkpoints would be called {name}; rename one, or give it once")
     return names
 
 

@@ -109,10 +109,10 @@ def parse_args(argv=None) -> argparse.Namespace:
         parser.error("give either WHAT to measure or --quick")
     if args.check and not args.quick:
         parser.error("--check compares the figures of --quick")
-    if args.check and not args.check.is_file():
-        parser.error(f"--check {args.check}: there is no such table; write one with --json")
     if args.json and not args.json.absolute().parent.is_dir():
         parser.error(f"--json {args.json}: there is no folder {args.json.parent}")
+    if args.json and args.json.is_dir():
+        parser.error(f"--json {args.json}: it is a folder; give a file")
     if args.quick:
         unset = argparse.Namespace(**dict.fromkeys(vars(args)))  # in the place of the defaults
         for name, value in vars(parser.parse_args(argv, unset)).items():
@@ -165,13 +165,14 @@ def main(argv=None) -> None:
     print(", ".join(f"{key} {value}" for key, value in timing.environment(args.device).items()))
     rows = []
     try:
+        earlier = timing.read_rows(args.check) if args.check else []
         for line in quick.LINES if args.quick else [argv]:
             rows += run(parse_args(line.split()) if args.quick else args)
         if args.json:
             settings = {"quick": quick.LINES} if args.quick else vars(args)
             timing.write_json(args.json, settings, args.device, rows)
         if args.check:
-            quick.check(rows, args.check)
+            quick.check(rows, earlier, args.check)
     except (ValueError, OSError) as error:
         sys.exit(f"benchmark: {error}")
 

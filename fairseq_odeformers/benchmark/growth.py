@@ -10,7 +10,6 @@ where it has more than one point.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import math
 import sys
@@ -23,24 +22,9 @@ from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import replacing
 
+from .timing import read_rows
+
 MARKERS = "os^Dv<>"
-COLUMNS = {"what", "unit", "length", "layers", "model", "value"}
-
-
-def read_rows(path: Path) -> list[dict]:
-    """The rows of a table.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is something else.
-    """
-    try:
-        rows = json.loads(path.read_text("utf-8"))["rows"]
-        if not rows or any(COLUMNS - row.keys() for row in rows):
-            raise ValueError(f"no rows of {', '.join(sorted(COLUMNS))}")
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no table that --json wrote ({error})") from error
-    return rows
 
 
 def exponent(x: Sequence[float], y: Sequence[float]) -> float | None:

@@ -1,6 +1,5 @@
 """A choice of small measurements, and their comparison with those of an earlier commit."""
 
-import json
 from pathlib import Path
 
 from .timing import Row
@@ -18,14 +17,14 @@ LINES = (
 )
 
 
-def check(rows: list[Row], path: Path) -> None:
-    """Compare ratios with those of a table that ``--quick --json`` wrote.
+def check(rows: list[Row], earlier_rows: list[dict], path: Path) -> None:
+    """Compare ratios with those of an earlier table, which *path* had.
 
     Raises:
         ValueError: a ratio is below the earlier one by more than :data:`TOLERANCE`; or the earlier
             table has other rows.
     """
-    earlier = {_key(row): row["ratio"] for row in json.loads(path.read_text("utf-8"))["rows"]}
+    earlier = {_key(row): row["ratio"] for row in earlier_rows}
     now = {_key(vars(row)): row.ratio for row in rows}
     if earlier.keys() != now.keys():
         raise ValueError(f"{path} has other rows: write it anew with --quick --json {path}")

@@ -18,6 +18,7 @@ import torch
 from fairseq_odeformers.files import replacing
 
 Step = Callable[[], object]
+COLUMNS = {"what", "unit", "length", "layers", "model", "value", "ratio"}  # that are read again
 
 
 def measure(steps: Mapping[str, Step], rounds: int, device: str = "cpu") -> dict[str, list[float]]:
@@ -135,3 +136,19 @@ def write_json(path: Path, settings: Mapping, device: str, rows: list[Row]) -> N
     }
     with replacing(path) as new:
         new.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
+
+
+def read_rows(path: Path) -> list[dict]:
+    """The rows of a table.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is something else.
+    """
+    try:
+        rows = json.loads(path.read_text("utf-8"))["rows"]
+        if not rows or any(COLUMNS - row.keys() for row in rows):
+            raise ValueError(f"no rows of {', '.join(sorted(COLUMNS))}")
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no table that --json wrote ({error})") from error
+    return rows

@@ -48,6 +48,6 @@ def texts_end(task) -> bool:
         return False
     for split in SPLITS:
         texts = data_utils.load_indexed_dataset(str(Path(data, folder, split)), dictionary)
-        if texts is not None and len(texts):
+        if texts is not None and len(texts) and len(texts[0]):
             return bool(texts[0][-1] == dictionary.eos())
     return True

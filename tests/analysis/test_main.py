@@ -109,12 +109,12 @@ def test_correlations_over_three_checkpoints(data, checkpoints, tmp_path):
 )
 def test_names(paths, names):
     assert model_names(paths) == names
-    with pytest.raises(ValueError, match=f"{names[0]} is given twice"):
+    with pytest.raises(ValueError, match=f"two checkpoints would be called {names[0]};"):
         model_names([*paths, paths[0]])
 
 
 def test_names_that_become_equal_are_refused():
-    with pytest.raises(ValueError, match="a-b is given twice"):
+    with pytest.raises(ValueError, match="two checkpoints would be called a-b;"):
         model_names(["a/b.pt", "a-b.pt", "c.pt"], "-")
 
 

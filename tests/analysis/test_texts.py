@@ -53,7 +53,7 @@ def test_no_text_to_draw():
     ],
 )
 def test_text_at_spaces(tmp_path, init_token, of_the_data, expected):
-    """Begins and ends as the texts of the data set, however these are cut."""
+    """Begins and ends as the texts of the data set, not as what the task has made of them."""
     (tmp_path / "input0").mkdir()
     write_rows(tmp_path / "input0" / "test", [of_the_data])
     ids = encode_text(make_task(tmp_path, init_token), "the film")

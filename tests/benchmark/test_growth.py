@@ -21,7 +21,7 @@ def test_exponents_of_powers():
 def test_a_panel_a_table_and_a_line_a_model(tmp_path, varied):
     rows = [
         {"what": "memory", "unit": "MB", "length": 8, "layers": 2, "model": model, "value": size}
-        | {varied: size}
+        | {"ratio": 1.0, varied: size}
         for model in ("a", "b")
         for size in (16, 32, 64)
     ]
@@ -56,7 +56,10 @@ def test_a_table_of_several_measurements(recwarn):
         (None, "No such file or directory: '.*table.json'"),
         ("{", "table.json is no table that --json wrote"),
         ("[1]", "table.json is no table that --json wrote"),
-        ('{"rows": [{"what": "train"}]}', "no rows of layers, length, model, unit, value, what"),
+        (
+            '{"rows": [{"what": "train"}]}',
+            "no rows of layers, length, model, ratio, unit, value, what",
+        ),
     ],
 )
 def test_what_is_no_table_is_named(tmp_path, content, message):

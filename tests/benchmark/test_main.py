@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -166,15 +167,31 @@ def test_what_is_not_measured(options, message):
 @pytest.mark.parametrize(
     "option, message",
     [
-        (["--check", "none.json"], "--check none.json: there is no such table"),
+        (["--check", "none.json"], "No such file or directory: 'none.json'"),
+        (["--check", "other.json"], "other.json is no table that --json wrote"),
         (["--json", "none/a.json"], "--json none/a.json: there is no folder none"),
+        (["--json", "."], "--json .: it is a folder; give a file"),
     ],
 )
-def test_files_are_looked_for_before_measuring(capsys, tmp_path, monkeypatch, option, message):
+def test_files_are_looked_at_before_measuring(capsys, tmp_path, monkeypatch, option, message):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
+    monkeypatch.setattr(benchmark, "run", None)
+    Path("other.json").write_text('{"rows": [{"what": "infer"}]}')
+    with pytest.raises(SystemExit) as error:
         benchmark.main(["--quick", *option])
-    assert message in capsys.readouterr().err
+    assert message in f"{error.value} {capsys.readouterr().err}"
+
+
+def test_quick_is_compared_with_a_table_that_it_replaces(monkeypatch, tmp_path):
+    path = tmp_path / "table.json"
+    monkeypatch.setattr(quick, "LINES", [f"infer {TINY} --lengths 8 --models transject"])
+    monkeypatch.setattr(benchmark.timing, "_milliseconds", lambda step, device: 5.0)
+    benchmark.main(["--quick", "--json", str(path)])
+    table = json.loads(path.read_text())
+    table["rows"][0]["ratio"] = 2.0
+    path.write_text(json.dumps(table))
+    with pytest.raises(SystemExit, match="slower than before"):
+        benchmark.main(["--quick", "--json", str(path), "--check", str(path)])
 
 
 @pytest.mark.parametrize("option", [["--dropout", "0"], ["--layers", "4"], ["--device", "cpu"]])

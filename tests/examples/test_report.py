@@ -148,11 +148,12 @@ def test_curves(tmp_path, monkeypatch):
 def test_trainings_are_kept_without_their_runs(tmp_path, monkeypatch, capsys):
     """A table of two runs is theirs when one of them is gone; a run in RUNS replaces its rows."""
     table = tmp_path / "trainings.csv"
-    for seed, loss in ((1, 4.0), (2, 5.0)):
-        write_run(tmp_path, f"one-seed{seed}", correct=5, epochs=((10, 6.0, 7), (20, loss, 9)))
+    for run, loss in (("one-seed1", 4.0), ("one-seed2", 5.0), ("another-seed1", 7.0)):
+        write_run(tmp_path, run, correct=5, epochs=((10, 6.0, 7), (20, loss, 9)))
     main(monkeypatch, tmp_path, "--trainings", table)
     whole = capsys.readouterr().out.split("Training")[1]
-    (tmp_path / "one-seed1").rename(tmp_path / "gone")
+    for run in ("one-seed1", "another-seed1"):
+        (tmp_path / run).rename(tmp_path / f"gone-{run}-")
     main(monkeypatch, tmp_path, "--trainings", table)
     assert capsys.readouterr().out.split("Training")[1] == whole
     write_run(tmp_path, "one-seed1", correct=5, epochs=((10, 3.0, 7),))
@@ -161,10 +162,17 @@ def test_trainings_are_kept_without_their_runs(tmp_path, monkeypatch, capsys):
     assert {seed: run.losses.tolist() for seed, run in found.items()} == {1: [3], 2: [6, 5]}
     assert found[2].seconds.tolist() == [7, 16] and found[2].parameters == 1234
 
-    table.write_text("arch,seed\none,1\n")
-    with pytest.raises(SystemExit):
-        main(monkeypatch, tmp_path, "--trainings", table)
-    assert f"{table} is no table of --trainings" in capsys.readouterr().err
+    for text, message in (
+        ("arch,seed\none,1\n", "line 1: its columns are not arch, seed, parameters"),
+        (
+            table.read_text() + "one,x,1,1,1,1\n",
+            "line 7: invalid literal for int()",
+        ),
+    ):
+        table.write_text(text)
+        with pytest.raises(SystemExit):
+            main(monkeypatch, tmp_path, "--trainings", table)
+        assert f"{table}, {message}" in capsys.readouterr().err
 
 
 def test_what_cannot_be_read(translations, monkeypatch, capsys):

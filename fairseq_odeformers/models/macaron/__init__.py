@@ -11,7 +11,7 @@ error is of higher order:
     x' = \hat x + \tfrac12 \mathrm{FFN}_{up}(\hat x)
 
 Read ``layer``, which is these equations over fairseq's layers; then the models, ``translation``,
-``language_model``, ``bert`` and ``classifier``; ``released`` is the layout of the authors' code.
+``language_model``, ``bert`` and ``classifier``.
 """
 
 from . import bert, classifier, language_model, translation  # noqa: F401

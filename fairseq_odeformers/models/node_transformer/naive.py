@@ -1,8 +1,8 @@
 """The N-ODE Transformer as its paper writes it, for reading: no fast path and no solver of our own.
 
 The equations of Baier-Reinio and De Sterck (2020) in the paper's order, of states X (..., T, C) and
-the maps of a :class:`~.field.TransformerField`, which are A x + b + c t (Eqs. 4 and 5). Tests hold
-the blocks against them.
+the maps of a :class:`~.field.TransformerField`, which are A x + b + c t (Eqs. 4 and 5). As in the
+paper there is no LayerNorm and no dropout. Tests hold the blocks against them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def arclength(slope, x: Tensor, final_time: float, **options) -> Tensor:
 
     lambda is left out; the integral is that of the trapezoidal rule.
     """
-    times = torch.linspace(0, final_time, POINTS, dtype=x.dtype)
+    times = torch.linspace(0, final_time, POINTS).to(x)
     states = odeint(slope, x, times, **options)
     squares = torch.stack([slope(t, state).square().sum() for t, state in zip(times, states)])
     return torch.trapezoid(squares, times) / (2 * len(x))
