@@ -42,7 +42,8 @@ if [ "$dry" ]; then
     lengths="16" size="--embed-dim 32 --ffn-embed-dim 32 --heads 2 --layers 2 --vocabulary 50"
     device="--device cpu" rounds="--rounds 1" batch=2 sentences=2 seeds=1 workers=1
     training=(--cpu --num-workers 0 --train-subset valid --max-epoch 3 --encoder-embed-dim 16)
-    translation_training=(--decoder-embed-dim 16)
+    # Another one than the validation's, which fairseq counts as epochs of the same data.
+    translation_training=(--train-subset test --decoder-embed-dim 16)
 elif ! python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then
     echo "torch finds no GPU; --dry-run tries the script without one" >&2
     exit 2

@@ -134,13 +134,15 @@ def _config(arch, form, args):
         raise ValueError(f"--layers {args.layers}: {arch} has {blocks} blocks; give a multiple")
     line = ["unused", "--arch", arch, "--task", task_of(arch), *TASKS[task_of(arch)].split()]
     line += f"--optimizer adam --lr 5e-4 --batch-size {args.batch}".split()
-    line += [] if args.device == "cuda" else ["--cpu"]
+    if args.device == "cpu":
+        line += ["--cpu", "--fp16-no-flatten-grads"]  # flat gradients ask for a GPU
     line += [] if args.precision == "float32" else [f"--{args.precision}"]
     for option, value in sizes.items():
         line += [f"--{option}", str(value)] if f"--{option}" in known else []
     if "--share-all-embeddings" in known:
         line.append("--share-all-embeddings")
     parsed = options.parse_args_and_arch(options.get_training_parser(), line)
+    parsed.tpu = False  # for which fairseq takes --bf16
     return convert_namespace_to_omegaconf(parsed)
 
 
