@@ -413,6 +413,19 @@ def test_damaged_published_checkpoint_names_the_key(dictionaries, damage, key, m
         checkpoint_utils.load_model_ensemble_and_task([str(path)])
 
 
+@pytest.mark.parametrize("damage", [lambda state, key: state.pop(key), halve])
+def test_every_parameter_of_a_published_layer_is_asked_for(dictionaries, damage):
+    path = dictionaries / "checkpoint.pt"
+    published_checkpoint(path, dictionaries, "transformer_iwslt_de_en_macaron_v2")
+    saved = torch.load(path)
+    for key in [key for key in saved["model"] if ".layers.0." in key]:
+        state = dict(saved["model"])
+        damage(state, key)
+        torch.save({**saved, "model": state}, path)
+        with pytest.raises(ValueError, match="does not fit its model"):
+            checkpoint_utils.load_model_ensemble_and_task([str(path)])
+
+
 # --- language model --------------------------------------------------------
 
 
