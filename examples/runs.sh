@@ -37,14 +37,14 @@ take_parts() {
 
 # Call `experiment ARCH SEED FOLDER` for each architecture and seed, one after the other.
 #
-#     all_runs PREFIX ARCH ...
+#     all_runs DATA PREFIX ARCH ...
 #
 # FOLDER is PREFIX, ARCH and the seed. A run that another process is at is left to it: the same command
 # started twice shares the work. A run that fails, or has begun with other options than those in the array
-# extra, does not stop the others; the status is then 1.
+# extra, or on DATA of another name, does not stop the others; the status is then 1.
 all_runs() {
-    local prefix=$1 arch seed folder failed=0
-    shift
+    local trained_on=$1 prefix=$2 arch seed folder failed=0
+    shift 2
     for seed in $SEEDS; do
         for arch in "$@"; do
             folder=$prefix$arch-seed$seed
@@ -53,7 +53,8 @@ all_runs() {
             (
                 flock --nonblock 9 || { echo "$folder: another process is at it"; exit 0; }
                 set -e
-                keep_options "$folder"
+                keep "$folder/options" "${extra[*]@Q}"
+                keep "$folder/data" "$(basename "$trained_on")"
                 experiment "$arch" "$seed" "$folder"
             ) 9> "$folder/lock"
             [ $? = 0 ] || { echo "$folder: failed" >&2; failed=1; }
@@ -63,14 +64,16 @@ all_runs() {
     return $failed
 }
 
-# Keep the options of a run, which its name does not say, in its folder; once that has a checkpoint, refuse
-# others. The first runs kept none.
-keep_options() {
-    local file=$1/options own=${extra[*]@Q}
-    if ! compgen -G "$1/*.pt" > /dev/null; then
+# Keep in a file of a run's folder what its name does not say; once the folder has a checkpoint, refuse
+# anything else. The first runs kept nothing.
+#
+#     keep FILE TEXT
+keep() {
+    local file=$1 own=$2 folder=${1%/*} what=${1##*/}
+    if ! compgen -G "$folder/*.pt" > /dev/null; then
         echo "$own" > "$file"
     elif [ -e "$file" ] && [ "$(< "$file")" != "$own" ]; then
-        echo "$1: begun with the options '$(< "$file")', not '$own'; give these another RUNS" >&2
+        echo "$folder: begun with the $what '$(< "$file")', not '$own'; give these another RUNS or SAVE_DIR" >&2
         return 1
     fi
 }

@@ -110,4 +110,4 @@ experiment() {
         "${recipe[@]}" "${options[@]}" "${extra[@]}"
 }
 
-all_runs "${RUNS:-$DATA}/$task-$RECIPE-" "${archs[@]}"
+all_runs "$data" "${RUNS:-$DATA}/$task-$RECIPE-" "${archs[@]}"

@@ -5,7 +5,8 @@
 #     examples/macaron/glue.sh TASK CHECKPOINT [OPTION OF fairseq-train ...]
 #
 # The task's metric on its development set is in the log of every epoch; checkpoint_best.pt has the
-# best. A run that was interrupted goes on. CHECKPOINT "none" trains from scratch. The data comes from
+# best. A run that was interrupted goes on; what it has not begun with, another CHECKPOINT, LR or option,
+# needs another SAVE_DIR. CHECKPOINT "none" trains from scratch. The data comes from
 # scripts/prepare-glue.sh, given the byte-pair codes and the dictionary of the pretraining corpus.
 #
 # From the environment: DATA (data/glue), ARCH (macaron_bert_base), SEED (1), SAVE_DIR
@@ -14,12 +15,13 @@
 # 5e-5 (printed as 5e-3) and 3e-5 on the development set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. examples/runs.sh
 PATH=$PWD/.venv/bin:$PATH
 DATA=${DATA:-data/glue}
 ARCH=${ARCH:-macaron_bert_base}
 SEED=${SEED:-1}
 
-[ $# -ge 2 ] || { sed -n '2,14s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,15s/^# \?//p' "$0"; exit 2; }
 task=$1
 checkpoint=$2
 shift 2
@@ -42,6 +44,8 @@ esac
 EPOCHS=${EPOCHS:-$epochs}
 BATCH=${BATCH:-$batch}
 LR=${LR:-$lr}
+extra=("$checkpoint" "$EPOCHS" "$BATCH" "$LR" "$@")
+save_dir=${SAVE_DIR:-$DATA/$ARCH-$task-seed$SEED}
 updates=$(((size + BATCH - 1) / BATCH * EPOCHS))
 
 [ -e "$DATA/$task-bin" ] || { echo "$DATA/$task-bin: make it with prepare-glue.sh" >&2; exit 2; }
@@ -63,6 +67,8 @@ print(hasattr(criterion.SentencePredictionConfig, 'report_mcc'))"
 fi
 [ "$metric" = loss ] || options+=(--maximize-best-checkpoint-metric)
 
+mkdir -p "$save_dir"
+keep "$save_dir/options" "${extra[*]@Q}"
 fairseq-train "$DATA/$task-bin" --user-dir fairseq_odeformers --arch "$ARCH" \
     --task sentence_prediction --criterion sentence_prediction --num-classes "$classes" \
     --init-token 0 --separator-token 2 --max-positions 512 --shorten-method truncate \
@@ -70,5 +76,5 @@ fairseq-train "$DATA/$task-bin" --user-dir fairseq_odeformers --arch "$ARCH" \
     --weight-decay "$weight_decay" --lr "$LR" --lr-scheduler polynomial_decay \
     --total-num-update "$updates" --warmup-updates $((updates / 10)) --max-epoch "$EPOCHS" \
     --batch-size "$BATCH" --required-batch-size-multiple 1 --seed "$SEED" \
-    --best-checkpoint-metric "$metric" --no-epoch-checkpoints --save-dir \
-    "${SAVE_DIR:-$DATA/$ARCH-$task-seed$SEED}" --no-progress-bar "${options[@]}" "$@"
+    --best-checkpoint-metric "$metric" --no-epoch-checkpoints \
+    --save-dir "$save_dir" --no-progress-bar "${options[@]}" "$@"

@@ -6,18 +6,17 @@
 # Each run ends with two lines, BLEU of the best checkpoint and of the average of the last three epochs,
 # and leaves in $RUNS/ARCH-seedSEED: train.log (JSON lines), both checkpoints, and their translations
 # (checkpoint_best.test.out, averaged.test.out, and so on). What is finished is not repeated, and a run
-# that was interrupted goes on; the same command started twice shares the runs. Other options than those
-# that a run has begun with are refused: give them another RUNS, and so another EMBEDDING_DROPOUT.
+# that was interrupted goes on; the same command started twice shares the runs. Other options or data than
+# those that a run has begun with are refused: give them another RUNS. Embeddings are not dropped, but those of
+# transformer and node_transformer_mt, as all that these drop.
 #
-# From the environment: SEEDS (1), DATA (data/multi30k), RUNS ($DATA), and EMBEDDING_DROPOUT (0), for all
-# architectures but transformer and node_transformer_mt, which drop embeddings as they drop elsewhere.
+# From the environment: SEEDS (1), DATA (data/multi30k), and RUNS ($DATA).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . examples/runs.sh
 PATH=$PWD/.venv/bin:$PATH
 DATA=${DATA:-data/multi30k}
 RUNS=${RUNS:-$DATA}
-EMBEDDING_DROPOUT=${EMBEDDING_DROPOUT:-0}
 
 take_archs "$@"
 [ ${#archs[@]} -gt 0 ] || { sed -n '2,13s/^# \?//p' "$0"; exit 2; }
@@ -25,7 +24,7 @@ take_archs "$@"
 # Sets the options in which architectures differ: each has as many parameters as the others.
 choose_options() {
     local layers=(--encoder-layers 4 --decoder-layers 4)
-    local undropped=(--attention-dropout 0) embedding=(--embedding-dropout "$EMBEDDING_DROPOUT")
+    local undropped=(--attention-dropout 0) embedding=(--embedding-dropout 0)
     inner_width=1024
     case $1 in
         transformer) options=("${layers[@]}" "${undropped[@]}") ;;
@@ -77,4 +76,4 @@ experiment() {
 
 for arch in "${archs[@]}"; do choose_options "$arch"; done
 [ -e "$DATA/data-bin/dict.de.txt" ] || scripts/prepare-multi30k.sh --out "$DATA"
-all_runs "$RUNS/" "${archs[@]}"
+all_runs "$DATA" "$RUNS/" "${archs[@]}"

@@ -7,8 +7,8 @@
 # DATA is imdb or agnews, prepared in data/DATA if need be, or a folder that has a data-bin. Each run
 # leaves in $RUNS/RECIPE-ARCH-seedN: train.log (JSON lines), the best checkpoint, and the predictions,
 # test.tsv. What is finished is not repeated, and a run that was interrupted goes on; the same command
-# started twice shares the runs. Other options than those that a run has begun with are refused: give them
-# another RUNS.
+# started twice shares the runs. Other options or data than those that a run has begun with are
+# refused: give them another RUNS.
 #
 # From the environment: RECIPE, one of
 #     transevolve  Dutta et al. (2021), section 7.3 and appendix C; the default
@@ -84,4 +84,4 @@ experiment() {
         --task long_range_arena --lra-task text --max-positions 512 "${options[@]}" "${extra[@]}"
 }
 
-all_runs "${RUNS:-$corpus}/$RECIPE-" "${archs[@]}"
+all_runs "$corpus" "${RUNS:-$corpus}/$RECIPE-" "${archs[@]}"

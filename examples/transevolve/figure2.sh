@@ -38,5 +38,5 @@ experiment() {
     rm -f "$folder"/checkpoint_*.pt
 }
 
-all_runs "$RUNS/" "${parts[@]}"
+all_runs "${DATA:-data}" "$RUNS/" "${parts[@]}"
 python examples/transevolve/figure2.py "$RUNS"

@@ -4,8 +4,9 @@
 #     examples/transevolve/wmt14.sh en-de|en-fr ARCH [OPTION OF fairseq-train ...]
 #
 # ARCH is transevolve_fullff_1, ..._fullff_2, ..._randomff_1, ..._randomff_2, or transformer. The data
-# are made if need be; a run that was interrupted goes on. English-German ends with the scores of
-# newstest2013 and newstest2014, English-French with those of newstest2014.
+# are made if need be; a run that was interrupted goes on, and refuses other options than those that it has
+# begun with. English-German ends with the scores of newstest2013 and newstest2014, English-French with
+# those of newstest2014.
 #
 # A batch has 512 pairs of sentences. What does not fit into memory at once is split:
 # --batch-size 64 --update-freq 8 (on four GPUs --update-freq 2).
@@ -15,10 +16,11 @@
 # before their average.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. examples/runs.sh
 PATH=$PWD/.venv/bin:$PATH
 SEED=${SEED:-1}
 
-[ $# -ge 2 ] || { sed -n '2,16s/^# \?//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,17s/^# \?//p' "$0"; exit 2; }
 pair=$1
 arch=$2
 shift 2
@@ -33,6 +35,8 @@ DATA=${DATA:-data/wmt14-$pair}
 save_dir=${SAVE_DIR:-$DATA/$arch-seed$SEED}
 [ -e "$DATA/data-bin/dict.en.txt" ] || scripts/prepare-wmt14.sh "$pair" --out "$DATA"
 
+mkdir -p "$save_dir"
+keep "$save_dir/wmt14.options" "${*@Q}"
 # 1.5 (512 * 16000)^-0.5 at the 16,000th update
 fairseq-train "$DATA/data-bin" --user-dir fairseq_odeformers -s en -t "${pair#en-}" --arch "$arch" \
     "${options[@]}" --criterion label_smoothed_cross_entropy --label-smoothing 0.1 \

@@ -6,7 +6,7 @@
 # ARCH is transject_lm, transject_lm_random, or a baseline: transformer_lm, transformer_lm_rezero,
 # transformer_lm_orthogonal. All see earlier tokens only. Of the validation set, and of the test set if
 # there is one, the perplexity a token is printed, the ends of sentences counted. A run that was
-# interrupted goes on.
+# interrupted goes on; other options than those that it has begun with are refused.
 #
 # From the environment: RECIPE, one of
 #     paper        Sengupta et al. (2023), appendix B.1: L = 6, d = 512, 35 tokens; the default
@@ -14,6 +14,7 @@
 # SEED (1), DATA (data/ptb, made by scripts/prepare-ptb.sh), and SAVE_DIR ($DATA/RECIPE-ARCH-seedSEED).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. examples/runs.sh
 PATH=$PWD/.venv/bin:$PATH
 RECIPE=${RECIPE:-paper}
 SEED=${SEED:-1}
@@ -22,6 +23,7 @@ DATA=${DATA:-data/ptb}
 [ $# -ge 1 ] || { sed -n '2,16s/^# \?//p' "$0"; exit 2; }
 arch=$1
 shift
+extra=("$@")
 save_dir=${SAVE_DIR:-$DATA/$RECIPE-$arch-seed$SEED}
 
 case $RECIPE in
@@ -41,6 +43,8 @@ case $arch in
 esac
 [ -e "$DATA/data-bin" ] || { echo "$DATA: make it with scripts/prepare-ptb.sh" >&2; exit 2; }
 
+mkdir -p "$save_dir"
+keep "$save_dir/options" "${extra[*]@Q}"
 # Without the multiple, what remains beside batches of eight would be left out.
 fairseq-train "$DATA/data-bin" --user-dir fairseq_odeformers --arch "$arch" --seed "$SEED" \
     --task language_modeling --sample-break-mode none --tokens-per-sample 35 --batch-size 20 \

@@ -27,7 +27,7 @@ def bash(script, **environment):
     "seeds, expected", [({"SEEDS": "3 1"}, "31"), ({"SEED": "2"}, "2"), ({}, "1")]
 )
 def test_each_architecture_with_each_seed(tmp_path, seeds, expected):
-    result = bash(f"all_runs {tmp_path}/small- one two", **seeds)
+    result = bash(f"all_runs data {tmp_path}/small- one two", **seeds)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split("\n")[:-1] == [f"{a} {s}" for s in expected for a in ("one", "two")]
     for seed in expected:
@@ -35,7 +35,7 @@ def test_each_architecture_with_each_seed(tmp_path, seeds, expected):
 
 
 def test_a_run_that_fails_leaves_no_result_and_does_not_stop_the_others(tmp_path):
-    result = bash(f"all_runs {tmp_path}/ bad good", SEEDS="1 2")
+    result = bash(f"all_runs data {tmp_path}/ bad good", SEEDS="1 2")
     assert result.returncode == 1
     assert result.stdout.split("\n")[:-1] == ["bad 1", "good 1", "bad 2", "good 2"]
     for seed in (1, 2):
@@ -46,7 +46,7 @@ def test_a_run_that_fails_leaves_no_result_and_does_not_stop_the_others(tmp_path
 
 def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
     busy = f"mkdir {tmp_path}/one-seed1; exec 8> {tmp_path}/one-seed1/lock; flock 8\n"
-    result = bash(busy + f"all_runs {tmp_path}/ one two")
+    result = bash(busy + f"all_runs data {tmp_path}/ one two")
     assert result.returncode == 0, result.stderr
     assert result.stdout == f"{tmp_path}/one-seed1: another process is at it\ntwo 1\n"
 
@@ -56,7 +56,7 @@ def test_a_run_that_has_begun_with_other_options_is_refused(tmp_path):
     folder = tmp_path / "one-seed1"
 
     def train(options):
-        return bash(f"extra=({options}); all_runs {tmp_path}/ one")
+        return bash(f"extra=({options}); all_runs data {tmp_path}/ one")
 
     for options in ("--lr 1", "--lr 2 '--betas=(0, 1)'"):
         assert train(options).returncode == 0
@@ -68,6 +68,16 @@ def test_a_run_that_has_begun_with_other_options_is_refused(tmp_path):
         assert f"{folder}: begun with the options ''--lr' '2' '--betas=(0, 1)''" in refused.stderr
     (folder / "options").unlink()
     assert train("").returncode == 0 and not (folder / "options").exists()
+
+
+def test_a_run_that_has_begun_with_other_data_is_refused(tmp_path):
+    """Whose accuracy would be printed as that of these; where the data lie does not matter."""
+    assert bash(f"all_runs data/agnews {tmp_path}/ one").returncode == 0
+    (tmp_path / "one-seed1" / "checkpoint_best.pt").touch()
+    assert bash(f"all_runs elsewhere/agnews {tmp_path}/ one").returncode == 0
+    refused = bash(f"all_runs data/imdb {tmp_path}/ one")
+    assert refused.returncode == 1 and refused.stdout == ""
+    assert "begun with the data 'agnews', not 'imdb'" in refused.stderr
 
 
 @pytest.mark.parametrize(

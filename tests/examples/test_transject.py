@@ -30,6 +30,8 @@ def test_language_models(data, arch, extra):
     for split in ("valid", "test"):
         assert f"{split}: perplexity " in result.stdout, result.stdout
     assert (data / f"small-{arch}-seed1" / "checkpoint_best.pt").exists()
+    result = example("transject/ptb.sh", arch, *tiny, "--lr", "1", DATA=str(data), RECIPE="small")
+    assert result.returncode == 1 and "give these another RUNS or SAVE_DIR" in result.stdout
 
 
 def test_what_is_not_there(tmp_path):
