@@ -87,6 +87,9 @@ def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> Ge
         state = loading.read_checkpoint(path)
         folder = data or getattr(state["cfg"].task, "data", None)  # the task parity has none
         found = {"data": str(folder), **byte_pairs(str(folder))} if folder else {}
+        for language in ("source_lang", "target_lang"):  # of a tokenizer; fairseq's default is en
+            if state["cfg"].task.get(language):
+                found[language] = state["cfg"].task[language]
         model, cfg, task = loading.load_model(path, {**found, **options}, task, state)
         if not isinstance(model, kind):
             raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
@@ -113,7 +116,13 @@ class Generator(GeneratorHubInterface):
         return []
 
     def score(self, sentences, **options):
-        """Log-probabilities; see :func:`load_language_model`."""
+        """Log-probabilities; see :func:`load_language_model`.
+
+        Raises:
+            ValueError: a sentence has no text, so that its mean is of no tokens.
+        """
+        if not all([sentences] if isinstance(sentences, str) else map(str.strip, sentences)):
+            raise ValueError("'': no text")
         if isinstance(sentences, str) or len(sentences):
             return super().score(sentences, **options)
         return []
@@ -153,8 +162,10 @@ class Classifier(nn.Module):
             A :class:`Classification`, or a list of them in the order of the texts.
 
         Raises:
-            ValueError: a text has no symbols, or more than the model has positions.
+            ValueError: *batch_size* is below 1; or as :meth:`encode`.
         """
+        if batch_size < 1:
+            raise ValueError(f"batch_size {batch_size}: give at least 1")
         if isinstance(texts, str):
             return self.classify([texts], batch_size)[0]
         inputs = [self.encode(text) for text in texts]
@@ -169,7 +180,12 @@ class Classifier(nn.Module):
         return found
 
     def encode(self, text: str | Sequence[str]) -> list[Tensor]:
-        """The tokens (T) of a text, or of each of a pair."""
+        """The tokens (T) of a text, or of each of a pair.
+
+        Raises:
+            ValueError: a text has no symbols, none that the dictionary knows, or more than the
+                model has positions; a text is given for a pair, or the reverse.
+        """
         pair = [text] if isinstance(text, str) else list(text)
         dictionary, separator = self.task.source_dictionary, None
         towers = getattr(self.task, "towers", 1)
@@ -183,6 +199,12 @@ class Classifier(nn.Module):
             ids = [dictionary.index(symbol) for symbol in divide(self.task, part)[0]]
             if not ids:
                 raise ValueError(f"{part!r}: no text")
+            if set(ids) == {dictionary.unk()}:
+                raise ValueError(
+                    f"{part[:40]!r}: none of its symbols is in the dictionary of "
+                    f"{getattr(self.task.cfg, 'data', 'the task')}; give texts as that data set "
+                    f"has them, such as {' '.join(dictionary.symbols[dictionary.nspecial :][:8])}"
+                )
             encoded.append(
                 torch.tensor([separator, *ids, *([dictionary.eos()] if self.ends else [])])
                 if number and separator is not None

@@ -33,8 +33,10 @@ def read_checkpoint(path: str) -> dict:
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is not a checkpoint, or one whose model or task nothing has registered.
+        ValueError: it is not a checkpoint, or is one whose model or task nothing has registered.
     """
+    if not path:
+        raise ValueError("'' is no checkpoint; give a file")
     if Path(path).is_dir():
         state = read_export(Path(path))
     else:

@@ -70,7 +70,7 @@ def test_classifies(name, checkpoint, data):
     folder = data / TASKS[name][1]
     classifier = load_classifier(checkpoint(name), folder)
     texts = (
-        [(text, text[::-1]) for text in TEXTS]
+        [(text, " ".join(reversed(text.split()))) for text in TEXTS]
         if getattr(classifier.task, "towers", 1) == 2
         else TEXTS
     )
@@ -97,7 +97,10 @@ def test_scores(name, checkpoint, data):
         assert torch.allclose(found["positional_scores"], each[: len(found["tokens"])], atol=1e-4)
         assert found["score"] == pytest.approx(found["positional_scores"].mean().item(), abs=1e-4)
     assert model.score([]) == []
-    assert isinstance(model.score(""), dict)
+    assert isinstance(model.score("1"), dict)
+    for nothing in ("", ["1", " "]):
+        with pytest.raises(ValueError, match="no text"):
+            model.score(nothing)
     assert len(model.sample(TEXTS, beam=2, max_len_b=8)) == len(TEXTS)
 
 
@@ -157,6 +160,34 @@ def test_long_texts_are_cut_where_the_data_set_s_are(checkpoint, data):
         classifier.classify("1 " * (longest + 1))
     classifier.task.cfg.shorten_method = "truncate"
     assert len(classifier.encode("1 " * (longest + 1))[0]) == longest
+
+
+def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
+    translator = load_translator(checkpoint("transevolve"), data / "words", tokenizer="moses")
+    assert translator.cfg.tokenizer.source_lang == translator.task.cfg.source_lang == "de"
+    assert translator.tokenizer.tok.lang == "de"
+
+
+@pytest.mark.parametrize("size", [0, -2])
+def test_batches_of_nothing_are_refused(size, checkpoint, data):
+    classifier = load_classifier(checkpoint("transject"), data / "words")
+    with pytest.raises(ValueError, match=f"batch_size {size}: give at least 1"):
+        classifier.classify(TEXTS, batch_size=size)
+
+
+def test_no_path_is_no_checkpoint():
+    """Which could else be the current folder, with an export in it."""
+    for path in ("", "missing.pt:"):
+        with pytest.raises((ValueError, OSError), match="'' is no checkpoint|missing.pt"):
+            load_classifier(path)
+
+
+def test_text_of_another_data_set_is_refused(checkpoint, data):
+    """Else each of its symbols would be the unknown one, and the classes arbitrary."""
+    classifier = load_classifier(checkpoint("transevolve_classifier"), data / "words")
+    with pytest.raises(ValueError, match="^'terrible film': none of its symbols .* such as [0-9]"):
+        classifier.classify("terrible film")
+    assert classifier.classify("terrible 7").label in classifier.classes
 
 
 def test_other_kinds_of_models_are_refused(checkpoint, data):

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import torch
 from fairseq.data import data_utils
+from fairseq.data.encoders.byte_utils import SPACE, SPACE_ESCAPE
+from fairseq.data.encoders.bytes import Bytes
+from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE, SubwordNMTBPEConfig
 from torch import Tensor
 
 from .word_pieces import make_tokenizer, read_pieces
@@ -17,19 +20,27 @@ PIXEL_TEXT = "input"  # the folder of images that are text
 def divide(task, text: str) -> tuple[list[str], list[str]]:
     """The symbols of a text, and the part of the text that each stands for.
 
-    It is divided into the word pieces of the data set's ``vocab.txt``, if there is one, else at
-    spaces; a string of the task ``parity``, which has no data set, into its bits.
+    It is divided into the word pieces of the data set's ``vocab.txt``, or into tokens at spaces and
+    these by the byte-pair codes in ``code``, if there is one of them; into bytes if the dictionary
+    has these; else at spaces. A string of the task ``parity``, which has no data set, is divided
+    into its bits.
     """
     data = getattr(task.cfg, "data", None)
     if not data:
         symbols = list("".join(text.split()))
         return symbols, symbols
-    vocabulary = Path(data, "vocab.txt")
-    if not vocabulary.exists():
-        symbols = text.split()
-        return symbols, symbols
-    encoding = make_tokenizer(read_pieces(vocabulary)).encode(text)
-    return encoding.tokens, [text[start:end] for start, end in encoding.offsets]
+    vocabulary, codes = Path(data, "vocab.txt"), Path(data, "code")
+    if vocabulary.exists():
+        encoding = make_tokenizer(read_pieces(vocabulary)).encode(text)
+        return encoding.tokens, [text[start:end] for start, end in encoding.offsets]
+    if codes.exists():
+        symbols = SubwordNMTBPE(SubwordNMTBPEConfig(bpe_codes=str(codes))).encode(text).split()
+        return symbols, [symbol.removesuffix("@@") for symbol in symbols]
+    if SPACE_ESCAPE in task.source_dictionary:
+        symbols = Bytes.encode(text).split()
+        return symbols, [symbol.replace(SPACE_ESCAPE, SPACE) for symbol in symbols]
+    symbols = text.split()
+    return symbols, symbols
 
 
 def enclose(task, ids: list[int], ends: bool) -> Tensor:
