@@ -13,7 +13,7 @@ from fairseq import utils
 from scipy.stats import binomtest
 from tqdm import tqdm
 
-from fairseq_odeformers.arguments import positive_int
+from fairseq_odeformers.arguments import add_user_dir, positive_int
 from fairseq_odeformers.files import decode_lines, read_lines, replacing
 from fairseq_odeformers.hub import Classifier, load_classifier, mean_probabilities
 from fairseq_odeformers.loading import import_plugins
@@ -52,13 +52,7 @@ def main() -> None:
         "--batch-size", metavar="N", type=positive_int, default=32, help="(default: %(default)s)"
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    parser.add_argument(
-        "--user-dir",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="folder of a plugin of one's own that has the model or task; may be given again",
-    )
+    add_user_dir(parser)
     args = parser.parse_args()
     try:
         predict(args)

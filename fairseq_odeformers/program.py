@@ -36,12 +36,14 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from fairseq_odeformers.arguments import add_user_dir
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import enclose, texts_end
 from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.loading import (
     check_classes,
+    import_plugins,
     load_model,
     read_checkpoint,
     sizes_of_heads,
@@ -72,10 +74,12 @@ def main() -> None:
         metavar="DICT",
         help="options to change, such as \"{'ode_method': 'rk4', 'ode_steps': 8}\"",
     )
+    add_user_dir(parser)
     args = parser.parse_args()
     try:
         if not args.out.parent.is_dir():
             raise ValueError(f"{args.out}: there is no folder {args.out.parent}")
+        import_plugins(args.user_dir)
         model, task = load(args.checkpoint, args.data, args.model_overrides)
         write_program(model, task, args.out)
     except (ValueError, OSError, ImportError) as error:

@@ -10,7 +10,7 @@ import re
 
 import pytest
 from fairseq import options
-from make_checkpoints import MODELS, training_config, training_line, write_data, write_splits
+from make_checkpoints import MODELS, training_config, write_data, write_splits
 from script_helpers import trainings
 
 from fairseq_odeformers.compat import xm
@@ -81,7 +81,9 @@ def test_loss_is_that_of_float32(arch, precision, losses):
 
 
 @pytest.mark.skipif(xm is not None, reason="with torch_xla, fairseq takes --bf16 for --tpu")
-def test_bfloat16_needs_no_tpu():
-    line = training_line("transevolve", "--bf16")
+@pytest.mark.parametrize("arch", ["transevolve", "transformer"])
+def test_bfloat16_needs_no_tpu(arch):
+    """Neither does it of the baselines, which are fairseq's own."""
+    line = ["data", "--arch", arch, "--bf16"]
     args = options.parse_args_and_arch(options.get_training_parser(), line)
     assert args.bf16 and not args.tpu

@@ -16,9 +16,9 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
 import fairseq_odeformers  # noqa: F401
-from fairseq_odeformers.arguments import positive_int
+from fairseq_odeformers.arguments import add_user_dir, positive_int
 from fairseq_odeformers.files import replacing_folder
-from fairseq_odeformers.loading import load_classifier
+from fairseq_odeformers.loading import import_plugins, load_classifier
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.predict import probabilities
 
@@ -74,6 +74,7 @@ def parse_args() -> argparse.Namespace:
         help="tokens of --text whose distances are measured",
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add_user_dir(parser)
     args = parser.parse_args()
     if bool(args.text) != bool(args.tokens):
         parser.error("--text and --tokens: give both or none")
@@ -84,6 +85,7 @@ def analyse(args: argparse.Namespace) -> None:
     """What the command line does."""
     if args.out.exists() and not (args.out / CONTENTS).exists():
         raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
+    import_plugins(args.user_dir)
     names = model_names(args.checkpoints)
     loaded = [load(path, args) for path in args.checkpoints]
     device = torch.device("cuda" if torch.cuda.is_available() and not args.cpu else "cpu")

@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm import tqdm
 
+from fairseq_odeformers.arguments import add_user_dir
 from fairseq_odeformers.files import replacing_folder, write_csv
-from fairseq_odeformers.loading import load_model
+from fairseq_odeformers.loading import import_plugins, load_model
 
 from .__main__ import model_names
 from .figures import columns, grouped, legend, style
@@ -47,6 +48,7 @@ def main() -> None:
     )
     parser.add_argument("--split", default="valid", help="(default: %(default)s)")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add_user_dir(parser)
     args = parser.parse_args()
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
     try:
@@ -59,6 +61,7 @@ def analyse(args: argparse.Namespace) -> None:
     """What the command line does."""
     if args.out.exists() and not (args.out / FIGURE).exists():
         raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
+    import_plugins(args.user_dir)
     names = model_names(args.path, "-")
     use_cuda = torch.cuda.is_available() and not args.cpu
     rows = []

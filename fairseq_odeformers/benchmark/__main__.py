@@ -19,6 +19,8 @@ from pathlib import Path
 import torch
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
+from fairseq_odeformers.arguments import add_user_dir, positive_int
+from fairseq_odeformers.loading import import_plugins
 
 from . import (
     encoder,
@@ -56,8 +58,9 @@ DEFAULTS = {
     "orthogonal": {"models": orthogonal.MAPS[:2]},
 }
 
-UNPRINTED = ("models", "quick", "check", "json")
+UNPRINTED = ("models", "quick", "check", "json", "user_dir")
 WITH_QUICK = {"quick", "check", "json"}
+OF_ALL = {*WITH_QUICK, "what", "models", "threads", "rounds", "user_dir"}
 
 
 def parse_args(argv=None) -> argparse.Namespace:
@@ -86,23 +89,28 @@ def parse_args(argv=None) -> argparse.Namespace:
         ":naive after a TransEvolve is a form of its attention, :N after a TransJect a number of "
         "experts, :matrix after any model attention by a matrix of scores",
     )
-    parser.add_argument("--embed-dim", type=int, default=256)
-    parser.add_argument("--ffn-embed-dim", type=int, default=1024)
-    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--embed-dim", type=positive_int, default=256)
+    parser.add_argument("--ffn-embed-dim", type=positive_int, default=1024)
+    parser.add_argument("--heads", type=positive_int, default=4)
     parser.add_argument(
-        "--layers", type=int, nargs="+", default=[4], help="layers, or depths of all blocks"
+        "--layers",
+        type=positive_int,
+        nargs="+",
+        default=[4],
+        help="layers, or depths of blocks",
     )
     parser.add_argument("--dropout", type=float, default=0.3)
     parser.add_argument("--attention-dropout", type=float, default=0.0)
-    parser.add_argument("--vocabulary", type=int, default=8000)
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--lengths", type=int, nargs="+", default=[16])
-    parser.add_argument("--beam", type=int, default=5)
+    parser.add_argument("--vocabulary", type=positive_int, default=8000)
+    parser.add_argument("--batch", type=positive_int, default=256)
+    parser.add_argument("--lengths", type=positive_int, nargs="+", default=[16])
+    parser.add_argument("--beam", type=positive_int, default=5)
     parser.add_argument("--precision", choices=("float32", "bf16", "fp16"), default="float32")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=positive_int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=positive_int, default=5)
     parser.add_argument("--json", type=Path, help="also write the table to a file")
+    add_user_dir(parser)
     parser.set_defaults(**DEFAULTS.get(parser.parse_args(argv).what, {}))
     args = parser.parse_args(argv)
     if (args.what is None) != args.quick:
@@ -113,15 +121,24 @@ def parse_args(argv=None) -> argparse.Namespace:
         parser.error(f"--json {args.json}: there is no folder {args.json.parent}")
     if args.json and args.json.is_dir():
         parser.error(f"--json {args.json}: it is a folder; give a file")
-    if args.quick:
-        unset = argparse.Namespace(**dict.fromkeys(vars(args)))  # in the place of the defaults
-        for name, value in vars(parser.parse_args(argv, unset)).items():
-            if value is not None and name not in WITH_QUICK:
-                option = f"--{name.replace('_', '-')}"
-                parser.error(f"{option}: --quick has settings of its own; give {option} with WHAT")
+    unset = argparse.Namespace(**dict.fromkeys(vars(args)))  # in the place of the defaults
+    for name, value in vars(parser.parse_args(argv, unset)).items():
+        option = f"--{name.replace('_', '-')}"
+        if value is not None and args.quick and name not in WITH_QUICK:
+            parser.error(f"{option}: --quick has settings of its own; give {option} with WHAT")
+        if value is not None and not args.quick and not takes(args.what, name):
+            parser.error(f"{option}: it is no setting of {args.what}; leave the option out")
+    if not args.quick and takes(args.what, "heads") and args.embed_dim % args.heads:
+        parser.error(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU")
     return args
+
+
+def takes(what: str, name: str) -> bool:
+    """Whether an option is a setting of a measurement; those of models and data are not of all."""
+    settings = getattr(MEASUREMENTS[what][0], "SETTINGS", None)
+    return settings is None or name in settings or name in OF_ALL
 
 
 def figures(args: argparse.Namespace, length: int) -> tuple[dict, dict]:
@@ -135,6 +152,8 @@ def figures(args: argparse.Namespace, length: int) -> tuple[dict, dict]:
         subject = build(name, args)
         steps[name] = measurement.step(subject, args, length)
         sizes[name] = sum(parameter.numel() for parameter in subject.model.parameters())
+    if measurement is train:
+        train.check(args.models)
     return timing.measure(steps, args.rounds, args.device), sizes
 
 
@@ -148,7 +167,8 @@ def run(args: argparse.Namespace) -> list[timing.Row]:
     show = partial(print, flush=True)
     measurement, _ = MEASUREMENTS[args.what]
     unit = getattr(measurement, "UNIT", "ms")
-    show(" ".join(f"{key}={value}" for key, value in vars(args).items() if key not in UNPRINTED))
+    used = {key: value for key, value in vars(args).items() if takes(args.what, key)}
+    show(" ".join(f"{key}={value}" for key, value in used.items() if key not in UNPRINTED))
     show("\n" + timing.header(args.models[0], unit))
     rows = []
     for layers, length in itertools.product(args.layers, args.lengths):
@@ -165,6 +185,7 @@ def main(argv=None) -> None:
     print(", ".join(f"{key} {value}" for key, value in timing.environment(args.device).items()))
     rows = []
     try:
+        import_plugins(args.user_dir)
         earlier = timing.read_rows(args.check) if args.check else []
         for line in quick.LINES if args.quick else [argv]:
             rows += run(parse_args(line.split()) if args.quick else args)

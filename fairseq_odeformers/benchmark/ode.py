@@ -53,6 +53,7 @@ class PlainBlock(TorchdiffeqBlock):
         return end.transpose(0, 1), Solution(end, x.new_zeros(x.size(1)), {})
 
 
+SETTINGS = {"embed_dim", "layers", "lengths", "device"}
 BLOCKS = {"plain": PlainBlock, "torchdiffeq": TorchdiffeqBlock}
 MODELS = (*BLOCKS, "node_transformer", "vanilla_transformer")
 

@@ -12,6 +12,7 @@ from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 from .subjects import Subject
 from .timing import Step
 
+SETTINGS = {"embed_dim", "layers", "device"}
 MAPS = ("cayley", "blocks", "matrix_exp")
 
 

@@ -11,6 +11,7 @@ import fairseq_odeformers
 from .subjects import Subject
 from .timing import Step
 
+SETTINGS: set[str] = set()
 COMMANDS = {
     "fairseq": [],
     "plugin": ["--user-dir", str(Path(fairseq_odeformers.__file__).parent)],

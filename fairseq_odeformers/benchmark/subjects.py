@@ -141,9 +141,9 @@ def _config(arch, form, args):
         line += [f"--{option}", str(value)] if f"--{option}" in known else []
     if "--share-all-embeddings" in known:
         line.append("--share-all-embeddings")
-    parsed = options.parse_args_and_arch(options.get_training_parser(), line)
-    parsed.tpu = False  # for which fairseq takes --bf16
-    return convert_namespace_to_omegaconf(parsed)
+    return convert_namespace_to_omegaconf(
+        options.parse_args_and_arch(options.get_training_parser(), line)
+    )
 
 
 class NaiveAttention(TimeEvolvingAttention):

@@ -2,8 +2,16 @@
 
 from fairseq.trainer import Trainer
 
-from .subjects import Subject
+from .subjects import Subject, task_of
 from .timing import Step
+
+
+def check(models: list[str]) -> None:
+    """Raise a ValueError unless one task trains all models, so that their steps can be compared."""
+    tasks = {task_of(name.partition(":")[0]): name for name in reversed(models)}
+    if len(tasks) > 1:
+        trained = ", ".join(f"{name} by {task}" for task, name in tasks.items())
+        raise ValueError(f"--models: {trained}; measure them apart")
 
 
 def step(subject: Subject, args, length: int) -> Step:

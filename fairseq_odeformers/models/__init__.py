@@ -1,13 +1,13 @@
 """Registered models, a folder a paper; importing this package registers them all."""
 
+from fairseq import options
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
 from . import baselines, macaron, node_transformer, transevolve, transject  # noqa: F401
-from .common.options import check_command_lines, register_preset_config
+from .common.options import checking, register_preset_config
 
 # fairseq's command line knows presets; a configuration of Hydra's, or an old checkpoint, does not.
 for _arch, _model in ARCH_MODEL_NAME_REGISTRY.items():
-    if ARCH_MODEL_REGISTRY[_arch].__module__.startswith(f"{__name__}."):
-        if _arch != _model:
-            register_preset_config(_arch, _model)
-        check_command_lines(_arch)
+    if ARCH_MODEL_REGISTRY[_arch].__module__.startswith(f"{__name__}.") and _arch != _model:
+        register_preset_config(_arch, _model)
+options.parse_args_and_arch = checking(options.parse_args_and_arch)

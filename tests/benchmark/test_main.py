@@ -12,25 +12,37 @@ from fairseq_odeformers.benchmark import __main__ as benchmark
 from fairseq_odeformers.benchmark import memory, quick, subjects
 from fairseq_odeformers.benchmark.timing import compare, measure
 
+THREADS = torch.get_num_threads()
 TINY = "--embed-dim 16 --ffn-embed-dim 32 --heads 2 --batch 2 --vocabulary 50 --rounds 1"
 ROW = re.compile(
-    r"\| 8 \| \d \| ([\w:-]+) \| ([\d,]+) \| -?[\d.]+ \| [\d,]* \| "
+    r"\| \d+ \| \d \| ([\w:-]+) \| ([\d,]+) \| -?[\d.]+ \| [\d,]* \| "
     r"-?[\d.]+ \(-?[\d.]+--?[\d.]+\) \|$",
     re.M,
 )
 
 
+def sizes(what, options):
+    """Those of some options that are settings of a measurement."""
+    words = options.split()
+    pairs = zip(words[::2], words[1::2])
+    return [
+        word
+        for option, value in pairs
+        if benchmark.takes(what, option[2:].replace("-", "_"))
+        for word in (option, value)
+    ]
+
+
 @pytest.fixture
 def measured(capsys):
     """The parameters of each model in the table that a command prints."""
-    threads = torch.get_num_threads()
 
-    def run(*options):
-        benchmark.main([*options[:1], *TINY.split(), "--lengths", "8", *options[1:]])
+    def run(what, *options):
+        benchmark.main([what, *sizes(what, f"{TINY} --lengths 8"), *options])
         return dict(ROW.findall(capsys.readouterr().out))
 
     yield run
-    torch.set_num_threads(threads)
+    torch.set_num_threads(THREADS)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +170,10 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
             "--layers 5: transevolve_fullff_2 has 2 blocks; give a multiple",
         ),
         ("train --models transevolve_fullff_1:naive", "is for the encoder alone"),
+        (
+            "train --models transformer transject",
+            "--models: transject by sentence_prediction, transformer by translation",
+        ),
         ("startup --models hydra", "choose from fairseq, plugin"),
         ("ode --models rk4", "choose from plain, torchdiffeq, node_transformer"),
         ("ode --lengths 6 1", "--lengths 1: give 2 or more, or there is no padding"),
@@ -166,8 +182,29 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
 )
 def test_what_is_not_measured(options, message):
     with pytest.raises(SystemExit) as error:
-        benchmark.main([*options.split(), *TINY.split()])
+        benchmark.main([*options.split(), *sizes(options.split()[0], TINY)])
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("what", ["ode", "orthogonal", "startup"])
+def test_settings_that_a_measurement_does_not_have_are_refused(what, capsys):
+    """And not printed as if it had used them."""
+    with pytest.raises(SystemExit):
+        benchmark.parse_args([what, "--precision", "bf16"])
+    assert f"--precision: it is no setting of {what}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--lengths 8 0", "--batch -1", "--layers 0", "--heads 3"])
+def test_sizes_that_cannot_be_measured(option, capsys):
+    with pytest.raises(SystemExit):
+        benchmark.parse_args(["encoder", *option.split()])
+    assert f"{option.split()[0]}" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_settings_of_a_measurement_are_printed(capsys):
+    benchmark.main("orthogonal --embed-dim 4 --layers 1 --rounds 1 --models blocks".split())
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line == f"what=orthogonal embed_dim=4 layers=[1] device=cpu threads={THREADS} rounds=1"
 
 
 @pytest.mark.parametrize(

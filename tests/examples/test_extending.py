@@ -44,6 +44,23 @@ def test_trains_and_predicts(data, checkpoint, tmp_path):
     assert len(lines(tmp_path / "test.tsv")) == 1 + 13
 
 
+def test_every_program_takes_the_folder(data, checkpoint, tmp_path):
+    own = ["--user-dir", PLUGIN]
+    module("fairseq_odeformers.program", checkpoint, tmp_path / "model.pt2", "--data", data, *own)
+    assert (tmp_path / "model.pt2").exists()
+    maps = ["--path", checkpoint, "--out", tmp_path / "maps", "--split", "test", "--cpu"]
+    module("fairseq_odeformers.analysis.attention", data, *maps, *own)
+    assert (tmp_path / "maps" / "attention.png").exists()
+    sizes = ["--lengths", 8, "--batch", 1, "--rounds", 1, "--vocabulary", 20, *own]
+    models = ["--models", "transformer_classifier", "ode_transformer_rk2"]
+    assert "| ode_transformer_rk2 |" in module(
+        "fairseq_odeformers.benchmark", "encoder", *models, *sizes
+    )
+    out = tmp_path / "analysis"
+    module("fairseq_odeformers.analysis", checkpoint, "--data", data, "--out", out, "--cpu", *own)
+    assert (out / "index.md").exists()
+
+
 def test_several_folders(data, checkpoint, tmp_path):
     folders = ["--user-dir", USER_DIR, "--user-dir", PLUGIN]
     (tmp_path / "text").write_text("a a b\n")

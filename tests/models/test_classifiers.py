@@ -248,6 +248,7 @@ def test_paper_variants():
             ["--classifier-hidden-layers", "-1"],
             "--classifier-hidden-layers -1: give 0 or more",
         ),
+        ("transject", ["--max-positions", "0"], "--max-positions 0: give at least 1"),
     ],
 )
 def test_bad_options(arch, options, message):

@@ -2,6 +2,7 @@
 
 from argparse import SUPPRESS, BooleanOptionalAction, Namespace
 from dataclasses import field, fields, make_dataclass
+from functools import wraps
 from importlib.util import find_spec
 from inspect import isclass
 
@@ -168,21 +169,28 @@ def check_head(arch: str, args: Namespace) -> None:
         )
 
 
-def check_command_lines(arch: str) -> None:
-    """Have fairseq's command line call :func:`check_head` before it applies an architecture.
+def check_command_line(args: Namespace) -> None:
+    """What is done with each command line that fairseq has read: :func:`check_head`, and bfloat16.
 
-    And train in bfloat16 on a GPU or CPU with --cpu, or where there is no torch_xla: fairseq takes
-    ``--bf16`` for ``--tpu``.
+    That is trained in on a GPU, on a CPU with ``--cpu``, and where there is no torch_xla; fairseq
+    takes ``--bf16`` for ``--tpu``.
     """
-    apply = ARCH_CONFIG_REGISTRY[arch]
+    if hasattr(args, "arch"):
+        check_head(args.arch, args)
+    if getattr(args, "bf16", False) and (getattr(args, "cpu", False) or not find_spec("torch_xla")):
+        args.tpu = False
 
-    def checked(args):
-        check_head(arch, args)
-        if getattr(args, "bf16", False) and (args.cpu or not find_spec("torch_xla")):
-            args.tpu = False
-        apply(args)
 
-    ARCH_CONFIG_REGISTRY[arch] = checked
+def checking(parse):
+    """fairseq's reader of command lines, with :func:`check_command_line` of what it reads."""
+
+    @wraps(parse)
+    def parse_and_check(*args, **kwargs):
+        parsed = parse(*args, **kwargs)
+        check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)  # parse_known
+        return parsed
+
+    return parse_and_check
 
 
 NO_LAYER_NORM = "the layers of this model have no LayerNorm"
@@ -209,13 +217,14 @@ def at_least_one(cfg, *names: str) -> None:
 
 
 def check_layers(cfg, *sides: str) -> None:
-    """Raise a ValueError if heads do not divide a width, or a dropout is no probability below 1.
+    """Raise a ValueError if a size is below 1, heads do not divide a width, or a dropout is 1.
 
     Args:
         sides: those that the model has, ``encoder`` and ``decoder``.
     """
     for name in sides:
-        at_least_one(cfg, f"{name}_embed_dim", f"{name}_attention_heads")
+        sizes = (f"{name}_{size}" for size in ("embed_dim", "attention_heads", "ffn_embed_dim"))
+        at_least_one(cfg, *sizes, *({f"{name}_layers"} & {*cfg}))
         width, heads = side(cfg, name).embed_dim, side(cfg, name).attention_heads
         if width % heads:
             raise ValueError(

@@ -71,7 +71,11 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
                 f"--arch {cfg._name} is a classifier, which {type(task).__name__} does not train; "
                 "use --task sentence_prediction, long_range_arena or parity"
             )
-        positions = cfg.max_positions or task.max_positions()
+        positions = cfg.max_positions
+        if positions is None:
+            positions = task.max_positions()
+        elif positions < 1:
+            raise ValueError(f"--max-positions {positions}: give at least 1")
         cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
         cls.check_config(cfg)
         dictionary, width = task.source_dictionary, cls.embedding_dim(cfg)

@@ -203,8 +203,6 @@ def check_config(cfg, *sides: str) -> None:
         ValueError: it names the first such option, its value and the remedy.
     """
     check_layers(cfg, *sides)
-    for name in sides:
-        at_least_one(cfg, f"{name}_layers", f"{name}_ffn_embed_dim")
     at_least_one(cfg, "ode_max_steps")
     for name in ("ode_rtol", "ode_atol", "ode_final_time"):
         if not 0 < cfg[name] < math.inf:

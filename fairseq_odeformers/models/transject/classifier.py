@@ -1,6 +1,5 @@
 """TransJect (Sengupta et al. 2023): injective layers whose time is linear in the length."""
 
-import logging
 import math
 from dataclasses import dataclass
 
@@ -25,8 +24,6 @@ from .layer import (
     TransJectLayer,
 )
 
-logger = logging.getLogger(__name__)
-
 ResidualGate = ChoiceEnum(list(GATES))
 
 
@@ -35,7 +32,9 @@ class TransJectConfig(SequenceClassifierConfig):
     """The defaults are the paper's model for IMDb and AG News (appendix B.1)."""
 
     encoder_embed_dim: int = option(512, "width d, an even number")
-    encoder_layers: int = option(6, "number L of layers")
+    encoder_layers: int = option(
+        6, "number L of layers; that they are injective is proved for 3 or more (Lemma 1)"
+    )
     encoder_experts: int = option(4, "number E of experts of a layer")
     residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
@@ -131,7 +130,7 @@ def embed_scale(num_embeddings: int, embedding_dim: int) -> float:
 
 
 def check_config(cfg, side: str):
-    """Refuse what cannot be built, and warn if the layers may not be injective.
+    """Refuse what cannot be built.
 
     Args:
         side: ``encoder`` or ``decoder``, the start of the options' names.
@@ -139,7 +138,7 @@ def check_config(cfg, side: str):
     Raises:
         ValueError: it names the option, its value and the remedy.
     """
-    width, layers = cfg[f"{side}_embed_dim"], cfg[f"{side}_layers"]
+    width = cfg[f"{side}_embed_dim"]
     if width < 8 or width % 2:
         raise ValueError(
             f"--{side}-embed-dim {width}: embedding and position have half of it each; give an "
@@ -147,11 +146,6 @@ def check_config(cfg, side: str):
         )
     for name in ("layers", "experts"):
         at_least_one(cfg, f"{side}_{name}")
-    if layers < 3:
-        logger.warning(
-            f"--{side}-layers {layers}: that the layers are injective is proved for 3 or more "
-            "(Sengupta et al. 2023, Lemma 1)"
-        )
 
 
 @register_model_architecture("transject", "transject_lra")

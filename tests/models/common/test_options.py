@@ -23,6 +23,8 @@ from fairseq_odeformers.models.common.options import (
 class Config(FairseqDataclass):
     encoder_embed_dim: int = option(8, "width d", argparse_alias="--width")
     encoder_attention_heads: int = option(2, "heads")
+    encoder_ffn_embed_dim: int = option(16, "inner width")
+    encoder_layers: int = option(1, "layers")
     decoder_embed_dim: int = option(II("model.encoder_embed_dim"), "decoder width")
     ffn_type: ChoiceEnum(["full", "random"]) = option("full", "feed-forward layers")
 
@@ -51,7 +53,8 @@ def test_hydra_resolves_interpolations_and_refuses_other_choices():
 
 def test_a_side_has_its_options_without_the_prefix():
     cfg = composed(encoder_embed_dim=12)
-    assert vars(side(cfg, "encoder")) == {"embed_dim": 12, "attention_heads": 2}
+    sizes = {"embed_dim": 12, "attention_heads": 2, "ffn_embed_dim": 16, "layers": 1}
+    assert vars(side(cfg, "encoder")) == sizes
     assert vars(side(cfg, "decoder")) == {"embed_dim": 12}
 
 
@@ -60,6 +63,8 @@ def test_a_side_has_its_options_without_the_prefix():
     [
         ({"encoder_attention_heads": 0}, "--encoder-attention-heads 0: give at least 1"),
         ({"encoder_embed_dim": -8}, "--encoder-embed-dim -8: give at least 1"),
+        ({"encoder_layers": 0}, "--encoder-layers 0: give at least 1"),
+        ({"encoder_ffn_embed_dim": 0}, "--encoder-ffn-embed-dim 0: give at least 1"),
         ({"encoder_attention_heads": 3}, "heads 3 does not divide --encoder-embed-dim 8"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.optim.adam import Adam
-from helpers import HEAD, PAD, SIZES, LanguageModelling, Task, make_classifier, make_model
+from helpers import HEAD, PAD, LanguageModelling, Task, make_classifier, make_model
 
 from fairseq_odeformers.modules.orthogonal import OnManifold
 
@@ -171,14 +171,6 @@ def test_bad_options(side, options, message):
         else:
             arguments = ["--task", "language_modeling", *options]
             make_model("transject_lm", sizes=arguments, task=LanguageModelling())
-
-
-def test_shallow_models_warn_once(caplog):
-    """Lemma 1 is proved for three layers or more."""
-    make_classifier("transject", *SIZES["transject"], "--encoder-layers", "3", sizes=[])
-    assert "Lemma 1" not in caplog.text
-    make_classifier("transject", *SIZES["transject"], "--encoder-layers", "2", sizes=[])
-    assert caplog.text.count("--encoder-layers 2: ") == caplog.text.count("Lemma 1") == 1
 
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
