@@ -172,6 +172,17 @@ def each(runs: Runs, file: str, read: Callable[[Path], T]) -> dict[str, dict[int
     return {arch: seeds for arch, seeds in found.items() if seeds}
 
 
+def check_sizes(trainings: Mapping[str, Mapping[int, Training]]) -> None:
+    """Raise a ValueError if runs of an architecture have models of several sizes."""
+    for arch, runs in trainings.items():
+        sizes = sorted({run.parameters for run in runs.values()})
+        if len(sizes) > 1:
+            counts = " and ".join(f"{size:,}" for size in sizes)
+            raise ValueError(
+                f"{arch} has runs of {counts} parameters; give them a --trainings of their own"
+            )
+
+
 def training_table(trainings: Mapping[str, Mapping[int, Training]]) -> list[Row]:
     """A row for each architecture: size, lowest validation loss, length of the training."""
     rows = []
@@ -363,6 +374,7 @@ def main() -> None:
                 arch: {**earlier.get(arch, {}), **trainings.get(arch, {})}
                 for arch in sorted({*earlier, *trainings})
             }
+            check_sizes(trainings)
             write_trainings(args.trainings, trainings)
         print("Training\n\n" + markdown(training_table(trainings)), end="")
         if args.curves:

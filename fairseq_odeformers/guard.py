@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from .files import lock, read_lines, replacing
 
+LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file: that of --save-dir
 LOADING = "Error(s) in loading state_dict"
 EMBEDDINGS = ("embed_tokens", "output_projection", "lm_head", "classification_heads")
 
@@ -139,8 +140,15 @@ def _alone_in_its_folder(load):
         """fairseq's function, with which a training starts.
 
         Raises:
-            ValueError: another training saves to the same folder.
+            ValueError: another training saves to the same folder; or the checkpoint to begin with
+                is not there, where fairseq would begin anew and save over what is.
         """
+        restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
+        if cfg.restore_file != LAST and not PathManager.exists(restored):
+            raise ValueError(
+                f"--restore-file {cfg.restore_file}: no such file; give its path from the current "
+                f"folder, such as {cfg.save_dir}/checkpoint_best.pt"
+            )
         if not cfg.no_save and trainer.data_parallel_rank == 0:
             try:
                 trainer.lock_of_save_dir = lock(Path(cfg.save_dir))  # until both are gone

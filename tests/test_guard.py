@@ -217,6 +217,10 @@ def test_commands_say_what_is_wrong_and_go_on_without_it(tmp_path):
         module("fairseq_odeformers.predict", "parity", "--path", path, "--cpu")
     assert f"predict: error: {path} is not a checkpoint, or is damaged" in error.value.stdout
     assert "Traceback" not in error.value.stdout
+    before = contents(folder)
+    last = failing_command(*training, "--restore-file", other.name).splitlines()[-1]
+    assert last.startswith(f"ValueError: --restore-file {other.name}: no such file")
+    assert contents(folder) == before
     command(*training, "--restore-file", other)
 
 

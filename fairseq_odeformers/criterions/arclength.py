@@ -24,9 +24,13 @@ def discrete_arclength(states: list[Tensor], real: Tensor) -> Tensor:
         states: X_0, ..., X_L, each (T, B, C).
         real: true where a token is not padding (B, T); n of a sequence are these.
     """
+    none = at_least_float32(states[0].new_zeros(states[0].shape[:2]))  # if all layers are dropped
     squares = sum(
-        at_least_float32(after - before).square().sum(-1)
-        for before, after in zip(states, states[1:])
+        (
+            at_least_float32(after - before).square().sum(-1)
+            for before, after in zip(states, states[1:])
+        ),
+        start=none,
     )
     tokens = real.sum(1).clamp(min=1)
     return (len(states) - 1) / 2 * (squares.T * real).sum(1) / tokens

@@ -16,7 +16,7 @@ class OnManifold(nn.Module):
     The matrix is made anew in each pass that records gradients, or that torch compiles or exports.
     Otherwise it is made once, and again after such a pass, after ``train`` or ``eval``, and after a
     change of the weight; only a change of ``weight.data`` just before another pass without
-    gradients goes unnoticed.
+    gradients goes unnoticed. That of weights of ``torch.inference_mode`` is never kept.
     """
 
     _kept = None
@@ -31,6 +31,8 @@ class OnManifold(nn.Module):
             self._kept = None
             return self.full_precision()
         made_of = [*self.parameters(), *self.buffers()]
+        if any(tensor.is_inference() for tensor in made_of):  # these count no versions
+            return self.full_precision()
         versions = [tensor._version for tensor in made_of]
         if self._kept is not None:
             matrix, others, other_versions = self._kept

@@ -234,3 +234,8 @@ def test_euler_steps_of_an_ode(float64):
     states = [tokens_first(state) for state in states]
     assert torch.allclose(states[-1], end)
     assert torch.allclose(discrete_arclength(states, ~padding).double(), solution.integral.double())
+
+
+def test_no_layers():
+    """As LayerDrop may leave none: the state does not change, and trajectories have no length."""
+    assert discrete_arclength([torch.ones(3, 2, 4)], torch.ones(2, 3).bool()).tolist() == [0, 0]

@@ -162,6 +162,14 @@ def test_trainings_are_kept_without_their_runs(tmp_path, monkeypatch, capsys):
     assert {seed: run.losses.tolist() for seed, run in found.items()} == {1: [3], 2: [6, 5]}
     assert found[2].seconds.tolist() == [7, 16] and found[2].parameters == 1234
 
+    before = table.read_text()
+    (tmp_path / "one-seed2" / "train.log").write_text(log((10, 3.0, 7), parameters=99))
+    with pytest.raises(SystemExit):
+        main(monkeypatch, tmp_path, "--trainings", table)
+    assert "one has runs of 99 and 1,234 parameters" in capsys.readouterr().err
+    assert table.read_text() == before
+    (tmp_path / "one-seed2" / "train.log").write_text(log((10, 3.0, 7)))
+
     for text, message in (
         ("arch,seed\none,1\n", "line 1: its columns are not arch, seed, parameters"),
         (

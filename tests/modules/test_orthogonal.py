@@ -152,6 +152,16 @@ def test_kept_in_inference_mode(case):
     (torch.ones(1, requires_grad=True) * matrix).sum().backward()
 
 
+def test_weights_of_inference_mode():
+    """As of a model that is built, loaded or converted in it."""
+    with torch.inference_mode():
+        module = make_matrices().eval()
+        expected = module()
+    assert gram_error(expected) < 1e-5
+    with torch.no_grad():
+        torch.testing.assert_close(module(), expected)
+
+
 def test_autocast_does_not_round_the_matrix():
     module, embedding = make_matrices(), make_embedding()
     with torch.autocast("cpu", torch.bfloat16):
