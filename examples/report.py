@@ -9,7 +9,7 @@ Prints tables in Markdown. A mean over seeds is followed by the standard deviati
 Student's 95% interval of the mean; it says how much the seeds matter, not how much the choice of
 the test set does. Translations are detokenised and compared, without regard to case, with the text
 as it was published. The paired bootstrap compares the BLEU of runs of the same seed. Needs the
-extra ``plots``.
+extras ``plots`` and ``corpora``.
 
 A table of learning curves (``--trainings``) keeps those of runs whose folders are removed, or on
 another machine: what it has is part of the last table and the figure, and those of RUNS are added.

@@ -19,6 +19,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("example
 PARSERS = {
     "fairseq-train": options.get_training_parser,
     "fairseq-generate": options.get_generation_parser,
+    "fairseq-validate": options.get_validation_parser,
+    "fairseq-eval-lm": options.get_eval_lm_parser,
 }
 
 OTHERS = ("fairseq-preprocess", "for", "subword-nmt")  # of a loop, and other people's commands
