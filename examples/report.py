@@ -38,6 +38,7 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 from scipy.stats import t as student
 
+from fairseq_odeformers import files
 from fairseq_odeformers.corpora.multi30k import LANGS, LATER, SPLITS
 from fairseq_odeformers.corpora.wmt14_score import read_hypotheses
 from fairseq_odeformers.files import read_lines, replacing, write_csv
@@ -315,9 +316,7 @@ def curves(trainings: Mapping[str, Mapping[int, Training]]) -> Figure:
 
 
 def markdown(rows: list[Row]) -> str:
-    header = list(rows[0])
-    lines = [header, ["---"] * len(header), *([row[name] for name in header] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return files.markdown([list(rows[0]), *(list(row.values()) for row in rows)])
 
 
 def report(runs: Runs, data: Path, baseline: str | None) -> Iterator[str]:

@@ -168,6 +168,13 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
             writer.writerows(rows)
 
 
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, whose header is the first row."""
+    header, *others = rows
+    lines = [header, ["---"] * len(header), *others]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def fingerprints(paths: Iterable[Path]) -> list[tuple[str, str]]:
     """Name and SHA-256 of each file or folder, for a recipe."""
     return [(path.name, sha256(path)) for path in paths]

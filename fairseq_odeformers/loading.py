@@ -81,6 +81,7 @@ def load_classifier(path: str, data: str | None, task=None):
         task: to be used instead of that of the checkpoint.
 
     Raises:
+        OSError: a file is not there.
         ValueError: *path* is not the checkpoint of a classifier of these classes.
     """
     state = read_checkpoint(path)

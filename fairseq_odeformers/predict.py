@@ -125,6 +125,10 @@ def probabilities(task, models, split, batch_size, use_cuda):
     Returns:
         Their numbers (N) from 0, their classes (N), or None if these are not known, and the
         probabilities of the classes (N, K), averaged over the models.
+
+    Raises:
+        ValueError: an input is longer than the positions of the training, which its task does not
+            cut.
     """
     for model in models:
         model.eval()

@@ -31,7 +31,7 @@ from experiments import (
 )
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.files import replacing, write_csv
+from fairseq_odeformers.files import markdown, replacing, write_csv
 from fairseq_odeformers.runs import log_stats
 
 PAPER = Path(__file__).with_name("paper.csv")
@@ -138,12 +138,6 @@ def by_ensemble(results: Results) -> str:
     for ensemble, found in results.items():
         rows.append([label(ensemble), str(summarize(found) or NOT_RUN)])
     return markdown(rows)
-
-
-def markdown(rows: list[list[str]]) -> str:
-    header, *rows = rows
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def label(ensemble: Ensemble) -> str:

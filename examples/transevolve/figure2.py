@@ -16,7 +16,7 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.files import read_lines, replacing, write_csv
+from fairseq_odeformers.files import markdown, read_lines, replacing, write_csv
 
 NAME = re.compile(r"(en-\w+)-([\d.]+)-(\d+)-seed(\d+)")
 SCORE = re.compile(r"tokenized: .*? = ([\d.]+) ")
@@ -52,13 +52,12 @@ def maximum(path: Path) -> float:
 
 
 def table(scores: Scores) -> str:
-    lines = ["| pair | lr_max | warm-up | seeds | BLEU, mean | smallest | largest |"]
-    lines += ["| --- " * 7 + "|"]
+    rows = [["pair", "lr_max", "warm-up", "seeds", "BLEU, mean", "smallest", "largest"]]
     for (pair, factor, warmup), runs in scores.items():
         values = list(runs.values())
-        bleu = " | ".join(f"{value:.2f}" for value in (fmean(values), min(values), max(values)))
-        lines.append(f"| {pair} | {factor} | {warmup:,} | {len(values)} | {bleu} |")
-    return "\n".join(lines)
+        bleu = (f"{value:.2f}" for value in (fmean(values), min(values), max(values)))
+        rows.append([pair, str(factor), f"{warmup:,}", str(len(values)), *bleu])
+    return markdown(rows)
 
 
 def draw(scores: Scores) -> Figure:
@@ -95,7 +94,7 @@ def main() -> None:
             draw(scores).savefig(path, format="png", dpi=100)
     except (ValueError, OSError) as error:
         parser.exit(1, f"{parser.prog}: error: {error}\n")
-    print(table(scores))
+    print(table(scores), end="")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from fairseq_odeformers import files
 from fairseq_odeformers.files import write_csv
 
 from . import figures
@@ -115,9 +116,8 @@ def by_layer(rows: list[Row], name: str) -> list[Row]:
 def markdown(rows: list[Row]) -> list[str]:
     """A table in Markdown, without columns that are empty."""
     names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None)
-    lines = [list(names), ["---"] * len(names)]
-    lines += [[cell(row.get(name)) for name in names] for row in rows]
-    return [f"| {' | '.join(line)} |" for line in lines]
+    cells = [[cell(row.get(name)) for name in names] for row in rows]
+    return files.markdown([list(names), *cells]).splitlines()
 
 
 def cell(value) -> str:

@@ -9,12 +9,14 @@ A model whose paper has a regulariser in its loss says so by ``regularizer_weigh
 these are the weights unless options say otherwise.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
+
+from fairseq_odeformers.models.common.options import option
 
 from .arclength import with_arclength
 
@@ -23,18 +25,13 @@ from .arclength import with_arclength
 class RegularizerConfig(FairseqDataclass):
     """The weight of each regulariser, named ``<regulariser>_weight``; another is one more field."""
 
-    arclength_weight: Optional[float] = field(
-        default=None,
-        metadata={
-            "help": "weight of the arclength of trajectories, or of a model's layers (default: 0)"
-        },
+    arclength_weight: Optional[float] = option(
+        None, "weight of the arclength of trajectories, or of a model's layers (default: 0)"
     )
-    reconstruction_weight: Optional[float] = field(
-        default=None,
-        metadata={
-            "help": "weight of the error of the eigenvalues' reconstruction (default: 1e-4 for "
-            "TransJect, else 0)"
-        },
+    reconstruction_weight: Optional[float] = option(
+        None,
+        "weight of the error of the eigenvalues' reconstruction (default: 1e-4 for TransJect, "
+        "else 0)",
     )
 
 

@@ -1,11 +1,13 @@
 """Cross-entropy of classes, with accuracy and F1."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
+
+from fairseq_odeformers.models.common.options import option
 
 from .regularizers import RegularizerConfig, check_weights, forward, log_means, regularization
 
@@ -14,17 +16,12 @@ from .regularizers import RegularizerConfig, check_weights, forward, log_means, 
 class SequenceClassificationConfig(RegularizerConfig):
     """Options of the criterion."""
 
-    classification_head_name: str = field(
-        default="sentence_classification_head",
-        metadata={"help": "name of the classification head to use"},
+    classification_head_name: str = option(
+        "sentence_classification_head", "name of the classification head to use"
     )
-    label_smoothing: float = field(
-        default=0.0, metadata={"help": "epsilon for label smoothing, 0 means none"}
-    )
+    label_smoothing: float = option(0.0, "epsilon for label smoothing, 0 means none")
     # fairseq's sentence_prediction task reads it.
-    regression_target: bool = field(
-        default=False, metadata={"help": "not supported; use --criterion sentence_prediction"}
-    )
+    regression_target: bool = option(False, "not supported; use --criterion sentence_prediction")
 
 
 @register_criterion("sequence_classification", dataclass=SequenceClassificationConfig)
@@ -53,7 +50,11 @@ class SequenceClassificationCriterion(FairseqCriterion):
         self.cfg = cfg
 
     def forward(self, model, sample, reduce=True):
-        """The loss summed over sequences, their number, and what to log."""
+        """The loss (in bits, summed over sequences), their number, and what to log.
+
+        Raises:
+            ValueError: the sample has no labels.
+        """
         logits, extra = forward(
             self.cfg,
             model,

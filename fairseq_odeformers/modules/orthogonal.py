@@ -124,7 +124,10 @@ def rotated_columns(base: Tensor, weight: Tensor) -> Tensor:
 
 
 class Quotient(torch.autograd.Function):
-    """2 F (1 + X/2)^-1 of matrices X (N, C, C) whose symmetric part is positive semidefinite."""
+    """Q = 2 F (1 + X/2)^-1 of matrices X (N, C, C) whose symmetric part is positive semidefinite.
+
+    With M = (2 + X)^-1, so that Q = 4 F M, the gradients are dF = 4 dQ M^T and dX = -Q^T dQ M^T.
+    """
 
     @staticmethod
     def forward(ctx, factor, matrix):

@@ -1,6 +1,6 @@
 """The Long Range Arena (Tay et al. 2021): classification of long sequences, or of pairs of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
@@ -26,7 +26,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
-from fairseq_odeformers.models.common.options import flag
+from fairseq_odeformers.models.common.options import flag, option
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 
 # The longest input of each task, in tokens.
@@ -61,23 +61,16 @@ OTHER_OPTIONS = {
 class LongRangeArenaConfig(SentencePredictionConfig):
     """Options of fairseq's ``sentence_prediction``, where they apply."""
 
-    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = field(
-        default="listops", metadata={"help": "task of the Long Range Arena"}
+    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = option("listops", "task of the Long Range Arena")
+    num_classes: int = option(-1, "number of classes (default: those of the label dictionary)")
+    max_positions: Optional[int] = option(
+        None, "inputs are cut at this length (default: that of LRA's task)"
     )
-    num_classes: int = field(
-        default=-1, metadata={"help": "number of classes (default: those of the label dictionary)"}
+    pixel_input: ChoiceEnum(["token", "value"]) = option(
+        "token", "pixels as 256 symbols, or as numbers that an affine map embeds"
     )
-    max_positions: Optional[int] = field(
-        default=None,
-        metadata={"help": "inputs are cut at this length (default: that of LRA's task)"},
-    )
-    pixel_input: ChoiceEnum(["token", "value"]) = field(
-        default="token",
-        metadata={"help": "pixels as 256 symbols, or as numbers that an affine map embeds"},
-    )
-    num_batch_buckets: int = field(
-        default=0,
-        metadata={"help": "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off"},
+    num_batch_buckets: int = option(
+        0, "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off"
     )
 
 

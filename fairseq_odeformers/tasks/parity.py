@@ -1,7 +1,7 @@
 """The parity of binary strings (Baier-Reinio and De Sterck 2020, section 4)."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import MAX_EMAX, Decimal, localcontext
 from itertools import count
 
@@ -14,6 +14,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_odeformers.data.classification import class_names, make_dictionary
+from fairseq_odeformers.models.common.options import option
 
 CLASSES = ("even", "odd")
 BYTES_PER_TOKEN = 3 * 8  # at most, while the strings are made
@@ -23,10 +24,9 @@ BYTES_PER_TOKEN = 3 * 8  # at most, while the strings are made
 class ParityConfig(FairseqDataclass):
     """Options of the task."""
 
-    parity_max_length: int = field(default=6, metadata={"help": "bits of the longest strings"})
-    parity_visible_padding: bool = field(
-        default=False,
-        metadata={"help": "pad with a token that models attend to, that of the end of sentences"},
+    parity_max_length: int = option(6, "bits of the longest strings")
+    parity_visible_padding: bool = option(
+        False, "pad with a token that models attend to, that of the end of sentences"
     )
     # The head that build_model registers is the one that the criterion asks for.
     classification_head_name: str = II("criterion.classification_head_name")

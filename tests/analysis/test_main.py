@@ -136,7 +136,7 @@ def test_errors_leave_what_was_there(data, checkpoints, tmp_path):
         (mine / "file", out, "mine/file is not a checkpoint, or is damaged"),
         (transformer, mine, "mine is in the way; move it, or choose another --out"),
     ):
-        args = Namespace(checkpoints=[str(path)], data=str(data), out=folder, cpu=True)
+        args = Namespace(checkpoints=[str(path)], data=str(data), out=folder, cpu=True, user_dir=[])
         with pytest.raises(ValueError, match=message):
             analyse(args)
     with pytest.raises(subprocess.CalledProcessError) as error:

@@ -100,6 +100,7 @@ class Rotation(nn.Module):
         self.register_buffer("base", nn.init.orthogonal_(torch.empty(rows, columns)).unsqueeze(0))
 
     def forward(self, weight: Tensor) -> Tensor:
+        """The matrix (rows, columns), of a parameter of the same shape."""
         base, weight = self.base, weight.unsqueeze(0)
         with torch.autocast(weight.device.type, enabled=False):
             if base.size(1) == base.size(2):

@@ -5,6 +5,7 @@ from dataclasses import field, fields, make_dataclass
 from functools import wraps
 from importlib.util import find_spec
 from inspect import isclass
+from typing import Optional
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass import FairseqDataclass
@@ -51,7 +52,8 @@ def flat_fields(config: type, prefix: str = "") -> list:
             if isinstance(default, str):  # an interpolation may name a nested field
                 default = default.replace("model.decoder.", "model.decoder_")
             copy = field(default=default, metadata=item.metadata)
-            flat.append((prefix + item.name, item.type, copy))
+            pruned = item.name == "layers_to_keep"  # fairseq splits 0,2,4 where it makes the layers
+            flat.append((prefix + item.name, Optional[str] if pruned else item.type, copy))
     return flat
 
 

@@ -66,6 +66,14 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
+        """A classifier of the texts of a task; heads are registered by the task, as fairseq's are.
+
+        ``encoder_class`` is made of :meth:`encoder_config`, the dictionary, and an embedding of
+        tokens (or pixels) of width :meth:`embedding_dim`.
+
+        Raises:
+            ValueError: the task does not classify; or as :meth:`check_config`.
+        """
         if isinstance(task, OTHER_TASKS):
             raise ValueError(
                 f"--arch {cfg._name} is a classifier, which {type(task).__name__} does not train; "

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from dataclasses import dataclass, make_dataclass
-from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
@@ -61,17 +60,11 @@ class PreNormTransformerConfig(
     """Options of fairseq's Transformer, with LayerNorm before each sub-layer."""
 
     encoder_normalize_before: bool = option(True, "apply layernorm before each encoder block")
-    encoder_layers_to_keep: Optional[str] = option(
-        None, "which encoder layers to keep when pruning, such as 0,2,4"
-    )
     decoder_embed_dim: int = option(II("model.encoder_embed_dim"), "decoder embedding dimension")
     decoder_ffn_embed_dim: int = option(
         II("model.encoder_ffn_embed_dim"), "decoder embedding dimension for FFN"
     )
     decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
-    decoder_layers_to_keep: Optional[str] = option(
-        None, "which decoder layers to keep when pruning, such as 0,2,4"
-    )
     embedding_dropout: float = embedding_dropout()
 
 

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Optional
 
 from fairseq.models.transformer import TransformerConfig
 
@@ -24,9 +23,6 @@ class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
 
     encoder_embed_dim: int = option(256, "width d")
     encoder_ffn_embed_dim: int = option(1024, "inner width")
-    encoder_layers_to_keep: Optional[str] = option(
-        None, "which layers to keep when pruning, such as 0,2,4"
-    )
     embedding_dropout: float = embedding_dropout()
 
 

@@ -34,9 +34,6 @@ class MacaronBertConfig(EncoderConfig):
     encoder_attention_heads: int = option(12, "number of attention heads")
     encoder_normalize_before: bool = option(True, "apply layernorm before each block")
     encoder_learned_pos: bool = option(True, "use learned positional embeddings")
-    encoder_layers_to_keep: Optional[str] = option(
-        None, "which layers to keep when pruning, such as 0,2,4"
-    )
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(
         "gelu", "activation function of FFNs and language model head"

@@ -107,6 +107,11 @@ class NodeTransformerEncoder(TransformerEncoderBase):
     def forward(
         self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
     ):
+        """The states (T, B, C) at the end of the last block, of tokens (B, T), as fairseq has them.
+
+        Raises:
+            ValueError: a solver takes more than ``--ode-max-steps``, or a state is not finite.
+        """
         with recorded(self.layers) as calls, remedies():
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         return {**out, **summary("encoder", calls)}

@@ -138,6 +138,14 @@ class TransformerField(nn.Module):
         return self.field(x, padding_mask, self_attention)
 
     def field(self, x: Tensor, padding_mask: Tensor | None, *attentions: VectorField) -> Field:
+        """The function of t and X, features first, that a solver takes, bound to a batch.
+
+        In training each sub-layer has one mask of dropout, shaped as *x*, for the whole solve.
+
+        Args:
+            padding_mask: true where a token of X is padding (B, T).
+            attentions: of a decoder to itself and to the source; of an encoder to itself.
+        """
         functions = [*attentions, FeedForward(Affine.of(self.fc1), Affine.of(self.fc2))]
         norms = [
             (at_least_float32(norm.weight), at_least_float32(norm.bias))

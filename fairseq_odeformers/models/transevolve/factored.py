@@ -68,7 +68,9 @@ class _Matrix(torch.autograd.Function):
     """E and E e^c, and two handles (B, H, T, L, D) and (B, H, S, L, D).
 
     Nothing reads the handles. Their gradients are the factors of the gradient of E, which
-    :class:`_Attend` returns, so that autograd brings those of all depths here.
+    :class:`_Attend` returns, so that autograd brings those of all depths here. With G = dE of them
+    and of the sums of rows r = E e^c, d(e^c) = E^T dr and, of the scores S of which E = e^S has a
+    constant for each row, dS = G * E; then dq = dS k, dk = dS^T q, and dmean the sum of the rows.
     """
 
     @staticmethod
@@ -117,7 +119,11 @@ class _Matrix(torch.autograd.Function):
 
 
 class _Attend(torch.autograd.Function):
-    """E (e^c V) / (E e^c) of some depths: (B, H, T, L, D)."""
+    r"""O = E W / r of some depths (B, H, T, L, D), with W = e^c V and r = E e^c.
+
+    With N = dO / r the gradients are dE = N W^T, whose factors are those of the two handles,
+    dW = E^T N, and dr = -(N \cdot O) of each row.
+    """
 
     @staticmethod
     def forward(ctx, matrix, value, weights, rowsum, left, right):

@@ -8,7 +8,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, register_model, register_model_architecture
 from torch import nn
 
-from fairseq_odeformers.models.common.options import at_least_one, option
+from fairseq_odeformers.models.common.options import at_least_one, option, side
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
@@ -129,23 +129,22 @@ def embed_scale(num_embeddings: int, embedding_dim: int) -> float:
     return math.sqrt(max(num_embeddings, embedding_dim))
 
 
-def check_config(cfg, side: str):
+def check_config(cfg, name: str):
     """Refuse what cannot be built.
 
     Args:
-        side: ``encoder`` or ``decoder``, the start of the options' names.
+        name: ``encoder`` or ``decoder``, the start of the options' names.
 
     Raises:
         ValueError: it names the option, its value and the remedy.
     """
-    width = cfg[f"{side}_embed_dim"]
+    width = side(cfg, name).embed_dim
     if width < 8 or width % 2:
         raise ValueError(
-            f"--{side}-embed-dim {width}: embedding and position have half of it each; give an "
+            f"--{name}-embed-dim {width}: embedding and position have half of it each; give an "
             "even number from 8"
         )
-    for name in ("layers", "experts"):
-        at_least_one(cfg, f"{side}_{name}")
+    at_least_one(cfg, f"{name}_layers", f"{name}_experts")
 
 
 @register_model_architecture("transject", "transject_lra")
