@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 from argparse import Namespace
@@ -17,6 +18,10 @@ from progress import ProgressLine, clock
 
 from fairseq_odeformers.files import fingerprints, replacing
 from fairseq_odeformers.runs import log_stats, stream
+
+# Turns that a thread of GNU's OpenMP waits for another one before it sleeps. By default it has 300,000,
+# for which it keeps the core from the other one, where a third process is busy.
+SPINS = "3000"
 
 
 @dataclass(frozen=True)
@@ -120,4 +125,5 @@ def run(command: list[str], log: Path) -> Iterator[str]:
     """Print and run *command*; append its output to *log* and yield it line by line."""
     print(f"$ {shlex.join(command)}")
     with open(log, "a", encoding="utf-8") as file:
-        yield from stream(command, file)
+        spins = os.environ.get("GOMP_SPINCOUNT", SPINS)
+        yield from stream(command, file, GOMP_SPINCOUNT=spins)

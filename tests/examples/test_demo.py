@@ -16,7 +16,7 @@ from fairseq import options
 from script_helpers import demo_module
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo" / "demo.py"
-progress, recipes, steps = map(demo_module, ("progress", "recipes", "steps"))
+progress, recipes, steps, training = map(demo_module, ("progress", "recipes", "steps", "training"))
 
 SIZES = ["--train", "100", "--valid", "8", "--test", "8"]
 AT_ONCE = ["--target-bleu", "0"]  # the first validation, after one epoch, reaches it
@@ -195,6 +195,17 @@ def test_bad_sizes_are_refused_before_work_starts(demo, tmp_path):
     assert refused.returncode == 1
     assert refused.stderr.endswith("demo: --test 0: each split needs at least one pair\n")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("own, expected", [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
+def test_threads_that_wait_leave_the_core(monkeypatch, tmp_path, own, expected):
+    """Unless the user says otherwise."""
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    assert f"GOMP_SPINCOUNT={expected}" in [
+        line.strip() for line in training.run(["env"], tmp_path / "log")
+    ]
 
 
 def test_progress_on_a_terminal_is_one_line(monkeypatch, capsys):
