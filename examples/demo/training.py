@@ -19,8 +19,8 @@ from progress import ProgressLine, clock
 from fairseq_odeformers.files import fingerprints, replacing
 from fairseq_odeformers.runs import log_stats, stream
 
-# Turns that a thread of GNU's OpenMP waits for another one before it sleeps. By default it has 300,000,
-# for which it keeps the core from the other one, where a third process is busy.
+# Turns that a thread of GNU's OpenMP waits for another one before it sleeps. By default these are
+# 300,000, in which it keeps the core from that other one where a third process is busy.
 SPINS = "3000"
 
 

@@ -203,9 +203,8 @@ def test_threads_that_wait_leave_the_core(monkeypatch, tmp_path, own, expected):
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     for name, value in own.items():
         monkeypatch.setenv(name, value)
-    assert f"GOMP_SPINCOUNT={expected}" in [
-        line.strip() for line in training.run(["env"], tmp_path / "log")
-    ]
+    lines = training.run(["env"], tmp_path / "log")
+    assert f"GOMP_SPINCOUNT={expected}" in map(str.strip, lines)
 
 
 def test_progress_on_a_terminal_is_one_line(monkeypatch, capsys):
