@@ -38,10 +38,9 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 from scipy.stats import t as student
 
-from fairseq_odeformers import files
 from fairseq_odeformers.corpora.multi30k import LANGS, LATER, SPLITS
 from fairseq_odeformers.corpora.wmt14_score import read_hypotheses
-from fairseq_odeformers.files import read_lines, replacing, write_csv
+from fairseq_odeformers.files import markdown_table, read_lines, replacing, write_csv
 from fairseq_odeformers.runs import log_stats
 
 TEST_SETS = {split: name for split, name in {**SPLITS, **LATER}.items() if split.startswith("test")}
@@ -316,7 +315,7 @@ def curves(trainings: Mapping[str, Mapping[int, Training]]) -> Figure:
 
 
 def markdown(rows: list[Row]) -> str:
-    return files.markdown([list(rows[0]), *(list(row.values()) for row in rows)])
+    return markdown_table([list(rows[0]), *(list(row.values()) for row in rows)])
 
 
 def report(runs: Runs, data: Path, baseline: str | None) -> Iterator[str]:

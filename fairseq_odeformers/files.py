@@ -168,7 +168,7 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
             writer.writerows(rows)
 
 
-def markdown(rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown, whose header is the first row."""
     header, *others = rows
     lines = [header, ["---"] * len(header), *others]

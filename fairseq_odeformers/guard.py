@@ -140,15 +140,8 @@ def _alone_in_its_folder(load):
         """fairseq's function, with which a training starts.
 
         Raises:
-            ValueError: another training saves to the same folder; or the checkpoint to begin with
-                is not there, where fairseq would begin anew and save over what is.
+            ValueError: another training saves to the same folder.
         """
-        restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
-        if cfg.restore_file != LAST and not PathManager.exists(restored):
-            raise ValueError(
-                f"--restore-file {cfg.restore_file}: no such file; give its path from the current "
-                f"folder, such as {cfg.save_dir}/checkpoint_best.pt"
-            )
         if not cfg.no_save and trainer.data_parallel_rank == 0:
             try:
                 trainer.lock_of_save_dir = lock(Path(cfg.save_dir))  # until both are gone
@@ -157,6 +150,26 @@ def _alone_in_its_folder(load):
                     f"--save-dir {cfg.save_dir}: another training saves there; wait for its end, "
                     "or choose another folder"
                 ) from error
+        return load(cfg, trainer, **kwargs)
+
+    return load_checkpoint
+
+
+def _from_a_file_that_is_there(load):
+    @functools.wraps(load)
+    def load_checkpoint(cfg, trainer, **kwargs):
+        """fairseq's function, with which a training starts.
+
+        Raises:
+            ValueError: the checkpoint to begin with is not there, where fairseq would begin anew
+                and save over what is.
+        """
+        restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
+        if cfg.restore_file != LAST and not PathManager.exists(restored):
+            raise ValueError(
+                f"--restore-file {cfg.restore_file}: no such file; give its path from the current "
+                f"folder, such as {cfg.save_dir}/checkpoint_best.pt"
+            )
         return load(cfg, trainer, **kwargs)
 
     return load_checkpoint
@@ -225,6 +238,7 @@ for _name, _wrap in (
     ("load_checkpoint_to_cpu", _naming_what_is_damaged),
     ("load_model_ensemble_and_task", _naming_what_does_not_fit),
     ("load_checkpoint", _alone_in_its_folder),
+    ("load_checkpoint", _from_a_file_that_is_there),
     ("torch_persistent_save", _saying_what_is_not_saved),
 ):
     setattr(checkpoint_utils, _name, _wrap(getattr(checkpoint_utils, _name)))

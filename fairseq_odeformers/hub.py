@@ -88,8 +88,8 @@ def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> Ge
         folder = data or getattr(state["cfg"].task, "data", None)  # the task parity has none
         found = {"data": str(folder), **byte_pairs(str(folder))} if folder else {}
         for language in ("source_lang", "target_lang"):  # of a tokenizer; fairseq's default is en
-            if state["cfg"].task.get(language):
-                found[language] = state["cfg"].task[language]
+            if value := state["cfg"].task.get(language):
+                found[language] = value
         model, cfg, task = loading.load_model(path, {**found, **options}, task, state)
         if not isinstance(model, kind):
             raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
@@ -121,7 +121,7 @@ class Generator(GeneratorHubInterface):
         Raises:
             ValueError: a sentence has no text, so that its mean is of no tokens.
         """
-        if not all([sentences] if isinstance(sentences, str) else map(str.strip, sentences)):
+        if not all(map(str.strip, [sentences] if isinstance(sentences, str) else sentences)):
             raise ValueError("'': no text")
         if isinstance(sentences, str) or len(sentences):
             return super().score(sentences, **options)
@@ -183,8 +183,8 @@ class Classifier(nn.Module):
         """The tokens (T) of a text, or of each of a pair.
 
         Raises:
-            ValueError: a text has no symbols, none that the dictionary knows, or more than the
-                model has positions; a text is given for a pair, or the reverse.
+            ValueError: as :meth:`symbols`; a text has more than the model has positions, or is
+                given for a pair, or the reverse.
         """
         pair = [text] if isinstance(text, str) else list(text)
         dictionary, separator = self.task.source_dictionary, None
@@ -196,15 +196,7 @@ class Classifier(nn.Module):
             raise ValueError(f"{text!r}: the model classifies {kinds[towers]}")
         encoded = []
         for number, part in enumerate(pair):
-            ids = [dictionary.index(symbol) for symbol in divide(self.task, part)[0]]
-            if not ids:
-                raise ValueError(f"{part!r}: no text")
-            if set(ids) == {dictionary.unk()}:
-                raise ValueError(
-                    f"{part[:40]!r}: none of its symbols is in the dictionary of "
-                    f"{getattr(self.task.cfg, 'data', 'the task')}; give texts as that data set "
-                    f"has them, such as {' '.join(dictionary.symbols[dictionary.nspecial :][:8])}"
-                )
+            ids = self.symbols(part)
             encoded.append(
                 torch.tensor([separator, *ids, *([dictionary.eos()] if self.ends else [])])
                 if number and separator is not None
@@ -223,6 +215,24 @@ class Classifier(nn.Module):
                     "--max-positions of the training"
                 )
         return encoded
+
+    def symbols(self, text: str) -> list[int]:
+        """The numbers of the symbols of a text, without what a task puts before and behind.
+
+        Raises:
+            ValueError: there are none, or none that the dictionary knows.
+        """
+        dictionary = self.task.source_dictionary
+        ids = [dictionary.index(symbol) for symbol in divide(self.task, text)[0]]
+        if not ids:
+            raise ValueError(f"{text!r}: no text")
+        if set(ids) == {dictionary.unk()}:
+            raise ValueError(
+                f"{text[:40]!r}: none of its symbols is in the dictionary of "
+                f"{getattr(self.task.cfg, 'data', 'the task')}; give texts as that data set "
+                f"has them, such as {' '.join(dictionary.symbols[dictionary.nspecial :][:8])}"
+            )
+        return ids
 
     def collate(self, inputs: list[list[Tensor]]) -> dict[str, Tensor]:
         """The arguments of the models for texts (B), or pairs of them."""

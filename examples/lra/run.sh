@@ -7,7 +7,7 @@
 # data/lra, or listops-short, generated here. Each run leaves in $RUNS/TASK-RECIPE-ARCH-seedN: train.log
 # (JSON lines), the best checkpoint, and the predictions, test.tsv. What is finished is not repeated,
 # and a run that was interrupted goes on; the same command started twice shares the runs. Other options
-# than those that a run has begun with are refused: give them another RUNS.
+# or data than those that a run has begun with are refused: give them another RUNS.
 #
 # From the environment: RECIPE, one of
 #     transevolve  Dutta et al. (2021), appendix C; for listops and text

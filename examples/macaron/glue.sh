@@ -44,7 +44,6 @@ esac
 EPOCHS=${EPOCHS:-$epochs}
 BATCH=${BATCH:-$batch}
 LR=${LR:-$lr}
-extra=("$checkpoint" "$EPOCHS" "$BATCH" "$LR" "$@")
 save_dir=${SAVE_DIR:-$DATA/$ARCH-$task-seed$SEED}
 updates=$(((size + BATCH - 1) / BATCH * EPOCHS))
 
@@ -68,7 +67,7 @@ fi
 [ "$metric" = loss ] || options+=(--maximize-best-checkpoint-metric)
 
 mkdir -p "$save_dir"
-keep "$save_dir/options" "${extra[*]@Q}"
+keep "$save_dir/options" "$checkpoint $EPOCHS $BATCH $LR ${*@Q}"
 fairseq-train "$DATA/$task-bin" --user-dir fairseq_odeformers --arch "$ARCH" \
     --task sentence_prediction --criterion sentence_prediction --num-classes "$classes" \
     --init-token 0 --separator-token 2 --max-positions 512 --shorten-method truncate \

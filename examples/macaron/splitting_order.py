@@ -39,7 +39,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torchdiffeq import odeint
 
-from fairseq_odeformers.files import replacing
+from fairseq_odeformers.files import markdown_table, replacing
 
 Field = Callable[[Tensor], Tensor]  # x -> x'
 Flow = Callable[[float, Tensor], Tensor]  # h, x(t) -> x(t + h), or an approximation of it
@@ -119,7 +119,7 @@ def fitted_order(errors: np.ndarray) -> float:
 
 def table(errors: dict[str, np.ndarray]) -> str:
     """The errors of each scheme, their orders p and error constants, in Markdown."""
-    rows = [["step h", *errors], ["---"] * (1 + len(errors))]
+    rows = [["step h", *errors]]
     for h, *row in zip(STEPS, *errors.values()):
         rows.append([f"1/{1 / h:.0f}", *(f"{error:.2e}" for error in row)])
     orders = {name: fitted_order(column) for name, column in errors.items()}
@@ -127,7 +127,7 @@ def table(errors: dict[str, np.ndarray]) -> str:
     # The order is rounded: a fitted one would leave a power of h in the constant.
     constants = [errors[name][-1] / STEPS[-1] ** round(order) for name, order in orders.items()]
     rows.append(["error / h^p at the last h", *(f"{constant:.3f}" for constant in constants)])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return markdown_table(rows)
 
 
 def draw(errors: dict[str, np.ndarray], out: Path) -> None:

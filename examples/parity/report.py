@@ -31,7 +31,7 @@ from experiments import (
 )
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.files import markdown, replacing, write_csv
+from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from fairseq_odeformers.runs import log_stats
 
 PAPER = Path(__file__).with_name("paper.csv")
@@ -129,7 +129,7 @@ def beside_the_paper(name: str, results: Results) -> str:
                 "{accuracy}%, {seconds} s".format(**paper[key]),
                 str(found[key] or NOT_RUN),
             ]
-    return markdown(rows)
+    return markdown_table(rows)
 
 
 def by_ensemble(results: Results) -> str:
@@ -137,7 +137,7 @@ def by_ensemble(results: Results) -> str:
     rows = [["ensemble", "accuracy, time, updates (runs)"]]
     for ensemble, found in results.items():
         rows.append([label(ensemble), str(summarize(found) or NOT_RUN)])
-    return markdown(rows)
+    return markdown_table(rows)
 
 
 def label(ensemble: Ensemble) -> str:

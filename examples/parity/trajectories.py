@@ -23,6 +23,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 from torchdiffeq import odeint
 
+from fairseq_odeformers.arguments import add_user_dir
 from fairseq_odeformers.files import replacing, write_csv
 from fairseq_odeformers.loading import import_plugins, load_classifier
 from fairseq_odeformers.models.node_transformer.classifier import NodeTransformer
@@ -47,13 +48,7 @@ def main() -> None:
         "--strings", nargs="+", help="to be drawn; by default some that the model was trained on"
     )
     parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder")
-    parser.add_argument(
-        "--user-dir",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="folder of a plugin of one's own that has the model; may be given again",
-    )
+    add_user_dir(parser)
     args = parser.parse_args()
     try:
         import_plugins(args.user_dir)

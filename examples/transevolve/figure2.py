@@ -16,7 +16,7 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.files import markdown, read_lines, replacing, write_csv
+from fairseq_odeformers.files import markdown_table, read_lines, replacing, write_csv
 
 NAME = re.compile(r"(en-\w+)-([\d.]+)-(\d+)-seed(\d+)")
 SCORE = re.compile(r"tokenized: .*? = ([\d.]+) ")
@@ -57,7 +57,7 @@ def table(scores: Scores) -> str:
         values = list(runs.values())
         bleu = (f"{value:.2f}" for value in (fmean(values), min(values), max(values)))
         rows.append([pair, str(factor), f"{warmup:,}", str(len(values)), *bleu])
-    return markdown(rows)
+    return markdown_table(rows)
 
 
 def draw(scores: Scores) -> Figure:

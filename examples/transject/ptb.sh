@@ -23,7 +23,6 @@ DATA=${DATA:-data/ptb}
 [ $# -ge 1 ] || { sed -n '2,16s/^# \?//p' "$0"; exit 2; }
 arch=$1
 shift
-extra=("$@")
 save_dir=${SAVE_DIR:-$DATA/$RECIPE-$arch-seed$SEED}
 
 case $RECIPE in
@@ -44,7 +43,7 @@ esac
 [ -e "$DATA/data-bin" ] || { echo "$DATA: make it with scripts/prepare-ptb.sh" >&2; exit 2; }
 
 mkdir -p "$save_dir"
-keep "$save_dir/options" "${extra[*]@Q}"
+keep "$save_dir/options" "${*@Q}"
 # Without the multiple, what remains beside batches of eight would be left out.
 fairseq-train "$DATA/data-bin" --user-dir fairseq_odeformers --arch "$arch" --seed "$SEED" \
     --task language_modeling --sample-break-mode none --tokens-per-sample 35 --batch-size 20 \

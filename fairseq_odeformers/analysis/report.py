@@ -12,8 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from fairseq_odeformers import files
-from fairseq_odeformers.files import write_csv
+from fairseq_odeformers.files import markdown_table, write_csv
 
 from . import figures
 from .tables import Row, Tables
@@ -117,7 +116,7 @@ def markdown(rows: list[Row]) -> list[str]:
     """A table in Markdown, without columns that are empty."""
     names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None)
     cells = [[cell(row.get(name)) for name in names] for row in rows]
-    return files.markdown([list(names), *cells]).splitlines()
+    return markdown_table([list(names), *cells]).splitlines()
 
 
 def cell(value) -> str:

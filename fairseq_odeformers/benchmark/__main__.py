@@ -97,7 +97,7 @@ def parse_args(argv=None) -> argparse.Namespace:
         type=positive_int,
         nargs="+",
         default=[4],
-        help="layers, or depths of blocks",
+        help="layers, or depths of all blocks",
     )
     parser.add_argument("--dropout", type=float, default=0.3)
     parser.add_argument("--attention-dropout", type=float, default=0.0)
@@ -123,12 +123,14 @@ def parse_args(argv=None) -> argparse.Namespace:
         parser.error(f"--json {args.json}: it is a folder; give a file")
     unset = argparse.Namespace(**dict.fromkeys(vars(args)))  # in the place of the defaults
     for name, value in vars(parser.parse_args(argv, unset)).items():
+        if value is None:
+            continue
         option = f"--{name.replace('_', '-')}"
-        if value is not None and args.quick and name not in WITH_QUICK:
+        if args.quick and name not in WITH_QUICK:
             parser.error(f"{option}: --quick has settings of its own; give {option} with WHAT")
-        if value is not None and not args.quick and not takes(args.what, name):
+        if args.what and not takes(args.what, name):
             parser.error(f"{option}: it is no setting of {args.what}; leave the option out")
-    if not args.quick and takes(args.what, "heads") and args.embed_dim % args.heads:
+    if args.what and takes(args.what, "heads") and args.embed_dim % args.heads:
         parser.error(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU")
@@ -152,8 +154,8 @@ def figures(args: argparse.Namespace, length: int) -> tuple[dict, dict]:
         subject = build(name, args)
         steps[name] = measurement.step(subject, args, length)
         sizes[name] = sum(parameter.numel() for parameter in subject.model.parameters())
-    if measurement is train:
-        train.check(args.models)
+    if hasattr(measurement, "check"):
+        measurement.check(args.models)
     return timing.measure(steps, args.rounds, args.device), sizes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -31,16 +32,28 @@ def divide(task, text: str) -> tuple[list[str], list[str]]:
         return symbols, symbols
     vocabulary, codes = Path(data, "vocab.txt"), Path(data, "code")
     if vocabulary.exists():
-        encoding = make_tokenizer(read_pieces(vocabulary)).encode(text)
+        encoding = word_pieces(vocabulary, vocabulary.stat().st_mtime_ns).encode(text)
         return encoding.tokens, [text[start:end] for start, end in encoding.offsets]
     if codes.exists():
-        symbols = SubwordNMTBPE(SubwordNMTBPEConfig(bpe_codes=str(codes))).encode(text).split()
+        symbols = byte_pairs(codes, codes.stat().st_mtime_ns).encode(text).split()
         return symbols, [symbol.removesuffix("@@") for symbol in symbols]
     if SPACE_ESCAPE in task.source_dictionary:
         symbols = Bytes.encode(text).split()
         return symbols, [symbol.replace(SPACE_ESCAPE, SPACE) for symbol in symbols]
     symbols = text.split()
     return symbols, symbols
+
+
+@lru_cache(maxsize=4)
+def word_pieces(vocabulary: Path, changed: int):
+    """The tokenizer of a ``vocab.txt``, read once as long as it does not change."""
+    return make_tokenizer(read_pieces(vocabulary))
+
+
+@lru_cache(maxsize=4)
+def byte_pairs(codes: Path, changed: int) -> SubwordNMTBPE:
+    """fairseq's encoder of byte pairs, read once as long as the codes do not change."""
+    return SubwordNMTBPE(SubwordNMTBPEConfig(bpe_codes=str(codes)))
 
 
 def enclose(task, ids: list[int], ends: bool) -> Tensor:

@@ -172,10 +172,9 @@ def check_head(arch: str, args: Namespace) -> None:
 
 
 def check_command_line(args: Namespace) -> None:
-    """What is done with each command line that fairseq has read: :func:`check_head`, and bfloat16.
+    """Check a command line that fairseq has read by :func:`check_head`, and free it of a TPU.
 
-    That is trained in on a GPU, on a CPU with ``--cpu``, and where there is no torch_xla; fairseq
-    takes ``--bf16`` for ``--tpu``.
+    fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``, or without torch_xla, there is none.
     """
     if hasattr(args, "arch"):
         check_head(args.arch, args)
@@ -225,8 +224,9 @@ def check_layers(cfg, *sides: str) -> None:
         sides: those that the model has, ``encoder`` and ``decoder``.
     """
     for name in sides:
-        sizes = (f"{name}_{size}" for size in ("embed_dim", "attention_heads", "ffn_embed_dim"))
-        at_least_one(cfg, *sizes, *({f"{name}_layers"} & {*cfg}))
+        sizes = ("embed_dim", "attention_heads", "ffn_embed_dim", "layers")
+        options = (f"{name}_{size}" for size in sizes)
+        at_least_one(cfg, *(each for each in options if each in cfg))  # blocks are no layers
         width, heads = side(cfg, name).embed_dim, side(cfg, name).attention_heads
         if width % heads:
             raise ValueError(
