@@ -32,6 +32,7 @@ setup(
         "torchdiffeq>=0.2.5,<0.3",
         "tqdm",
     ],
+    entry_points={"console_scripts": ["odeformers=fairseq_odeformers.cli:main"]},
     extras_require={
         "analysis": ["matplotlib", *IMAGES, "scikit-learn", *WORD_PIECES],
         "corpora": CORPORA,

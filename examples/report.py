@@ -2,7 +2,7 @@
 
 RUNS is the folder in which an ``examples/*/run.sh`` has put its runs, called ARCH-seedN, or
 PREFIXARCH-seedN. Each has the log of the training and predictions: the translations of
-``fairseq-generate`` or the classes of ``python -m fairseq_odeformers.predict``. Nothing is computed
+``fairseq-generate`` or the classes of ``odeformers predict``. Nothing is computed
 anew. A run without predictions is not finished, and left out.
 
 Prints tables in Markdown. A mean over seeds is followed by the standard deviation and, in brackets,
@@ -38,10 +38,10 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 from scipy.stats import t as student
 
+from fairseq_odeformers.compare.runs import log_stats
 from fairseq_odeformers.corpora.multi30k import LANGS, LATER, SPLITS
 from fairseq_odeformers.corpora.wmt14_score import read_hypotheses
 from fairseq_odeformers.files import markdown_table, read_lines, replacing, write_csv
-from fairseq_odeformers.runs import log_stats
 
 TEST_SETS = {split: name for split, name in {**SPLITS, **LATER}.items() if split.startswith("test")}
 CHECKPOINTS = {"checkpoint_best": "best checkpoint", "averaged": "last three epochs averaged"}
@@ -215,7 +215,7 @@ def classification_table(accuracies: Mapping[str, Mapping[int, float]]) -> list[
 
 
 def accuracy(table: Path) -> float:
-    """Of the predictions of ``python -m fairseq_odeformers.predict``, in percent."""
+    """Of the predictions of ``odeformers predict``, in percent."""
     with open(table, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     return 100 * fmean(row["prediction"] == row["target"] for row in rows)

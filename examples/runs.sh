@@ -109,7 +109,7 @@ train_classifier() {
             --num-batch-buckets 8 --criterion sequence_classification --optimizer adam \
             --no-epoch-checkpoints --save-dir "$folder" --log-format json "$@"
         logged "$folder/train.log" \
-            python -m fairseq_odeformers.predict "$data" --path "$folder/checkpoint_best.pt" \
+            python -m fairseq_odeformers predict "$data" --path "$folder/checkpoint_best.pt" \
             --output "$folder/test.tsv"
     fi
     rm -f "$folder"/checkpoint_[0-9]*.pt "$folder/checkpoint_last.pt"

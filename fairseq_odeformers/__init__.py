@@ -2,13 +2,13 @@
 
 Importing the package, by name or through fairseq's ``--user-dir``, registers its models, tasks and
 criterions. ``load_translator``, ``load_classifier`` and ``load_language_model`` load what they have
-trained; see ``hub``.
+trained; see ``inference.hub``.
 """
 
-from . import quiet  # noqa: F401
+from . import patches  # noqa: F401
 
 # isort: split
-from . import compat, criterions, guard, models, tasks  # noqa: F401
+from . import criterions, models, tasks  # noqa: F401
 
 LOADERS = ("load_classifier", "load_language_model", "load_translator")
 
@@ -16,7 +16,7 @@ LOADERS = ("load_classifier", "load_language_model", "load_translator")
 def __getattr__(name):
     # What fairseq's commands have no need of is imported when it is asked for.
     if name in LOADERS:
-        from . import hub
+        from .inference import hub
 
         return getattr(hub, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

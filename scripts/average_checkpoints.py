@@ -20,7 +20,7 @@ from fairseq.checkpoint_utils import checkpoint_paths
 from fairseq_odeformers.files import replacing
 
 # The package also lets torch's safe loader read fairseq's checkpoints.
-from fairseq_odeformers.guard import reading
+from fairseq_odeformers.patches.checkpoints import reading
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 

@@ -89,7 +89,7 @@ shared_runs() {
 
 measure() {  # NAME WHAT OPTION ...
     # shellcheck disable=SC2086
-    step "$1" python -m fairseq_odeformers.benchmark "${@:2}" $size $device $rounds --json "$out/$1.json"
+    step "$1" python -m fairseq_odeformers benchmark "${@:2}" $size $device $rounds --json "$out/$1.json"
 }
 
 {

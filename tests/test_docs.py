@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fairseq import options
 
-from fairseq_odeformers.loading import import_plugins  # registers what the commands name
+from fairseq_odeformers.inference.loading import import_plugins  # registers what the commands name
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])

@@ -8,8 +8,7 @@ from helpers import resolved
 from omegaconf import OmegaConf
 from script_helpers import USER_DIR
 
-from fairseq_odeformers.__main__ import main
-from fairseq_odeformers.registry import option_rows, registered
+from fairseq_odeformers.cli import main, option_rows, registered
 
 
 def run(monkeypatch, capsys, *arguments, terminal=False):

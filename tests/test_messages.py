@@ -9,8 +9,8 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import _catalog_shared_params
 from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model
 
-from fairseq_odeformers.models.common.options import check_head
-from fairseq_odeformers.registry import registered
+from fairseq_odeformers.cli import registered
+from fairseq_odeformers.options import check_head
 from fairseq_odeformers.tasks.parity import ParityTask
 
 

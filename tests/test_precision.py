@@ -13,7 +13,7 @@ from fairseq import options
 from make_checkpoints import MODELS, training_config, write_data, write_splits
 from script_helpers import trainings
 
-from fairseq_odeformers.compat import xm
+from fairseq_odeformers.patches.versions import xm
 
 UPDATES = int(os.environ.get("PRECISION_UPDATES", 4))
 # With batches of 4 and the rate of 0.01, as in other tests, trainings soon part for any rounding.

@@ -16,9 +16,9 @@ from recipes import ARCHITECTURES, SIZES
 from sacrebleu.metrics import BLEU
 from training import Outcome, run, train
 
+from fairseq_odeformers.compare.runs import fairseq_command, log_stats
 from fairseq_odeformers.corpora import parallel_text
 from fairseq_odeformers.files import build, fingerprints, replacing
-from fairseq_odeformers.runs import fairseq_command, log_stats
 
 BPE_OPERATIONS = 2000  # of cldr
 SAMPLES = 5

@@ -16,8 +16,8 @@ from zipfile import is_zipfile
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from progress import ProgressLine, clock
 
+from fairseq_odeformers.compare.runs import log_stats, stream
 from fairseq_odeformers.files import fingerprints, replacing
-from fairseq_odeformers.runs import log_stats, stream
 
 # Turns that a thread of GNU's OpenMP waits for another one before it sleeps. By default these are
 # 300,000, in which it keeps the core from that other one where a third process is busy.

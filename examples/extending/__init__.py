@@ -16,13 +16,13 @@ from fairseq.models import register_model, register_model_architecture
 
 # Registers tasks and criterions, too: no other --user-dir is needed.
 import fairseq_odeformers  # noqa: F401
-from fairseq_odeformers.models.common.options import option
 from fairseq_odeformers.models.common.stacks import Encoder
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+from fairseq_odeformers.options import option
 
 # By the order: a_i and b_i of each evaluation (the paper's RK1, RK2 and RK4).
 METHODS = {

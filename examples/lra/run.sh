@@ -62,7 +62,7 @@ case $RECIPE in
         dropout=(--dropout 0.1 --embedding-dropout 0.1)
         recipe=(--lra-task listops --max-epoch 6 --lr 5e-4 --lr-scheduler polynomial_decay
             --warmup-updates 300 --total-num-update 3600 --adam-betas '(0.9, 0.98)' --clip-norm 1)
-        [ -e "$data" ] || python -m fairseq_odeformers.corpora.listops --out "$DATA/listops-short" \
+        [ -e "$data" ] || odeformers prepare listops --out "$DATA/listops-short" \
             --train 18000 --valid 1000 --test 1000 --min-length 30 --max-length 120 ;;
     *) echo "RECIPE=$RECIPE: choose from transevolve, transject, small" >&2; exit 2 ;;
 esac

@@ -31,8 +31,8 @@ from experiments import (
 )
 from matplotlib.figure import Figure
 
+from fairseq_odeformers.compare.runs import log_stats
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from fairseq_odeformers.runs import log_stats
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first

@@ -19,8 +19,8 @@ from pathlib import Path
 from experiments import LOG, Run, chosen, finished, make_parser
 from tqdm import tqdm
 
+from fairseq_odeformers.compare.runs import CommandFailed, fairseq_command, log_stats, stream
 from fairseq_odeformers.files import build
-from fairseq_odeformers.runs import CommandFailed, fairseq_command, log_stats, stream
 
 # In the output of a run that has diverged: of fairseq's trainer, and of the ODE's solver.
 DIVERGED = re.compile("FloatingPointError|--ode-max-steps|slope is not finite")

@@ -23,12 +23,12 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 from torchdiffeq import odeint
 
-from fairseq_odeformers.arguments import add_user_dir
 from fairseq_odeformers.files import replacing, write_csv
-from fairseq_odeformers.loading import import_plugins, load_classifier
+from fairseq_odeformers.inference.loading import import_plugins, load_classifier
 from fairseq_odeformers.models.node_transformer.classifier import NodeTransformer
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
+from fairseq_odeformers.options import add_user_dir
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 
 STRINGS = "000 001 011 0110 0111 111111".split()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import math
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,11 +15,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_odeformers.arguments import add_user_dir
 from fairseq_odeformers.files import replacing_folder, write_csv
-from fairseq_odeformers.loading import import_plugins, load_model
+from fairseq_odeformers.inference.loading import import_plugins, load_model
+from fairseq_odeformers.options import add_user_dir
 
-from .__main__ import model_names
+from .command import model_names
 from .figures import columns, grouped, legend, style
 from .maps import KINDS, attention_maps
 from .report import markdown
@@ -31,10 +30,11 @@ FIGURE = "attention.png"
 RARE, SHOWN = 10, 5  # tokens seen less often have no mean bias; shown are so many at either end
 
 
-def main() -> None:
+def main(arguments=None) -> None:
     """The command line; an error ends the program with a message of one line."""
-    prog = "python -m fairseq_odeformers.analysis.attention"
-    parser = argparse.ArgumentParser(prog=prog, description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="odeformers analyse attention", description=__doc__, allow_abbrev=False
+    )
     parser.add_argument("data", help="data set, as given to fairseq-train")
     parser.add_argument(
         "--path",
@@ -49,12 +49,9 @@ def main() -> None:
     parser.add_argument("--split", default="valid", help="(default: %(default)s)")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
-    try:
-        analyse(args)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"{prog}: error: {error}")
+    analyse(args)
 
 
 def analyse(args: argparse.Namespace) -> None:
@@ -225,7 +222,3 @@ def draw(rows: list[Row]) -> Figure:
     panels[0].set(ylabel="change (total variation distance)", ylim=(0, None))
     legend(figure, panels[0])
     return figure
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Speed of any architectures, side by side: ``python -m fairseq_odeformers.benchmark``.
+"""Speed of any architectures, side by side: ``odeformers benchmark``.
 
 A file a measurement. Most make of a model a step, a function without arguments, to be timed:
 ``train`` (of classifiers called ``classify``), ``generate``, ``encoder``, ``infer``, ``startup``,

@@ -1,6 +1,6 @@
 """How time and memory grow with the length of a sequence and with depth: a log-log figure.
 
-    python -m fairseq_odeformers.benchmark.growth OUT.png TABLE.json ...
+    odeformers benchmark.growth OUT.png TABLE.json ...
 
 The files are those that ``--json`` writes. A panel is a measurement, a line a model. The legend has
 the exponent p of the fit y = c x^p over the upper half of the range, by least squares of logs,
@@ -67,7 +67,7 @@ def draw(tables: list[list[dict]]) -> Figure:
 
 def main(argv=None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_odeformers.benchmark.growth",
+        prog="odeformers benchmark.growth",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairseq_odeformers.arguments import positive_int
 from fairseq_odeformers.extras import require
 from fairseq_odeformers.files import locked
+from fairseq_odeformers.options import positive_int
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -28,7 +28,7 @@ def make_parser(
         out: help of ``--out``.
     """
     parser = argparse.ArgumentParser(
-        prog=f"prepare-{name}.sh", description=description, allow_abbrev=False
+        prog=f"odeformers prepare {name}", description=description, allow_abbrev=False
     )
     parser.add_argument("--from", dest="source", metavar="PATH", type=Path, help=source)
     parser.add_argument("--out", metavar="DIR", type=Path, help=out)
@@ -45,7 +45,7 @@ def generator_parser(
         sizes: how many examples to train, validate and test with, by default.
     """
     parser = argparse.ArgumentParser(
-        prog=f"python -m fairseq_odeformers.corpora.{name}",
+        prog=f"odeformers prepare {name}",
         description=description,
         allow_abbrev=False,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,

@@ -220,7 +220,7 @@ def _binarize_column(
     )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; an error ends the program with a message of one line."""
     parser = make_parser(
         "glue",
@@ -248,7 +248,7 @@ def main() -> None:
         type=positive_int,
         help=f"merges to learn without --bpe-codes (default: {BPE_OPERATIONS})",
     )
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     tasks = chosen(parser, args.tasks, TASKS)
     check_source(parser, args.source, args.out / "raw")
     check_exists(parser, "--bpe-codes", args.bpe_codes)
@@ -267,7 +267,3 @@ def main() -> None:
             args.workers,
         )
         logging.info(f"ready for fairseq-train: {', '.join(map(str, results))}")
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairseq_odeformers.corpora.sgm import test_sentences
-from fairseq_odeformers.corpora.translation import Corpus, main
+from fairseq_odeformers.corpora.translation import Corpus, prepare_published
 from fairseq_odeformers.files import read_lines
 
 URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
@@ -38,5 +38,6 @@ CORPUS = Corpus(
     recipe={"valid_interval": 23},
 )
 
-if __name__ == "__main__":
-    main("iwslt14", [CORPUS], bpe_operations=10000)
+
+def main(arguments=None) -> None:
+    prepare_published("iwslt14", [CORPUS], 10000, arguments)

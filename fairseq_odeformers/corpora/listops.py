@@ -268,7 +268,7 @@ def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, worker
     return out / "data-bin"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; an error ends the program with a message of one line."""
     parser = generator_parser(
         "listops", "Generate ListOps, long as in the Long Range Arena.", (96_000, 2_000, 2_000)
@@ -286,13 +286,9 @@ def main() -> None:
             default=getattr(Shape, option),
             help=text,
         )
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     with reporting(parser.prog, args.out):
         shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
         sizes = {"train": args.train, "valid": args.valid, "test": args.test}
         data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")
-
-
-if __name__ == "__main__":
-    main()

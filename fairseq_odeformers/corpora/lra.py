@@ -300,7 +300,7 @@ def _binarized(examples: Examples, dictionary: Dictionary, eos: bool) -> Example
         yield tuple(ids), label
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; an error ends the program with a message of one line."""
     parser = make_parser(
         "lra",
@@ -313,13 +313,9 @@ def main() -> None:
     parser.add_argument(
         "tasks", metavar="TASK", nargs="*", help=f"{', '.join(TASKS)} (default: all of them)"
     )
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     tasks = chosen(parser, args.tasks, TASKS)
     check_source(parser, args.source, args.out / "raw")
     libraries = ["PIL"] if "pathfinder" in tasks else []
     with reporting(parser.prog, args.out, *libraries):
         prepare(tasks, args.source, args.out, args.workers)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,7 @@ The corpus has 29,000 training and 1,014 validation pairs; ``test`` is ``test_20
 pairs. Later test sets are prepared if the data that are given have them.
 """
 
-from fairseq_odeformers.corpora.translation import Corpus, main
+from fairseq_odeformers.corpora.translation import Corpus, prepare_published
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 LANGS = ("de", "en")
@@ -24,5 +24,6 @@ CORPUS = Corpus(
     optional=downloads(LATER),
 )
 
-if __name__ == "__main__":
-    main("multi30k", [CORPUS], bpe_operations=8000)
+
+def main(arguments=None) -> None:
+    prepare_published("multi30k", [CORPUS], 8000, arguments)

@@ -292,7 +292,7 @@ def prepare(out: Path, sizes: Mapping[str, int], segments: int, seed: int, worke
     return out / "data-bin"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; an error ends the program with a message of one line."""
     parser = generator_parser(
         "pathfinder",
@@ -307,12 +307,8 @@ def main() -> None:
         help="segments of the long contours; the Long Range Arena's easy, intermediate and hard "
         "images have 6, 9 and 14",
     )
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     with reporting(parser.prog, args.out, "PIL"):
         sizes = {"train": args.train, "valid": args.valid, "test": args.test}
         data_bin = prepare(args.out, sizes, args.contour_length, args.seed, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train; see {data_bin / SHEET}")
-
-
-if __name__ == "__main__":
-    main()

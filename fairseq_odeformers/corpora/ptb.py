@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,7 +152,7 @@ def check_size(split: str, path: Path) -> None:
         )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; an error ends the program with a message of one line."""
     parser = make_parser(
         "ptb",
@@ -162,12 +163,8 @@ def main() -> None:
         description="Prepare the Penn Treebank for fairseq-train --task language_modeling.",
     )
     parser.set_defaults(out=Path("data", "ptb"))
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     check_source(parser, args.source, args.out / "raw")
     with reporting(parser.prog, args.out):
         data_bin = prepare(args.source, args.out, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")
-
-
-if __name__ == "__main__":
-    main()

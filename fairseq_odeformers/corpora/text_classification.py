@@ -341,7 +341,7 @@ def binarize(
         write_split(folder, split, progress, labelled)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; an error ends the program with a message of one line."""
     parser = make_parser(
         "text-classification",
@@ -372,7 +372,7 @@ def main() -> None:
         help="what to hold out of the training texts of each class if there is no file for "
         "validation; 0 for no validation set (default: %(default)s)",
     )
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     out = args.out or Path("data", args.data)
     if args.source is None and not DATASETS[args.data].downloads:
         parser.error(f"{args.data} needs --from")
@@ -398,7 +398,3 @@ def fraction(text: str) -> float:
     if not 0 <= value < 1:
         raise ValueError
     return value
-
-
-if __name__ == "__main__":
-    main()

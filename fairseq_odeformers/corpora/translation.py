@@ -87,7 +87,12 @@ def concatenate(
             raise ValueError(f"sentences do not pair up: {', '.join(described)}")
 
 
-def main(name: str, corpora: Sequence[Corpus], bpe_operations: int) -> None:
+def prepare_published(
+    name: str,
+    corpora: Sequence[Corpus],
+    bpe_operations: int,
+    arguments: Sequence[str] | None = None,
+) -> None:
     """Prepare a published corpus; an error ends the program with a message of one line.
 
     Args:
@@ -114,7 +119,7 @@ def main(name: str, corpora: Sequence[Corpus], bpe_operations: int) -> None:
         default=bpe_operations,
         help="merges of the joint byte-pair encoding (default: %(default)s)",
     )
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     corpus = pairs[args.pair]
     out = args.out or Path(default_out.format(pair=args.pair))
     raw = out / "raw"

@@ -10,7 +10,7 @@ are those of fairseq's recipe for this pair, which learns 40,000 merges.
 from __future__ import annotations
 
 from fairseq_odeformers.corpora.sgm import test_sentences
-from fairseq_odeformers.corpora.translation import Corpus, main
+from fairseq_odeformers.corpora.translation import Corpus, prepare_published
 
 EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"
@@ -69,5 +69,5 @@ def corpus(lang: str) -> Corpus:
     )
 
 
-if __name__ == "__main__":
-    main("wmt14", [corpus("de"), corpus("fr")], bpe_operations=32764)
+def main(arguments=None) -> None:
+    prepare_published("wmt14", [corpus("de"), corpus("fr")], 32764, arguments)

@@ -105,9 +105,9 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
     return scores
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="score-wmt14.sh",
+        prog="odeformers score-wmt14",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -122,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="the translations as published, an .sgm file or a sentence a line (default: that of "
         f"newstest2014, in {default})",
     )
-    args = parser.parse_args(argv)
+    args = parser.parse_args(arguments)
     lang = args.pair.partition("-")[2]
     path = args.reference or Path(default.format(pair=args.pair), reference(lang))
     if not path.is_file():
@@ -138,7 +138,3 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.exit(1, f"{parser.prog}: error: {error}\n")
     for name, result in scores.items():
         print(f"{name + ':':<15} {result}")
-
-
-if __name__ == "__main__":
-    main()

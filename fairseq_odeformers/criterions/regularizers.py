@@ -16,7 +16,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_odeformers.models.common.options import option
+from fairseq_odeformers.options import option
 
 from .arclength import with_arclength
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
 
-from fairseq_odeformers.models.common.options import option
+from fairseq_odeformers.options import option
 
 from .regularizers import RegularizerConfig, check_weights, forward, log_means, regularization
 
@@ -65,7 +65,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         if "target" not in sample:
             raise ValueError(
                 "the data set has no labels for this split; leave it out of --valid-subset, or use "
-                "python -m fairseq_odeformers.predict"
+                "odeformers predict"
             )
         target = sample["target"].view(-1)
         cross_entropy = F.cross_entropy(

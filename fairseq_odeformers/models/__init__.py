@@ -3,8 +3,9 @@
 from fairseq import options
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
+from fairseq_odeformers.options import checking, register_preset_config
+
 from . import baselines, macaron, node_transformer, transevolve, transject  # noqa: F401
-from .common.options import checking, register_preset_config
 
 # fairseq's command line knows presets; a configuration of Hydra's, or an old checkpoint, does not.
 for _arch, _model in ARCH_MODEL_NAME_REGISTRY.items():

@@ -26,8 +26,8 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
-from fairseq_odeformers.models.common.options import flag, option
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
+from fairseq_odeformers.options import flag, option
 
 # The longest input of each task, in tokens.
 MAX_POSITIONS = {

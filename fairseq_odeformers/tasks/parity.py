@@ -14,7 +14,7 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_odeformers.data.classification import class_names, make_dictionary
-from fairseq_odeformers.models.common.options import option
+from fairseq_odeformers.options import option
 
 CLASSES = ("even", "odd")
 BYTES_PER_TOKEN = 3 * 8  # at most, while the strings are made

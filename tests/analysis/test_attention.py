@@ -154,7 +154,7 @@ def test_command(tmp_path):
         paths.append(tmp_path / arch / "checkpoint_last.pt")
     out = tmp_path / "out"
     log = module(
-        "fairseq_odeformers.analysis.attention", data, "--path", *paths, "--out", out, "--cpu"
+        "fairseq_odeformers", "analyse", "attention", data, "--path", *paths, "--out", out, "--cpu"
     )
     assert "change within blocks" in log
     evolving, plain = (path.parent.name for path in paths)

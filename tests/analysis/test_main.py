@@ -12,7 +12,7 @@ from script_helpers import USER_DIR, command, contents, module
 from test_predict import write_data
 
 pytest.importorskip("matplotlib")
-from fairseq_odeformers.analysis.__main__ import analyse, model_names  # noqa: E402
+from fairseq_odeformers.analysis.command import analyse, model_names  # noqa: E402
 
 ARCHS = {
     "transformer_classifier": ["--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2],
@@ -40,7 +40,7 @@ def checkpoints(data, tmp_path_factory):
 
 
 def run(data, out, *args):
-    return module("fairseq_odeformers.analysis", *args, "--data", data, "--out", out, "--cpu")
+    return module("fairseq_odeformers", "analyse", *args, "--data", data, "--out", out, "--cpu")
 
 
 def test_files(data, checkpoints, tmp_path):
@@ -91,7 +91,7 @@ def test_correlations_over_three_checkpoints(data, checkpoints, tmp_path):
     result = json.loads((tmp_path / "out" / "analysis.json").read_text())
     assert len(result["correlations"]) == 6
     assert [row["model"] for row in result["models"]][1] == "transject/checkpoint_last"
-    printed = module("fairseq_odeformers.predict", data, "--path", transformer, "--cpu")
+    printed = module("fairseq_odeformers", "predict", data, "--path", transformer, "--cpu")
     accuracy = 100 * result["models"][0]["accuracy"]
     assert f"accuracy {accuracy:.2f}%" in printed
     assert not (tmp_path / "out" / "isomap.csv").exists()

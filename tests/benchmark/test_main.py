@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend
 
-from fairseq_odeformers.benchmark import __main__ as benchmark
+from fairseq_odeformers.benchmark import command as benchmark
 from fairseq_odeformers.benchmark import memory, quick, subjects
 from fairseq_odeformers.benchmark.timing import compare, measure
 

@@ -248,7 +248,7 @@ def test_bad_options(options, message, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["listops.py", "--out", str(tmp_path / "out"), *options])
     with pytest.raises(SystemExit) as stopped:
         listops.main()
-    assert stopped.value.code == f"python -m fairseq_odeformers.corpora.listops: error: {message}"
+    assert stopped.value.code == f"odeformers prepare listops: error: {message}"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from script_helpers import IN_MAIN_THREAD, contents, example, lines
 
+from fairseq_odeformers.compare.runs import log_stats
 from fairseq_odeformers.data.classification import (
     make_dictionary,
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.runs import log_stats
 
 TINY = [*"--max-update 2 --encoder-embed-dim 16 --cpu".split(), *IN_MAIN_THREAD]
 HEADS = ["--encoder-attention-heads", "2"]

@@ -8,7 +8,7 @@ from fairseq.models.transformer import TransformerConfig
 from script_helpers import ROOT, USER_DIR, command, lines, module
 from test_predict import write_data
 
-from fairseq_odeformers.loading import import_plugins
+from fairseq_odeformers.inference.loading import import_plugins
 
 PLUGIN = ROOT / "examples" / "extending"
 SIZES = ["--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2]
@@ -39,25 +39,33 @@ def test_is_one_file_of_a_hundred_lines():
 
 def test_trains_and_predicts(data, checkpoint, tmp_path):
     arguments = [data, "--path", checkpoint, "--output", tmp_path / "test.tsv", "--cpu"]
-    out = module("fairseq_odeformers.predict", *arguments, "--user-dir", PLUGIN)
+    out = module("fairseq_odeformers", "predict", *arguments, "--user-dir", PLUGIN)
     assert "test: accuracy" in out
     assert len(lines(tmp_path / "test.tsv")) == 1 + 13
 
 
 def test_every_program_takes_the_folder(data, checkpoint, tmp_path):
     own = ["--user-dir", PLUGIN]
-    module("fairseq_odeformers.program", checkpoint, tmp_path / "model.pt2", "--data", data, *own)
+    module(
+        "fairseq_odeformers",
+        "export",
+        checkpoint,
+        tmp_path / "model.pt2",
+        "--data",
+        data,
+        *own,
+    )
     assert (tmp_path / "model.pt2").exists()
     maps = ["--path", checkpoint, "--out", tmp_path / "maps", "--split", "test", "--cpu"]
-    module("fairseq_odeformers.analysis.attention", data, *maps, *own)
+    module("fairseq_odeformers", "analyse", "attention", data, *maps, *own)
     assert (tmp_path / "maps" / "attention.png").exists()
     sizes = ["--lengths", 8, "--batch", 1, "--rounds", 1, "--vocabulary", 20, *own]
     models = ["--models", "transformer_classifier", "ode_transformer_rk2"]
     assert "| ode_transformer_rk2 |" in module(
-        "fairseq_odeformers.benchmark", "encoder", *models, *sizes
+        "fairseq_odeformers", "benchmark", "encoder", *models, *sizes
     )
     out = tmp_path / "analysis"
-    module("fairseq_odeformers.analysis", checkpoint, "--data", data, "--out", out, "--cpu", *own)
+    module("fairseq_odeformers", "analyse", checkpoint, "--data", data, "--out", out, "--cpu", *own)
     assert (out / "index.md").exists()
 
 
@@ -65,7 +73,7 @@ def test_several_folders(data, checkpoint, tmp_path):
     folders = ["--user-dir", USER_DIR, "--user-dir", PLUGIN]
     (tmp_path / "text").write_text("a a b\n")
     arguments = [data, "--path", checkpoint, "--text", tmp_path / "text", "--cpu"]
-    assert "\ta a b\t" in module("fairseq_odeformers.predict", *arguments, *folders)
+    assert "\ta a b\t" in module("fairseq_odeformers", "predict", *arguments, *folders)
 
 
 @pytest.fixture(scope="module")

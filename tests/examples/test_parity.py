@@ -16,7 +16,7 @@ import warm
 from fairseq import options
 from script_helpers import USER_DIR, command, refusal, times
 
-from fairseq_odeformers.loading import load_classifier
+from fairseq_odeformers.inference.loading import load_classifier
 
 pytest.importorskip("matplotlib")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "parity"

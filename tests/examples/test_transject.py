@@ -55,7 +55,7 @@ def stubs(tmp_path):
             while [ "$1" != --save-dir ]; do shift; done
             touch $2/checkpoint_{best,last}.pt""",
         python="""
-            [ $2 = fairseq_odeformers.predict ] || exec echo "$@"
+            [ "$2 $3" = "fairseq_odeformers predict" ] || exec echo "$@"
             touch "${@: -1}"
             echo test: accuracy 50.00%""",
     )

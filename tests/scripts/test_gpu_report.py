@@ -10,7 +10,7 @@ from script_helpers import ROOT, stub_commands
 PYTHON = """
 case "$*" in
     *" infer "*) echo "no memory left"; exit 1 ;;
-    *" fairseq_odeformers.benchmark "*) echo "| table of $3 |" ;;
+    *" fairseq_odeformers benchmark "*) echo "| table of $4 |" ;;
     -) echo machine ;;
 esac
 echo "$*" >> calls"""

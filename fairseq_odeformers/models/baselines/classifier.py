@@ -2,12 +2,12 @@
 
 from fairseq.models import register_model, register_model_architecture
 
-from fairseq_odeformers.models.common.options import NO_LAYER_NORM, NO_QUANT_NOISE, refuse
 from fairseq_odeformers.models.common.stacks import Encoder
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
+from fairseq_odeformers.options import NO_LAYER_NORM, NO_QUANT_NOISE, refuse
 
 from .layers import OrthogonalEncoderLayer, ReZeroEncoderLayer
 

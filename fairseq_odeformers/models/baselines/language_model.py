@@ -3,8 +3,8 @@
 from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
-from fairseq_odeformers.models.common.options import NO_LAYER_NORM, NO_QUANT_NOISE, refuse
 from fairseq_odeformers.models.common.stacks import Decoder
+from fairseq_odeformers.options import NO_LAYER_NORM, NO_QUANT_NOISE, refuse
 
 from .layers import OrthogonalDecoderLayer, ReZeroDecoderLayer
 

@@ -7,7 +7,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 from omegaconf import II, OmegaConf
 
-from .options import DataclassOptions, check_layers, option
+from fairseq_odeformers.options import DataclassOptions, check_layers, option
 
 NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers": 0}
 

@@ -5,7 +5,8 @@ from typing import Optional
 
 from omegaconf import II, OmegaConf
 
-from .options import option
+from fairseq_odeformers.options import option
+
 from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifierConfig
 
 

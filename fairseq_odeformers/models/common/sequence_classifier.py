@@ -17,8 +17,7 @@ from torch import nn
 
 from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
-
-from .options import DataclassOptions, option
+from fairseq_odeformers.options import DataclassOptions, option
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from omegaconf import II
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
-
-from .options import (
+from fairseq_odeformers.options import (
     DataclassOptions,
     check_layers,
     drop_embeddings,

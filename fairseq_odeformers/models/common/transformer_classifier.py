@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fairseq.models.transformer import TransformerConfig
 
-from .options import (
+from fairseq_odeformers.options import (
     EncoderConfig,
     check_layers,
     drop_embeddings,
@@ -13,6 +13,7 @@ from .options import (
     option,
     refuse,
 )
+
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 from .stacks import Encoder
 

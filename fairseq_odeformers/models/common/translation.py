@@ -10,7 +10,7 @@ from fairseq.models.transformer.transformer_config import (
 )
 from omegaconf import II
 
-from .options import flag, option
+from fairseq_odeformers.options import flag, option
 
 
 @dataclass

@@ -11,7 +11,7 @@ from fairseq.models.roberta import RobertaEncoder, RobertaModel
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 
-from fairseq_odeformers.models.common.options import (
+from fairseq_odeformers.options import (
     DataclassOptions,
     EncoderConfig,
     check_layers,

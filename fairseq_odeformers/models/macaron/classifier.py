@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from fairseq.models import register_model
 
-from fairseq_odeformers.models.common.options import option
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
+from fairseq_odeformers.options import option
 
 from . import translation
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
-from fairseq_odeformers.models.common.options import option, refuse
+from fairseq_odeformers.options import option, refuse
 
 from .translation import MacaronDecoder, check_config
 

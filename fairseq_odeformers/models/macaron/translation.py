@@ -7,13 +7,13 @@ import torch
 from fairseq.models import register_model, register_model_architecture
 from omegaconf import II
 
-from fairseq_odeformers.models.common.options import option, refuse, side
 from fairseq_odeformers.models.common.stacks import (
     Decoder,
     Encoder,
     PreNormTransformer,
     PreNormTransformerConfig,
 )
+from fairseq_odeformers.options import option, refuse, side
 
 from .layer import MacaronDecoderLayer, MacaronEncoderLayer
 

@@ -13,7 +13,9 @@ from fairseq.models.transformer.transformer_config import EncDecBaseConfig
 from omegaconf import II
 from torch import Tensor
 
-from fairseq_odeformers.models.common.options import (
+from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
+from fairseq_odeformers.modules.recording import Call, recorded
+from fairseq_odeformers.options import (
     at_least_one,
     check_layers,
     flag,
@@ -21,8 +23,6 @@ from fairseq_odeformers.models.common.options import (
     refuse,
     side,
 )
-from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
-from fairseq_odeformers.modules.recording import Call, recorded
 
 from .adjoint import Adjoint
 from .block import NodeBlock, Solver

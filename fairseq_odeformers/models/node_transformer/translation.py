@@ -12,13 +12,13 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.models.transformer.transformer_config import DecoderConfig
 from omegaconf import II
 
-from fairseq_odeformers.models.common.options import DataclassOptions, option
 from fairseq_odeformers.models.common.translation import (
     TranslationConfig,
     WithoutAlignment,
     build_embeddings,
 )
 from fairseq_odeformers.modules.recording import recorded
+from fairseq_odeformers.options import DataclassOptions, option
 
 from .block import NodeDecoderBlock
 from .classifier import (

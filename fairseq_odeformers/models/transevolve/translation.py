@@ -20,7 +20,6 @@ from fairseq.models.transformer import (
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from omegaconf import II
 
-from fairseq_odeformers.models.common.options import at_least_one, check_layers, option, side
 from fairseq_odeformers.models.common.stacks import wrap_layer
 from fairseq_odeformers.models.common.translation import (
     TranslationConfig,
@@ -28,6 +27,7 @@ from fairseq_odeformers.models.common.translation import (
     build_embeddings,
 )
 from fairseq_odeformers.modules.recording import recorded
+from fairseq_odeformers.options import at_least_one, check_layers, option, side
 
 from .attention import BACKENDS, check_attention_sizes
 from .block import INITIALIZATIONS, TransEvolveDecoderBlock, TransEvolveEncoderBlock, shared_rows

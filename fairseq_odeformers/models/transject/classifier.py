@@ -8,12 +8,12 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.models import FairseqEncoder, register_model, register_model_architecture
 from torch import nn
 
-from fairseq_odeformers.models.common.options import at_least_one, option, side
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
 )
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
+from fairseq_odeformers.options import at_least_one, option, side
 
 from .layer import (
     GATES,

@@ -8,9 +8,9 @@ from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, regi
 from omegaconf import II
 from torch import nn
 
-from fairseq_odeformers.models.common.options import option
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
+from fairseq_odeformers.options import option
 
 from .classifier import ResidualGate, check_config, embed_scale
 from .layer import (

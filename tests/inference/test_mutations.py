@@ -15,7 +15,6 @@ from fairseq.data import Dictionary
 from lra_release import cifar10, listops, pathfinder, retrieval, write_archive, write_folder
 from make_checkpoints import PATHS, write_data
 
-from fairseq_odeformers import export
 from fairseq_odeformers.corpora import aan, archives, glue_tables, glue_tasks, lra_pathfinder
 from fairseq_odeformers.corpora import cifar10 as images
 from fairseq_odeformers.corpora import listops as expressions
@@ -27,7 +26,8 @@ from fairseq_odeformers.corpora.text_classification import DATASETS, read_files,
 from fairseq_odeformers.data.pixel_text import read_numbers
 from fairseq_odeformers.data.word_pieces import read_pieces
 from fairseq_odeformers.files import build
-from fairseq_odeformers.loading import load_model, read_checkpoint
+from fairseq_odeformers.inference import weights
+from fairseq_odeformers.inference.loading import load_model, read_checkpoint
 
 SECONDS = 20  # after which a reader hangs
 INSERTED = [b"\xff\xfe", b"\0", b"\r", b"\t", b"\n", b"9" * 400, "\u2028é".encode(), b'"', b"-1 "]
@@ -130,7 +130,7 @@ def binary(tmp_path_factory):
     state["cfg"]["task"].pop("d2v2_multi")  # which fairseq 0.12.2 has not
     torch.save(state, path)
     if find_spec("safetensors"):
-        export.write_export(read_checkpoint(str(path)), folder / "out")
+        weights.write_export(read_checkpoint(str(path)), folder / "out")
     write_archive(folder / "archive.tgz", listops())
     return folder
 

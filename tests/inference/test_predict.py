@@ -17,8 +17,8 @@ from fairseq_odeformers.data.classification import (
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.loading import load_classifier
-from fairseq_odeformers.predict import main
+from fairseq_odeformers.inference.loading import load_classifier
+from fairseq_odeformers.inference.predict import main
 
 CLASSES = ("neither", "left", "right")
 
@@ -62,7 +62,7 @@ def checkpoint(data, tmp_path_factory):
 def predict(data, path, output, *args):
     """The table as a list of rows, and what is printed."""
     out = module(
-        "fairseq_odeformers.predict", data, "--path", path, "--output", output, "--cpu", *args
+        "fairseq_odeformers", "predict", data, "--path", path, "--output", output, "--cpu", *args
     )
     return [line.split("\t") for line in lines(output)], out
 
@@ -135,7 +135,7 @@ def test_text(data, checkpoint, tmp_path):
     assert torch.tensor(numbers(rows)).allclose(torch.tensor(numbers(expected)), atol=1e-5)
     arguments = [data, "--path", checkpoint, "--cpu", "--text"]
     out = subprocess.run(
-        [sys.executable, "-m", "fairseq_odeformers.predict", *arguments],
+        [sys.executable, "-m", "fairseq_odeformers", "predict", *arguments],
         input="\n".join(texts),
         capture_output=True,
         text=True,

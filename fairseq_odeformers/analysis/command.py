@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +15,11 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from torch import Tensor
 
 import fairseq_odeformers  # noqa: F401
-from fairseq_odeformers.arguments import add_user_dir, positive_int
 from fairseq_odeformers.files import replacing_folder
-from fairseq_odeformers.loading import import_plugins, load_classifier
+from fairseq_odeformers.inference.loading import import_plugins, load_classifier
+from fairseq_odeformers.inference.predict import probabilities
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
-from fairseq_odeformers.predict import probabilities
+from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .report import CONTENTS, PAGE, write
 from .tables import ENOUGH, TABLES, Tables, correlations, follow, measure
@@ -31,20 +30,22 @@ logger = logging.getLogger(__name__)
 BATCH_SIZE = 32  # of the texts whose classes are predicted
 
 
-def main() -> None:
+def main(arguments=None) -> None:
     """The command line; an error ends the program with a message of one line."""
-    args = parse_args()
+    if arguments and arguments[0] == "attention":
+        from . import attention
+
+        attention.main(arguments[1:])
+        return
+    args = parse_args(arguments)
     # To standard error; importing fairseq has set the level to that of debugging.
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
-    try:
-        analyse(args)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"python -m fairseq_odeformers.analysis: error: {error}")
+    analyse(args)
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args(arguments=None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_odeformers.analysis", description=__doc__, allow_abbrev=False
+        prog="odeformers analyse", description=__doc__, allow_abbrev=False
     )
     parser.add_argument(
         "checkpoints",
@@ -75,7 +76,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     if bool(args.text) != bool(args.tokens):
         parser.error("--text and --tokens: give both or none")
     return args
@@ -192,7 +193,3 @@ def missing(tables: Tables) -> Iterator[str]:
     ):
         if count := sum(row["left_out"] for row in rows):
             yield f"The means leave out {count:,} {what}"
-
-
-if __name__ == "__main__":
-    main()

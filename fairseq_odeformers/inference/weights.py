@@ -1,19 +1,16 @@
 """Writes the weights of a checkpoint as safetensors, with its configuration as JSON.
 
-``python -m fairseq_odeformers.export checkpoint_best.pt folder`` leaves ``model.safetensors`` and
+``odeformers export checkpoint_best.pt folder`` leaves ``model.safetensors`` and
 ``config.json``, which hold no code: nothing is unpickled to read them. The folder stands for the
 checkpoint in the loaders of ``hub`` and in ``predict --path``. Needs the extra ``export``.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import sys
 from pathlib import Path
 
-from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -23,25 +20,6 @@ from fairseq_odeformers.files import replacing_folder, sha256
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 OWN_SUM = "sha256 of the above"  # of CONFIG; the first exports have none
-
-
-def main() -> None:
-    """The command line; an error ends the program with a message of one line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fairseq_odeformers.export",
-        description=f"Write the weights of a checkpoint to {WEIGHTS}, and its configuration to "
-        f"{CONFIG}.",
-    )
-    parser.add_argument("checkpoint", help="file that fairseq-train has saved")
-    parser.add_argument("out", type=Path, help="folder for both; it must not be there")
-    args = parser.parse_args()
-    try:
-        if args.out.exists():
-            raise ValueError(f"{args.out} is in the way; move it, or choose another folder")
-        write_export(checkpoint_utils.load_checkpoint_to_cpu(args.checkpoint), args.out)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"{parser.prog}: error: {error}")
-    print(f"wrote {args.out / WEIGHTS} and {CONFIG}")
 
 
 def write_export(state: dict, folder: Path) -> None:
@@ -109,7 +87,3 @@ def safetensors():
     from safetensors import torch
 
     return torch
-
-
-if __name__ == "__main__":
-    main()

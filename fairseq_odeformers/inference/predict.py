@@ -1,6 +1,6 @@
 """Writes the predictions of a trained classifier for a split of its data, or for lines of text.
 
-``python -m fairseq_odeformers.predict data-bin --path checkpoint_best.pt --output test.tsv`` also
+``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also
 prints the accuracy; ``... --text FILE`` takes a text a line, and ``... --text`` standard input.
 """
 
@@ -13,16 +13,16 @@ from fairseq import utils
 from scipy.stats import binomtest
 from tqdm import tqdm
 
-from fairseq_odeformers.arguments import add_user_dir, positive_int
 from fairseq_odeformers.files import decode_lines, read_lines, replacing
-from fairseq_odeformers.hub import Classifier, load_classifier, mean_probabilities
-from fairseq_odeformers.loading import import_plugins
+from fairseq_odeformers.inference.hub import Classifier, load_classifier, mean_probabilities
+from fairseq_odeformers.inference.loading import import_plugins
+from fairseq_odeformers.options import add_user_dir, positive_int
 
 
-def main() -> None:
+def main(arguments=None) -> None:
     """The command line; an error ends the program with a message of one line."""
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_odeformers.predict",
+        prog="odeformers predict",
         description="Write the predictions of a classifier for a split, and print its accuracy; or "
         "for lines of text.",
     )
@@ -53,11 +53,8 @@ def main() -> None:
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
-    args = parser.parse_args()
-    try:
-        predict(args)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"{parser.prog}: error: {error}")
+    args = parser.parse_args(arguments)
+    predict(args)
 
 
 def predict(args: argparse.Namespace) -> None:
@@ -177,7 +174,3 @@ def write_table(path, classes, ids, targets, probs) -> None:
 def tab_separated(rows) -> str:
     """A table as text, a row a line."""
     return "".join("\t".join(row) + "\n" for row in rows)
-
-
-if __name__ == "__main__":
-    main()

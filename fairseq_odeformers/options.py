@@ -1,6 +1,6 @@
-"""Options of models that take over those of fairseq's own."""
+"""Options of models, criterions, tasks and commands: declared once, with their bounds."""
 
-from argparse import SUPPRESS, BooleanOptionalAction, Namespace
+from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
 from dataclasses import field, fields, make_dataclass
 from functools import wraps
 from importlib.util import find_spec
@@ -159,9 +159,7 @@ def check_head(arch: str, args: Namespace) -> None:
     if head not in getattr(TASK_DATACLASS_REGISTRY.get(task), "__dataclass_fields__", ()):
         return
     if not hasattr(ARCH_MODEL_REGISTRY[arch], "register_classification_head"):
-        raise ValueError(
-            f"--task {task}: {arch} is no classifier; python -m fairseq_odeformers list names those"
-        )
+        raise ValueError(f"--task {task}: {arch} is no classifier; odeformers list names those")
     known = CRITERION_DATACLASS_REGISTRY.get(criterion)
     if known is not None and head not in known.__dataclass_fields__:
         raise ValueError(
@@ -241,3 +239,22 @@ def check_layers(cfg, *sides: str) -> None:
 def flag(name: str) -> str:
     """The option of the command line for a field of a config, such as ``--encoder-layers``."""
     return "--" + name.replace("_", "-")
+
+
+def positive_int(text: str) -> int:
+    """The ``type`` of an argument that is 1 or more."""
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def add_user_dir(parser: ArgumentParser) -> None:
+    """Add the option whose folders ``inference.loading.import_plugins`` imports."""
+    parser.add_argument(
+        "--user-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="folder of a plugin of your own that has the model or task; may be given again",
+    )

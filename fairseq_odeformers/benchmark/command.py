@@ -1,7 +1,7 @@
 """Speed of architectures side by side.
 
-    python -m fairseq_odeformers.benchmark train --models transformer_prenorm transevolve_fullff_2
-    python -m fairseq_odeformers.benchmark --quick
+    odeformers benchmark train --models transformer_prenorm transevolve_fullff_2
+    odeformers benchmark --quick
 
 In each round every model runs once, in turn, so that a ratio compares neighbours in time. Printed
 are medians over the rounds, and median (minimum-maximum) over the rounds of the ratio to the first
@@ -12,15 +12,14 @@ those of ode are all binary strings up to it.
 import argparse
 import itertools
 import logging
-import sys
 from functools import partial
 from pathlib import Path
 
 import torch
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
-from fairseq_odeformers.arguments import add_user_dir, positive_int
-from fairseq_odeformers.loading import import_plugins
+from fairseq_odeformers.inference.loading import import_plugins
+from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import (
     encoder,
@@ -65,7 +64,7 @@ OF_ALL = {*WITH_QUICK, "what", "models", "threads", "rounds", "user_dir"}
 
 def parse_args(argv=None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m fairseq_odeformers.benchmark",
+        prog="odeformers benchmark",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -184,22 +183,15 @@ def run(args: argparse.Namespace) -> list[timing.Row]:
 
 def main(argv=None) -> None:
     args = parse_args(argv)
+    logging.disable(logging.WARNING)
     print(", ".join(f"{key} {value}" for key, value in timing.environment(args.device).items()))
     rows = []
-    try:
-        import_plugins(args.user_dir)
-        earlier = timing.read_rows(args.check) if args.check else []
-        for line in quick.LINES if args.quick else [argv]:
-            rows += run(parse_args(line.split()) if args.quick else args)
-        if args.json:
-            settings = {"quick": quick.LINES} if args.quick else vars(args)
-            timing.write_json(args.json, settings, args.device, rows)
-        if args.check:
-            quick.check(rows, earlier, args.check)
-    except (ValueError, OSError) as error:
-        sys.exit(f"benchmark: {error}")
-
-
-if __name__ == "__main__":
-    logging.disable(logging.WARNING)
-    main()
+    import_plugins(args.user_dir)
+    earlier = timing.read_rows(args.check) if args.check else []
+    for line in quick.LINES if args.quick else [argv]:
+        rows += run(parse_args(line.split()) if args.quick else args)
+    if args.json:
+        settings = {"quick": quick.LINES} if args.quick else vars(args)
+        timing.write_json(args.json, settings, args.device, rows)
+    if args.check:
+        quick.check(rows, earlier, args.check)

@@ -25,9 +25,9 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 from torch import Tensor, nn
 
-from fairseq_odeformers import loading
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import divide, enclose, texts_end
+from fairseq_odeformers.inference import loading
 
 # It says of each batch of sentences how it is made.
 logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)

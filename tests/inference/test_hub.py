@@ -16,8 +16,8 @@ from omegaconf import OmegaConf
 
 import fairseq_odeformers
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
-from fairseq_odeformers.loading import load_model
-from fairseq_odeformers.registry import registered
+from fairseq_odeformers.cli import registered
+from fairseq_odeformers.inference.loading import load_model
 
 TEXTS = ["7 3 5", "1 2 3 4 5 6", "19"]
 
@@ -223,7 +223,9 @@ def test_byte_pairs_beside_the_data_are_applied_and_joined(checkpoint, data, tmp
 
 
 def test_importing_the_package_imports_no_loader():
-    code = "import fairseq_odeformers, sys; print('fairseq_odeformers.hub' in sys.modules)"
+    code = (
+        "import fairseq_odeformers, sys; print('fairseq_odeformers.inference.hub' in sys.modules)"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "False\n"
 

@@ -11,8 +11,10 @@ from fairseq.models import FairseqEncoderDecoderModel
 from helpers import EOS, HEAD, PAD
 from make_checkpoints import PATHS, make_dictionary
 
-from fairseq_odeformers import load_classifier, program
-from fairseq_odeformers.loading import load_model
+from fairseq_odeformers import load_classifier
+from fairseq_odeformers.cli import main
+from fairseq_odeformers.inference import program
+from fairseq_odeformers.inference.loading import load_model
 
 GRID = {"ode_method": "rk4", "ode_steps": 3, "adaptivity": "batch"}
 # A model of each family; all others, as slow tests.
@@ -107,8 +109,7 @@ def test_without_fairseq(data, load, tmp_path, monkeypatch, capsys):
     """The command's file classifies a text in a process that cannot import fairseq."""
     path, *_ = load("transject")
     out = tmp_path / "model.pt2"
-    monkeypatch.setattr("sys.argv", ["program", str(path), str(out), "--data", "words"])
-    program.main()
+    main(["export", str(path), str(out), "--data", "words"])
     assert f"wrote {out}" in capsys.readouterr().out
     line = [sys.executable, "-c", USE, str(out), "3 1 2"]
     found = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
@@ -135,13 +136,13 @@ def test_bad_options_are_named(data, load, tmp_path, monkeypatch, capsys):
         (["--model-overrides", "{'ode_step': 3}"], "checkpoint.pt has no option ode_step"),
         (["--data", "absent"], "absent"),
     ):
-        monkeypatch.setattr("sys.argv", ["program", str(path), str(tmp_path / "m.pt2"), *options])
+        arguments = ["export", str(path), str(tmp_path / "m.pt2"), *options]
         with pytest.raises(SystemExit) as stop:
-            program.main()
+            main(arguments)
         assert message in f"{stop.value.code} {capsys.readouterr().err}"
-    monkeypatch.setattr("sys.argv", ["program", str(path), str(tmp_path / "absent" / "m.pt2")])
+    arguments = ["export", str(path), str(tmp_path / "absent" / "m.pt2")]
     with pytest.raises(SystemExit, match="m.pt2: there is no folder"):
-        program.main()
+        main(arguments)
 
 
 def test_other_classes_are_refused(load):

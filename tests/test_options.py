@@ -9,7 +9,7 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from omegaconf import II, OmegaConf
 from omegaconf.errors import ValidationError
 
-from fairseq_odeformers.models.common.options import (
+from fairseq_odeformers.options import (
     DataclassOptions,
     at_least_one,
     check_layers,

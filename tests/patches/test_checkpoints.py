@@ -214,7 +214,7 @@ def test_commands_say_what_is_wrong_and_go_on_without_it(tmp_path):
     assert last.startswith(f"ValueError: {path} is not a checkpoint, or is damaged (")
     assert last.endswith(f"the newest other one is {other}")
     with pytest.raises(subprocess.CalledProcessError) as error:
-        module("fairseq_odeformers.predict", "parity", "--path", path, "--cpu")
+        module("fairseq_odeformers", "predict", "parity", "--path", path, "--cpu")
     assert f"predict: error: {path} is not a checkpoint, or is damaged" in error.value.stdout
     assert "Traceback" not in error.value.stdout
     before = contents(folder)
@@ -259,9 +259,9 @@ def foreign(tmp_path_factory):
         f"fairseq_cli.interactive {MODEL} -s de -t en",
         f"fairseq_cli.validate {MODEL} --task translation --batch-size 1",
         f"fairseq_cli.eval_lm {MODEL}",
-        "fairseq_odeformers.predict words --path foreign.pt",
-        "fairseq_odeformers.analysis foreign.pt --data words --out out",
-        "fairseq_odeformers.export foreign.pt out",
+        "fairseq_odeformers predict words --path foreign.pt",
+        "fairseq_odeformers analyse foreign.pt --data words --out out",
+        "fairseq_odeformers export foreign.pt out",
     ],
 )
 def test_commands_run_no_code_of_a_checkpoint(line, foreign):

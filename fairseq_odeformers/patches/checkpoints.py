@@ -20,7 +20,7 @@ from fairseq.data import Dictionary
 from fairseq.file_io import PathManager
 from omegaconf.errors import OmegaConfBaseException
 
-from .files import lock, read_lines, replacing
+from fairseq_odeformers.files import lock, read_lines, replacing
 
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file: that of --save-dir
 LOADING = "Error(s) in loading state_dict"

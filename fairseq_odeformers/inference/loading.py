@@ -13,7 +13,7 @@ from fairseq.tasks import TASK_REGISTRY
 
 import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.data.classification import class_names
-from fairseq_odeformers.export import read_export
+from fairseq_odeformers.inference.weights import read_export
 
 
 def import_plugins(folders: Iterable[str]) -> None:

@@ -7,8 +7,10 @@ import pytest
 import torch
 from make_checkpoints import PATHS
 
-from fairseq_odeformers import export, load_classifier, load_translator
-from fairseq_odeformers.loading import load_model, read_checkpoint
+from fairseq_odeformers import load_classifier, load_translator
+from fairseq_odeformers.cli import main
+from fairseq_odeformers.inference.loading import load_model, read_checkpoint
+from fairseq_odeformers.inference.weights import write_export
 
 pytest.importorskip("safetensors")
 
@@ -17,7 +19,7 @@ def exported(name, folder):
     """A checkpoint, and the folder that it is exported to."""
     path = folder / "checkpoint.pt"
     path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
-    export.write_export(read_checkpoint(str(path)), folder / "out")
+    write_export(read_checkpoint(str(path)), folder / "out")
     return path, folder / "out"
 
 
@@ -34,15 +36,15 @@ def test_computes_the_same(name, data, tmp_path, monkeypatch):
         assert torch.equal(model.eval()(**call)[0], expected.eval()(**call)[0])
 
 
-def test_command(data, tmp_path, monkeypatch, capsys):
+def test_command(data, tmp_path, capsys):
     path, _ = exported("transject", tmp_path)
-    monkeypatch.setattr("sys.argv", ["export", str(path), str(tmp_path / "folder")])
-    export.main()
-    assert "model.safetensors and config.json" in capsys.readouterr().out
+    arguments = ["export", str(path), str(tmp_path / "folder")]
+    main(arguments)
+    assert "wrote" in capsys.readouterr().out
     loaded, original = (load_classifier(p, data / "words") for p in (tmp_path / "folder", path))
     assert loaded.classify("1 2 3") == original.classify("1 2 3")
     with pytest.raises(SystemExit, match="folder is in the way"):
-        export.main()
+        main(arguments)
 
 
 def test_tied_embeddings_are_written_once_and_stay_tied(data, tmp_path):

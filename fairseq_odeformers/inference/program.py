@@ -1,6 +1,6 @@
 """Writes a trained classifier or encoder as a program that torch runs without fairseq.
 
-    python -m fairseq_odeformers.program checkpoint_best.pt model.pt2
+    odeformers export checkpoint_best.pt model.pt2
 
 Where neither fairseq nor this plugin is installed, torch alone reads it, and takes any number of
 texts of any length up to the longest that the model was made for:
@@ -19,11 +19,8 @@ word pieces, the ``tokenizer`` in the form of the library tokenizers.
 
 from __future__ import annotations
 
-import argparse
-import ast
 import copy
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,14 +33,12 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from fairseq_odeformers.arguments import add_user_dir
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import enclose, texts_end
 from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
 from fairseq_odeformers.files import replacing
-from fairseq_odeformers.loading import (
+from fairseq_odeformers.inference.loading import (
     check_classes,
-    import_plugins,
     load_model,
     read_checkpoint,
     sizes_of_heads,
@@ -56,45 +51,6 @@ from fairseq_odeformers.models.transevolve.attention import TimeEvolvingAttentio
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 
 DESCRIPTION = "description.json"
-
-
-def main() -> None:
-    """The command line; an error ends the program with a message of one line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m fairseq_odeformers.program",
-        description="Write a classifier or encoder as a program that torch runs without fairseq.",
-    )
-    parser.add_argument("checkpoint", help="file that fairseq-train has saved, or an export")
-    parser.add_argument("out", type=Path, help="file for the program, such as model.pt2")
-    parser.add_argument("--data", help="folder with the dictionaries (default: of the training)")
-    parser.add_argument(
-        "--model-overrides",
-        type=options,
-        default={},
-        metavar="DICT",
-        help="options to change, such as \"{'ode_method': 'rk4', 'ode_steps': 8}\"",
-    )
-    add_user_dir(parser)
-    args = parser.parse_args()
-    try:
-        if not args.out.parent.is_dir():
-            raise ValueError(f"{args.out}: there is no folder {args.out.parent}")
-        import_plugins(args.user_dir)
-        model, task = load(args.checkpoint, args.data, args.model_overrides)
-        write_program(model, task, args.out)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"{parser.prog}: error: {error}")
-    print(f"wrote {args.out}")
-
-
-def options(text: str) -> dict:
-    """The dictionary that ``--model-overrides`` is."""
-    try:
-        return dict(ast.literal_eval(text))
-    except (ValueError, TypeError, SyntaxError):
-        raise argparse.ArgumentTypeError(
-            f"{text} is not a dictionary, such as {{'ode_method': 'rk4', 'ode_steps': 8}}"
-        ) from None
 
 
 def load(path: str, data: str | None, overrides: dict):
@@ -122,7 +78,7 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     """Write a model, in float32 and on the CPU, with the description of its task.
 
     Args:
-        task: that :func:`~fairseq_odeformers.loading.load_model` returns with the model.
+        task: that :func:`~fairseq_odeformers.inference.loading.load_model` returns with the model.
         path: for the file; it appears complete or not at all.
 
     Raises:
@@ -258,7 +214,3 @@ def describe(task, program: Program) -> dict:
     if vocabulary.is_file():
         description["tokenizer"] = make_tokenizer(read_pieces(vocabulary)).to_str()
     return description
-
-
-if __name__ == "__main__":
-    main()

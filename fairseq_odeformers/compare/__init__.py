@@ -1,0 +1,1 @@
+"""Experiments: trainings of several architectures, and what is reported of them."""

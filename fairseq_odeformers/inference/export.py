@@ -1,0 +1,64 @@
+"""The command ``odeformers export``."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from pathlib import Path
+
+from fairseq import checkpoint_utils
+
+from fairseq_odeformers.options import add_user_dir
+
+from .loading import import_plugins
+from .weights import CONFIG, WEIGHTS, write_export
+
+PROGRAM = ".pt2"
+
+
+def main(arguments=None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="odeformers export",
+        description=f"Write a trained model: to a folder, its weights as {WEIGHTS} and its "
+        f"configuration as {CONFIG}; or to a file {PROGRAM}, a classifier or an encoder as a "
+        "program that torch runs without fairseq.",
+    )
+    parser.add_argument("checkpoint", help="file that fairseq-train has saved, or an export")
+    parser.add_argument("out", type=Path, help=f"new folder, or file that ends with {PROGRAM}")
+    parser.add_argument(
+        "--data", help=f"for a {PROGRAM}: folder with the dictionaries (default: of the training)"
+    )
+    parser.add_argument(
+        "--model-overrides",
+        type=options,
+        default={},
+        metavar="DICT",
+        help=f"for a {PROGRAM}: options to change, such as "
+        "\"{'ode_method': 'rk4', 'ode_steps': 8}\"",
+    )
+    add_user_dir(parser)
+    args = parser.parse_args(arguments)
+    import_plugins(args.user_dir)
+    if args.out.suffix == PROGRAM:
+        from .program import load, write_program
+
+        if not args.out.parent.is_dir():
+            raise ValueError(f"{args.out}: there is no folder {args.out.parent}")
+        model, task = load(args.checkpoint, args.data, args.model_overrides)
+        write_program(model, task, args.out)
+    else:
+        if args.out.exists():
+            raise ValueError(f"{args.out} is in the way; move it, or choose another folder")
+        write_export(checkpoint_utils.load_checkpoint_to_cpu(args.checkpoint), args.out)
+    print(f"wrote {args.out}")
+
+
+def options(text: str) -> dict:
+    """The dictionary that ``--model-overrides`` is."""
+    try:
+        return dict(ast.literal_eval(text))
+    except (ValueError, TypeError, SyntaxError):
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a dictionary, such as {{'ode_method': 'rk4', 'ode_steps': 8}}"
+        ) from None
