@@ -9,7 +9,7 @@
 # make lint    check style and formatting
 # make clean   remove all that make has made
 #
-# PYTHON=...   the interpreter to make .venv with (3.9 to 3.13); by default python3, or where that is
+# PYTHON=...   the interpreter to make .venv with (3.10 to 3.13); by default python3, or where that is
 #              another version the newest of these on PATH, or what uv downloads. For 3.12 on x86-64
 #              Linux nothing is compiled.
 #

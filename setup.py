@@ -19,7 +19,7 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
     packages=find_packages(include=["fairseq_odeformers", "fairseq_odeformers.*"]),
-    python_requires=">=3.9,<3.14",
+    python_requires=">=3.10,<3.14",
     install_requires=[
         # Two distributions of the same module: fairseq imports on Python <= 3.10 only.
         'fairseq==0.12.2; python_version < "3.11"',

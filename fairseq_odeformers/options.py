@@ -1,7 +1,10 @@
 """Options of models, criterions, tasks and commands: declared once, with their bounds."""
 
+import math
+import operator
 from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, Namespace
-from dataclasses import field, fields, make_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import wraps
 from importlib.util import find_spec
 from inspect import isclass
@@ -22,14 +25,115 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import II
 
 
-def option(default, help: str, **metadata):
+@dataclass(frozen=True)
+class Bounds:
+    """The values that an option may take; a number that is not finite is outside of all bounds.
+
+    Attributes:
+        at_least, above, at_most, below: limits.
+        multiple_of: numbers, or names of options, that divide the value.
+    """
+
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    multiple_of: tuple[int | str, ...] = ()
+
+    def remedy(self, value: float, cfg) -> str | None:
+        """What to give instead of a value that is outside; None if it is inside."""
+        limits = {
+            "at least": (self.at_least, operator.ge),
+            "above": (self.above, operator.gt),
+            "at most": (self.at_most, operator.le),
+            "below": (self.below, operator.lt),
+        }
+        limits = {name: pair for name, pair in limits.items() if pair[0] is not None}
+        if abs(value) == math.inf or not all(
+            inside(value, limit) for limit, inside in limits.values()
+        ):
+            allowed = " and ".join(f"{name} {limit:g}" for name, (limit, _) in limits.items())
+            return f"give {allowed or 'a finite number'}"
+        for divisor in self.multiple_of:
+            number = cfg[divisor] if isinstance(divisor, str) else divisor
+            if number and value % number:
+                named = f"{flag(divisor)} {number}" if isinstance(divisor, str) else number
+                return f"give a multiple of {named}"
+        return None
+
+
+def option(
+    default,
+    help: str,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    multiple_of: int | str | tuple[int | str, ...] = (),
+    **metadata,
+):
     """The field of a config for an option of the command line.
 
     Args:
         default: a value, or an interpolation such as ``II("model.encoder_embed_dim")``.
+        at_least, above, at_most, below, multiple_of: see :class:`Bounds`.
         metadata: what fairseq reads besides, such as ``argparse_alias``.
     """
+    divisors = multiple_of if isinstance(multiple_of, tuple) else (multiple_of,)
+    bounds = Bounds(at_least, above, at_most, below, divisors)
+    if bounds != Bounds():
+        metadata["bounds"] = bounds
     return field(default=default, metadata={"help": help, **metadata})
+
+
+# Of options that declare none, such as fairseq's own, by the end of the name.
+COMMON_BOUNDS = {
+    "embed_dim": Bounds(at_least=1),
+    "attention_heads": Bounds(at_least=1),
+    "encoder_layers": Bounds(at_least=1),
+    "decoder_layers": Bounds(at_least=1),
+    "dropout": Bounds(at_least=0, below=1),
+    "layerdrop": Bounds(at_least=0, at_most=1),
+    "max_positions": Bounds(at_least=1),
+}
+
+
+def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) -> None:
+    """Check the options of a config against their bounds.
+
+    The heads of a side divide its width, whatever model it is of.
+
+    Args:
+        cfg: the values, by name.
+        config: the dataclass that declares them.
+        unsupported: options of a base class that must be left out, and why.
+
+    Raises:
+        ValueError: it names the first option that is outside, its value and the remedy.
+    """
+    for name, reason in (unsupported or {}).items():
+        if cfg[name]:
+            raise ValueError(f"{flag(name)} {cfg[name]}: {reason}; leave the option out")
+    for side in ("encoder", "decoder"):
+        width, heads = (cfg.get(f"{side}_{size}") for size in ("embed_dim", "attention_heads"))
+        if width and heads and width % heads:
+            raise ValueError(
+                f"--{side}-attention-heads {heads}: give a divisor of --{side}-embed-dim {width}"
+            )
+    for item in fields(config):
+        value = cfg.get(item.name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            remedy = bounds_of(item).remedy(value, cfg)
+            if remedy:
+                raise ValueError(f"{flag(item.name)} {value}: {remedy}")
+
+
+def bounds_of(item) -> Bounds:
+    """The bounds of a field: those that it declares, or those of its name."""
+    declared = item.metadata.get("bounds")
+    ends = (bounds for end, bounds in COMMON_BOUNDS.items() if item.name.endswith(end))
+    return declared or next(ends, Bounds())
 
 
 def side(cfg, name: str) -> Namespace:

@@ -2,7 +2,7 @@
 # Make .venv with everything that the project and its tests need: what `make setup` runs.
 #
 # PYTHON=...   the interpreter to make it with; by default the first on PATH that fairseq runs on, of
-#              python3, python3.13, ... and python3.9, and where there is none, what uv downloads
+#              python3, python3.13, ... and python3.10, and where there is none, what uv downloads
 # VENV=...     where to make it, instead of .venv
 # WHEEL=...    what to install in it, instead of the checkout with all extras
 # TORCH=...    the requirements of torch and what goes with it, instead of the version of the constraints
@@ -13,7 +13,7 @@ venv=${VENV:-.venv}
 fail() { echo "make setup: $1" >&2; exit 1; }
 
 runs_fairseq() {
-    "$1" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
+    "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
 }
 
 # The stamp is written last, so an interrupted set-up starts afresh.
@@ -23,18 +23,18 @@ runs_fairseq() {
 
 python=${PYTHON:-}
 if [ -z "$python" ]; then
-    for candidate in python3 python3.{13,12,11,10,9}; do
+    for candidate in python3 python3.{13,12,11,10}; do
         ! runs_fairseq $candidate || { python=$candidate; break; }
     done
 fi
 if [ -z "$python" ]; then
-    command -v uv >/dev/null || fail "no Python 3.9-3.13 on PATH; install one (python3.12-venv, \
+    command -v uv >/dev/null || fail "no Python 3.10-3.13 on PATH; install one (python3.12-venv, \
 python3.12-dev), or uv, which downloads one"
     [ -d "$venv" ] || uv venv --quiet --python 3.12 --seed "$venv" || fail "uv has no Python 3.12"
     python=$venv/bin/python
 fi
-version=$("$python" --version 2>&1) || fail "$python not found; set PYTHON to a Python 3.9-3.13"
-runs_fairseq "$python" || fail "$python is $version; set PYTHON to a Python 3.9-3.13"
+version=$("$python" --version 2>&1) || fail "$python not found; set PYTHON to a Python 3.10-3.13"
+runs_fairseq "$python" || fail "$python is $version; set PYTHON to a Python 3.10-3.13"
 "$python" -c 'import ensurepip, venv' 2>/dev/null ||
     fail "$python lacks the modules venv and ensurepip; install them (python3-venv)"
 

@@ -45,14 +45,14 @@ def allowed(importer, imported):
         importer: the part that imports, such as ``models/transject``; or ``__init__.py``.
         imported: another part, such as ``modules``.
     """
-    if importer == imported or importer in ("__init__.py", "models/__init__.py"):
+    if importer == imported or importer in ("__init__.py", "models/__init__.py", "cli.py"):
         return True
-    if imported in ("analysis", "corpora", "tasks"):
-        return False
-    if importer == "modules":
-        return False
+    if imported in ("cli", "analysis", "benchmark", "compare", "corpora", "patches", "tasks"):
+        return (importer, imported) == ("__main__.py", "cli")
+    if importer in ("modules", "options.py", "files.py", "patches"):
+        return imported == "files"
     if importer.startswith("models/"):
-        return imported in ("modules", "models/common")
+        return imported in ("modules", "models/common", "options")
     return True
 
 

@@ -16,6 +16,7 @@ from fairseq_odeformers.options import (
     flag,
     option,
     side,
+    validate,
 )
 
 
@@ -86,3 +87,44 @@ def test_a_derived_model_needs_a_dataclass():
     setattr(Registered, "__dataclass", None)
     with pytest.raises(ValueError, match="Registered is registered .*dataclass=CONFIG"):
         Registered.add_args(ArgumentParser())
+
+
+@dataclass
+class Bounded(Config):
+    encoder_embed_dim: int = option(8, "width", at_least=4, multiple_of=4)
+    time_dim: int = option(8, "width of time", multiple_of=(2, "encoder_attention_heads"))
+    tolerance: float = option(1e-3, "tolerance", above=0)
+    dropout: float = option(0.1, "dropout")
+    layerdrop: float = option(0.0, "rate")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("encoder_embed_dim", 2, "give at least 4"),
+        ("encoder_embed_dim", 6, "give a multiple of 4"),
+        ("encoder_attention_heads", 0, "give at least 1"),
+        ("encoder_attention_heads", 3, "give a divisor of --encoder-embed-dim 8"),
+        ("encoder_layers", 0, "give at least 1"),
+        ("time_dim", 3, "give a multiple of 2"),
+        ("tolerance", 0, "give above 0"),
+        ("tolerance", float("nan"), "give above 0"),
+        ("tolerance", float("inf"), "give above 0"),
+        ("dropout", 1, "give at least 0 and below 1"),
+        ("layerdrop", 1.5, "give at least 0 and at most 1"),
+    ],
+)
+def test_a_value_outside_of_its_bounds_is_named(name, value, remedy):
+    """Bounds that a field declares, and those of fairseq's own names."""
+    values = {**vars(Bounded()), "decoder_embed_dim": 8}
+    validate(values, Bounded)
+    with pytest.raises(ValueError) as refused:
+        validate({**values, name: value}, Bounded)
+    assert str(refused.value) == f"--{name.replace('_', '-')} {value}: {remedy}"
+
+
+def test_an_option_that_a_model_does_not_support_is_named():
+    values = {**vars(Bounded()), "decoder_embed_dim": 8, "scale": False}
+    validate(values, Bounded, {"scale": "there is nothing to scale"})
+    with pytest.raises(ValueError, match="--scale True: there is nothing to scale; leave the"):
+        validate({**values, "scale": True}, Bounded, {"scale": "there is nothing to scale"})

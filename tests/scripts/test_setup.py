@@ -41,7 +41,7 @@ def test_no_python(setup):
     result = setup(python3=TOO_NEW)
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
-    assert line.startswith("make setup: no Python 3.9-3.13 on PATH; install one")
+    assert line.startswith("make setup: no Python 3.10-3.13 on PATH; install one")
     assert "uv" in line
 
 
