@@ -1,16 +1,14 @@
-"""A step of a Runge-Kutta method, whichever its tableau, and an integral by the same quadrature."""
+"""A step of an explicit Runge-Kutta method, whichever its tableau."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Callable, NamedTuple, Union
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-Time = Union[float, Tensor]  # of the whole batch, or of each sequence (B)
+Time = float | Tensor  # of the whole batch, or of each sequence (B)
 VectorField = Callable[[Time, Tensor], Tensor]
 Integrand = Callable[[Time, Tensor, Tensor], Tensor]
 
@@ -35,19 +33,14 @@ class Tableau:
         matrix: the rows of a of these stages.
         weights: b of all stages.
         order: of the solution by b.
-        embedded_weights: of an adaptive method, b of a solution of another order.
+        error_weights: of an adaptive method, b minus the weights of its second solution.
     """
 
     nodes: Sequence[float]
     matrix: Sequence[Sequence[float]]
     weights: Sequence[float]
     order: int
-    embedded_weights: Sequence[float] = ()
-
-    @cached_property
-    def error_weights(self) -> list[float]:
-        """b minus the embedded weights."""
-        return [b - embedded for b, embedded in zip(self.weights, self.embedded_weights)]
+    error_weights: Sequence[float] = ()
 
     @cached_property
     def first_same_as_last(self) -> bool:
@@ -63,6 +56,11 @@ class Tableau:
             slopes.append(f(times[-1], states[-1]))
         end = states[-1] if self.first_same_as_last else combine(x, h, self.weights, slopes)
         return Step(end, times, states, slopes)
+
+    def error(self, h: Time, step: Step) -> Tensor:
+        """The difference of the method's two solutions after a step of size h."""
+        factors = [h * weight for weight in self.error_weights]
+        return add_products(torch.zeros_like(step.end), factors, step.slopes)
 
     def integral(self, h: Time, step: Step, integrand: Integrand) -> Tensor:
         """The integral over a step of values (B) of t, X and X', with the weights of the step."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from .methods import ADAPTIVE, FIXED_GRID
-from .runge_kutta import Integrand, Step, Time, VectorField, add_products
+from .runge_kutta import Integrand, Step, Time, VectorField, combine
 
 SAFETY, SMALLEST, LARGEST = 0.9, 0.2, 10.0  # factors from one step to the next
 
@@ -192,7 +192,7 @@ class Adaptive:
         d0, d1 = self.rms(x / scale, entries), self.rms(slope / scale, entries)
         h0 = torch.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
         size = self.time(h0, x)
-        change = f(size, add_products(x.clone(), [size], [slope])) - slope
+        change = f(size, combine(x, size, (1,), [slope])) - slope
         d2 = self.rms(change / scale, entries) / h0
         largest = d1.maximum(d2)
         h1 = (0.01 / largest) ** (1 / ADAPTIVE[self.method].order)
@@ -202,8 +202,7 @@ class Adaptive:
     @torch.no_grad()
     def error_ratio(self, step: Step, h: Time, entries: Tensor) -> Tensor:
         """Root mean square of the error over the tolerance."""
-        factors = [h * weight for weight in ADAPTIVE[self.method].error_weights]
-        error = add_products(torch.zeros_like(step.end), factors, step.slopes)
+        error = ADAPTIVE[self.method].error(h, step)
         largest = step.states[0].abs().maximum(step.end.abs())
         return self.rms(error / (self.atol + self.rtol * largest), entries)
 
