@@ -10,6 +10,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
+from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.layout import features_first, layer_norm
 from fairseq_odeformers.models.transevolve.attention import DirectAttention, split_heads
@@ -104,11 +105,13 @@ def node_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
     """Those of a N-ODE block at t = 0 and T_F."""
     block, field = call.module, call.module.field
     ends = [(0.0, features_first(given["x"])), (block.final_time, features_first(call.output[0]))]
-    padding = (given.get("encoder_padding_mask"),)
-    if "encoder_out" in given:
-        source = field.encoder_attn.source(given["encoder_out"])
-        padding = (given.get("self_attn_padding_mask"), source, *padding)
-    f = field.of_batch(ends[0][1], *padding)
+    source, padding = given.get("encoder_out"), given.get("encoder_padding_mask")
+    if source is None:
+        batch = Batch(ends[0][1], padding)
+    else:
+        own_padding = given.get("self_attn_padding_mask")
+        batch = Batch(ends[0][1], own_padding, source, padding, causal=True)
+    f = field.bind(batch)
     found = [field_maps(f, float(t), x) for t, x in ends]
     for kind, weights in zip((side, "cross"), zip(*found)):
         yield Maps(kind, torch.stack(weights))
@@ -127,4 +130,4 @@ def field_maps(f, t: float, x: Tensor) -> Iterator[Tensor]:
             scores = scores + attention.bias.permute(2, 1, 0).unsqueeze(1)
         yield scores.softmax(-1)
         attended = sublayer(t, x)
-        x = x + attended if getattr(f, "skip_connection", True) else attended
+        x = x + attended if f.skip_connection else attended

@@ -9,8 +9,6 @@ All strings up to the given length are one batch; a step is forward pass, cross-
 pass.
 """
 
-from functools import partial
-
 import torch
 from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -18,8 +16,9 @@ from fairseq.tasks import setup_task
 from torchdiffeq import odeint
 
 from fairseq_odeformers.models.node_transformer import naive
+from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
-from fairseq_odeformers.models.node_transformer.solver import Solution
+from fairseq_odeformers.models.node_transformer.problem import Solution
 from fairseq_odeformers.modules.block import Block
 
 from .subjects import Subject
@@ -35,7 +34,7 @@ class TorchdiffeqBlock(Block):
 
     def forward(self, x, encoder_padding_mask):
         start = features_first(x)
-        end = self.solve(self.field.of_batch(start, encoder_padding_mask), start)
+        end = self.solve(self.field.bind(Batch(start, encoder_padding_mask)), start)
         return tokens_first(end), Solution(end, x.new_zeros(x.size(1)), {})
 
     def solve(self, f, x):
@@ -47,8 +46,27 @@ class PlainBlock(TorchdiffeqBlock):
     """The same over the formula as it stands."""
 
     def forward(self, x, encoder_padding_mask):
-        mask = encoder_padding_mask[:, None, None]
-        slope = partial(naive.vector_field, self.field, mask=mask)
+        field, mask = self.field, encoder_padding_mask[:, None, None]
+        attention, heads = field.self_attn, field.self_attn.num_heads
+        *mhsa, fc1, fc2 = (
+            naive.Affine(linear.weight, linear.bias, linear.time)
+            for linear in (
+                attention.q,
+                attention.k,
+                attention.v,
+                attention.out,
+                field.fc1,
+                field.fc2,
+            )
+        )
+
+        def slope(t, x):
+            return naive.composed(
+                lambda t, x: naive.feed_forward((fc1, fc2), t, x),
+                lambda t, x: naive.attention(mhsa, heads, t, x, x, mask),
+                *(t, x),
+            )
+
         end = self.solve(slope, x.transpose(0, 1))
         return end.transpose(0, 1), Solution(end, x.new_zeros(x.size(1)), {})
 

@@ -163,11 +163,11 @@ class Unbranched(TorchFunctionMode):
 @contextmanager
 def fused_attention() -> Iterator[None]:
     """Makes N-ODE fields take torch's kernel, whatever the length."""
-    few, layout.FEW = layout.FEW, 0
+    few, layout.FEW_KEY_ELEMENTS = layout.FEW_KEY_ELEMENTS, 0
     try:
         yield
     finally:
-        layout.FEW = few
+        layout.FEW_KEY_ELEMENTS = few
 
 
 def prepare(module: nn.Module) -> None:

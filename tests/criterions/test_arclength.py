@@ -30,8 +30,9 @@ from fairseq_odeformers.criterions.sequence_classification import (
     SequenceClassificationConfig,
     SequenceClassificationCriterion,
 )
+from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
-from fairseq_odeformers.models.node_transformer.field import TransformerField
+from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.solver import FixedGrid
 
@@ -222,13 +223,13 @@ def test_gradient(float64):
 def test_euler_steps_of_an_ode(float64):
     """An N-ODE block on a grid of L Euler steps has the arclength of the chain of its steps."""
     torch.manual_seed(0)
-    steps, field = 5, TransformerField(8, 4, 8, time_dependent_attention=True)
+    steps, field = 5, TransformerField(FieldSpec(8, 4, 8, time_dependent_attention=True))
     x = torch.randn(6, 3, 8)
     padding = torch.arange(6) >= torch.tensor([[6], [4], [1]])
     x = x.masked_fill(padding.T.unsqueeze(-1), 0)
     block = NodeBlock(field, FixedGrid("euler", steps))
     end, solution = block(x, padding)
-    f, states = field.of_batch(features_first(x), padding), [features_first(x)]
+    f, states = field.bind(Batch(features_first(x), padding)), [features_first(x)]
     for step in range(steps):
         states.append(states[-1] + f(step / steps, states[-1]) / steps)
     states = [tokens_first(state) for state in states]

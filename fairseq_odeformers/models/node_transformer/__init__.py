@@ -1,12 +1,17 @@
-"""N-ODE Transformer: A Depth-Adaptive Variant of the Transformer Using Neural Ordinary Differential
-Equations (Baier-Reinio and De Sterck 2020).
+r"""N-ODE Transformer: Baier-Reinio and De Sterck (2020), "N-ODE Transformer: A Depth-Adaptive
+Variant of the Transformer Using Neural Ordinary Differential Equations"
+(https://arxiv.org/abs/2010.11358).
 
-A block takes a state X(0) to X(T_F), where X'(t) = FFN_t(alpha X(t) + MHSA_t(X(t))) and each affine
-map of FFN_t is A x + b + c t; an adaptive solver takes as many steps as the sequences need. In
-reading order: ``naive``, the formula and nothing else; ``linear`` and ``attention``, the maps;
-``field``, X'; ``layout``, how states lie in memory; ``runge_kutta`` and ``methods``, a step;
-``solver`` and ``adjoint``, a solve and its gradients; ``arclength``, the regulariser; ``block``, a
-layer; ``classifier`` and ``translation``, the models.
+A block takes its state from X(0) to X(T_F) along
+
+.. math:: X'(t) = \mathrm{FFN}_t(\alpha X(t) + \mathrm{MHSA}_t(X(t))),
+
+where each affine map of the FFN is A x + b + c t, and an adaptive solver takes as many steps as the
+sequences need. Read ``naive`` first, the paper's equations. X' for batches: ``layout``, states
+in memory; ``linear``, ``batch`` and ``attention``, the parts of X'; ``field``, X'. Its solution:
+``runge_kutta`` and ``methods``, a step; ``problem``, ``errors``, ``solver`` and ``adjoint``, a
+solve and its gradients; ``arclength``, the regulariser. The Transformer: ``block``, a layer;
+``stack``, ``encoder``, ``decoder`` and ``models``.
 """
 
-from . import classifier, translation  # noqa: F401
+from . import models  # noqa: F401

@@ -1,7 +1,5 @@
 """The adjoint method (Chen et al. 2018, Neural Ordinary Differential Equations), by torchdiffeq."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -9,21 +7,22 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torchdiffeq import odeint_adjoint
 
+from .problem import Problem, Solution
 from .runge_kutta import VectorField
-from .solver import Adaptive, FixedGrid, Problem, Solution, check_finite, refuse_xla
+from .solver import Adaptive, FixedGrid
 
 
 @dataclass(frozen=True)
 class Adjoint:
-    """Gradients by a solve backwards in time, in memory that does not grow with the steps.
+    """Gradients by a second solve, backwards in time, rather than through the steps.
 
-    Otherwise they go through the steps.
+    The memory does not grow with the number of adaptive steps.
 
     Args:
-        solver: of both directions.
+        solver: computes the steps in both directions.
 
     Raises:
-        ValueError: the solver has steps of each sequence; the backward solve is of the whole batch.
+        ValueError: each sequence has its own steps; the backward solve is of the whole batch.
     """
 
     solver: FixedGrid | Adaptive
@@ -33,13 +32,13 @@ class Adjoint:
             raise ValueError("the adjoint method solves the whole batch, not per sequence")
 
     def __call__(self, problem: Problem) -> Solution:
-        """The solution, with the messages of the solver; those of the way back say so.
+        """The solution. Messages are the solver's; those of the backward solve say so.
 
         Raises:
-            SolveError: as the solver raises it.
-            TypeError: f does not show the tensors that it depends on.
+            SolveError: the solver raises it.
+            TypeError: f hides tensors that it depends on.
         """
-        refuse_xla(problem.x, "the adjoint method")
+        problem.refuse_xla("the adjoint method")
         solver, x = self.solver, problem.x
         entries = problem.entries.sum().clamp(min=1)
         augmented = AugmentedField(problem, solver)
@@ -56,18 +55,18 @@ class Adjoint:
             adjoint_params=differentiable_tensors(problem.f),
             **tolerances,
         )
-        check_finite(problem, states[-1])
+        problem.check_finite(states[-1])
         counts = {name: torch.full_like(integrals[-1], n) for name, n in augmented.counts.items()}
         return Solution(states[-1], integrals[-1], counts)
 
 
 class AugmentedField:
-    """X' beside the integrand, the slope of the augmented state that torchdiffeq solves for.
+    """X' and the integrand: the slope of the augmented state that torchdiffeq solves for.
 
     torchdiffeq calls its ``callback_*`` at each adaptive step.
 
     Attributes:
-        counts: as the statistics of a :class:`Solution`.
+        counts: the statistics of a :class:`Solution`.
     """
 
     def __init__(self, problem: Problem, solver: FixedGrid | Adaptive):
@@ -100,7 +99,7 @@ class AugmentedField:
 
 
 def differentiable_tensors(f: VectorField) -> list[Tensor]:
-    """The tensors inside of *f*, a module or a NamedTuple of such, that take part in gradients."""
+    """The tensors of *f*, a module or a NamedTuple of tensors and modules, that have gradients."""
     tensors = []
     for leaf in tree_leaves(f):
         if isinstance(leaf, nn.Module):

@@ -1,8 +1,4 @@
-"""Blocks of the N-ODE Transformer, in the place of fairseq's Transformer layers."""
-
-from __future__ import annotations
-
-from typing import Union
+"""Blocks of the N-ODE Transformer, which stand where fairseq's Transformer layers stand."""
 
 import torch
 from fairseq.incremental_decoding_utils import with_incremental_state
@@ -10,28 +6,26 @@ from torch import Tensor
 
 from fairseq_odeformers.modules.block import Block
 
-from .adjoint import Adjoint
 from .arclength import arclength
-from .attention import Memory
-from .field import Field, TransformerDecoderField, TransformerField
-from .layout import features_first, padding_bias, tokens_first
-from .solver import Adaptive, Checkpointed, FixedGrid, Problem, Solution
-
-Solver = Union[FixedGrid, Adaptive, Adjoint, Checkpointed]
+from .batch import Batch, KeyValueCache
+from .field import TransformerField
+from .layout import features_first, tokens_first
+from .problem import Problem, Solution, Solver
 
 
 class NodeBlock(Block):
-    """Encoder block: X(T_F) of X(0), where X' is a field of X and t (paper, section 3).
+    """Encoder block: X(T_F) from X(0), where X' is a function of t and X (paper, section 3).
 
     Args:
-        field: X'. Its ``of_batch`` returns a function of t and X; for the adjoint method, one that
-            is a module, or a NamedTuple or another pytree of all tensors that X' depends on.
-        solver: of the ODE.
+        field: X'. Its ``bind`` takes a :class:`Batch` and returns a function of t and X. For the
+            adjoint method that function is a module, or a NamedTuple or another pytree of all
+            tensors that X' depends on.
+        solver: solves the ODE.
         final_time: T_F.
         arclength_order: K of :func:`arclength`.
 
     Attributes:
-        name: of the block, in messages.
+        name: names the block in messages.
     """
 
     def __init__(
@@ -58,34 +52,30 @@ class NodeBlock(Block):
             encoder_padding_mask: true where a token is padding (B, T).
 
         Returns:
-            X(T_F) (T, B, C), and the solution, whose integral in training is the arclength.
+            X(T_F) (T, B, C), and the solution. In training its integral is the arclength.
         """
-        start = features_first(x)
-        with torch.autocast(x.device.type, enabled=False):
-            f = self.field.of_batch(start, encoder_padding_mask)
-            solution = self.solve(f, start, encoder_padding_mask)
+        solution = self.solve(Batch(features_first(x), encoder_padding_mask))
         return tokens_first(solution.state).to(x), solution
 
-    def solve(self, f: Field, x: Tensor, padding_mask: Tensor | None) -> Solution:
-        """The solution from X(0) (C, T, B)."""
-        width, length, batch = x.shape
-        if padding_mask is None:
-            tokens = torch.full((batch,), length, device=x.device)
-        else:
-            tokens = (~padding_mask).sum(1)
-        batch_name = f"a batch of {batch} x {length} tokens after {self.num_updates:,} updates"
-        problem = Problem(
-            f,
-            x,
-            entries=width * tokens,
-            final_time=self.final_time,
-            integrand=arclength(f, self.arclength_order, tokens) if self.training else None,
-            name=f"{self.name}, {batch_name}",
-        )
-        return self.solver(problem)
+    def solve(self, batch: Batch) -> Solution:
+        """The solution from X(0), in single precision or better."""
+        width, length, size = batch.x.shape
+        lengths = batch.lengths()
+        batch_name = f"a batch of {size} x {length} tokens after {self.num_updates:,} updates"
+        with torch.autocast(batch.x.device.type, enabled=False):
+            f = self.field.bind(batch)
+            problem = Problem(
+                f,
+                batch.x,
+                entries=width * lengths,
+                final_time=self.final_time,
+                integrand=arclength(f, self.arclength_order, lengths) if self.training else None,
+                name=f"{self.name}, {batch_name}",
+            )
+            return self.solver(problem)
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Called by fairseq."""
+        """fairseq calls this before each update."""
         self.num_updates = num_updates
 
 
@@ -93,12 +83,10 @@ class NodeBlock(Block):
 class NodeDecoderBlock(NodeBlock):
     """Decoder block.
 
-    Its solver has a fixed grid, so that a token's trajectory does not depend on later tokens, and
-    incremental decoding is exact: a new token attends to the keys and values that the tokens before
-    had at the same times, which are saved for each evaluation of the field.
+    Its solver has a fixed grid, so that the trajectory of a token does not depend on later tokens.
+    Incremental decoding is exact: at each time a new token attends to the keys and values that the
+    tokens before it had at that time. They are saved for each evaluation of the field.
     """
-
-    field: TransformerDecoderField
 
     def forward(
         self,
@@ -113,42 +101,33 @@ class NodeDecoderBlock(NodeBlock):
     ):
         """
         Args:
-            x: X(0) (T, B, C); the newest token alone (1, B, C) in incremental decoding.
-            encoder_out: encoder output (S, B, C).
+            x: X(0) (T, B, C); in incremental decoding, of the newest token alone (1, B, C).
+            encoder_out: the encoder's output (S, B, C).
             encoder_padding_mask: true where a source token is padding (B, S).
             self_attn_mask: given if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
-            need_attn, need_head_weights: fairseq asks for the weights of the last layer; here there
-                are as many as evaluations, and none are returned.
+            need_attn, need_head_weights: have no effect. A solve has other weights at each
+                evaluation, and returns none.
 
         Returns:
-            X(T_F) (T, B, C); None in the place of attention weights; and the solution.
+            X(T_F) (T, B, C); None in place of attention weights; and the solution.
         """
-        start = features_first(x)
         saved = self.get_incremental_state(incremental_state, "saved") or {}
-        with torch.autocast(x.device.type, enabled=False):
-            if "source" not in saved:
-                saved["source"] = self.field.encoder_attn.source(encoder_out)
-            memory = None
-            if incremental_state is not None:
-                newest = padding_bias(self_attn_padding_mask, start)
-                if newest is None:
-                    newest = start.new_zeros(1, 1, start.size(-1))
-                memory = Memory(saved, newest)
-            f = self.field.of_batch(
-                start,
+        solution = self.solve(
+            Batch(
+                features_first(x),
                 self_attn_padding_mask,
-                saved["source"],
+                encoder_out,
                 encoder_padding_mask,
                 causal=self_attn_mask is not None,
-                memory=memory,
+                cache=None if incremental_state is None else KeyValueCache(saved),
             )
-            solution = self.solve(f, start, self_attn_padding_mask)
+        )
         self.set_incremental_state(incremental_state, "saved", saved)
         return tokens_first(solution.state).to(x), None, solution
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
-        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
+        """Reorder the saved state as ``new_order``, an index of hypotheses, says."""
         saved = self.get_incremental_state(incremental_state, "saved")
         if saved is not None:
             saved = {name: tensor.index_select(-1, new_order) for name, tensor in saved.items()}

@@ -1,13 +1,11 @@
-"""The vector fields of the N-ODE Transformer: X' as a function of t and X.
+"""The vector field of the N-ODE Transformer: X' as a function of t and X.
 
-A field is bound to a batch before it is solved, as a solve evaluates it many times: what depends
-neither on t nor on X, such as masks, joined weights and the source's keys, is then made once, and
-dropout has one mask a solve, without which X' would be no function of t and X.
+:class:`TransformerField` has the parameters. A solve takes the function that its ``bind`` returns
+for one batch.
 """
 
-from __future__ import annotations
-
-from typing import NamedTuple, Union
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,27 +13,127 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.dropout import dropout
 from fairseq_odeformers.modules.precision import at_least_float32
 
-from .attention import Memory, MultiheadAttention
-from .layout import Affine, causal_bias, layer_norm, padding_bias
-from .linear import TimeDependentLinear
+from .attention import SelfAttention, SourceAttention
+from .batch import Batch
+from .layout import layer_norm
+from .linear import Affine, TimeDependentLinear
 from .runge_kutta import Time, VectorField
 
 
-class FeedForward(NamedTuple):
-    """FFN_t(X): two affine maps with ReLU between them."""
+@dataclass(frozen=True)
+class FieldSpec:
+    """The sizes and the form of a vector field.
 
-    fc1: Affine
-    fc2: Affine
+    Attributes:
+        embed_dim: width C.
+        num_heads: number H of attention heads.
+        ffn_embed_dim: width of the hidden layer of the FFN.
+        residual: X' is the sum of all residual branches (paper, Eq. 9).
+        skip_connection: alpha is 1 where the field is not residual (Eq. 3), rather than 0 (Eq. 2).
+        time_dependent_attention: the maps of attention have a term c t; those of the FFN always do.
+        layer_norm: normalise the inputs of attention and FFN.
+        dropout: the probability of dropping their outputs.
+        decoder: attend to an encoder's output, too.
+    """
+
+    embed_dim: int
+    num_heads: int
+    ffn_embed_dim: int
+    residual: bool = False
+    skip_connection: bool = False
+    time_dependent_attention: bool = False
+    layer_norm: bool = False
+    dropout: float = 0.0
+    decoder: bool = False
+
+
+class TransformerField(nn.Module):
+    r"""X' in a block of the encoder or the decoder.
+
+    In the encoder (paper, Eqs. 2 and 3, and with ``residual`` Eq. 9):
+
+    .. math::
+        \mathrm{FFN}_t(Y), \quad Y = \alpha X + \mathrm{MHSA}_t(X) \\
+        \mathrm{MHSA}_t(X) + \mathrm{FFN}_t(Y), \quad Y = X + \mathrm{MHSA}_t(X)
+
+    The paper has no decoder. Here its tokens attend to the encoder's output E between the two:
+
+    .. math::
+        \mathrm{FFN}_t(\alpha Y + \mathrm{MHA}_t(Y, E)) \\
+        \mathrm{MHSA}_t(X) + \mathrm{MHA}_t(Y, E) + \mathrm{FFN}_t(Y + \mathrm{MHA}_t(Y, E))
+    """
+
+    def __init__(self, spec: FieldSpec):
+        super().__init__()
+        self.spec = spec
+        maps = spec.embed_dim, spec.num_heads, spec.time_dependent_attention
+        self.self_attn = SelfAttention(*maps)
+        self.fc1 = TimeDependentLinear(spec.embed_dim, spec.ffn_embed_dim)
+        self.fc2 = TimeDependentLinear(spec.ffn_embed_dim, spec.embed_dim)
+        sublayers = 3 if spec.decoder else 2
+        norms = sublayers if spec.layer_norm else 0
+        self.layer_norms = nn.ModuleList(nn.LayerNorm(spec.embed_dim) for _ in range(norms))
+        self.encoder_attn = SourceAttention(*maps) if spec.decoder else None
+
+    def bind(self, batch: Batch) -> "BoundField":
+        """X' for a batch, as a function of t and X.
+
+        In training each sub-layer has a dropout mask of its own for the whole solve. With a new
+        mask at each evaluation X' would not be a function of t and X.
+        """
+        functions: list[VectorField] = [self.self_attn.bind(batch)]
+        if self.encoder_attn is not None:
+            functions.append(self.encoder_attn.bind(batch))
+        functions.append(FeedForward(Affine.join(self.fc1), Affine.join(self.fc2)))
+        norms = masks = [None] * len(functions)
+        if self.spec.layer_norm:
+            norms = [
+                (at_least_float32(norm.weight), at_least_float32(norm.bias))
+                for norm in self.layer_norms
+            ]
+        if self.training and self.spec.dropout:
+            masks = [dropout(torch.ones_like(batch.x), self.spec.dropout) for _ in functions]
+        *attentions, feed_forward = map(Sublayer, functions, norms, masks)
+        skip_connection = self.spec.skip_connection or self.spec.residual
+        return BoundField(
+            attentions, feed_forward, skip_connection, self.spec.residual, batch.token_mask()
+        )
+
+
+class BoundField(NamedTuple):
+    """X' of one batch; X' is 0 where padding is.
+
+    Attributes:
+        attentions: MHSA and, in a decoder, the attention to the source.
+        skip_connection: whether alpha is 1 rather than 0.
+        residual: whether the attentions are added to X', too.
+        token_mask: 1 where a token is and 0 where padding is (T, B); None without padding.
+    """
+
+    attentions: list["Sublayer"]
+    feed_forward: "Sublayer"
+    skip_connection: bool
+    residual: bool
+    token_mask: Tensor | None
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
-        return self.fc2(t, self.fc1(t, x).relu_())
+        y = x
+        for attention in self.attentions:
+            attended = attention(t, y)
+            y = y + attended if self.skip_connection else attended
+        if self.residual:
+            slope = (y - x) + self.feed_forward(t, y)
+        else:
+            slope = self.feed_forward(t, y)
+        return slope if self.token_mask is None else slope * self.token_mask
 
 
 class Sublayer(NamedTuple):
-    """Attention or FFN, of normalised states if there are weight and bias for that, with dropout.
+    """Attention or FFN, with LayerNorm before it and dropout after it, if there are.
 
     Attributes:
-        dropout: a mask (C, T, B), or None.
+        norm: weight and bias (C) of the LayerNorm.
+        dropout: a mask (C, T, B).
     """
 
     function: VectorField
@@ -47,166 +145,11 @@ class Sublayer(NamedTuple):
         return x if self.dropout is None else x * self.dropout
 
 
-class ComposedField(NamedTuple):
-    """FFN_t(alpha X + MHSA_t(X)) (paper, Eqs. 2 and 3).
+class FeedForward(NamedTuple):
+    """FFN_t(X): two affine maps with ReLU between them."""
 
-    Attributes:
-        attentions: MHSA, and in a decoder the attention to a source after it.
-        skip_connection: whether alpha is 1, or else 0.
-        real: 1 where a token is and 0 where padding is (T, B), or None without padding.
-    """
-
-    attentions: list[Sublayer]
-    feed_forward: Sublayer
-    skip_connection: bool
-    real: Tensor | None
+    fc1: Affine
+    fc2: Affine
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
-        for attention in self.attentions:
-            attended = attention(t, x)
-            x = x + attended if self.skip_connection else attended
-        slope = self.feed_forward(t, x)
-        return slope if self.real is None else slope * self.real
-
-
-class ResidualField(NamedTuple):
-    """MHSA_t(X) + FFN_t(X + MHSA_t(X)) (paper, Eq. 9).
-
-    The attributes are those of :class:`ComposedField`.
-    """
-
-    attentions: list[Sublayer]
-    feed_forward: Sublayer
-    real: Tensor | None
-
-    def __call__(self, t: Time, x: Tensor) -> Tensor:
-        inner = x
-        for attention in self.attentions:
-            inner = inner + attention(t, inner)
-        slope = (inner - x) + self.feed_forward(t, inner)
-        return slope if self.real is None else slope * self.real
-
-
-Field = Union[ComposedField, ResidualField]
-
-
-class TransformerField(nn.Module):
-    """X' in a block of the encoder: a :class:`ComposedField` or a :class:`ResidualField`.
-
-    Args:
-        embed_dim: width C.
-        num_heads: number H of attention heads.
-        ffn_embed_dim: width of FFN's hidden layer.
-        residual: take the residual field, which has all skip connections.
-        skip_connection: whether alpha is 1 in the composed field.
-        time_dependent_attention: give the affine maps of MHSA a term c t; those of FFN have one.
-        layer_norm: normalise what MHSA and FFN take.
-        dropout: probability, of what they return.
-    """
-
-    sublayers = 2
-
-    def __init__(
-        self,
-        embed_dim,
-        num_heads,
-        ffn_embed_dim,
-        residual=False,
-        skip_connection=False,
-        time_dependent_attention=False,
-        layer_norm=False,
-        dropout=0.0,
-    ):
-        super().__init__()
-        self.residual = residual
-        self.skip_connection = skip_connection
-        self.dropout = dropout
-        self.self_attn = MultiheadAttention(embed_dim, num_heads, time_dependent_attention)
-        self.fc1 = TimeDependentLinear(embed_dim, ffn_embed_dim)
-        self.fc2 = TimeDependentLinear(ffn_embed_dim, embed_dim)
-        norms = self.sublayers if layer_norm else 0
-        self.layer_norms = nn.ModuleList(nn.LayerNorm(embed_dim) for _ in range(norms))
-
-    def of_batch(self, x: Tensor, padding_mask: Tensor | None = None) -> Field:
-        """The field for a batch.
-
-        Args:
-            x: a state (C, T, B).
-            padding_mask: true where a token is padding (B, T); there X' is 0.
-        """
-        self_attention = self.self_attn.to_self(padding_bias(padding_mask, x))
-        return self.field(x, padding_mask, self_attention)
-
-    def field(self, x: Tensor, padding_mask: Tensor | None, *attentions: VectorField) -> Field:
-        """The function of t and X, features first, that a solver takes, bound to a batch.
-
-        In training each sub-layer has one mask of dropout, shaped as *x*, for the whole solve.
-
-        Args:
-            padding_mask: true where a token of X is padding (B, T).
-            attentions: of a decoder to itself and to the source; of an encoder to itself.
-        """
-        functions = [*attentions, FeedForward(Affine.of(self.fc1), Affine.of(self.fc2))]
-        norms = [
-            (at_least_float32(norm.weight), at_least_float32(norm.bias))
-            for norm in self.layer_norms
-        ]
-        masks = [None] * len(functions)
-        if self.training and self.dropout:
-            masks = [dropout(torch.ones_like(x), self.dropout) for _ in functions]
-        *attentions, feed_forward = map(Sublayer, functions, norms or [None] * len(masks), masks)
-        real = None if padding_mask is None else (~padding_mask).T.to(x)
-        if self.residual:
-            return ResidualField(attentions, feed_forward, real)
-        return ComposedField(attentions, feed_forward, self.skip_connection, real)
-
-
-class TransformerDecoderField(TransformerField):
-    r"""X' in a block of the decoder, which attends to an encoder's output E as well.
-
-    .. math::
-        \mathrm{FFN}_t(\alpha Y + \mathrm{MHA}_t(Y, E)), \quad Y = \alpha X + \mathrm{MHSA}_t(X)
-
-    or, with ``residual``, the Transformer's three residual branches as Eq. 9 has the encoder's two:
-
-    .. math::
-        \mathrm{MHSA}_t(X) + \mathrm{MHA}_t(Y, E) + \mathrm{FFN}_t(Y + \mathrm{MHA}_t(Y, E)), \quad
-        Y = X + \mathrm{MHSA}_t(X)
-
-    The paper has no decoder. Self-attention is causal. The arguments are those of
-    :class:`TransformerField`.
-    """
-
-    sublayers = 3
-
-    def __init__(self, embed_dim, num_heads, *args, **options):
-        super().__init__(embed_dim, num_heads, *args, **options)
-        time_dependent = self.self_attn.q.time is not None
-        self.encoder_attn = MultiheadAttention(embed_dim, num_heads, time_dependent)
-
-    def of_batch(
-        self,
-        x: Tensor,
-        padding_mask: Tensor | None,
-        source: Tensor,
-        source_padding_mask: Tensor | None,
-        causal: bool = True,
-        memory: Memory | None = None,
-    ) -> Field:
-        """The field for a batch.
-
-        Args:
-            x: a state (C, T, B).
-            padding_mask: true where a token is padding (B, T); there X' is 0.
-            source: keys and values of the source, of ``encoder_attn.source`` (2C, S, B).
-            source_padding_mask: true where a token of the source is padding (B, S).
-            causal: whether there are later tokens to hide.
-            memory: in incremental decoding, where *x* is the newest token alone.
-        """
-        bias = memory.bias if memory else padding_bias(padding_mask, x)
-        if causal:
-            bias = causal_bias(x) if bias is None else causal_bias(x).minimum(bias)
-        self_attention = self.self_attn.to_self(bias, memory)
-        source_bias = padding_bias(source_padding_mask, x)
-        source_attention = self.encoder_attn.to_source(source, source_bias)
-        return self.field(x, padding_mask, self_attention, source_attention)
+        return self.fc2(t, self.fc1(t, x).relu_())

@@ -1,18 +1,21 @@
-"""The affine maps of the N-ODE Transformer."""
+"""The affine maps of the N-ODE Transformer, A x + b + c t."""
+
+from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from fairseq_odeformers.modules.precision import at_least_float32
 
 from .runge_kutta import Time
 
 
 class TimeDependentLinear(nn.Linear):
-    """A x + b + c t (paper, Eq. 5).
+    """The parameters of A x + b + c t (paper, Eq. 5), which :class:`Affine` computes.
 
     Args:
         in_features, out_features: widths.
-        time_dependent: whether there is c; without it this is A x + b (Eq. 4).
+        time_dependent: whether there is c. Without c the map is A x + b (Eq. 4).
     """
 
     def __init__(self, in_features, out_features, time_dependent=True):
@@ -22,7 +25,38 @@ class TimeDependentLinear(nn.Linear):
             bound = in_features**-0.5
             self.time = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
 
-    def forward(self, t: Time, x: Tensor) -> Tensor:
-        """A x + b + c t of x (..., I), where t is a float or broadcasts to (..., 1)."""
-        out = F.linear(x, self.weight, self.bias)
-        return out if self.time is None else out + self.time * t
+
+class Affine(NamedTuple):
+    """A x + b + c t of states (I, T, B), one product for several maps of the same states.
+
+    Attributes:
+        weight: A (O, I).
+        bias, time: b and c (O, 1); c may be None.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    time: Tensor | None
+
+    @classmethod
+    def join(cls, *maps: TimeDependentLinear) -> "Affine":
+        """The map whose output is the outputs of the given maps, one below the other."""
+        return cls(
+            at_least_float32(torch.cat([linear.weight for linear in maps])),
+            column(*(linear.bias for linear in maps)),
+            column(*(linear.time for linear in maps)),
+        )
+
+    def __call__(self, t: Time, x: Tensor) -> Tensor:
+        if self.time is None:
+            bias = self.bias
+        elif isinstance(t, float):
+            bias = torch.add(self.bias, self.time, alpha=t)
+        else:  # one time of the batch, or of each sequence (B)
+            bias = self.bias + self.time * (t.repeat(x.size(1)) if t.dim() else t)
+        return torch.addmm(bias, self.weight, x.flatten(1)).unflatten(1, x.shape[1:])
+
+
+def column(*vectors: Tensor | None) -> Tensor | None:
+    """Vectors as a column (O, 1), one below the other; None if they are None."""
+    return None if None in vectors else at_least_float32(torch.cat(vectors)).unsqueeze(1)

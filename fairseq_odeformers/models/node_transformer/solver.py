@@ -1,80 +1,32 @@
 """Solves X'(t) = f(t, X) for batches of sequences, on a fixed grid or with adaptive steps.
 
-The loops are our own, for what sequences need: errors that leave padding out, steps of the batch or
-of each sequence, integrals beside the state, and a fraction of the overhead of torchdiffeq, which
-is what a small model's time goes into. The norm of the error and the choice of steps are those of
-torchdiffeq.
+The norm of the error and the choice of steps are torchdiffeq's. The loops are written anew because
+sequences need more: errors leave padding out, the batch or each sequence has its own steps, and
+integrals are computed beside the state. They also have a fraction of torchdiffeq's overhead, in
+which a small model would spend most of its time.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from .methods import ADAPTIVE, FIXED_GRID
-from .runge_kutta import Integrand, Step, Time, VectorField, combine
+from .errors import NotFinite, TooManySteps
+from .methods import ADAPTIVE, EULER, FIXED_GRID
+from .problem import Problem, Solution
+from .runge_kutta import Step, Time, VectorField
 
-SAFETY, SMALLEST, LARGEST = 0.9, 0.2, 10.0  # factors from one step to the next
-
-
-class Problem(NamedTuple):
-    """X'(t) = f(t, X) from X(0) to X(T_F), for a batch of sequences.
-
-    Attributes:
-        f: X' of t and X, which is 0 where padding is.
-        x: X(0) (C, T, B).
-        entries: number of entries of X that are not padding, of each sequence (B).
-        final_time: T_F.
-        integrand: values (B) of t, X and X' to integrate as well.
-        name: of the problem, in messages.
-    """
-
-    f: VectorField
-    x: Tensor
-    entries: Tensor
-    final_time: float = 1.0
-    integrand: Integrand | None = None
-    name: str = "a solve"
-
-
-class Solution(NamedTuple):
-    """What a solve ends with.
-
-    Attributes:
-        state: X(T_F) (C, T, B).
-        integral: of the integrand, from 0 to T_F (B); 0 without one.
-        statistics: how often f was evaluated for the state, ``nfe``, and how many adaptive steps
-            were ``accepted`` and ``rejected``, of each sequence (B).
-    """
-
-    state: Tensor
-    integral: Tensor
-    statistics: dict[str, Tensor]
-
-
-class SolveError(RuntimeError):
-    """A solve that does not come to its end."""
-
-
-class TooManySteps(SolveError):
-    """A solve for which the steps that it may take are not enough."""
-
-
-class NotFinite(SolveError):
-    """A state or slope that is not finite, or that changes too fast for any step."""
+SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # from one step to the next
 
 
 @dataclass(frozen=True)
 class FixedGrid:
-    """Equal steps, whose number does not depend on the data: XLA can compile them.
+    """Equal steps. Their number does not depend on the data, so that XLA can compile them.
 
     Args:
-        method: from ``FIXED_GRID``.
-        steps: their number.
+        method: one of ``FIXED_GRID``.
+        steps: the number of steps, at least 1.
 
     Raises:
         ValueError: there is no such method, or no step.
@@ -92,7 +44,7 @@ class FixedGrid:
         """The solution.
 
         Raises:
-            NotFinite: the state is not finite at T_F, on another device than one of XLA.
+            NotFinite: the state is not finite at T_F. XLA devices do not check this.
         """
         f, x, tableau = problem.f, problem.x, FIXED_GRID[self.method]
         h = problem.final_time / self.steps
@@ -103,7 +55,7 @@ class FixedGrid:
             if problem.integrand:
                 integral = integral + tableau.integral(h, step, problem.integrand)
             x = step.end
-        check_finite(problem, x)
+        problem.check_finite(x)
         nfe = torch.full_like(integral, self.steps * len(tableau.weights))
         return Solution(x, integral, {"nfe": nfe})
 
@@ -113,13 +65,14 @@ class Adaptive:
     """Steps as large as the tolerances allow.
 
     Args:
-        method: from ``ADAPTIVE``.
-        rtol, atol: relative and absolute tolerance: the errors of a step, divided by
+        method: one of ``ADAPTIVE``.
+        rtol, atol: relative and absolute tolerance. The errors of a step, divided by
             ``atol + rtol |X|``, have a root mean square of at most 1 over the entries that are not
             padding.
-        max_steps: how many steps a solve may take, with the rejected ones.
-        per_sequence: whether each sequence has its own steps, as if it were alone; otherwise all
-            have the same, and a solution depends, within the tolerance, on the rest of the batch.
+        max_steps: the most steps that a solve may take, accepted and rejected.
+        per_sequence: whether each sequence has its own steps, as if it were alone. Otherwise all
+            sequences have the same steps, and within the tolerance a solution depends on the rest
+            of the batch.
 
     Raises:
         ValueError: there is no such method.
@@ -135,15 +88,17 @@ class Adaptive:
         check_method(self.method, ADAPTIVE)
 
     def __call__(self, problem: Problem) -> Solution:
-        """The solution. What controls the steps, a value (1) or one a sequence (B), is on the CPU.
+        """The solution.
+
+        The variables that control the steps have one value (1), or one a sequence (B), on the CPU.
 
         Raises:
             ValueError: the state is on an XLA device.
-            TooManySteps: more than ``max_steps`` are needed.
-            NotFinite: steps too small for a float are needed, as where the state grows beyond all
-                bounds.
+            TooManySteps: the solve needs more than ``max_steps``.
+            NotFinite: the solve needs steps too small for a float, since the state or its slope
+                grows without bound.
         """
-        refuse_xla(problem.x, self.method)
+        problem.refuse_xla(self.method)
         f, x, final = problem.f, problem.x, problem.final_time
         tableau = ADAPTIVE[self.method]
         entries = problem.entries if self.per_sequence else problem.entries.sum(0, keepdim=True)
@@ -159,9 +114,9 @@ class Adaptive:
             step = tableau.step(f, self.time(t, x), size, x, slope)
             ratio = self.error_ratio(step, size, entries)
             finite = ratio.isfinite()
-            if not finite.all():  # a step of some goes into no gradient if one is not finite
+            if not finite.all():  # no gradient may go through a step that is not finite
                 steps = steps + ~finite
-                next_h = torch.where(finite, h, h * SMALLEST)
+                next_h = torch.where(finite, h, h * SMALLEST_FACTOR)
                 continue
             accept = running & (ratio <= 1)
             if accept.any():
@@ -175,9 +130,9 @@ class Adaptive:
                 elif (t < final).any():
                     slope = merge(accept, f(self.time(t, x), x), slope)
             steps, accepted = steps + running, accepted + accept
-            smallest = torch.where(ratio < 1, 1.0, SMALLEST)
+            smallest = torch.where(ratio < 1, 1.0, SMALLEST_FACTOR)
             factor = SAFETY * ratio ** (-1 / tableau.order)
-            next_h = h * factor.clamp(smallest).clamp(max=LARGEST)
+            next_h = h * factor.clamp(smallest).clamp(max=LARGEST_FACTOR)
         nfe = 2 + len(tableau.nodes) * steps
         if not tableau.first_same_as_last:
             nfe = nfe + accepted - 1
@@ -187,12 +142,16 @@ class Adaptive:
 
     @torch.no_grad()
     def first_step(self, f: VectorField, x: Tensor, slope: Tensor, entries: Tensor) -> Tensor:
-        """By Hairer, Norsett and Wanner 1993 (Solving Ordinary Differential Equations I, II.4)."""
+        """The size of the first step, as in torchdiffeq.
+
+        The source is Hairer, Norsett and Wanner 1993, Solving Ordinary Differential Equations I,
+        section II.4.
+        """
         scale = self.atol + x.abs() * self.rtol
         d0, d1 = self.rms(x / scale, entries), self.rms(slope / scale, entries)
         h0 = torch.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
         size = self.time(h0, x)
-        change = f(size, combine(x, size, (1,), [slope])) - slope
+        change = f(size, EULER.step(f, 0.0, size, x, slope).end) - slope
         d2 = self.rms(change / scale, entries) / h0
         largest = d1.maximum(d2)
         h1 = (0.01 / largest) ** (1 / ADAPTIVE[self.method].order)
@@ -201,23 +160,23 @@ class Adaptive:
 
     @torch.no_grad()
     def error_ratio(self, step: Step, h: Time, entries: Tensor) -> Tensor:
-        """Root mean square of the error over the tolerance."""
+        """The root mean square of error over tolerance, of the batch (1) or each sequence (B)."""
         error = ADAPTIVE[self.method].error(h, step)
         largest = step.states[0].abs().maximum(step.end.abs())
         return self.rms(error / (self.atol + self.rtol * largest), entries)
 
     def rms(self, x: Tensor, entries: Tensor) -> Tensor:
-        """Root mean square of the batch (1) or of each sequence (B), of so many entries."""
+        """The root mean square over the entries of the batch (1) or of each sequence (B)."""
         squares = x.square()
         squares = squares.sum((0, 1)) if self.per_sequence else squares.sum().view(1)
         return (squares.double().to(entries.device) / entries).sqrt()
 
     def time(self, values: Tensor, x: Tensor) -> Time:
-        """A float for the batch, or a tensor for states like *x* with a value a sequence."""
+        """Control variables in the form that a field takes: a float, or a tensor like *x* (B)."""
         return values.to(x) if self.per_sequence else values.item()
 
     def check(self, problem: Problem, t: Tensor, h: Tensor, steps: Tensor, running: Tensor) -> None:
-        """Stop a solve that does not come to its end, at times *t* before steps *h*."""
+        """Stop a solve, at times *t* before steps of sizes *h*, that would not reach its end."""
         stuck = running & ~(t + h > t)
         excessive = running & (steps >= self.max_steps)
         if not (stuck | excessive).any():
@@ -236,18 +195,18 @@ class Adaptive:
 
 @dataclass(frozen=True)
 class Checkpointed:
-    """Gradients through steps that are computed again for them.
+    """Activation checkpointing: the backward pass computes the steps again.
 
-    Until then the memory holds nothing of a solve but its problem.
+    Until then only the problem stays in memory.
 
     Args:
-        solver: that computes the steps.
+        solver: computes the steps.
     """
 
     solver: FixedGrid | Adaptive
 
     def __call__(self, problem: Problem) -> Solution:
-        """The solution, as the solver returns and raises it."""
+        """The solution; the errors are the solver's."""
         return checkpoint(self.solver, problem, use_reentrant=False)
 
 
@@ -256,21 +215,6 @@ def check_method(name: str, methods: dict) -> None:
         raise ValueError(f"method {name}: choose one of {', '.join(methods)}")
 
 
-def refuse_xla(x: Tensor, what: str) -> None:
-    """Raise a ValueError for a state on an XLA device."""
-    if x.device.type == "xla":
-        raise ValueError(
-            f"{what} does not run on XLA, where what is computed may not depend on the data; take "
-            f"a fixed grid, {', '.join(FIXED_GRID)}, and gradients through its steps"
-        )
-
-
-def check_finite(problem: Problem, x: Tensor) -> None:
-    """Raise NotFinite for a state at T_F that is not; XLA compiles no such branch."""
-    if x.device.type != "xla" and not x.isfinite().all():
-        raise NotFinite(f"{problem.name}, at t = {problem.final_time:g}: the state is not finite")
-
-
 def merge(choose: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """States *x* where *choose* is true, of all (1) or each sequence (B); *y* elsewhere."""
+    """The states *x* where *choose* is true, for all (1) or each sequence (B), and else *y*."""
     return x if choose.all() else torch.where(choose.to(x.device), x, y)

@@ -1,16 +1,20 @@
-"""Blocks of the N-ODE Transformer against the paper's formulas, solved by torchdiffeq."""
+"""Vector fields and blocks of the N-ODE Transformer against the paper's formulas."""
 
 from functools import partial
 
 import pytest
 import torch
+from helpers import assert_same_gradients, layer_norm
 
-from fairseq_odeformers.models.node_transformer import naive
+from fairseq_odeformers.models.node_transformer import layout, naive
+from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
-from fairseq_odeformers.models.node_transformer.field import TransformerField
-from fairseq_odeformers.models.node_transformer.layout import features_first
+from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
+from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
+from fairseq_odeformers.models.node_transformer.linear import Affine, TimeDependentLinear
 from fairseq_odeformers.models.node_transformer.solver import Adaptive
 
+C, H, INNER = 6, 3, 5
 PRECISE = dict(rtol=1e-10, atol=1e-10)
 VARIANTS = [
     dict(),
@@ -18,34 +22,99 @@ VARIANTS = [
     dict(time_dependent_attention=True),
     dict(residual=True, time_dependent_attention=True),
 ]
+NORMALIZED = [
+    dict(skip_connection=True, layer_norm=True),
+    dict(residual=True, layer_norm=True, time_dependent_attention=True),
+]
 
 
 def make_field(**options):
     torch.manual_seed(0)
-    return TransformerField(8, 2, 12, **options)
+    field = TransformerField(FieldSpec(C, H, INNER, **options))
+    for parameter in field.parameters():
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
+    return field
 
 
-def formula(field):
-    return partial(naive.residual_vector_field if field.residual else naive.vector_field, field)
+def affine(*maps):
+    return [naive.Affine(linear.weight, linear.bias, linear.time) for linear in maps]
+
+
+def formula(field, mask=None, source=None, source_mask=None):
+    """X' as a function of t and X (B, T, C).
+
+    The paper has neither LayerNorm nor a decoder, which is a field whose FFN is preceded by the
+    attention to the source.
+    """
+    if field.spec.residual:
+        form = naive.residual
+    else:
+        form = naive.composed_with_skip if field.spec.skip_connection else naive.composed
+    norms = [partial(layer_norm, norm) for norm in field.layer_norms] or [lambda x: x] * 3
+
+    def attention(module, t, x, source, mask):
+        maps = affine(module.q, module.k, module.v, module.out)
+        return naive.attention(maps, H, t, x, source, mask)
+
+    def mhsa(t, x):
+        return attention(field.self_attn, t, norms[0](x), norms[0](x), mask)
+
+    def cross(t, x):
+        return attention(field.encoder_attn, t, norms[1](x), source, source_mask)
+
+    def ffn(t, x):
+        return naive.feed_forward(affine(field.fc1, field.fc2), t, norms[-1](x))
+
+    return partial(form, ffn if source is None else partial(form, ffn, cross), mhsa)
+
+
+def padded(*lengths):
+    """States (B, T, C), and where they are padding (B, T)."""
+    padding = torch.arange(max(lengths)) >= torch.tensor(lengths).unsqueeze(1)
+    return torch.randn(*padding.shape, C).requires_grad_(), padding
+
+
+@pytest.mark.parametrize("few", [0, 1000])
+@pytest.mark.parametrize("options", VARIANTS + NORMALIZED)
+@pytest.mark.parametrize("decoder", [False, True])
+def test_field_equals_the_literal_formula(float64, monkeypatch, decoder, options, few):
+    """Both ways to compute attention; output and gradients, without what padding has."""
+    monkeypatch.setattr(layout, "FEW_KEY_ELEMENTS", few)
+    field = make_field(decoder=decoder, **options)
+    x, padding = padded(4, 3, 1)
+    inputs, mask, batch = [x, *field.parameters()], padding[:, None, None], {}
+    if decoder:
+        source, source_padding = padded(2, 5, 4)
+        inputs.append(source)
+        batch = dict(source=source.transpose(0, 1), source_padding_mask=source_padding, causal=True)
+        mask = mask | torch.ones(4, 4, dtype=bool).triu(1)
+        expected = formula(field, mask, source, source_padding[:, None, None])(0.3, x)
+    else:
+        expected = formula(field, mask)(0.3, x)
+    state = features_first(x.transpose(0, 1))
+    out = tokens_first(field.bind(Batch(state, padding, **batch))(0.3, state)).transpose(0, 1)
+    assert not out[padding].any()
+    assert_same_gradients(out[~padding], expected[~padding], inputs)
 
 
 @pytest.mark.parametrize("options", VARIANTS)
 def test_block_solves_the_formula(float64, options):
     """The state at T_F, and the arclength on the way to it."""
     field = make_field(**options)
-    torch.nn.init.constant_(field.fc1.bias, 3)  # ReLUs change no sign, so that X' is smooth
+    torch.nn.init.constant_(field.fc1.bias, 9)  # ReLUs change no sign, so that X' is smooth
     block = NodeBlock(field, Adaptive(**PRECISE), final_time=2.0)
-    x = torch.randn(5, 8) / 2
+    x = torch.randn(5, C) / 2
     out, solution = block(x.unsqueeze(1))
     assert (out[:, 0] - naive.solve(formula(field), x, 2.0, **PRECISE)).abs().max() < 1e-6
     length = naive.arclength(formula(field), x, 2.0, **PRECISE)
     assert solution.integral.item() == pytest.approx(length.item(), rel=1e-5)
 
 
-def test_padding_is_hidden_from_the_tokens(float64):
-    field = make_field()
-    x, padding = torch.randn(3, 5, 8), torch.arange(5) >= torch.tensor([[5], [4], [2]])
-    found = field.of_batch(features_first(x.transpose(0, 1)), padding)
-    slopes = found(0.3, features_first(x.transpose(0, 1))).permute(2, 1, 0)
-    expected = naive.vector_field(field, 0.3, x, padding[:, None, None])
-    assert (slopes - expected)[~padding].abs().max() < 1e-10
+@pytest.mark.parametrize("time_dependent", [False, True])
+def test_affine_maps(float64, time_dependent):
+    """Several maps of the same states at once, with a time for each sequence."""
+    maps = [TimeDependentLinear(C, INNER, time_dependent) for _ in range(2)]
+    x, t = torch.randn(4, 3, C), torch.tensor([0.0, 0.4, 1.0])
+    found = tokens_first(Affine.join(*maps)(t, features_first(x)))
+    expected = torch.cat([linear(t.unsqueeze(1), x) for linear in affine(*maps)], -1)
+    assert (found - expected).abs().max() < 1e-12

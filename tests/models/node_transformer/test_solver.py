@@ -10,15 +10,11 @@ from torch.func import functional_call
 from torchdiffeq import odeint
 
 from fairseq_odeformers.models.node_transformer.adjoint import Adjoint
+from fairseq_odeformers.models.node_transformer.errors import NotFinite, TooManySteps
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE, FIXED_GRID
+from fairseq_odeformers.models.node_transformer.problem import Problem
 from fairseq_odeformers.models.node_transformer.runge_kutta import Tableau
-from fairseq_odeformers.models.node_transformer.solver import (
-    Adaptive,
-    FixedGrid,
-    NotFinite,
-    Problem,
-    TooManySteps,
-)
+from fairseq_odeformers.models.node_transformer.solver import Adaptive, FixedGrid
 
 C, T, B = 4, 5, 3
 
@@ -26,18 +22,18 @@ C, T, B = 4, 5, 3
 class Nonlinear(nn.Module):
     """A smooth field with an effect of time, which sequences follow at speeds of their own."""
 
-    def __init__(self, speed=None, real=None):
+    def __init__(self, speed=None, token_mask=None):
         super().__init__()
         torch.manual_seed(0)
         self.matrix = nn.Parameter(torch.randn(C, C))
         self.speed = torch.tensor([0.5, 2.0, 1.0]) if speed is None else speed
-        self.real = torch.ones(T, B) if real is None else real
+        self.token_mask = torch.ones(T, B) if token_mask is None else token_mask
         self.evaluations = 0
 
     def forward(self, t, x):
         self.evaluations += 1
         change = torch.tanh(torch.einsum("ij,jtb->itb", self.matrix, x) + 2 * t) * self.speed
-        return change * self.real
+        return change * self.token_mask
 
 
 def start():
@@ -144,11 +140,11 @@ def test_each_sequence_as_if_it_were_alone(float64, method):
 @pytest.mark.parametrize("per_sequence", [False, True])
 def test_padding_takes_no_part_in_the_error(float64, per_sequence):
     """A batch takes the steps that it takes without its padding."""
-    real = torch.ones(T, B)
-    f, x = Nonlinear(real=real), start()
+    token_mask = torch.ones(T, B)
+    f, x = Nonlinear(token_mask=token_mask), start()
     solver = Adaptive(per_sequence=per_sequence)
     plain = solver(problem(f, x))
-    padded = Nonlinear(real=torch.cat([real, torch.zeros(9, B)]))
+    padded = Nonlinear(token_mask=torch.cat([token_mask, torch.zeros(9, B)]))
     x = torch.cat([x, torch.zeros(C, 9, B)], 1)
     with_padding = solver(problem(padded, x))
     assert (with_padding.state[:, :T] - plain.state).abs().max() < 1e-12
@@ -210,7 +206,7 @@ def test_gradients_against_finite_differences(float64):
 
 @pytest.mark.parametrize("per_sequence", [False, True])
 def test_nothing_moves(float64, per_sequence):
-    f = Nonlinear(real=torch.zeros(T, B))
+    f = Nonlinear(token_mask=torch.zeros(T, B))
     solution = Adaptive(per_sequence=per_sequence)(problem(f, torch.zeros(C, T, B), (0, 0, 0)))
     assert not solution.state.any()
 

@@ -1,21 +1,21 @@
-"""The N-ODE Transformer (Baier-Reinio and De Sterck 2020) as an encoder and as a classifier."""
+"""The N-ODE Transformer as models of fairseq: a classifier, a translator, and their options."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import register_model
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
-from fairseq.models.transformer.transformer_config import EncDecBaseConfig
+from fairseq.models import FairseqEncoderDecoderModel, register_model
 from omegaconf import II
-from torch import Tensor
 
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
-from fairseq_odeformers.modules.recording import Call, recorded
+from fairseq_odeformers.models.common.translation import (
+    TranslationConfig,
+    WithoutAlignment,
+    build_embeddings,
+)
 from fairseq_odeformers.options import (
+    DataclassOptions,
     at_least_one,
     check_layers,
     flag,
@@ -24,11 +24,9 @@ from fairseq_odeformers.options import (
     side,
 )
 
-from .adjoint import Adjoint
-from .block import NodeBlock, Solver
-from .field import TransformerField
+from .decoder import NodeTransformerDecoder
+from .encoder import NodeTransformerEncoder
 from .methods import ADAPTIVE, FIXED_GRID
-from .solver import Adaptive, Checkpointed, FixedGrid, NotFinite, TooManySteps
 
 Decomposition = ChoiceEnum(["composed", "residual"])
 
@@ -77,46 +75,6 @@ class NodeEncoderConfig(FairseqDataclass):
     tpu: bool = II("common.tpu")
 
 
-class NodeTransformerEncoder(TransformerEncoderBase):
-    """fairseq's Transformer encoder over N-ODE blocks.
-
-    Beside what fairseq's encoder returns there are ``regularizers``, in training the arclength, and
-    ``statistics``, each a dictionary of values (B) a sequence.
-    """
-
-    def __init__(self, cfg, dictionary, embed_tokens):
-        self.block_options = block_options(cfg, encoder_solver(cfg))
-        self.field_options = field_options(cfg, "encoder")
-        config = TransformerConfig(
-            dropout=cfg.dropout,
-            encoder=EncDecBaseConfig(
-                embed_dim=cfg.encoder_embed_dim,
-                layers=cfg.encoder_layers,
-                normalize_before=cfg.encoder_normalize_before,
-            ),
-            max_source_positions=cfg.max_source_positions,
-            no_token_positional_embeddings=cfg.no_token_positional_embeddings,
-        )
-        super().__init__(config, dictionary, embed_tokens)
-        for index, block in enumerate(self.layers, 1):
-            block.name = f"encoder block {index}"
-
-    def build_encoder_layer(self, cfg):
-        return NodeBlock(TransformerField(**self.field_options), **self.block_options)
-
-    def forward(
-        self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
-    ):
-        """The states (T, B, C) at the end of the last block, of tokens (B, T), as fairseq has them.
-
-        Raises:
-            ValueError: a solver takes more than ``--ode-max-steps``, or a state is not finite.
-        """
-        with recorded(self.layers) as calls, remedies():
-            out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
-        return {**out, **summary("encoder", calls)}
-
-
 @dataclass
 class NodeTransformerConfig(NodeEncoderConfig, ParityModelConfig):
     """Options of the classifier; the defaults are the paper's parity model."""
@@ -134,68 +92,46 @@ class NodeTransformer(ParityModel):
         check_config(cfg, "encoder")
 
 
-def encoder_solver(cfg) -> Solver:
-    """The solver of the encoder's blocks."""
-    method = str(cfg.ode_method)
-    if method in FIXED_GRID:
-        solver = FixedGrid(method, cfg.ode_steps)
-    else:
-        per_sequence = cfg.adaptivity == "sequence"
-        solver = Adaptive(method, cfg.ode_rtol, cfg.ode_atol, cfg.ode_max_steps, per_sequence)
-    return Adjoint(solver) if cfg.adjoint else checkpointed(solver, cfg)
+@dataclass
+class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
+    """The sizes are those of a Transformer; vector field and normalisation are near to its own."""
 
-
-def checkpointed(solver: Solver, cfg) -> Solver:
-    """The solver, with activation checkpointing if ``cfg`` asks for it."""
-    return Checkpointed(solver) if cfg.checkpoint_activations else solver
-
-
-def block_options(cfg, solver: Solver) -> dict:
-    """The arguments of a block beside its vector field."""
-    return dict(solver=solver, final_time=cfg.ode_final_time, arclength_order=cfg.arclength_order)
-
-
-def field_options(cfg, name: str) -> dict:
-    """The arguments of the vector field of a block of the ``encoder`` or ``decoder``."""
-    own = side(cfg, name)
-    return dict(
-        embed_dim=own.embed_dim,
-        num_heads=own.attention_heads,
-        ffn_embed_dim=own.ffn_embed_dim,
-        residual=cfg.vector_field == "residual",
-        skip_connection=cfg.skip_connection,
-        time_dependent_attention=cfg.time_dependent_attention,
-        layer_norm=cfg.encoder_normalize_before,
-        dropout=cfg.dropout,
+    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
+    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_layers: int = option(3, "number of blocks of the encoder")
+    encoder_normalize_before: bool = option(
+        True,
+        "apply layernorm before each part of the vector fields, of a decoder too, and "
+        "after the last block",
     )
+    decoder_layers: int = option(II("model.encoder_layers"), "number of blocks of the decoder")
+    decoder_ode_method: ChoiceEnum(list(FIXED_GRID)) = option(
+        "rk4", "solver of the decoder, on a fixed grid"
+    )
+    decoder_ode_steps: int = option(1, "steps of the decoder's solver")
+    vector_field: Decomposition = option(
+        "residual", "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
+    )
+    ode_rtol: float = option(1e-3, "relative tolerance of an adaptive solver")
+    ode_atol: float = option(1e-3, "absolute tolerance of an adaptive solver")
+    dropout: float = option(0.1, "dropout probability")
+    no_token_positional_embeddings: bool = option(False, "leave out positional embeddings")
 
 
-@contextmanager
-def remedies() -> Iterator[None]:
-    """Say with which options a solve that does not come to its end may come to it."""
-    try:
-        yield
-    except TooManySteps as error:
-        raise RuntimeError(
-            f"{error}; give more with --ode-max-steps, a larger --ode-rtol and --ode-atol, a "
-            "smaller learning rate or, to keep trajectories simple, an --arclength-weight"
-        ) from error
-    except NotFinite as error:
-        raise RuntimeError(f"{error}; give a smaller learning rate") from error
+@register_model("node_transformer_mt", dataclass=NodeTransformerMTConfig)
+class NodeTransformerMT(DataclassOptions, WithoutAlignment, FairseqEncoderDecoderModel):
+    """Encoder-decoder over N-ODE blocks: the encoder adaptive, the decoder on a fixed grid."""
 
-
-def summary(name: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
-    """The regularisers, in training, and the statistics of the calls of a side's blocks."""
-    solutions = [call.output[-1] for call in calls]
-    regularizers = {}
-    if calls[0].module.training:
-        regularizers["arclength"] = sum(solution.integral for solution in solutions)
-    statistics = {
-        f"{name}_{statistic}_{index}": value
-        for index, solution in enumerate(solutions, 1)
-        for statistic, value in solution.statistics.items()
-    }
-    return {"regularizers": regularizers, "statistics": statistics}
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_config(cfg, "encoder", "decoder")
+        check_grid(cfg, "decoder_ode")
+        encoder_embed, decoder_embed = build_embeddings(cfg, task, "leave the option out")
+        return cls(
+            NodeTransformerEncoder(cfg, task.source_dictionary, encoder_embed),
+            NodeTransformerDecoder(cfg, task.target_dictionary, decoder_embed),
+        )
 
 
 def check_config(cfg, *sides: str) -> None:

@@ -1,0 +1,61 @@
+"""Initial value problems for batches of sequences, their solutions."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+from .errors import NotFinite
+from .methods import FIXED_GRID
+from .runge_kutta import Integrand, VectorField
+
+
+class Problem(NamedTuple):
+    """X'(t) = f(t, X) from X(0) to X(T_F), for a batch of sequences.
+
+    Attributes:
+        f: X' as a function of t and X; it is 0 where padding is.
+        x: X(0) (C, T, B).
+        entries: the number of entries of X that are not padding, of each sequence (B).
+        final_time: T_F.
+        integrand: values (B) of t, X and X' to integrate as well.
+        name: names the problem in messages.
+    """
+
+    f: VectorField
+    x: Tensor
+    entries: Tensor
+    final_time: float = 1.0
+    integrand: Integrand | None = None
+    name: str = "a solve"
+
+    def refuse_xla(self, what: str) -> None:
+        """Raise a ValueError if the state is on an XLA device."""
+        if self.x.device.type == "xla":
+            raise ValueError(
+                f"{what} does not run on XLA, where computations may not depend on the data; take "
+                f"a fixed grid, {', '.join(FIXED_GRID)}, and gradients through its steps"
+            )
+
+    def check_finite(self, end: Tensor) -> None:
+        """Raise NotFinite if X(T_F) is not finite; XLA compiles no such branch."""
+        if end.device.type != "xla" and not end.isfinite().all():
+            raise NotFinite(f"{self.name}, at t = {self.final_time:g}: the state is not finite")
+
+
+class Solution(NamedTuple):
+    """The end of a solve.
+
+    Attributes:
+        state: X(T_F) (C, T, B).
+        integral: the integral of the integrand from 0 to T_F (B); 0 without an integrand.
+        statistics: for each sequence (B) the number of evaluations of f for the state, ``nfe``, and
+            the numbers of ``accepted`` and ``rejected`` adaptive steps.
+    """
+
+    state: Tensor
+    integral: Tensor
+    statistics: dict[str, Tensor]
+
+
+Solver = Callable[[Problem], Solution]
