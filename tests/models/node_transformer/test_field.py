@@ -1,4 +1,4 @@
-"""Vector fields of the N-ODE Transformer: padding, time, dropout, parameters."""
+"""Vector fields of the N-ODE Transformer: padding, time, dropout."""
 
 import pytest
 import torch
@@ -67,15 +67,6 @@ def test_dropout_masks_are_independent_and_constant_during_a_solve():
     kept = sublayers(f)[0](0.3, x)
     assert torch.allclose(kept, 2 * sublayers(f)[0].function(0.3, x) * (kept != 0))
     assert not dropped(field.eval().bind(Batch(x, source=source))).any()
-
-
-@pytest.mark.parametrize("time_dependent_attention", [False, True])
-def test_parameters(time_dependent_attention):
-    """Those of a Transformer layer, and c of each map that depends on time."""
-    field = make_field(time_dependent_attention=time_dependent_attention)
-    layer = 4 * C * (C + 1) + (C + 1) * INNER + (INNER + 1) * C
-    time = INNER + C + (4 * C if time_dependent_attention else 0)
-    assert sum(p.numel() for p in field.parameters()) == layer + time
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():
