@@ -59,8 +59,10 @@ class Tableau:
 
     def error(self, h: Time, step: Step) -> Tensor:
         """The difference of the method's two solutions after a step of size h."""
-        factors = [h * weight for weight in self.error_weights]
-        return add_products(torch.zeros_like(step.end), factors, step.slopes)
+        error = torch.zeros_like(step.end)
+        for weight, slope in zip(self.error_weights, step.slopes):
+            error = add_product(error, h * weight, slope)  # nan if any slope is infinite
+        return error
 
     def integral(self, h: Time, step: Step, integrand: Integrand) -> Tensor:
         """The integral over a step of values (B) of t, X and X', with the weights of the step."""
@@ -69,29 +71,14 @@ class Tableau:
 
 
 def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tensor]) -> Tensor:
-    """x + h (a_1 k_1 + a_2 k_2 + ...) of slopes k, as one node of the graph."""
-    terms = [(h * a, k) for a, k in zip(coefficients, slopes) if a]
-    return Combination.apply(x, [factor for factor, _ in terms], *(k for _, k in terms))
-
-
-class Combination(torch.autograd.Function):
-    """x + sum of c_i k_i, where the c_i are constants."""
-
-    @staticmethod
-    def forward(ctx, x, factors, *slopes):
-        ctx.factors = factors
-        return add_products(x.clone(), factors, slopes)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient, None, *(gradient * factor for factor in ctx.factors)
-
-
-def add_products(x: Tensor, factors: Sequence[Time], slopes: Sequence[Tensor]) -> Tensor:
-    """Add c_i k_i to *x* in place."""
-    for factor, slope in zip(factors, slopes):
-        if isinstance(factor, Tensor):
-            x.addcmul_(slope, factor)
-        else:
-            x.add_(slope, alpha=factor)
+    """x + h (a_1 k_1 + a_2 k_2 + ...) of slopes k."""
+    for a, slope in zip(coefficients, slopes):
+        if a:
+            x = add_product(x, h * a, slope)
     return x
+
+
+def add_product(x: Tensor, factor: Time, slope: Tensor) -> Tensor:
+    if isinstance(factor, Tensor):
+        return torch.addcmul(x, slope, factor)
+    return torch.add(x, slope, alpha=factor)
