@@ -1,7 +1,5 @@
 """From the states of an encoder to the scores of classes."""
 
-from typing import Optional
-
 import torch
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
@@ -32,7 +30,7 @@ POOLING = {"mean": mean_pool, "max": max_pool, "first": first_pool}
 class ClassificationHead(nn.Module):
     """Class scores of one pooled text, or of two.
 
-    Two texts x1 and x2, which the same encoder has encoded, are compared by way of
+    Two texts x1 and x2, encoded by the same encoder, are classified by
     [x1, x2, x1 * x2, x1 - x2].
 
     Args:
@@ -53,7 +51,7 @@ class ClassificationHead(nn.Module):
         self.hidden = nn.Sequential(*layers)
         self.out_proj = nn.Linear(width, num_classes)
 
-    def forward(self, x: Tensor, other: Optional[Tensor] = None) -> Tensor:
+    def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
         """
         Args:
             x, other: pooled states (B, C) of the text, and of the second one.

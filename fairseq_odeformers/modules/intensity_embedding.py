@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class IntensityEmbedding(nn.Module):
-    """An affine map of a pixel's intensity, in the place of an embedding of 256 symbols.
+    """An affine map of a pixel's intensity, in place of an embedding of 256 symbols.
 
     Args:
         dictionary: symbols ``0`` to ``255``, after the special ones of fairseq.
@@ -25,5 +25,5 @@ class IntensityEmbedding(nn.Module):
         self.register_buffer("intensities", torch.tensor(intensities), persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """From dictionary indices (B, T) to (B, T, C), by way of the intensity in -1..1."""
+        """From dictionary indices (B, T) to (B, T, C), through the intensity from -1 to 1."""
         return self.proj(self.intensities[tokens].unsqueeze(-1))

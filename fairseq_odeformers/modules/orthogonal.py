@@ -1,7 +1,5 @@
 """Matrices that stay orthogonal in training, and embeddings with orthonormal columns."""
 
-import operator
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -13,10 +11,11 @@ from .precision import at_least_float32
 class OnManifold(nn.Module):
     """A module whose parameter ``weight`` is mapped to a matrix on a manifold.
 
-    The matrix is made anew in each pass that records gradients, or that torch compiles or exports.
-    Otherwise it is made once, and again after such a pass, after ``train`` or ``eval``, and after a
-    change of the weight; only a change of ``weight.data`` just before another pass without
-    gradients goes unnoticed. That of weights of ``torch.inference_mode`` is never kept.
+    The matrix is made anew in each pass. In evaluation mode, the first pass without gradients keeps
+    it for the next ones, until ``train``, ``eval``, ``load_state_dict``, a conversion such as
+    ``half`` or ``to``, or a pass that records gradients. Nothing else is noticed: call ``eval``
+    again if you assign or overwrite the weights of a model in evaluation mode, as a moving average
+    of weights or ``torch.func.functional_call`` does.
     """
 
     _kept = None
@@ -27,20 +26,13 @@ class OnManifold(nn.Module):
 
     def matrix(self) -> Tensor:
         """The matrix, made now or kept."""
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
             return self.full_precision()
-        made_of = [*self.parameters(), *self.buffers()]
-        if any(tensor.is_inference() for tensor in made_of):  # these count no versions
-            return self.full_precision()
-        versions = [tensor._version for tensor in made_of]
-        if self._kept is not None:
-            matrix, others, other_versions = self._kept
-            if all(map(operator.is_, made_of, others)) and versions == other_versions:
-                return matrix
-        with torch.inference_mode(False), torch.no_grad():
-            matrix = self.full_precision()
-        self._kept = matrix, made_of, versions
+        matrix = self._kept
+        if matrix is None:
+            with torch.inference_mode(False), torch.no_grad():
+                matrix = self._kept = self.full_precision()
         return matrix
 
     def full_precision(self) -> Tensor:
@@ -48,22 +40,26 @@ class OnManifold(nn.Module):
         with torch.autocast(self.weight.device.type, enabled=False):
             return self.make()
 
-    def train(self, mode=True):
-        self._kept = None
-        return super().train(mode)
-
-    def __getstate__(self):
-        return {**self.__dict__, "_kept": None}
-
     def manifold_error(self) -> Tensor:
         """The largest entry of W^T W - 1 (of W W^T - 1 if W is wide), over a stack of matrices."""
         weight = self.matrix()
         gram = weight.mT @ weight if weight.size(-2) >= weight.size(-1) else weight @ weight.mT
         return (gram - torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)).abs().max()
 
+    def train(self, mode=True):
+        self._kept = None
+        return super().train(mode)
+
+    def _load_from_state_dict(self, *args, **kwargs):
+        self._kept = None
+        super()._load_from_state_dict(*args, **kwargs)
+
     def _apply(self, *args, **kwargs):
-        self._kept = None  # half() and the like keep the parameter and change its data
+        self._kept = None
         return super()._apply(*args, **kwargs)
+
+    def __getstate__(self):
+        return {**self.__dict__, "_kept": None}  # copies and pickles make their own
 
 
 class OrthogonalMatrices(OnManifold):
@@ -100,7 +96,7 @@ def rotated(base: Tensor, weight: Tensor) -> Tensor:
     ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section 4).
     """
     base, lower = at_least_float32(base), at_least_float32(weight).tril(-1)
-    return (Quotient.apply(base, lower.mT - lower) - base).to(weight)
+    return (CayleyTransform.apply(base, lower.mT - lower) - base).to(weight)
 
 
 def rotated_columns(base: Tensor, weight: Tensor) -> Tensor:
@@ -120,13 +116,14 @@ def rotated_columns(base: Tensor, weight: Tensor) -> Tensor:
     along = base.mT @ exact
     across = exact - base @ along
     divisor = along.mT - along + across.mT @ across / 2
-    return (Quotient.apply(base + across / 2, divisor) - base).to(weight)
+    return (CayleyTransform.apply(base + across / 2, divisor) - base).to(weight)
 
 
-class Quotient(torch.autograd.Function):
+class CayleyTransform(torch.autograd.Function):
     """Q = 2 F (1 + X/2)^-1 of matrices X (N, C, C) whose symmetric part is positive semidefinite.
 
-    With M = (2 + X)^-1, so that Q = 4 F M, the gradients are dF = 4 dQ M^T and dX = -Q^T dQ M^T.
+    Q - F is F times the Cayley transform (1 + X/2)^-1 (1 - X/2). With M = (2 + X)^-1, so that
+    Q = 4 F M, the gradients are dF = 4 dQ M^T and dX = -Q^T dQ M^T.
     """
 
     @staticmethod
@@ -187,7 +184,7 @@ class OrthonormalEmbedding(OnManifold):
     Args:
         num_embeddings: number V of symbols.
         embedding_dim: width C.
-        padding_idx: index of padding, which is embedded as any other symbol.
+        padding_idx: index of padding, which is embedded like any other symbol.
     """
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx):

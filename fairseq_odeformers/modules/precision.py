@@ -1,9 +1,9 @@
-"""The precision of what half precision is too coarse for."""
+"""A finer precision where half precision is too coarse."""
 
 import torch
 from torch import Tensor
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """In float32 if x is in half precision, else as it is."""
+    """x in float32 if it is in half precision, else unchanged."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,5 +1,6 @@
 """Orthogonal matrices and orthonormal embeddings: on their manifold, fresh, and differentiable."""
 
+import pickle
 from copy import deepcopy
 
 import pytest
@@ -63,7 +64,7 @@ def train(module, look_up, updates, lr=5e-3):
 
 
 def test_on_the_manifold_after_500_updates(case):
-    """By one's own measure and the module's, which is not blind: a shifted matrix is off."""
+    """By our measure and the module's, which is not blind: a shifted matrix is off."""
     module, look_up = case
     before = look_up(module).detach()
     train(module, look_up, 500)
@@ -71,85 +72,85 @@ def test_on_the_manifold_after_500_updates(case):
     assert (after - before).abs().max() > 0.1
     assert gram_error(after) < 1e-4
     with torch.no_grad():
-        assert module.manifold_error() < 1e-4
-        module._kept = module.matrix() + 0.01, *module._kept[1:]
+        assert module.eval().manifold_error() < 1e-4
+        module._kept = module.matrix() + 0.01
         assert module.manifold_error() > 1e-2
 
 
 def test_same_with_and_without_gradients(case):
     module, look_up = case
     train(module, look_up, 5)
+    recorded = look_up(module)
     with torch.no_grad():
-        assert torch.allclose(look_up(module), look_up(module), atol=0)
-        kept = look_up(module)
-    assert torch.allclose(look_up(module), kept, atol=1e-6)
+        assert torch.allclose(look_up(module), recorded, atol=1e-6)
+        assert torch.allclose(look_up(module.eval()), recorded, atol=1e-6)
 
 
-def test_made_once_and_anew_after_an_update(case, monkeypatch):
-    """Also after an update that hides from autograd's version counter, as fairseq's Adam does."""
+def test_made_once_in_evaluation_and_always_in_training(case, monkeypatch):
+    """Whether the passes without gradients are of ``no_grad`` or of ``inference_mode``."""
     module, look_up = case
-    made = []
-    make = module.make
+    made, make = [], module.make
     monkeypatch.setattr(module, "make", lambda: made.append(1) or make())
     with torch.no_grad():
-        first = look_up(module)
-        look_up(module)
-    assert len(made) == 1
-    parameter = next(module.parameters())
-    look_up(module).sum().backward()
-    parameter.data.add_(torch.randn_like(parameter))
-    with torch.no_grad():
-        second = look_up(module)
-        assert (second - first).abs().max() > 1e-3
-        parameter.add_(torch.randn_like(parameter))
-        assert (look_up(module) - second).abs().max() > 1e-3
-
-
-def test_loading_and_moving_make_anew(case):
-    module, look_up = case
-    with torch.no_grad():
-        look_up(module)
-        changed = {k: v + torch.randn_like(v) for k, v in module.state_dict().items()}
-        module.load_state_dict(changed)
-        loaded = look_up(module)
-        assert module.double() is module
-        double = look_up(module)
-    assert double.dtype == torch.float64
-    assert (double - loaded).abs().max() < 1e-5
-
-
-def test_copies_make_anew(case):
-    """A copy that is given other weights, and a module that is assigned others."""
-    module, look_up = case
-    changed = {k: v + torch.randn_like(v) for k, v in module.state_dict().items()}
-    with torch.no_grad():
-        first = look_up(module)
-        copy = deepcopy(module)
-        assert torch.equal(look_up(copy), first)
-        copy.load_state_dict(changed)
-        second = look_up(copy)
-        assert (second - first).abs().max() > 1e-3
-        module.load_state_dict(changed, assign=True)
-        assert torch.equal(look_up(module), second)
-
-
-def test_evaluation_starts_anew(case):
-    """After updates of ``.data`` that nothing else shows, as fairseq's Adam makes them."""
-    module, look_up = case
-    with torch.no_grad():
-        first = look_up(module)
-        module.weight.data.add_(torch.randn_like(module.weight))
-        assert (look_up(module.eval()) - first).abs().max() > 1e-3
-
-
-def test_kept_in_inference_mode(case):
-    """And then of use in a pass that records gradients of something else."""
-    module, look_up = case
+        first, second = look_up(module), look_up(module)
+        assert len(made) == 2
+        module.eval()
     with torch.inference_mode():
-        look_up(module)
+        third = look_up(module)
     with torch.no_grad():
-        matrix = module.matrix()
-    (torch.ones(1, requires_grad=True) * matrix).sum().backward()
+        assert torch.equal(look_up(module), third)
+    assert len(made) == 3
+    assert torch.equal(first, second) and torch.equal(first, third)
+    # The kept matrix is of use in a pass that records gradients of something else.
+    (torch.ones(1, requires_grad=True) * module._kept).sum().backward()
+
+
+def overwrite(module, weights):
+    """As fairseq's optimizers do, which write to ``.data``."""
+    for name, value in weights.items():
+        module.state_dict()[name].copy_(value)
+    return module
+
+
+def optimize(module, weights):
+    """As an optimizer does in evaluation mode, after a pass that records gradients."""
+    with torch.enable_grad():
+        module(torch.arange(5)) if isinstance(module, OrthonormalEmbedding) else module()
+    return overwrite(module, weights)
+
+
+def load(module, weights, **options):
+    parent = torch.nn.Sequential(module)
+    parent.load_state_dict({f"0.{name}": value for name, value in weights.items()}, **options)
+    return module
+
+
+# What gives a module in evaluation mode other weights; it returns the module that has them.
+CHANGES = {
+    "eval": lambda module, weights: overwrite(module, weights).eval(),
+    "train and eval": lambda module, weights: overwrite(module.train(), weights).eval(),
+    "optimizer": optimize,
+    "load": load,
+    "load, assigned": lambda module, weights: load(module, weights, assign=True),
+    "double": lambda module, weights: overwrite(module, weights).double().float(),
+    "copy": lambda module, weights: overwrite(deepcopy(module), weights),
+    "pickle": lambda module, weights: overwrite(pickle.loads(pickle.dumps(module)), weights),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_evaluation_follows_the_weights(case, change):
+    """It computes what a new module with the weights does."""
+    module, look_up = case
+    torch.manual_seed(1)
+    weights = {name: value + torch.randn_like(value) for name, value in module.state_dict().items()}
+    expected = look_up(load(deepcopy(module), weights)).detach()
+    with torch.no_grad():
+        first = look_up(module.eval())
+        assert (first - expected).abs().max() > 1e-3
+        changed = CHANGES[change](module, weights)
+        assert not changed.training
+        assert torch.allclose(look_up(changed), expected, atol=1e-5)
 
 
 def test_weights_of_inference_mode():
@@ -160,6 +161,7 @@ def test_weights_of_inference_mode():
     assert gram_error(expected) < 1e-5
     with torch.no_grad():
         torch.testing.assert_close(module(), expected)
+        torch.testing.assert_close(module.train()(), expected)
 
 
 def test_autocast_does_not_round_the_matrix():
