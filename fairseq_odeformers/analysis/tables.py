@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_odeformers.models.transject.classifier import TransJect
+from fairseq_odeformers.models.transject.models import TransJect
 
 from .measures import (
     STATISTICS,

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 def mean_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
     """Mean over the real tokens."""
-    real = (~padding_mask).unsqueeze(-1).float()
-    return ((x * real).sum(1) / real.sum(1).clamp(min=1)).to(x)
+    token_mask = (~padding_mask).unsqueeze(-1).float()
+    return ((x * token_mask).sum(1) / token_mask.sum(1).clamp(min=1)).to(x)
 
 
 def max_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ def first_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
     return x.gather(1, first.view(-1, 1, 1).expand(-1, 1, x.size(2))).squeeze(1)
 
 
-# Each takes states (B, T, C) and where padding is (B, T), and returns (B, C).
+# Each takes states (B, T, C) and a mask that is true where padding is (B, T); it returns (B, C).
 POOLING = {"mean": mean_pool, "max": max_pool, "first": first_pool}
 
 

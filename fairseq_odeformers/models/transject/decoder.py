@@ -1,38 +1,13 @@
-"""TransJect (Sengupta et al. 2023) as a causal language model."""
+"""TransJect's causal decoder, which is not in the paper: no token sees those after it."""
 
-from dataclasses import dataclass
-from typing import Optional
-
-from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel, register_model
-from omegaconf import II
+from fairseq.models import FairseqIncrementalDecoder
 from torch import nn
 
 from fairseq_odeformers.modules.linear import LinearWithoutBias
-from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
-from fairseq_odeformers.options import option
 
-from .classifier import ResidualGate, check_config, embed_scale
-from .layer import (
-    REGULARIZER_WEIGHTS,
-    ConcatenatedPositions,
-    Eigenvalues,
-    RandomEigenvalues,
-    TransJectLayer,
-)
-from .token_statistics import CausalStatistics
-
-
-@dataclass
-class TransJectLanguageModelConfig(FairseqDataclass):
-    """The defaults are the paper's model for the Penn Treebank (appendix B.1)."""
-
-    decoder_embed_dim: int = option(512, "width d, an even number")
-    decoder_layers: int = option(6, "number L of layers")
-    decoder_experts: int = option(4, "number E of experts of a layer")
-    residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
-    tokens_per_sample: int = II("task.tokens_per_sample")
-    max_target_positions: Optional[int] = II("task.max_target_positions")
+from .eigenvalues import Eigenvalues, RandomEigenvalues
+from .embedding import ConcatenatedPositions
+from .layer import TransJectLayer
 
 
 class TransJectDecoder(FairseqIncrementalDecoder):
@@ -44,18 +19,18 @@ class TransJectDecoder(FairseqIncrementalDecoder):
 
     eigenvalues_class = Eigenvalues
 
-    def __init__(self, cfg, dictionary, input_dictionary):
+    def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(dictionary)
-        width, layers = cfg.decoder_embed_dim, cfg.decoder_layers
+        width, depth = cfg.decoder_embed_dim, cfg.decoder_layers
         self.padding_idx = dictionary.pad()
         self.max_target_positions = cfg.max_target_positions or cfg.tokens_per_sample
-        embed_tokens = OrthonormalEmbedding(len(input_dictionary), width // 2, self.padding_idx)
-        scale = embed_scale(len(input_dictionary), width // 2)
-        self.embedding = ConcatenatedPositions(embed_tokens, scale, self.max_target_positions)
-        self.eigenvalues = self.eigenvalues_class(width, CausalStatistics)
+        self.embedding = ConcatenatedPositions(
+            embed_tokens, len(embed_tokens.weight), self.max_target_positions
+        )
+        self.eigenvalues = self.eigenvalues_class(width, causal=True)
         self.layers = nn.ModuleList(
-            TransJectLayer(width, cfg.decoder_experts, layers, cfg.residual_gate, CausalStatistics)
-            for _ in range(layers)
+            TransJectLayer(width, cfg.decoder_experts, depth, cfg.residual_gate, causal=True)
+            for _ in range(depth)
         )
         self.output_projection = LinearWithoutBias(width, len(dictionary))
         nn.init.normal_(self.output_projection.weight, std=width**-0.5)
@@ -75,7 +50,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
 
         Returns:
             Scores (B, T, V), or (B, 1, V) with an incremental state; and a dictionary with
-            ``regularizers``, ``inner_states`` and, as fairseq's generator asks for it, ``attn``.
+            ``regularizers``, ``inner_states`` and, for fairseq's generator, ``attn``.
         """
         x, extra = self.extract_features(
             prev_output_tokens,
@@ -111,24 +86,3 @@ class RandomTransJectDecoder(TransJectDecoder):
     """TransJect with a learnt vector, random at the start, in the place of the eigenvalues."""
 
     eigenvalues_class = RandomEigenvalues
-
-
-@register_model("transject_lm", dataclass=TransJectLanguageModelConfig)
-class TransJectLanguageModel(FairseqLanguageModel):
-    """TransJect as a language model."""
-
-    decoder_class = TransJectDecoder
-    regularizer_weights = REGULARIZER_WEIGHTS
-
-    @classmethod
-    def build_model(cls, cfg, task):
-        check_config(cfg, "decoder")
-        return cls(cls.decoder_class(cfg, task.target_dictionary, task.source_dictionary))
-
-
-@register_model("transject_lm_random", dataclass=TransJectLanguageModelConfig)
-class RandomTransJectLanguageModel(TransJectLanguageModel):
-    """Random-TransJect as a language model."""
-
-    decoder_class = RandomTransJectDecoder
-    regularizer_weights = {}

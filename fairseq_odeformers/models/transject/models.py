@@ -1,12 +1,11 @@
-"""TransJect (Sengupta et al. 2023): injective layers whose time is linear in the length."""
+"""TransJect's registered models: classifiers, causal language models, and their presets."""
 
-import math
 from dataclasses import dataclass
+from typing import Optional
 
-import torch
-from fairseq.dataclass import ChoiceEnum
-from fairseq.models import FairseqEncoder, register_model, register_model_architecture
-from torch import nn
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import FairseqLanguageModel, register_model, register_model_architecture
+from omegaconf import II
 
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
@@ -15,16 +14,14 @@ from fairseq_odeformers.models.common.sequence_classifier import (
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 from fairseq_odeformers.options import at_least_one, option, side
 
-from .layer import (
-    GATES,
-    REGULARIZER_WEIGHTS,
-    ConcatenatedPositions,
-    Eigenvalues,
-    RandomEigenvalues,
-    TransJectLayer,
-)
+from .decoder import RandomTransJectDecoder, TransJectDecoder
+from .encoder import RandomTransJectEncoder, TransJectEncoder
+from .layer import GATES
 
 ResidualGate = ChoiceEnum(list(GATES))
+
+# The paper's loss has the reconstruction of the eigenvalues, with a weight that it does not give.
+REGULARIZER_WEIGHTS = {"reconstruction": 1e-4}
 
 
 @dataclass
@@ -40,58 +37,34 @@ class TransJectConfig(SequenceClassifierConfig):
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
 
 
-class TransJectEncoder(FairseqEncoder):
-    """Embeddings beside positions, each of width d/2; then L layers, which share eigenvalues."""
+@dataclass
+class TransJectLanguageModelConfig(FairseqDataclass):
+    """The defaults are the paper's model for the Penn Treebank (appendix B.1)."""
 
-    eigenvalues_class = Eigenvalues
+    decoder_embed_dim: int = option(512, "width d, an even number")
+    decoder_layers: int = option(6, "number L of layers")
+    decoder_experts: int = option(4, "number E of experts of a layer")
+    residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
+    tokens_per_sample: int = II("task.tokens_per_sample")
+    max_target_positions: Optional[int] = II("task.max_target_positions")
 
-    def __init__(self, cfg, dictionary, embed_tokens):
-        super().__init__(dictionary)
-        width, layers = cfg.encoder_embed_dim, cfg.encoder_layers
-        self.padding_idx = dictionary.pad()
-        self.max_source_positions = cfg.max_source_positions
-        scale = embed_scale(len(dictionary), width // 2)
-        self.embedding = ConcatenatedPositions(embed_tokens, scale, cfg.max_source_positions)
-        self.eigenvalues = self.eigenvalues_class(width)
-        self.layers = nn.ModuleList(
-            TransJectLayer(width, cfg.encoder_experts, layers, cfg.residual_gate)
-            for _ in range(layers)
+
+def check_config(cfg, name: str):
+    """Refuse a model that cannot be built.
+
+    Args:
+        name: ``encoder`` or ``decoder``, the start of the options' names.
+
+    Raises:
+        ValueError: it names the option, its value and the remedy.
+    """
+    width = side(cfg, name).embed_dim
+    if width < 8 or width % 2:
+        raise ValueError(
+            f"--{name}-embed-dim {width}: embedding and position have half of it each; give an "
+            "even number from 8"
         )
-
-    def forward(self, src_tokens, src_lengths=None, return_all_hiddens=False):
-        """
-        Args:
-            src_tokens: tokens (B, T).
-            return_all_hiddens: return X_0 and the output of each layer, too.
-
-        Returns:
-            What fairseq's Transformer encoder returns, and ``regularizers``.
-        """
-        padding_mask = src_tokens.eq(self.padding_idx)
-        x = self.embedding(src_tokens)
-        sigma, regularizers = self.eigenvalues(x)
-        compiled = src_tokens.device.type == "xla" or torch.compiler.is_compiling()
-        mask = padding_mask if compiled or padding_mask.any() else None
-        states = [x]
-        for layer in self.layers:
-            x = layer(x, sigma, mask)
-            states = [*states, x] if return_all_hiddens else [x]
-        states = [x.transpose(0, 1) for x in states]
-        return {
-            "encoder_out": states[-1:],
-            "encoder_padding_mask": [padding_mask],
-            "encoder_states": states if return_all_hiddens else [],
-            "regularizers": regularizers,
-        }
-
-    def max_positions(self):
-        return self.max_source_positions
-
-
-class RandomTransJectEncoder(TransJectEncoder):
-    """TransJect with a learnt vector, random at the start, in the place of the eigenvalues."""
-
-    eigenvalues_class = RandomEigenvalues
+    at_least_one(cfg, f"{name}_layers", f"{name}_experts")
 
 
 @register_model("transject", dataclass=TransJectConfig)
@@ -120,31 +93,27 @@ class RandomTransJect(TransJect):
     regularizer_weights = {}
 
 
-def embed_scale(num_embeddings: int, embedding_dim: int) -> float:
-    """The factor that makes 1 the variance of the entries of a random orthonormal matrix.
+@register_model("transject_lm", dataclass=TransJectLanguageModelConfig)
+class TransJectLanguageModel(FairseqLanguageModel):
+    """TransJect as a language model."""
 
-    The paper has none. But of 30,000 symbols the entries are about 0.006, those of positions 0.7,
-    and a classifier learns many times more slowly.
-    """
-    return math.sqrt(max(num_embeddings, embedding_dim))
+    decoder_class = TransJectDecoder
+    regularizer_weights = REGULARIZER_WEIGHTS
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_config(cfg, "decoder")
+        symbols, dictionary = len(task.source_dictionary), task.target_dictionary
+        embed_tokens = OrthonormalEmbedding(symbols, cfg.decoder_embed_dim // 2, dictionary.pad())
+        return cls(cls.decoder_class(cfg, dictionary, embed_tokens))
 
 
-def check_config(cfg, name: str):
-    """Refuse what cannot be built.
+@register_model("transject_lm_random", dataclass=TransJectLanguageModelConfig)
+class RandomTransJectLanguageModel(TransJectLanguageModel):
+    """Random-TransJect as a language model."""
 
-    Args:
-        name: ``encoder`` or ``decoder``, the start of the options' names.
-
-    Raises:
-        ValueError: it names the option, its value and the remedy.
-    """
-    width = side(cfg, name).embed_dim
-    if width < 8 or width % 2:
-        raise ValueError(
-            f"--{name}-embed-dim {width}: embedding and position have half of it each; give an "
-            "even number from 8"
-        )
-    at_least_one(cfg, f"{name}_layers", f"{name}_experts")
+    decoder_class = RandomTransJectDecoder
+    regularizer_weights = {}
 
 
 @register_model_architecture("transject", "transject_lra")

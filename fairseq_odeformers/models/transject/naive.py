@@ -1,8 +1,9 @@
 """TransJect as its paper writes it, for reading: every term, and no fast path.
 
 The equations of Sengupta et al. (2023) as functions of one sequence without padding, in the paper's
-order. Tests hold the layers against them. Matrices multiply rows from the right; sigma is the
-diagonal of Sigma: (C), or (T, C) in the causal form, in which each token has its own.
+order. A layer is :func:`mixture`, then :func:`feed_forward` (Eq. 4). Tests hold the layers against
+them. Matrices multiply rows from the right. sigma is the diagonal of Sigma: (C), or (T, C) in the
+causal form, in which each token has its own.
 """
 
 import torch
@@ -11,12 +12,12 @@ from torch import Tensor
 
 
 def linear_attention(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
-    """Q K^T V without softmax, which Theorem 1 starts from (Eq. 9): (T, C)."""
+    """Q K^T V without softmax, from which Theorem 1 starts (Eq. 9): (T, C)."""
     return (x @ w_q) @ (x @ w_k).T @ (x @ w_v)
 
 
 def attention(x: Tensor, u: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
-    """X U Sigma V with orthogonal U and V, what Theorem 1 makes of it (Eq. 10): (T, C)."""
+    """X U Sigma V with orthogonal U and V, the result of Theorem 1 (Eq. 10): (T, C)."""
     return (x @ u * sigma) @ v
 
 
@@ -43,7 +44,10 @@ def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
 
 
 def expert_weights(states: Tensor, w: Tensor) -> Tensor:
-    """lambda = softmax over e of w . max_t X^(e), from X^(e) (E, T, C), below Eq. 3: (E)."""
+    """lambda = softmax over e of w . max_t X^(e), from X^(e) (E, T, C): (E).
+
+    The paper has no formula for lambda; this is the one of its released code.
+    """
     return (states.amax(1) @ w).softmax(0)
 
 
@@ -70,27 +74,7 @@ def embedded(tokens: Tensor, embedding: Tensor, positions: Tensor) -> Tensor:
     return torch.cat([embedding[tokens], positions[: len(tokens)]], dim=1)
 
 
-def layer_output(layer, x: Tensor, sigma: Tensor) -> Tensor:
-    """ORF(MOE(IR(X))) (Eq. 4): (T, C).
-
-    Args:
-        layer: a :class:`.layer.TransJectLayer`, for its weights.
-    """
-    alpha, depth = layer.alpha(), layer.depth
-    us, vs = layer.experts.orthogonal().chunk(2)
-    w = x.new_zeros(x.size(1)) if layer.experts.gate is None else layer.experts.gate.weight[0]
-    x = mixture(x, sigma, us, vs, w, alpha, depth)
-    (w1, w2), (b1, b2) = layer.ffn.orthogonal(), layer.ffn.bias
-    return feed_forward(x, w1, b1, w2, b2, alpha, depth)
-
-
 def causal_eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
     """sigma of each prefix of X_0, for its last token; the paper has no causal form: (T, C)."""
     prefixes = (x0[: t + 1] for t in range(len(x0)))
     return torch.stack([standardized(eigenvalues(prefix, u0)) for prefix in prefixes])
-
-
-def causal_layer_output(layer, x: Tensor, sigma: Tensor) -> Tensor:
-    """Of each token what the layer, with sigma (T, C), makes of it as the last one: (T, C)."""
-    prefixes = ((x[: t + 1], sigma[: t + 1]) for t in range(len(x)))
-    return torch.stack([layer_output(layer, *prefix)[-1] for prefix in prefixes])

@@ -1,4 +1,4 @@
-"""TransJect: the encoder's formula, injectivity, sizes, and options that cannot be."""
+"""TransJect's models: the encoder's formula, distances, sizes, and options that are refused."""
 
 import pytest
 import torch
@@ -41,15 +41,6 @@ def test_encoder(arch):
     assert encoder.eval()(tokens)["regularizers"] == {}
 
 
-@pytest.mark.parametrize("symbols", [20, 1000])
-def test_tokens_count_as_much_as_positions(symbols):
-    """However many symbols there are, the mean square of an entry is 1; of a sinusoid it is 1/2."""
-    embedding = make_classifier("transject", task=Task(symbols)).encoder.embedding
-    x = embedding(torch.arange(4, symbols).unsqueeze(0)).detach()
-    assert 0.7 < x[..., :8].square().mean() < 1.4
-    assert x[..., 8:].square().mean().item() == pytest.approx(0.5, abs=1e-4)
-
-
 @pytest.mark.parametrize("arch", CLASSIFIERS)
 @pytest.mark.parametrize("lr", [0.0, 3e-2])
 def test_distances_stay_within_the_bound(arch, lr):
@@ -75,36 +66,31 @@ def test_distances_stay_within_the_bound(arch, lr):
     assert 0.5 < ratio.median() < 2
 
 
-def test_steps_and_matrices_keep_the_bound():
-    """What it rests on: orthogonal matrices, and alpha up to 1 however large its parameter."""
-    encoder = make_classifier("transject", "--encoder-layers", "4").encoder
-    for layer in encoder.layers:
-        torch.nn.init.constant_(layer.residual_weight, 100.0)
-        assert 0.24 < layer.step() <= 1 / 4
-        torch.nn.init.normal_(layer.experts.orthogonal.weight)
-        for matrices in (layer.experts.orthogonal(), layer.ffn.orthogonal()):
-            assert (torch.linalg.matrix_norm(matrices, ord=2) - 1).abs().max() < 1e-5
-
-
-def test_inference_follows_fairseq_s_optimizer():
-    """Its Adam writes to ``.data``; matrices kept by evaluation must not outlive an update."""
-    model = wake(make_classifier("transject"))
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluation_follows_the_weights(training):
+    """After updates by fairseq's Adam, which writes to ``.data``, and after a checkpoint."""
+    model, tokens = wake(make_classifier("transject")), torch.randint(4, 50, (4, 8))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
     optimizer = Adam(model.parameters(), lr=1e-2)
-    tokens = torch.randint(4, 50, (4, 8))
 
     def evaluated():
         with torch.no_grad():
-            return model.eval()(tokens, classification_head_name=HEAD)[0]
+            return model(tokens, classification_head_name=HEAD)[0]
 
-    before = evaluated()
-    model.train()(tokens, classification_head_name=HEAD)[0].square().sum().backward()
+    first = model.eval() and evaluated()
+    recorded = model.train(training)(tokens, classification_head_name=HEAD)[0]
+    recorded.square().sum().backward()
     optimizer.step()
-    recorded = model.eval()(tokens, classification_head_name=HEAD)[0]
-    assert torch.allclose(evaluated(), recorded, atol=1e-5)
-    assert (before - recorded).abs().max() > 1e-2
+    if training:
+        model.eval()
+    second = model(tokens, classification_head_name=HEAD)[0]
+    assert torch.allclose(evaluated(), second, atol=1e-5)
+    assert (first - second).abs().max() > 1e-2
+    model.load_state_dict(before)
+    assert torch.equal(evaluated(), first)
 
 
-def test_matrices_are_made_once_in_inference(monkeypatch):
+def test_matrices_are_made_once_in_evaluation(monkeypatch):
     model = make_classifier("transject").eval()
     made = []
     for module in model.modules():
@@ -115,17 +101,6 @@ def test_matrices_are_made_once_in_inference(monkeypatch):
         for _ in range(3):
             model(torch.randint(4, 50, (2, 8)))
     assert len(made) == 2 + 2 * 6  # the embedding, U_0, and those of six layers
-
-
-@pytest.mark.parametrize("arch", [*CLASSIFIERS, "transject_lra", "transject_lra_random"])
-def test_presets(arch):
-    """Appendix B.1: L = 6 and mean pooling, or for the Long Range Arena L = 2 and max pooling."""
-    model = make_classifier(arch, sizes=[])
-    layers, pooling = (2, "max_pool") if "lra" in arch else (6, "mean_pool")
-    assert len(model.encoder.layers) == layers
-    assert model.pool.__name__ == pooling
-    assert len(model.encoder.layers[0].experts.orthogonal()) == 2 * 4
-    assert model.classification_heads[HEAD].out_proj.in_features == 512
 
 
 @pytest.mark.parametrize(

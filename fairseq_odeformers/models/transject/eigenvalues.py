@@ -1,0 +1,91 @@
+"""Sigma, the eigenvalues that all layers of TransJect share (paper, section 3.2)."""
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
+from fairseq_odeformers.modules.precision import at_least_float32
+
+from .token_statistics import IncrementalState, TokenStatistics
+
+
+class Eigenvalues(nn.Module):
+    r"""Approximate eigenvalues of X_0^T X_0.
+
+    .. math::
+        g = \mathrm{diag}(U_0^T X_0^T X_0 U_0), \quad \sigma = g / \max g, \quad
+        \mathrm{reconstruction} = \lVert X_0^T X_0 - U_0 \mathrm{diag}(g) U_0^T \rVert_F^2
+        / (\max g)^2
+
+    over the real tokens of a sequence, or over those up to the present one.
+
+    Args:
+        embed_dim: width C.
+        causal: whether a token sees only the tokens up to it.
+    """
+
+    def __init__(self, embed_dim, causal=False):
+        super().__init__()
+        self.rotation = OrthogonalMatrices(1, embed_dim)
+        self.statistics = TokenStatistics(causal)
+
+    def forward(
+        self, x: Tensor, incremental_state: IncrementalState = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """
+        Args:
+            x: X_0 (B, T, C), zero where padding is.
+            incremental_state: the state of the tokens before these, in generation.
+
+        Returns:
+            sigma (B, 1, C), or (B, T, C) if causal; and in training the regulariser
+            ``reconstruction`` (B) of all tokens.
+        """
+        squares = at_least_float32(x @ self.rotation()[0]).square()
+        eigenvalues = self.statistics.sum(squares, incremental_state)
+        sigma = over_largest(eigenvalues).to(x)
+        if not self.training:
+            return sigma, {}
+        return sigma, {"reconstruction": reconstruction(x, eigenvalues[:, -1])}
+
+
+class RandomEigenvalues(nn.Module):
+    """Random-TransJect: a learnt vector, drawn at random, takes the place of the eigenvalues.
+
+    It is divided by its largest entry, so that the bounds of the paper hold. It depends on no
+    token, and so is causal anyway.
+    """
+
+    def __init__(self, embed_dim, causal=False):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(embed_dim))
+
+    def forward(
+        self, x: Tensor, incremental_state: IncrementalState = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """sigma (1, 1, C), and no regulariser."""
+        return over_largest(self.weight).view(1, 1, -1), {}
+
+
+def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
+    """The reconstruction (B) of X_0^T X_0, from X_0 (B, T, C) and g (B, C).
+
+    U_0 keeps the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0, so the squared norm of the
+    difference is the difference of the squared norms.
+    """
+    # Of X_0 / sqrt(max g), so that no square of a square leaves the range of the numbers.
+    largest = positive(eigenvalues.amax(1, keepdim=True))
+    x = at_least_float32(x) / largest.sqrt().unsqueeze(2)
+    gram = x.mT @ x if x.size(1) > x.size(2) else x @ x.mT
+    squared_norm = at_least_float32(gram).square().sum((1, 2))
+    return (squared_norm - (eigenvalues / largest).square().sum(1)).clamp(min=0)
+
+
+def over_largest(x: Tensor) -> Tensor:
+    """Divided by the largest absolute value along the last dimension."""
+    return x / positive(x.abs().amax(-1, keepdim=True))
+
+
+def positive(x: Tensor) -> Tensor:
+    """At least the smallest normal number, so that sequences of padding alone divide by it."""
+    return x.clamp(min=torch.finfo(x.dtype).tiny)

@@ -1,0 +1,64 @@
+"""TransJect's encoder: X_0, its eigenvalues once, then the layers."""
+
+import torch
+from fairseq.models import FairseqEncoder
+from torch import nn
+
+from .eigenvalues import Eigenvalues, RandomEigenvalues
+from .embedding import ConcatenatedPositions
+from .layer import TransJectLayer
+
+
+class TransJectEncoder(FairseqEncoder):
+    """Embeddings beside positions, each of width d/2; then L layers, which share eigenvalues."""
+
+    eigenvalues_class = Eigenvalues
+
+    def __init__(self, cfg, dictionary, embed_tokens):
+        super().__init__(dictionary)
+        width, depth = cfg.encoder_embed_dim, cfg.encoder_layers
+        self.padding_idx = dictionary.pad()
+        self.max_source_positions = cfg.max_source_positions
+        self.embedding = ConcatenatedPositions(
+            embed_tokens, len(dictionary), cfg.max_source_positions
+        )
+        self.eigenvalues = self.eigenvalues_class(width)
+        self.layers = nn.ModuleList(
+            TransJectLayer(width, cfg.encoder_experts, depth, cfg.residual_gate)
+            for _ in range(depth)
+        )
+
+    def forward(self, src_tokens, src_lengths=None, return_all_hiddens=False):
+        """
+        Args:
+            src_tokens: tokens (B, T).
+            return_all_hiddens: return X_0 and the output of each layer, too.
+
+        Returns:
+            A dictionary as fairseq's Transformer encoder returns it, and ``regularizers``.
+        """
+        padding_mask = src_tokens.eq(self.padding_idx)
+        x = self.embedding(src_tokens)
+        sigma, regularizers = self.eigenvalues(x)
+        compiled = src_tokens.device.type == "xla" or torch.compiler.is_compiling()
+        mask = padding_mask if compiled or padding_mask.any() else None
+        states = [x]
+        for layer in self.layers:
+            x = layer(x, sigma, mask)
+            states = [*states, x] if return_all_hiddens else [x]
+        states = [x.transpose(0, 1) for x in states]
+        return {
+            "encoder_out": states[-1:],
+            "encoder_padding_mask": [padding_mask],
+            "encoder_states": states if return_all_hiddens else [],
+            "regularizers": regularizers,
+        }
+
+    def max_positions(self):
+        return self.max_source_positions
+
+
+class RandomTransJectEncoder(TransJectEncoder):
+    """TransJect with a learnt vector, random at the start, in the place of the eigenvalues."""
+
+    eigenvalues_class = RandomEigenvalues
