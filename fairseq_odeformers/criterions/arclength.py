@@ -1,9 +1,8 @@
 """The arclength of any model that computes its states layer by layer, a discretised ODE."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack, contextmanager
 from inspect import signature
+from itertools import pairwise
 
 from fairseq.models import FairseqDecoder, FairseqEncoder
 from torch import Tensor, nn
@@ -12,7 +11,7 @@ from fairseq_odeformers.modules.precision import at_least_float32
 from fairseq_odeformers.modules.recording import Call, recorded
 
 
-def discrete_arclength(states: list[Tensor], real: Tensor) -> Tensor:
+def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
     r"""The arclength (B) of Euler steps of size 1/L from X_0 to X_L.
 
     .. math:: \frac{L}{2n} \sum_{l=0}^{L-1} \| X_{l+1} - X_l \|_F^2
@@ -22,35 +21,31 @@ def discrete_arclength(states: list[Tensor], real: Tensor) -> Tensor:
 
     Args:
         states: X_0, ..., X_L, each (T, B, C).
-        real: true where a token is not padding (B, T); n of a sequence are these.
+        token_mask: true where a token is not padding (B, T); n of a sequence is their number.
     """
-    none = at_least_float32(states[0].new_zeros(states[0].shape[:2]))  # if all layers are dropped
-    squares = sum(
-        (
-            at_least_float32(after - before).square().sum(-1)
-            for before, after in zip(states, states[1:])
-        ),
-        start=none,
-    )
-    tokens = real.sum(1).clamp(min=1)
-    return (len(states) - 1) / 2 * (squares.T * real).sum(1) / tokens
+    squares = at_least_float32(states[0].new_zeros(states[0].shape[:2]))  # T, B
+    for before, after in pairwise(states):  # there are no layers if LayerDrop has dropped them all
+        squares = squares + at_least_float32(after - before).square().sum(-1)
+    depth, tokens = len(states) - 1, token_mask.sum(1).clamp(min=1)
+    return depth / 2 * (squares.T * token_mask).sum(1) / tokens
 
 
 def with_arclength(model: nn.Module, inputs: dict):
-    """What a model returns, with its arclength among the regularisers.
+    """The output of a model, with its arclength among the regularisers.
 
-    It is the sum of those of encoder and decoder, and of both texts of a pair. A model that
-    computes its own, as the N-ODE Transformer, keeps that; one without hidden states has none.
+    It is the sum over encoder and decoder, and over both texts of a pair. A model that computes its
+    own, as the N-ODE Transformer, keeps that; one without hidden states has none.
     """
-    with hidden_states(model) as calls:
+    with recorded_hidden_states(model) as calls:
         output, extra, *others = model(**inputs)
     if calls and "arclength" not in extra.get("regularizers", {}):
-        regularizers = {**extra.get("regularizers", {}), "arclength": sum(map(of_call, calls))}
+        arclength = sum(map(call_arclength, calls))
+        regularizers = {**extra.get("regularizers", {}), "arclength": arclength}
         extra = {**extra, "regularizers": regularizers}
     return output, extra, *others
 
 
-def of_call(call: Call) -> Tensor:
+def call_arclength(call: Call) -> Tensor:
     """The arclength (B) of a call of an encoder or decoder that returns all hidden states."""
     tokens, padding = call.args[0], call.module.dictionary.pad()
     if isinstance(call.module, FairseqEncoder):
@@ -61,7 +56,7 @@ def of_call(call: Call) -> Tensor:
 
 
 @contextmanager
-def hidden_states(model: nn.Module):
+def recorded_hidden_states(model: nn.Module):
     """The calls of the encoder and the decoder, which return all hidden states meanwhile.
 
     They are fairseq's ``encoder_states`` and ``inner_states``, for ``return_all_hiddens``.
@@ -75,10 +70,11 @@ def hidden_states(model: nn.Module):
     ]
     with ExitStack() as hooks:
         for stack in stacks:
-            hooks.callback(stack.register_forward_pre_hook(ask, with_kwargs=True).remove)
+            hook = stack.register_forward_pre_hook(request_hidden_states, with_kwargs=True)
+            hooks.callback(hook.remove)
         yield hooks.enter_context(recorded(stacks))
 
 
-def ask(module, args, kwargs):
-    """The arguments of a call, and that for all hidden states."""
+def request_hidden_states(module, args, kwargs):
+    """A hook that asks a module for all hidden states."""
     return args, {**kwargs, "return_all_hiddens": True}

@@ -8,7 +8,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
-from .regularizers import RegularizerConfig, check_weights, forward, log_means, regularization
+from .regularizers import RegularizerConfig, Regularizers
 
 
 @dataclass
@@ -22,11 +22,11 @@ class RegularizedCrossEntropyConfig(RegularizerConfig, LabelSmoothedCrossEntropy
 class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     """fairseq's ``label_smoothed_cross_entropy``, for translation and language models.
 
-    To the mean over tokens is added, for each regulariser, its weight times its mean over
-    sequences; so the weight means the same whatever the length.
+    The loss is the mean over tokens, plus the weight of each regulariser times its mean over
+    sequences; so a weight means the same whatever the length.
 
     Raises:
-        ValueError: a weight is below zero, or for a regulariser that the model does not have.
+        ValueError: a weight is below zero, or the model does not have the regulariser.
     """
 
     def __init__(self, cfg: RegularizedCrossEntropyConfig, task):
@@ -37,16 +37,15 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
             cfg.ignore_prefix_size,
             cfg.report_accuracy,
         )
-        check_weights(cfg)
-        self.cfg = cfg
+        self.regularizers = Regularizers(cfg)
 
     def forward(self, model, sample, reduce=True):
         """The loss summed over tokens, their number, and what to log."""
-        net_output = forward(self.cfg, model, **sample["net_input"])
+        net_output = self.regularizers.forward(model, **sample["net_input"])
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
         nsentences = sample["target"].size(0)
         sample_size = nsentences if self.sentence_avg else sample["ntokens"]
-        regularizer, logged = regularization(self.cfg, net_output[1], model)
+        regularizer, logged = self.regularizers.weighted(net_output[1], model)
         loss = loss + regularizer * sample_size / nsentences
         logging_output = {
             "loss": loss.data,
@@ -64,4 +63,5 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
         super().reduce_metrics(logging_outputs)
-        log_means(logging_outputs, sum(log.get("nsentences", 0) for log in logging_outputs))
+        nsentences = sum(log.get("nsentences", 0) for log in logging_outputs)
+        Regularizers.log_means(logging_outputs, nsentences)

@@ -9,7 +9,7 @@ from fairseq.logging import metrics
 
 from fairseq_odeformers.options import option
 
-from .regularizers import RegularizerConfig, check_weights, forward, log_means, regularization
+from .regularizers import RegularizerConfig, Regularizers
 
 
 @dataclass
@@ -29,9 +29,9 @@ class SequenceClassificationCriterion(FairseqCriterion):
     """Cross-entropy in bits, accuracy and, in validation, F1 of each class, both in percent.
 
     For the tasks ``sentence_prediction`` and ``long_range_arena``, and any model with RoBERTa's
-    classification heads. Without label smoothing and regularisers the loss is that of fairseq's
-    ``sentence_prediction`` criterion; unlike there all that is logged is summable, so that it costs
-    one reduction on several devices.
+    classification heads. Without label smoothing and regularisers the loss is the same as with
+    fairseq's ``sentence_prediction`` criterion; unlike there all that is logged is summable, so
+    that it costs one reduction on several devices.
 
     Raises:
         ValueError: an option is out of its range or not supported.
@@ -46,8 +46,8 @@ class SequenceClassificationCriterion(FairseqCriterion):
             )
         if not 0 <= cfg.label_smoothing < 1:
             raise ValueError(f"--label-smoothing {cfg.label_smoothing}: give 0 or more, below 1")
-        check_weights(cfg)
         self.cfg = cfg
+        self.regularizers = Regularizers(cfg)
 
     def forward(self, model, sample, reduce=True):
         """The loss (in bits, summed over sequences), their number, and what to log.
@@ -55,8 +55,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         Raises:
             ValueError: the sample has no labels.
         """
-        logits, extra = forward(
-            self.cfg,
+        logits, extra = self.regularizers.forward(
             model,
             **sample["net_input"],
             features_only=True,
@@ -71,7 +70,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         cross_entropy = F.cross_entropy(
             logits.float(), target, label_smoothing=self.cfg.label_smoothing, reduction="sum"
         )
-        regularizer, logged = regularization(self.cfg, extra, model)
+        regularizer, logged = self.regularizers.weighted(extra, model)
         loss = cross_entropy + regularizer
         sample_size = target.numel()
         predicted = logits.argmax(dim=1)
@@ -99,7 +98,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
             metrics.log_scalar(name, bits, nsentences, round=3)
         accuracy = 100.0 * total("ncorrect") / nsentences
         metrics.log_scalar("accuracy", accuracy, nsentences, round=2)
-        log_means(logging_outputs, nsentences)
+        Regularizers.log_means(logging_outputs, nsentences)
         log_f1(total, classes=sum(name.startswith("_hits") for name in logging_outputs[0]))
 
     @staticmethod

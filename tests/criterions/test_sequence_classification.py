@@ -141,34 +141,25 @@ def test_weights_of_the_model_s_paper():
 
 
 @pytest.mark.parametrize(
-    "model, options, message",
-    [
-        (
-            Model(),
-            {"arclength_weight": 0.1},
-            r"--arclength-weight 0.1: Model .* arclength; .* none",
-        ),
-        (
-            Model(arclength=torch.ones(5)),
-            {"reconstruction_weight": 2.0},
-            r"--reconstruction-weight 2.0: Model .* reconstruction; it has arclength",
-        ),
-    ],
-)
-def test_regularizer_that_the_model_lacks(model, options, message):
-    with pytest.raises(ValueError, match=message):
-        make_criterion(**options)(model, make_sample(5))
-
-
-@pytest.mark.parametrize(
     "options, message",
     [
         ({"label_smoothing": 1.0}, "--label-smoothing 1.0"),
-        ({"arclength_weight": -0.5}, "--arclength-weight -0.5: give 0 or more"),
-        ({"reconstruction_weight": math.nan}, "--reconstruction-weight nan: give 0 or more"),
-        ({"regression_target": True}, "--regression-target: .* --criterion sentence_prediction"),
+        ({"arclength_weight": -0.5}, "--arclength-weight -0.5"),
+        ({"reconstruction_weight": math.nan}, "--reconstruction-weight nan"),
+        ({"regression_target": True}, "--regression-target"),
+        ({"reconstruction_weight": 2.0}, "--reconstruction-weight 2.0: Model .* has arclength"),
     ],
 )
-def test_bad_options(options, message):
+def test_refused_options(options, message):
+    """The last one is a regulariser that the model lacks; in evaluation it need not have it."""
+    model, sample = Model(arclength=torch.ones(5)), make_sample(5)
     with pytest.raises(ValueError, match=message):
-        make_criterion(**options)
+        make_criterion(**options)(model, sample)
+    assert make_criterion(reconstruction_weight=2.0)(model.eval(), sample)[0] > 0
+
+
+def test_no_labels():
+    sample = make_sample(5)
+    del sample["target"]
+    with pytest.raises(ValueError, match="no labels"):
+        make_criterion()(Model(), sample)
