@@ -46,14 +46,14 @@ LAYOUTS = (
     (PIXEL_TEXT, None, "label"),
 )
 
-# Options of sentence_prediction that do not apply, with their defaults.
+# Options of sentence_prediction that do not apply, with their defaults and the reasons.
 OTHER_OPTIONS = {
-    "separator_token": None,
-    "shorten_method": "none",
-    "shorten_data_split_list": "",
-    "add_prev_output_tokens": False,
-    "regression_target": False,
-    "d2v2_multi": False,
+    "separator_token": (None, "pairs are encoded separately"),
+    "shorten_method": ("none", "inputs are cut at --max-positions"),
+    "shorten_data_split_list": ("", "inputs are cut at --max-positions"),
+    "add_prev_output_tokens": (False, "the models have no decoder"),
+    "regression_target": (False, "this task has classes; use --task sentence_prediction"),
+    "d2v2_multi": (False, "the models read one kind of data"),
 }
 
 
@@ -194,12 +194,15 @@ class LongRangeArenaTask(SentencePredictionTask):
 
     def build_model(self, cfg, *args, **kwargs):
         model = super().build_model(cfg, *args, **kwargs)
-        if not isinstance(model, SequenceClassifier):
-            name, remedy = type(model).__name__, "use a classifier of this project"
-            if self.towers == 2:
-                raise ValueError(f"--lra-task retrieval: {name} reads one text; {remedy}")
-            if self.pixel_values:
-                raise ValueError(f"--pixel-input value: {name} reads symbols; {remedy}")
+        for name, needed in (
+            ("--lra-task retrieval", self.towers == 2),
+            ("--pixel-input value", self.pixel_values),
+        ):
+            if needed and not isinstance(model, SequenceClassifier):
+                raise ValueError(
+                    f"{name}: {type(model).__name__} reads one text of symbols; use a classifier "
+                    "of this project"
+                )
         return model
 
 
@@ -236,38 +239,29 @@ def find_layout(folder: Path) -> tuple:
 
 def check_config(cfg, dictionary, classes) -> None:
     """Raise a ValueError that names an option that does not fit the data set, and the remedy."""
-    first, second, _ = find_layout(Path(cfg.data))
+    _, second, _ = find_layout(Path(cfg.data))
     pairs = second is not None and Path(cfg.data, second).is_dir()
-    if pairs and cfg.lra_task != "retrieval":
-        raise ValueError(
-            f"--lra-task {cfg.lra_task} would leave out {second}, the second texts of {cfg.data}; "
-            "use --lra-task retrieval"
-        )
-    if cfg.lra_task == "retrieval" and not pairs:
-        raise ValueError(
-            f"--lra-task retrieval: {cfg.data} has {first}, but no second texts; use another task"
-        )
-    for name, default in OTHER_OPTIONS.items():
-        if getattr(cfg, name, default) != default:
-            raise ValueError(
-                f"{flag(name)} {getattr(cfg, name)}: this task cuts at --max-positions, encodes "
-                "pairs separately and has classes; leave the option out, or use --task "
-                "sentence_prediction"
-            )
-    if cfg.num_classes > len(classes):
-        raise ValueError(
-            f"--num-classes {cfg.num_classes}: the data set in {cfg.data} has {len(classes)} "
-            f"classes, {', '.join(classes)}; leave the option out"
-        )
-    if cfg.num_batch_buckets < 0:
-        raise ValueError(f"--num-batch-buckets {cfg.num_batch_buckets}: give 0 or more")
-    if cfg.pixel_input == "value":
-        if cfg.init_token is not None:
-            raise ValueError(
-                f"--pixel-input value: --init-token {cfg.init_token} has no intensity; leave it out"
-            )
-        if not dictionary.indices.keys() >= set(INTENSITIES):
-            raise ValueError(
-                f"--pixel-input value: the dictionary of {cfg.data} lacks symbols from 0 to 255, "
-                "so it has no images; use --pixel-input token"
-            )
+    images = dictionary.indices.keys() >= set(INTENSITIES)
+    retrieval, values = cfg.lra_task == "retrieval", cfg.pixel_input == "value"
+    refusals = [  # whether, the option, and why
+        (pairs and not retrieval, "lra_task", f"{cfg.data} has pairs of texts; give retrieval"),
+        (retrieval and not pairs, "lra_task", f"{cfg.data} has no pairs of texts"),
+        (
+            cfg.num_classes > len(classes),
+            "num_classes",
+            f"{cfg.data} has {len(classes)} classes, {', '.join(classes)}; leave the option out",
+        ),
+        (cfg.num_batch_buckets < 0, "num_batch_buckets", "give 0 or more"),
+        (values and not images, "pixel_input", f"{cfg.data} lacks symbols from 0 to 255"),
+        (
+            values and cfg.init_token is not None,
+            "init_token",
+            "a token has no intensity for --pixel-input value; leave the option out",
+        ),
+    ]
+    for name, (default, reason) in OTHER_OPTIONS.items():
+        changed = getattr(cfg, name, default) != default
+        refusals.append((changed, name, f"{reason}; leave the option out"))
+    for refused, name, reason in refusals:
+        if refused:
+            raise ValueError(f"{flag(name)} {getattr(cfg, name)}: {reason}")

@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass
-from decimal import MAX_EMAX, Decimal, localcontext
 from itertools import count
 
 import numpy as np
@@ -148,13 +147,9 @@ def check_length(longest: int) -> None:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     largest = next(length for length in count(1) if size_of(length + 1) > memory)
     if longest > largest:
-        with localcontext() as context:
-            context.Emax = MAX_EMAX
-            strings = Decimal(2) ** (longest + 1) - 2
-            size = strings * (1 + longest) * BYTES_PER_TOKEN / 10**9
         raise ValueError(
-            f"--parity-max-length {longest}: {strings:.3g} strings take {size:.3g} GB, and this "
-            f"machine has {memory / 10**9:.3g} GB; give at most {largest}"
+            f"--parity-max-length {longest}: the strings do not fit into this machine's "
+            f"{memory / 10**9:.3g} GB of memory; give at most {largest}"
         )
 
 
