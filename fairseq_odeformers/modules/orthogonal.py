@@ -129,7 +129,7 @@ class CayleyTransform(torch.autograd.Function):
     @staticmethod
     def forward(ctx, factor, matrix):
         inverse = block_inverse(matrix, shift=2.0)
-        quotient = product(factor, inverse, 4.0)
+        quotient = 4 * (factor @ inverse)
         ctx.save_for_backward(inverse, quotient)
         return quotient
 
@@ -139,12 +139,7 @@ class CayleyTransform(torch.autograd.Function):
         inverse, quotient = ctx.saved_tensors
         gradient = gradient @ inverse.mT
         of_factor = 4 * gradient if ctx.needs_input_grad[0] else None
-        return of_factor, product(quotient.mT, gradient, -1.0)
-
-
-def product(a: Tensor, b: Tensor, scale: float) -> Tensor:
-    """s A B of stacks of matrices, without a pass over the product to scale it."""
-    return torch.baddbmm(a.new_empty(()), a, b, beta=0, alpha=scale)
+        return of_factor, -(quotient.mT @ gradient)
 
 
 def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
