@@ -3,11 +3,7 @@
 import torch
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import (
-    is_parametrized,
-    register_parametrization,
-    remove_parametrizations,
-)
+from torch.nn.utils.parametrize import register_parametrization
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from fairseq_odeformers.modules.orthogonal import rotated, rotated_columns
@@ -53,20 +49,12 @@ class ReZeroDecoderLayer(ReZero, TransformerDecoderLayerBase):
 class Orthogonal:
     """Mixin of a layer of fairseq's Transformer: its matrices are orthogonal.
 
-    Those of the feed-forward network, which are not square, have orthonormal columns or rows.
+    The matrices of the FFN, which are not square, have orthonormal columns or rows.
     """
 
     def __init__(self, cfg, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         orthogonalize(self)
-
-    def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
-        # In earlier checkpoints matrices that are not square are free, and they stay so. The
-        # parameters stay those that an optimizer or DistributedDataParallel has been given.
-        for name, module in self.named_children():
-            if is_parametrized(module) and f"{prefix}{name}.weight" in state_dict:
-                remove_parametrizations(module, "weight", leave_parametrized=False)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 class OrthogonalEncoderLayer(Orthogonal, EncoderLayer):
@@ -80,7 +68,7 @@ class OrthogonalDecoderLayer(Orthogonal, TransformerDecoderLayerBase):
 def orthogonalize(module: nn.Module) -> nn.Module:
     """Make the matrix W of every linear map in *module* orthogonal, and keep it so.
 
-    That is W^T W = 1, or W W^T = 1 of one that is wide.
+    A wide matrix has W W^T = 1, any other W^T W = 1.
     """
     for child in list(module.modules()):
         if isinstance(child, nn.Linear):
@@ -92,7 +80,7 @@ class Rotation(nn.Module):
     """A parametrisation of a weight: a random orthogonal matrix, rotated by the parameter.
 
     Args:
-        rows, columns: of the matrix.
+        rows, columns: size of the matrix.
     """
 
     def __init__(self, rows, columns):
@@ -100,7 +88,7 @@ class Rotation(nn.Module):
         self.register_buffer("base", nn.init.orthogonal_(torch.empty(rows, columns)).unsqueeze(0))
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The matrix (rows, columns), of a parameter of the same shape."""
+        """The matrix (rows, columns) for a parameter of the same shape."""
         base, weight = self.base, weight.unsqueeze(0)
         with torch.autocast(weight.device.type, enabled=False):
             if base.size(1) == base.size(2):

@@ -1,0 +1,109 @@
+"""The registered baselines: fairseq's Transformer as it is, plain, with ReZero, and orthogonal."""
+
+from dataclasses import dataclass
+
+from fairseq.models import register_model, register_model_architecture
+
+from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
+from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
+from fairseq_odeformers.models.common.stacks import PreNormTransformer, PreNormTransformerConfig
+from fairseq_odeformers.models.common.transformer_classifier import (
+    TransformerClassifier,
+    TransformerClassifierConfig,
+)
+from fairseq_odeformers.options import NO_LAYER_NORM, NO_QUANT_NOISE, refuse
+
+from .decoder import OrthogonalDecoder, ReZeroDecoder
+from .encoder import OrthogonalEncoder, PlainEncoder, ReZeroEncoder
+
+# --- translation -----------------------------------------------------------
+
+
+@register_model("transformer_prenorm", dataclass=PreNormTransformerConfig)
+class PreNormTransformerModel(PreNormTransformer):
+    """fairseq's own Transformer, whose residual stream no LayerNorm breaks.
+
+    It differs from ``--arch transformer --encoder-normalize-before --decoder-normalize-before`` in
+    ``--embedding-dropout``, which fairseq ties to ``--dropout``, and in nothing else.
+    """
+
+
+# --- classifiers -----------------------------------------------------------
+
+
+@register_model("transformer_classifier", dataclass=TransformerClassifierConfig)
+class TransformerClassifierModel(TransformerClassifier):
+    """fairseq's own encoder as a classifier."""
+
+
+@register_model_architecture("transformer_classifier", "transformer_classifier_prenorm")
+def transformer_classifier_prenorm(args):
+    args.encoder_normalize_before = getattr(args, "encoder_normalize_before", True)
+
+
+class WithoutLayerNorm(TransformerClassifier):
+    """A classifier over layers without LayerNorm."""
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        refuse(cfg, NO_LAYER_NORM, "encoder_normalize_before", "layernorm_embedding")
+
+
+@register_model("transformer_classifier_rezero", dataclass=TransformerClassifierConfig)
+class ReZeroClassifier(WithoutLayerNorm):
+    """The Transformer with zero-initialised residual weights instead of LayerNorm."""
+
+    encoder_class = ReZeroEncoder
+
+
+@register_model("transformer_classifier_orthogonal", dataclass=TransformerClassifierConfig)
+class OrthogonalClassifier(TransformerClassifier):
+    """The Orthogonal Transformer of TransJect's Tables 1 and 2 (Sengupta et al. 2023)."""
+
+    encoder_class = OrthogonalEncoder
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        refuse(cfg, NO_QUANT_NOISE, "quant_noise_pq")
+
+
+@dataclass
+class VanillaTransformerConfig(ParityModelConfig, TransformerClassifierConfig):
+    """Options of fairseq's encoder; the defaults are those of the parity model, without an ODE."""
+
+
+@register_model("vanilla_transformer", dataclass=VanillaTransformerConfig)
+class VanillaTransformer(ParityModel, WithoutLayerNorm):
+    """The baseline of the N-ODE Transformer (Baier-Reinio and De Sterck 2020, section 5)."""
+
+    encoder_class = PlainEncoder
+
+
+# --- language models: the baselines of TransJect's Table 3 -----------------
+
+
+@register_model("transformer_lm_rezero", dataclass=LanguageModelConfig)
+class ReZeroLanguageModel(LanguageModel):
+    """The Transformer LM with zero-initialised residual weights instead of LayerNorm."""
+
+    decoder_class = ReZeroDecoder
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        normalizing = ("decoder_normalize_before", "layernorm_embedding", "scale_attn", "scale_fc")
+        refuse(cfg, NO_LAYER_NORM, *normalizing)
+        return super().build_model(cfg, task)
+
+
+@register_model("transformer_lm_orthogonal", dataclass=LanguageModelConfig)
+class OrthogonalLanguageModel(LanguageModel):
+    """The Transformer LM with all matrices of its layers orthogonal."""
+
+    decoder_class = OrthogonalDecoder
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        refuse(cfg, NO_QUANT_NOISE, "quant_noise_pq", "quant_noise_scalar")
+        return super().build_model(cfg, task)
