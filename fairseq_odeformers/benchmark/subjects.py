@@ -18,7 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.models.transevolve import naive
-from fairseq_odeformers.models.transevolve.attention import BACKENDS, TimeEvolvingAttention
+from fairseq_odeformers.models.transevolve.attention import TimeEvolvingAttention
+from fairseq_odeformers.models.transevolve.spec import BACKENDS
 
 TASKS = {
     "translation": "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",

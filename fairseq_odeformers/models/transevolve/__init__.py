@@ -8,10 +8,11 @@ its input, :math:`A_0`, and with them how they evolve: at depth l = 1..L
     H^l = A^l \, \mathrm{LN}(X^{l-1}) W_o^l + X^{l-1}, \quad
     X^l = \mathrm{FF}^l(\mathrm{LN}(H^l)) + H^l
 
-where :math:`T^l` is a learnt Fourier map of the depth. Read ``naive``, which is the paper's
-equations; ``attention``, what a block computes once, and ``factored``, its fast form on a CPU;
-``random_rotation``, the feed-forward layer of randomFF; ``block``; then the models, ``translation``
-and ``classifier``.
+where :math:`T^l` is a learnt Fourier map of the depth. Read ``naive``, the paper's equations;
+``spec``, the sizes of a block; ``attention``, which a block computes once, and ``factored``, its
+fast form on a CPU; ``random_rotation``, the feed-forward layer of randomFF; ``block``, which puts
+them together; then ``encoder`` and ``decoder``, the stacks of blocks, and ``models``, which
+registers them with their options.
 """
 
-from . import classifier, translation  # noqa: F401
+from . import models  # noqa: F401

@@ -1,7 +1,6 @@
 """Attention computed once and evolving over depth (Dutta et al. 2021, section 4)."""
 
 import math
-from typing import Optional
 
 import torch
 import torch.nn.functional as F
@@ -11,12 +10,11 @@ from fairseq_odeformers.modules.dropout import Dropout
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 
 from .factored import LARGEST_SPAN, FactoredAttention
+from .spec import BlockSpec
 
-BACKENDS = ("auto", "direct", "factored", "fused")
-
-# "auto" takes the direct form up to SHORT queries or keys, and the factored one up to LARGE bytes
-# of its matrix: eight heads of eight sequences of 4,096 tokens, or of two of 8,192.
-SHORT, LARGE = 32, 2**32
+# The backend "auto" takes the direct form up to so many queries or keys, and the factored form up
+# to so many bytes of its matrix: eight heads of eight sequences of 4,096 tokens, or two of 8,192.
+DIRECT_TOKENS, FACTORED_BYTES = 32, 2**32
 
 # The bias of a padded key: its weight is exactly zero, while gradients stay finite.
 MASKED_BIAS = -1e4
@@ -25,8 +23,8 @@ MASKED_BIAS = -1e4
 class TimeEvolvingAttention(nn.Module):
     r"""Multi-head attention of a block of depth L, from the block's input alone.
 
-    With d = ``embed_dim``, d' = ``time_dim``, and the query and key inputs X and Y (equal in
-    self-attention), once a block (paper, Eq. 6):
+    From the inputs X of queries and Y of keys (equal in self-attention) it computes once a block
+    (paper, Eq. 6):
 
     .. math::
         Q = X W_q, \quad K = Y W_k, \quad
@@ -41,39 +39,29 @@ class TimeEvolvingAttention(nn.Module):
     (of the query alone) and :math:`A_3 (T^l \odot T^l)` (a constant) shift whole rows of the
     scores, which softmax does not see; neither they nor their projection :math:`\tilde W_k` are
     built.
-
-    Args:
-        embed_dim: width d of both inputs.
-        num_heads: number of heads H.
-        depth: number L of depths at which the attention will be applied.
-        time_dim: width d' of the time map; even.
-        dropout: dropout probability of queries and keys.
-        backend: one of :data:`BACKENDS`, see :meth:`evolve`.
-
-    Raises:
-        ValueError: if the sizes do not fit together.
     """
 
-    def __init__(self, embed_dim, num_heads, depth, time_dim, dropout=0.0, backend="auto"):
+    def __init__(self, spec: BlockSpec):
         super().__init__()
-        check_attention_sizes(embed_dim, num_heads, time_dim)
-        self.num_heads = num_heads
-        self.value_dim = embed_dim // num_heads
-        self.scaling = ((embed_dim + time_dim) / num_heads) ** -0.5
-        self.dropout_module = Dropout(dropout)
-        self.backend = backend
-        self.q_proj = LinearWithoutBias(embed_dim, embed_dim + time_dim)
-        self.k_proj = LinearWithoutBias(embed_dim, embed_dim + time_dim)
-        self.time_query = nn.Parameter(torch.empty(time_dim, embed_dim + time_dim))
-        self.time_weight = nn.Parameter(torch.empty(depth, time_dim))
-        self.register_buffer("time_basis", fourier_basis(depth, time_dim), persistent=False)
+        d, d_time = spec.embed_dim, spec.time_dim
+        self.num_heads = spec.num_heads
+        self.value_dim = d // spec.num_heads
+        self.scaling = ((d + d_time) / spec.num_heads) ** -0.5
+        self.dropout_module = Dropout(spec.attention_dropout)
+        self.backend = spec.attention_backend
+        self.q_proj = LinearWithoutBias(d, d + d_time)
+        self.k_proj = LinearWithoutBias(d, d + d_time)
+        self.time_query = nn.Parameter(torch.empty(d_time, d + d_time))
+        self.time_weight = nn.Parameter(torch.empty(spec.depth, d_time))
+        self.register_buffer("time_basis", fourier_basis(spec.depth, d_time), persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self):
-        """The start of the released code: w^l uniform in +-sqrt(6/d'), and of the projections too.
+        """Start as the released code: w^l uniform in +-sqrt(6/d'), the projections by Glorot.
 
-        There W_q and W~q, as W_k and W~k, are drawn as one Glorot-uniform matrix of d + d' rows and
-        columns, whose variance is 1/(d + d'). That of fairseq's queries and keys is the same.
+        The released code draws W_q with W~q, and W_k with W~k, as one Glorot-uniform matrix of
+        d + d' rows and columns, whose variance is 1/(d + d'). fairseq's queries and keys have the
+        same.
         """
         bound = math.sqrt(3 / self.time_query.size(1))
         for weight in (self.q_proj.weight, self.k_proj.weight, self.time_query):
@@ -90,7 +78,7 @@ class TimeEvolvingAttention(nn.Module):
         q = F.linear(x, self.q_proj.weight * self.scaling)
         return split_heads(self.dropout_module(q), self.num_heads)
 
-    def keys(self, x: Tensor, padding_mask: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
+    def keys(self, x: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """K and the bias b^l of every key at every depth.
 
         Args:
@@ -117,35 +105,34 @@ class TimeEvolvingAttention(nn.Module):
         ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
         hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
         for short sequences and in generation, else ``factored`` up to 4 GiB, else ``fused``.
-        ``fused`` also stands in for ``factored`` where :meth:`factors` finds that it cannot be
-        taken.
+        ``fused`` also stands in for ``factored`` where :meth:`factors` returns None.
         """
-        backend = self.backend
-        if backend == "auto":
-            if min(q.size(2), k.size(2)) <= SHORT:
-                backend = "direct"
-            else:
-                scores = max(q.size(0), k.size(0)) * q.size(1) * q.size(2) * k.size(2)
-                backend = "factored" if scores * q.element_size() <= LARGE else "fused"
+        backend = self.fastest_backend(q, k) if self.backend == "auto" else self.backend
+        if backend == "direct":
+            return DirectAttention(q, k, bias, causal)
         if backend == "factored" and (factors := self.factors(bias)) is not None:
             return FactoredAttention(q, k, *factors, self.value_dim, causal)
-        return (
-            DirectAttention(q, k, bias, causal)
-            if backend == "direct"
-            else FusedAttention(q, k, bias, causal)
-        )
+        return FusedAttention(q, k, bias, causal)
 
     @staticmethod
-    def factors(bias: Tensor) -> Optional[tuple[Tensor, Tensor]]:
+    def fastest_backend(q: Tensor, k: Tensor) -> str:
+        """The backend that ``auto`` stands for, by the sizes of queries and keys."""
+        if min(q.size(2), k.size(2)) <= DIRECT_TOKENS:
+            return "direct"
+        scores = max(q.size(0), k.size(0)) * q.size(1) * q.size(2) * k.size(2)
+        return "factored" if scores * q.element_size() <= FACTORED_BYTES else "fused"
+
+    @staticmethod
+    def factors(bias: Tensor) -> tuple[Tensor, Tensor] | None:
         """The mean of b over the depths, and c^l: its deviation, less the largest over the keys.
 
         Args:
             bias: b of every depth (B, H, S, L).
 
         Returns:
-            Mean (B, H, S) and c (B, H, S, L), or None where no exponential of c may be taken: in
-            half precision, where c spans too much, and off a CPU, which alone can look at numbers
-            without waiting for them.
+            Mean (B, H, S) and c (B, H, S, L), or None where the exponential of c loses its digits:
+            in half precision, and where c spans too much. Off a CPU it is always None, because to
+            look at the numbers would stall the device.
         """
         if bias.device.type != "cpu" or bias.dtype in (torch.float16, torch.bfloat16):
             return None
@@ -156,10 +143,10 @@ class TimeEvolvingAttention(nn.Module):
         c = c.masked_fill(padding, 0.0)
         return None if c.detach().min() < -LARGEST_SPAN else (mean, c)
 
-    def forward(self, query: Tensor, key: Tensor, key_padding_mask: Optional[Tensor] = None):
-        """What is computed once a block: Q of ``query`` (B, T, C), K and b of ``key`` (B, S, C).
+    def forward(self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None = None):
+        """Compute once a block Q of ``query`` (B, T, C), and K and b of ``key`` (B, S, C).
 
-        See :meth:`queries` and :meth:`keys`; :meth:`evolve` takes the three.
+        See :meth:`queries` and :meth:`keys`; :meth:`evolve` takes all three.
         """
         return self.queries(query), *self.keys(key, key_padding_mask)
 
@@ -243,17 +230,3 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 def merge_heads(x: Tensor) -> Tensor:
     """(..., H, T, C/H) -> (..., T, C)."""
     return x.transpose(-3, -2).flatten(-2)
-
-
-def check_attention_sizes(embed_dim: int, num_heads: int, time_dim: int):
-    """Raise a ValueError if the widths d and d' and the heads do not fit together."""
-    if num_heads < 1:
-        raise ValueError(f"{num_heads} heads: give at least 1")
-    if time_dim < 2 or time_dim % 2:
-        raise ValueError(
-            f"time_dim {time_dim} is not a positive even number, which the sine-cosine pairs of "
-            "the time map need"
-        )
-    for name, size in (("embed_dim", embed_dim), ("time_dim", time_dim)):
-        if size < 1 or size % num_heads:
-            raise ValueError(f"{name} {size} is not divisible by {num_heads} heads")

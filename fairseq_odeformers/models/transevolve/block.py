@@ -1,7 +1,5 @@
 """Blocks of TransEvolve (Dutta et al. 2021, section 6)."""
 
-from typing import Optional
-
 from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
@@ -13,70 +11,50 @@ from fairseq_odeformers.modules.linear import LinearWithoutBias
 
 from .attention import TimeEvolvingAttention, merge_heads, split_heads
 from .random_rotation import RandomRotationFeedForward
-
-INITIALIZATIONS = ("glorot", "transformer")
+from .spec import BlockSpec
 
 
 class FeedForward(nn.Sequential):
-    """fullFF: the Transformer's feed-forward layer (paper, Eq. 3).
+    """fullFF: the Transformer's feed-forward layer (paper, Eq. 3)."""
 
-    Args:
-        initialization: see :class:`TransEvolveEncoderBlock`.
-    """
-
-    def __init__(self, embed_dim, ffn_embed_dim, initialization="glorot"):
+    def __init__(self, spec: BlockSpec):
         super().__init__(
-            nn.Linear(embed_dim, ffn_embed_dim),
+            nn.Linear(spec.embed_dim, spec.ffn_embed_dim),
             nn.ReLU(),
-            nn.Linear(ffn_embed_dim, embed_dim),
+            nn.Linear(spec.ffn_embed_dim, spec.embed_dim),
         )
-        if initialization == "glorot":
+        if spec.initialization == "glorot":
             for layer in (self[0], self[2]):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
 
 
 class TransEvolveDepth(nn.Module):
-    """What depth l of a block owns: W_o^l of its attention, FF^l, and their LayerNorms.
+    """Depth l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
 
     Args:
-        depth, total_depth: l and L.
-        initialization: see :class:`TransEvolveEncoderBlock`.
+        depth: l, from 1 to L.
         cross_attention: whether there is a W_o^l for the encoder-decoder attention as well.
     """
 
-    def __init__(
-        self,
-        embed_dim,
-        ffn_embed_dim,
-        ffn_type,
-        dropout,
-        depth,
-        total_depth,
-        initialization="glorot",
-        cross_attention=False,
-    ):
+    def __init__(self, spec: BlockSpec, depth: int, cross_attention: bool):
         super().__init__()
-        self.self_attn_layer_norm = LayerNorm(embed_dim)
-        self.self_attn_out_proj = output_projection(embed_dim, initialization)
-        self.encoder_attn_out_proj = (
-            output_projection(embed_dim, initialization) if cross_attention else None
-        )
-        self.final_layer_norm = LayerNorm(embed_dim)
+        self.self_attn_layer_norm = LayerNorm(spec.embed_dim)
+        self.self_attn_out_proj = output_projection(spec)
+        self.encoder_attn_out_proj = output_projection(spec) if cross_attention else None
+        self.final_layer_norm = LayerNorm(spec.embed_dim)
         self.feed_forward = (
-            FeedForward(embed_dim, ffn_embed_dim, initialization)
-            if ffn_type == "full"
-            else RandomRotationFeedForward(embed_dim, ffn_embed_dim, depth, total_depth)
+            FeedForward(spec)
+            if spec.ffn_type == "full"
+            else RandomRotationFeedForward(spec.embed_dim, spec.ffn_embed_dim, depth, spec.depth)
         )
-        self.dropout_module = Dropout(dropout)
+        self.dropout_module = Dropout(spec.dropout)
 
     def values(self, x: Tensor, num_heads: int) -> Tensor:
         """LN(X) split into heads: from (B, T, C) to (B, H, T, C/H)."""
         return split_heads(self.self_attn_layer_norm(x), num_heads)
 
-    def forward(
-        self, x: Tensor, self_attn: Tensor, encoder_attn: Optional[Tensor] = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, self_attn: Tensor, encoder_attn: Tensor | None = None) -> Tensor:
         """H = A^l LN(X) W_o + X (+ A_ed^l X_enc W_o), then FF(LN(H)) + H (paper, Eqs. 9, 11, 13).
 
         Args:
@@ -95,58 +73,23 @@ class TransEvolveEncoderBlock(Block):
     The released code normalises what leaves a block, which the paper's equations do not. That cuts
     the residual stream once a block. With ``normalize_before`` the same LayerNorm stands before
     queries and keys instead, so that the stream passes all blocks unbroken.
-
-    Args:
-        embed_dim, ffn_embed_dim, num_heads, time_dim: widths d, d_ff and d', and heads H.
-        depth: depth L.
-        ffn_type: ``full`` or ``random``.
-        dropout: dropout probability of the residual branches.
-        attention_dropout, attention_backend: see :class:`TimeEvolvingAttention`.
-        normalize_before: whether LayerNorm comes before queries and keys, not after the block.
-        initialization: start of W_o and of fullFF. ``glorot`` is the released code's: uniform
-            matrices by Glorot, zero biases. ``transformer`` is fairseq's: a gain of 1/sqrt(2) for
-            W_o, which fairseq gives to values (they have no projection here), and torch's own
-            start for the feed-forward layers.
     """
 
     cross_attention = False
 
-    def __init__(
-        self,
-        embed_dim,
-        ffn_embed_dim,
-        num_heads,
-        depth,
-        time_dim,
-        ffn_type="full",
-        dropout=0.0,
-        attention_dropout=0.0,
-        attention_backend="auto",
-        normalize_before=False,
-        initialization="glorot",
-    ):
+    def __init__(self, spec: BlockSpec):
         super().__init__()
-        self.num_heads = num_heads
-        self.normalize_before = normalize_before
-        attention = (embed_dim, num_heads, depth, time_dim, attention_dropout, attention_backend)
-        self.self_attn = TimeEvolvingAttention(*attention)
-        self.encoder_attn = TimeEvolvingAttention(*attention) if self.cross_attention else None
+        self.num_heads = spec.num_heads
+        self.normalize_before = spec.normalize_before
+        self.self_attn = TimeEvolvingAttention(spec)
+        self.encoder_attn = TimeEvolvingAttention(spec) if self.cross_attention else None
         self.depths = nn.ModuleList(
-            TransEvolveDepth(
-                embed_dim,
-                ffn_embed_dim,
-                ffn_type,
-                dropout,
-                index + 1,
-                depth,
-                initialization,
-                self.cross_attention,
-            )
-            for index in range(depth)
+            TransEvolveDepth(spec, depth, self.cross_attention)
+            for depth in range(1, spec.depth + 1)
         )
-        self.layer_norm = LayerNorm(embed_dim)
+        self.layer_norm = LayerNorm(spec.embed_dim)
 
-    def forward(self, x: Tensor, encoder_padding_mask: Optional[Tensor] = None) -> Tensor:
+    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
         """
         Args:
             x: input (T, B, C).
@@ -162,7 +105,7 @@ class TransEvolveEncoderBlock(Block):
             x = depth(x, attend(index, depth.values(x, self.num_heads)))
         return self.maybe_layer_norm(x, before=False).transpose(0, 1)
 
-    def steps(self) -> list[nn.Module]:
+    def state_modules(self) -> list[nn.Module]:
         """The modules whose outputs are the states (B, T, C) after each depth of the block.
 
         The last state is the block's output, which is normalised unless LayerNorm comes before.
@@ -170,7 +113,7 @@ class TransEvolveEncoderBlock(Block):
         return [*self.depths] if self.normalize_before else [*self.depths[:-1], self.layer_norm]
 
     def maybe_layer_norm(self, x: Tensor, before: bool) -> Tensor:
-        """LN(x) at the one of two places, before the scores or after the block, that has it."""
+        """LN(x) before the scores or after the block, where the block has it; else x."""
         return self.layer_norm(x) if before == self.normalize_before else x
 
 
@@ -178,12 +121,12 @@ class TransEvolveEncoderBlock(Block):
 class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
     """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
 
-    Queries and keys of the encoder-decoder attention come from the block's input and the encoder
-    output, and its values are the encoder output at every depth; so all its depths are attended
-    to in one product.
+    In the encoder-decoder attention, queries come from the block's input and keys from the encoder
+    output, and the values are the encoder output at every depth. So one product computes the
+    attention of all depths.
 
-    In incremental decoding, a new token adds to the saved state of the block its key, the key's
-    bias, and at each depth its value.
+    In incremental decoding, a new token adds its key, the key's bias, and at each depth its value
+    to the saved state of the block.
     """
 
     cross_attention = True
@@ -192,10 +135,10 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         self,
         x: Tensor,
         encoder_out: Tensor,
-        encoder_padding_mask: Optional[Tensor] = None,
-        incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]] = None,
-        self_attn_mask: Optional[Tensor] = None,
-        self_attn_padding_mask: Optional[Tensor] = None,
+        encoder_padding_mask: Tensor | None = None,
+        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
+        self_attn_mask: Tensor | None = None,
+        self_attn_padding_mask: Tensor | None = None,
         need_attn: bool = False,
         need_head_weights: bool = False,
     ):
@@ -205,14 +148,13 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
             encoder_out: encoder output (S, B, C); in beam search B / beams sentences, see
                 :func:`shared_rows`.
             encoder_padding_mask: true where a source token is padding (B, S).
-            self_attn_mask: given if the self-attention is causal; it stands for itself, its values
-                are not read.
+            self_attn_mask: given if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
-            need_attn, need_head_weights: fairseq asks for the weights of the last layer; a block
-                may never have them as a tensor: none are returned.
+            need_attn, need_head_weights: fairseq asks for attention weights, which a block may
+                never have as a tensor; it returns none.
 
         Returns:
-            output (T, B, C), and None twice in the place of attention weights and saved state.
+            output (T, B, C), and None twice, in place of attention weights and saved state.
         """
         x = x.transpose(0, 1)
         saved = self.get_incremental_state(incremental_state, "saved") or {}
@@ -240,7 +182,7 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
             key, bias = self.encoder_attn.keys(encoder_out, padding_mask)
             saved["source_key"], saved["source_bias"] = key.contiguous(), bias
             saved["source_value"] = split_heads(encoder_out, self.num_heads).contiguous()
-        # The beams of a sentence are so many more queries of it: B, H, beams * T, D.
+        # The beams of a sentence are more queries to its encoder output: B, H, beams * T, D.
         query = self.encoder_attn.queries(x).unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
         attend = self.encoder_attn.evolve(query, saved["source_key"], saved["source_bias"])
         attn = attend.all_depths(saved["source_value"]).unflatten(3, (beams, -1))
@@ -275,9 +217,9 @@ def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
     return (distinct, beams) if (counts == beams).all() else (rows, 1)
 
 
-def output_projection(embed_dim: int, initialization: str) -> nn.Linear:
-    """W_o, without a bias, Glorot-uniform with the gain of an initialization."""
-    projection = LinearWithoutBias(embed_dim, embed_dim)
-    gain = 1 if initialization == "glorot" else 2**-0.5
+def output_projection(spec: BlockSpec) -> nn.Linear:
+    """W_o, without a bias, Glorot-uniform with the gain of the initialization."""
+    projection = LinearWithoutBias(spec.embed_dim, spec.embed_dim)
+    gain = 1 if spec.initialization == "glorot" else 2**-0.5
     nn.init.xavier_uniform_(projection.weight, gain)
     return projection

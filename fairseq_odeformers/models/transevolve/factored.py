@@ -1,12 +1,12 @@
 """The factored form of TransEvolve's attention: one exponential matrix for all depths of a block.
 
-With the mean of b over the depths in the scores, and c^l what a depth deviates from it,
+With the mean of b over the depths in the scores, and c^l the deviation of a depth from it,
 
     softmax(A_0 + b^l) V = E (e^{c^l} V) / (E e^{c^l}),    E = exp(A_0 + mean of b).
 
 Only E has a row for each query and a column for each key. It is written once, tile by tile. The
-backward pass keeps no second matrix of its size: what a depth's gradient adds to that of E is the
-product of two narrow matrices, and those of all depths meet E together, again tile by tile.
+backward pass keeps no second matrix of this size: each depth adds to the gradient of E the product
+of two narrow matrices, and the products of all depths meet E together, again tile by tile.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from fairseq_odeformers.modules.workspace import Workspace
 LOG_MAXIMUM, LARGEST_SPAN = 20, 80
 
 # Elements of E that are computed at a time.
-TILE = 2**20
+TILE_ELEMENTS = 2**20
 
 # A product of a matrix and fewer columns than this takes a CPU several times as long.
 COLUMNS = 16
@@ -34,7 +34,7 @@ MATRICES = Workspace()
 class FactoredAttention:
     """softmax(A_0 + b^l) V with one exponential matrix for all depths.
 
-    A depth attends once: what its gradient adds to that of the matrix waits for the other depths.
+    A depth attends once: its part of the matrix's gradient waits for the other depths.
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
@@ -68,9 +68,10 @@ class _Matrix(torch.autograd.Function):
     """E and E e^c, and two handles (B, H, T, L, D) and (B, H, S, L, D).
 
     Nothing reads the handles. Their gradients are the factors of the gradient of E, which
-    :class:`_Attend` returns, so that autograd brings those of all depths here. With G = dE of them
-    and of the sums of rows r = E e^c, d(e^c) = E^T dr and, of the scores S of which E = e^S has a
-    constant for each row, dS = G * E; then dq = dS k, dk = dS^T q, and dmean the sum of the rows.
+    :class:`_Attend` returns, so that autograd brings the factors of all depths here. Let G be the
+    gradient of E, from these factors and from the row sums r = E e^c. Then d(e^c) = E^T dr. The
+    scores S, with E = e^S up to a constant for each row, have dS = G * E, and so dq = dS k,
+    dk = dS^T q, and dmean is the sum of the rows of dS.
     """
 
     @staticmethod
@@ -91,7 +92,7 @@ class _Matrix(torch.autograd.Function):
             torch.bmm(tile, columns[heads], out=rowsum[heads, rows])
         ctx.save_for_backward(q, k, weights, matrix)
         ctx.mark_non_differentiable(matrix)
-        ctx.set_materialize_grads(False)  # one of the matrix would be as large
+        ctx.set_materialize_grads(False)  # zeros for the matrix would be as large as it
         handles = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
         return matrix, rowsum[..., :depth].unflatten(0, (b, h)), *handles
 
@@ -121,8 +122,8 @@ class _Matrix(torch.autograd.Function):
 class _Attend(torch.autograd.Function):
     r"""O = E W / r of some depths (B, H, T, L, D), with W = e^c V and r = E e^c.
 
-    With N = dO / r the gradients are dE = N W^T, whose factors are those of the two handles,
-    dW = E^T N, and dr = -(N \cdot O) of each row.
+    With N = dO / r the gradients are dE = N W^T, whose factors go to the two handles, dW = E^T N,
+    and dr = -(N \cdot O) for each row.
     """
 
     @staticmethod
@@ -148,14 +149,14 @@ class _Attend(torch.autograd.Function):
 
 
 def full_columns(x: Tensor) -> Tensor:
-    """With zeros for the columns that are missing to a multiple of :data:`COLUMNS`."""
+    """Pad with columns of zeros to a multiple of :data:`COLUMNS`."""
     return F.pad(x, (0, -x.size(-1) % COLUMNS))
 
 
 def tiles(heads: int, rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of heads and rows, so that a tile of E has about :data:`TILE` elements."""
-    tall = max(1, min(rows, TILE // columns))
-    deep = max(1, TILE // (tall * columns))
+    """Slices of heads and rows, so that a tile of E has about :data:`TILE_ELEMENTS` elements."""
+    tall = max(1, min(rows, TILE_ELEMENTS // columns))
+    deep = max(1, TILE_ELEMENTS // (tall * columns))
     for head in range(0, heads, deep):
         for row in range(0, rows, tall):
             yield slice(head, head + deep), slice(row, row + tall)

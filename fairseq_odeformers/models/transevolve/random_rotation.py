@@ -16,7 +16,7 @@ def random_rotation(size: int, rows: int, columns: int, depth: int, total_depth:
 
     Args:
         size: number s of rows and columns of the whole matrix; even.
-        rows, columns: how many of them to make.
+        rows, columns: how many rows and columns to make.
         depth, total_depth: l and L.
 
     Returns:
@@ -71,10 +71,3 @@ class RandomRotationFeedForward(nn.Module):
         """From and to (..., C)."""
         h = nn.functional.linear(x @ self.u1 * self.s1, self.v1_rows.T, self.b1).relu()
         return nn.functional.linear(h @ self.u2 * self.s2, self.v2_rows.T, self.b2)
-
-    def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
-        # Earlier checkpoints have the first k columns of V, which stood transposed in the product.
-        for name in (f"{prefix}v1", f"{prefix}v2"):
-            if name in state_dict:
-                state_dict[f"{name}_rows"] = state_dict.pop(name).T
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

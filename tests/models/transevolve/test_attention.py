@@ -8,7 +8,6 @@ from helpers import assert_same_gradients
 
 from fairseq_odeformers.models.transevolve import attention, naive
 from fairseq_odeformers.models.transevolve.attention import (
-    BACKENDS,
     MASKED_BIAS,
     DirectAttention,
     FusedAttention,
@@ -17,6 +16,7 @@ from fairseq_odeformers.models.transevolve.attention import (
     split_heads,
 )
 from fairseq_odeformers.models.transevolve.factored import FactoredAttention
+from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 FORMS = BACKENDS[1:]
 B, T, S, C, H, L = 2, 5, 7, 12, 3, 4
@@ -25,6 +25,11 @@ B, T, S, C, H, L = 2, 5, 7, 12, 3, 4
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(0)
+
+
+def make_attention(backend="auto", time_dim=C, dropout=0.0):
+    choices = dict(attention_dropout=dropout, attention_backend=backend)
+    return TimeEvolvingAttention(BlockSpec(C, C, H, L, time_dim, **choices))
 
 
 def formula(attn, x, y, values, depth, mask):
@@ -37,7 +42,7 @@ def formula(attn, x, y, values, depth, mask):
 
 def form(backend):
     """From q, k, bias and causal to the attention of all depths, of values of width 4."""
-    return TimeEvolvingAttention(4 * H, H, L, 4 * H, backend=backend).evolve
+    return make_attention(backend).evolve
 
 
 def grads(output, attn, inputs):
@@ -52,7 +57,7 @@ def grads(output, attn, inputs):
 @pytest.mark.parametrize("time_dim", [12, 6])
 def test_equals_the_literal_formula(float64, backend, causal, time_dim):
     """Forward and gradients: the terms of A1, A3 and W~k, left out, have no effect."""
-    attn = TimeEvolvingAttention(C, H, L, time_dim, backend=backend)
+    attn = make_attention(backend, time_dim=time_dim)
     x = torch.randn(B, T, C, requires_grad=True)
     y = x if causal else torch.randn(B, S, C, requires_grad=True)
     values = torch.randn(*y.shape, requires_grad=True)
@@ -208,7 +213,7 @@ def test_factored_form_holds_long_sums():
 @pytest.mark.parametrize("backend", FORMS)
 def test_a_shift_of_all_biases_at_a_depth_changes_nothing(backend):
     """Whatever its size, and beside padding that it does not reach."""
-    attn = TimeEvolvingAttention(C, H, L, C, backend=backend)
+    attn = make_attention(backend)
     x = torch.randn(B, T, C)
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[0, :2] = True
@@ -221,7 +226,7 @@ def test_a_shift_of_all_biases_at_a_depth_changes_nothing(backend):
 @pytest.mark.parametrize("backend", FORMS)
 def test_fully_masked_rows_stay_finite(backend):
     """Left padding under a causal mask: the first rows see padding alone, in value and gradient."""
-    attn = TimeEvolvingAttention(C, H, L, C, backend=backend)
+    attn = make_attention(backend)
     x = torch.randn(B, T, C, requires_grad=True)
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[0, :2] = True
@@ -230,19 +235,8 @@ def test_fully_masked_rows_stay_finite(backend):
     assert all(g.isfinite().all() for g in grads(out, attn, [x]))
 
 
-def test_gradients_match_finite_differences(float64):
-    attn = TimeEvolvingAttention(4, 2, 2, 4, backend="factored")
-    x, values = (
-        torch.randn(1, 3, 4, requires_grad=True),
-        torch.randn(1, 2, 3, 2, requires_grad=True),
-    )
-    assert torch.autograd.gradcheck(
-        lambda x, v: attn.evolve(*attn(x, x), causal=True)(1, v), (x, values)
-    )
-
-
 def test_dropout_acts_on_queries_and_keys_in_training_only():
-    attn = TimeEvolvingAttention(C, H, L, C, dropout=0.5)
+    attn = make_attention(dropout=0.5)
     x = torch.randn(B, T, C)
     assert (attn.queries(x) == 0).any() and (attn.keys(x)[0] == 0).any()
     attn.eval()
@@ -263,24 +257,8 @@ def test_dropout_acts_on_queries_and_keys_in_training_only():
     ],
 )
 def test_auto_chooses_by_size_and_precision(queries, keys, dtype, form, monkeypatch):
-    monkeypatch.setattr(attention, "LARGE", 4 * H * 33 * 4096)
-    attn = TimeEvolvingAttention(C, H, L, C).to(dtype)
+    monkeypatch.setattr(attention, "FACTORED_BYTES", 4 * H * 33 * 4096)
+    attn = make_attention().to(dtype)
     x, y = torch.randn(1, queries, C, dtype=dtype), torch.randn(1, keys, C, dtype=dtype)
     with torch.no_grad():
         assert type(attn.evolve(*attn(x, y))) is form
-
-
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ((12, 5, 12), "embed_dim 12 .* 5 heads"),
-        ((12, 3, 5), "^time_dim 5 .*even"),
-        ((12, 3, 8), "^time_dim 8 .* 3"),
-        ((12, 0, 12), "0 heads: give at least 1"),
-        ((12, 3, 0), "^time_dim 0 "),
-    ],
-)
-def test_sizes_that_do_not_fit_are_named(sizes, message):
-    embed_dim, num_heads, time_dim = sizes
-    with pytest.raises(ValueError, match=message):
-        TimeEvolvingAttention(embed_dim, num_heads, L, time_dim)

@@ -6,10 +6,62 @@ from helpers import assert_same_gradients
 
 from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.block import (
+    FeedForward,
     TransEvolveDecoderBlock,
     TransEvolveEncoderBlock,
     shared_rows,
 )
+from fairseq_odeformers.models.transevolve.spec import BlockSpec
+
+
+def block_formula(block, x, source=None):
+    """X^L from X^0 (B, T, d) as Eqs. 9 and 11 write it, or with a source (B, S, d) Eq. 13.
+
+    LayerNorm is after the block, or before the inputs of Eq. 6, and then nothing normalises X.
+    """
+
+    def initial_scores(attn, x, y):
+        """With a random W~k, which no softmax sees."""
+        weights = attn.q_proj.weight.T, attn.k_proj.weight.T, attn.time_query
+        w_k_tilde = torch.randn_like(attn.time_query)
+        return naive.initial_scores(x, y, *weights, w_k_tilde, attn.num_heads)
+
+    x0 = block.layer_norm(x) if block.normalize_before else x
+    own_scores, causal = initial_scores(block.self_attn, x0, x0), None
+    if source is not None:
+        source_scores = initial_scores(block.encoder_attn, x0, source)
+        causal = torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)
+    for number, depth in enumerate(block.depths, start=1):
+
+        def time_map(attn, number=number):
+            return naive.time_map(attn.time_weight[number - 1], number, len(block.depths))
+
+        weights = naive.attention(own_scores, time_map(block.self_attn), causal)
+        w_o = depth.self_attn_out_proj.weight.T
+        x = naive.residual_attention(x, weights, depth.self_attn_layer_norm(x), w_o)
+        if source is not None:
+            weights = naive.attention(source_scores, time_map(block.encoder_attn))
+            w_o = depth.encoder_attn_out_proj.weight.T
+            x = naive.residual_attention(x, weights, source, w_o)
+        x = feed_forward_formula(depth.feed_forward, depth.final_layer_norm(x)) + x
+    return x if block.normalize_before else block.layer_norm(x)
+
+
+def feed_forward_formula(ffn, x):
+    if isinstance(ffn, FeedForward):
+        return naive.full_feed_forward(
+            x, ffn[0].weight.T, ffn[0].bias, ffn[2].weight.T, ffn[2].bias
+        )
+    first = whole(ffn.u1), ffn.s1, whole(ffn.v1_rows), ffn.b1
+    return naive.random_feed_forward(x, first, (whole(ffn.u2), ffn.s2, whole(ffn.v2_rows), ffn.b2))
+
+
+def whole(part):
+    """A square matrix with the part that a layer keeps; the rest, at random, has no effect."""
+    size = max(part.shape)
+    matrix = torch.randn(size, size, dtype=part.dtype)
+    matrix[: part.size(0), : part.size(1)] = part
+    return matrix
 
 
 @pytest.mark.parametrize("normalize_before", [False, True])
@@ -17,16 +69,10 @@ from fairseq_odeformers.models.transevolve.block import (
 @pytest.mark.parametrize("ffn_type", ["full", "random"])
 @pytest.mark.parametrize("cls", [TransEvolveEncoderBlock, TransEvolveDecoderBlock])
 def test_equals_the_formula(float64, cls, ffn_type, backend, normalize_before):
-    """X^l from X^(l-1) as Eqs. 9 (13 in the decoder) and 11 write it; output and gradients.
-
-    LayerNorm is after the block, or before the inputs of Eq. 6, and then nothing normalises X.
-    """
+    """Output, and gradients of inputs and parameters."""
     torch.manual_seed(0)
-    block = cls(
-        *(8, 12, 2, 3, 4, ffn_type),
-        attention_backend=backend,
-        normalize_before=normalize_before,
-    )
+    choices = dict(attention_backend=backend, normalize_before=normalize_before)
+    block = cls(BlockSpec(8, 12, num_heads=2, depth=3, time_dim=4, ffn_type=ffn_type, **choices))
     for parameter in block.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     x, source = torch.randn(4, 2, 8, requires_grad=True), torch.randn(5, 2, 8, requires_grad=True)
@@ -34,10 +80,9 @@ def test_equals_the_formula(float64, cls, ffn_type, backend, normalize_before):
     if block.cross_attention:
         inputs.append(source)
         out, _, _ = block(x, source, self_attn_mask=torch.empty(0))
+        expected = block_formula(block, x.transpose(0, 1), source.transpose(0, 1))
     else:
-        out = block(x)
-    source = source.transpose(0, 1) if block.cross_attention else None
-    expected = naive.block_output(block, x.transpose(0, 1), source)
+        out, expected = block(x), block_formula(block, x.transpose(0, 1))
     assert_same_gradients(out, expected.transpose(0, 1), inputs)
 
 

@@ -1,0 +1,171 @@
+"""The registered models: TransEvolve (Dutta et al. 2021) for translation and as a classifier."""
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import (
+    FairseqEncoderDecoderModel,
+    register_model,
+    register_model_architecture,
+)
+from omegaconf import II
+
+from fairseq_odeformers.models.common.sequence_classifier import (
+    SequenceClassifier,
+    SequenceClassifierConfig,
+)
+from fairseq_odeformers.models.common.translation import (
+    TranslationConfig,
+    WithoutAlignment,
+    build_embeddings,
+)
+from fairseq_odeformers.options import at_least_one, check_layers, option, side
+
+from .decoder import TransEvolveDecoder
+from .encoder import TransEvolveEncoder
+from .spec import BACKENDS, INITIALIZATIONS, check_attention_sizes
+
+
+@dataclass
+class TransEvolveEncoderConfig(FairseqDataclass):
+    """Options of the encoder; the defaults are the paper's base model, fullFF-2."""
+
+    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
+    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_blocks: int = option(2, "encoder blocks, each of which computes its attention once")
+    encoder_depth: int = option(3, "depth of an encoder block")
+    ffn_type: ChoiceEnum(["full", "random"]) = option(
+        "full", "feed-forward layers: the Transformer's, or made of random rotations"
+    )
+    time_dim: int = option(II("model.encoder_embed_dim"), "width d' of the time map; even")
+    attention_backend: ChoiceEnum(BACKENDS) = option(
+        "auto",
+        "how to evaluate the attention; same numbers (factored: in float32 on a CPU, else fused)",
+    )
+    encoder_normalize_before: bool = option(
+        False,
+        "apply layernorm before the queries and keys of each encoder block and after "
+        "the last block, instead of after each",
+    )
+    initialization: ChoiceEnum(["auto", *INITIALIZATIONS]) = option(
+        "auto",
+        "start of output projections and feed-forward layers: that of the released "
+        "code, or fairseq's of a Transformer, which auto takes with normalize-before",
+    )
+    dropout: float = option(0.1, "dropout probability of residual branches")
+    embedding_dropout: float = option(0.0, "dropout probability of embeddings")
+    attention_dropout: float = option(0.1, "dropout probability of queries and keys")
+    checkpoint_activations: bool = option(
+        False, "compute the activations of a block again in the backward pass, to save memory"
+    )
+
+
+@dataclass
+class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
+    """Options of encoder and decoder."""
+
+    decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks")
+    decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block")
+    decoder_normalize_before: bool = option(
+        False,
+        "apply layernorm before the queries and keys of each decoder block and after "
+        "the last block, instead of after each",
+    )
+
+
+@register_model("transevolve", dataclass=TransEvolveConfig)
+class TransEvolveModel(WithoutAlignment, FairseqEncoderDecoderModel):
+    """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in place of layers.
+
+    Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
+    of training and generation) is fairseq's. ``--arch transevolve`` is the base model with free
+    choices; the four ``transevolve_*`` architectures are the paper's variants, with all embeddings
+    tied, and with ``_prenorm`` the same variants with LayerNorm before, not after the blocks.
+    """
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_config(cfg, "encoder", "decoder")
+        encoder_embed, decoder_embed = build_embeddings(
+            cfg, task, "use --arch transevolve, whose embeddings are not tied"
+        )
+        return cls(
+            TransEvolveEncoder(cfg, task.source_dictionary, encoder_embed),
+            TransEvolveDecoder(cfg, task.target_dictionary, decoder_embed),
+        )
+
+
+@dataclass
+class TransEvolveClassifierConfig(SequenceClassifierConfig, TransEvolveEncoderConfig):
+    """The defaults are the paper's small model, fullFF-2 (section 7.1)."""
+
+    encoder_embed_dim: int = option(256, "encoder width d")
+    encoder_ffn_embed_dim: int = option(1024, "encoder inner width")
+
+
+@register_model("transevolve_classifier", dataclass=TransEvolveClassifierConfig)
+class TransEvolveClassifier(SequenceClassifier):
+    """TransEvolve's encoder as a classifier; the architectures are the paper's four variants."""
+
+    encoder_class = TransEvolveEncoder
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        check_config(cfg, "encoder")
+
+
+def check_config(cfg, *sides: str):
+    """Refuse what cannot be built.
+
+    Args:
+        sides: the sides that the model has, ``encoder`` and ``decoder``.
+
+    Raises:
+        ValueError: it names the first such option, its value and the remedy.
+    """
+    check_layers(cfg, *sides)
+    for name in sides:
+        at_least_one(cfg, f"{name}_blocks", f"{name}_depth")
+        width, inner = side(cfg, name).embed_dim, side(cfg, name).ffn_embed_dim
+        if cfg.ffn_type == "random" and (inner % 2 or width % 2):
+            raise ValueError(
+                f"--ffn-type random pairs sines with cosines: --{name}-ffn-embed-dim {inner} and "
+                f"--{name}-embed-dim {width} must be even"
+            )
+        heads = side(cfg, name).attention_heads
+        try:
+            check_attention_sizes(width, heads, cfg.time_dim)
+        except ValueError as error:  # the width and its heads have been checked
+            raise ValueError(
+                f"--time-dim {cfg.time_dim}: {error}; give an even multiple of {heads}"
+            ) from None
+
+
+def register_variants(model: str, *sides: str):
+    """Register the paper's variants (section 7.1), ``MODEL_{random,full}ff_{1,2}``.
+
+    They have six depths in one or two blocks, and as encoder-decoders tied embeddings. The variants
+    whose names end with ``_prenorm`` have LayerNorm before, not after the blocks of each side.
+    """
+    for ffn_type, blocks, suffix in product(("random", "full"), (1, 2), ("", "_prenorm")):
+        preset = {"ffn_type": ffn_type, "encoder_blocks": blocks, "encoder_depth": 6 // blocks}
+        if "decoder" in sides:
+            preset["share_all_embeddings"] = True
+        if suffix == "_prenorm":
+            preset.update({f"{name}_normalize_before": True for name in sides})
+        name = f"{model}_{ffn_type}ff_{blocks}{suffix}"
+        register_model_architecture(model, name)(partial(set_unset, preset=preset))
+
+
+def set_unset(args, preset: dict):
+    """Set the options of a preset that the command line leaves open."""
+    for name, value in preset.items():
+        setattr(args, name, getattr(args, name, value))
+
+
+register_variants("transevolve", "encoder", "decoder")
+register_variants("transevolve_classifier", "encoder")
