@@ -25,6 +25,4 @@ class Dropout(FairseqDropout):
     """fairseq's dropout module on top of :func:`dropout`."""
 
     def forward(self, x, inplace: bool = False):
-        if torch.jit.is_scripting():
-            return F.dropout(x, self.p, self.training or self.apply_during_inference, inplace)
         return dropout(x, self.p, self.training or self.apply_during_inference)

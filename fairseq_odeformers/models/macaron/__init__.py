@@ -10,8 +10,9 @@ error is of higher order:
     \hat x = \tilde x + \mathrm{Attention}(\tilde x), \quad
     x' = \hat x + \tfrac12 \mathrm{FFN}_{up}(\hat x)
 
-Read ``layer``, which is these equations over fairseq's layers; then the models, ``translation``,
-``language_model``, ``bert`` and ``classifier``.
+Read ``naive``, the paper's equations; ``layer``, the same over fairseq's layers; then ``encoder``
+and ``decoder``, the stacks of layers, and ``models``, which registers translation, language model,
+BERT and classifier.
 """
 
-from . import bert, classifier, language_model, translation  # noqa: F401
+from . import models  # noqa: F401

@@ -1,15 +1,9 @@
 """The Macaron layer (Lu et al. 2019, section 3.3): attention between two FFNs of half a step."""
 
-from types import FunctionType
-from typing import Callable, Optional
-
 import torch.nn.functional as F
 from fairseq.modules import LayerNorm
 from fairseq.modules.quant_noise import quant_noise
-from fairseq.modules.transformer_layer import (
-    TransformerDecoderLayerBase,
-    TransformerEncoderLayerBase,
-)
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.dropout import Dropout
@@ -26,26 +20,6 @@ class HalfStepLinear(nn.Linear):
         return F.linear(x, self.weight, self.bias) / 2
 
 
-def renamed(function: Callable, name: str) -> Callable:
-    """The function under another name, so that a method which overrides it can call it.
-
-    TorchScript, for which fairseq's layers are written, knows no ``super()``.
-    """
-    copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__)
-    copy.__annotations__ = function.__annotations__
-    return copy
-
-
-def hidden_keys(padding_mask: Optional[Tensor]) -> Optional[Tensor]:
-    """Where attention sees no key (B, T): at padding, but in a sequence of padding alone.
-
-    With no key at all the weights are not numbers.
-    """
-    if padding_mask is None:
-        return None
-    return padding_mask & ~padding_mask.all(1, keepdim=True)
-
-
 class MacaronLayer:
     r"""Strang-Marchuk splitting for a layer of fairseq's Transformer (paper, Eqs. 17 to 19).
 
@@ -54,11 +28,11 @@ class MacaronLayer:
         \hat x = \tilde x + \mathrm{Attention}(\tilde x), \quad
         x' = \hat x + \tfrac12 \mathrm{FFN}_{up}(\hat x)
 
-    A mixin: the attention and FFN_up are fairseq's, and so are all their options; it adds FFN_down,
-    of the same width and with the same options, and halves both. With an inner width of 2d, two
-    FFNs have the parameters of one with 4d, but for d biases and a LayerNorm of 2d.
+    A mixin: the attention and FFN_up are fairseq's, with all their options. It adds FFN_down, of
+    the same width and with the same options, and halves both. Two FFNs with an inner width of 2d
+    have 3d more parameters than one of 4d: a LayerNorm and d biases.
 
-    Its parameters ``macaron_fc1``, ``macaron_fc2`` and ``macaron_layer_norm`` have the names of the
+    The names of ``macaron_fc1``, ``macaron_fc2`` and ``macaron_layer_norm`` are those of the
     authors' code.
     """
 
@@ -91,18 +65,11 @@ class MacaronLayer:
 
 
 class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
-    """Macaron layer of an encoder; arguments and results are those of fairseq's layer."""
+    """Macaron layer of an encoder; arguments and results are fairseq's."""
 
-    attention_and_second_half_step = renamed(
-        TransformerEncoderLayerBase.forward, "attention_and_second_half_step"
-    )
-
-    def forward(
-        self, x, encoder_padding_mask: Optional[Tensor], attn_mask: Optional[Tensor] = None
-    ):
-        return self.attention_and_second_half_step(
-            self.first_half_step(x), hidden_keys(encoder_padding_mask), attn_mask
-        )
+    def forward(self, x, encoder_padding_mask, attn_mask=None):
+        x = self.first_half_step(x)
+        return super().forward(x, hidden_keys(encoder_padding_mask), attn_mask)
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Give the LayerNorms of the authors' checkpoints the names that they have here."""
@@ -117,35 +84,19 @@ class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
 class MacaronDecoderLayer(MacaronLayer, TransformerDecoderLayerBase):
     """Macaron layer of a decoder: FFN, self-attention, encoder-decoder attention, FFN.
 
-    Arguments and results are those of fairseq's layer.
+    Arguments and results are fairseq's.
     """
 
-    attention_and_second_half_step = renamed(
-        TransformerDecoderLayerBase.forward, "attention_and_second_half_step"
-    )
+    def forward(self, x, encoder_out=None, encoder_padding_mask=None, *args, **kwargs):
+        x = self.first_half_step(x)
+        return super().forward(x, encoder_out, hidden_keys(encoder_padding_mask), *args, **kwargs)
 
-    def forward(
-        self,
-        x,
-        encoder_out: Optional[Tensor] = None,
-        encoder_padding_mask: Optional[Tensor] = None,
-        incremental_state: Optional[dict[str, dict[str, Optional[Tensor]]]] = None,
-        prev_self_attn_state: Optional[list[Tensor]] = None,
-        prev_attn_state: Optional[list[Tensor]] = None,
-        self_attn_mask: Optional[Tensor] = None,
-        self_attn_padding_mask: Optional[Tensor] = None,
-        need_attn: bool = False,
-        need_head_weights: bool = False,
-    ):
-        return self.attention_and_second_half_step(
-            self.first_half_step(x),
-            encoder_out,
-            hidden_keys(encoder_padding_mask),
-            incremental_state,
-            prev_self_attn_state,
-            prev_attn_state,
-            self_attn_mask,
-            self_attn_padding_mask,
-            need_attn,
-            need_head_weights,
-        )
+
+def hidden_keys(padding_mask: Tensor | None) -> Tensor | None:
+    """The keys that attention does not see (B, T): padding, but not in a sequence of padding alone.
+
+    Without any key the attention weights would not be numbers.
+    """
+    if padding_mask is None:
+        return None
+    return padding_mask & ~padding_mask.all(1, keepdim=True)

@@ -1,0 +1,238 @@
+"""The registered models: the Macaron Net (Lu et al. 2019) on fairseq's Transformer and RoBERTa."""
+
+import logging
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import Optional
+
+from fairseq import utils
+from fairseq.dataclass import ChoiceEnum
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.roberta import RobertaModel
+from omegaconf import II
+
+from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
+from fairseq_odeformers.models.common.stacks import PreNormTransformer, PreNormTransformerConfig
+from fairseq_odeformers.models.common.transformer_classifier import (
+    TransformerClassifier,
+    TransformerClassifierConfig,
+)
+from fairseq_odeformers.options import (
+    DataclassOptions,
+    EncoderConfig,
+    check_layers,
+    option,
+    refuse,
+    side,
+)
+
+from .decoder import MacaronDecoder
+from .encoder import MacaronBertEncoder, MacaronEncoder
+
+logger = logging.getLogger(__name__)
+
+NO_SPECTRAL_NORM = "fairseq's RoBERTa loads no checkpoint whose head has spectral normalization"
+
+# --- translation -----------------------------------------------------------
+
+
+@dataclass
+class MacaronTransformerConfig(PreNormTransformerConfig):
+    """Options of fairseq's Transformer; the defaults are the paper's base model."""
+
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_dropout: float = option(
+        0.1, "dropout probability after activation in both FFNs", argparse_alias="--relu-dropout"
+    )
+    encoder_ffn_embed_dim: int = option(
+        1024, "inner width of each of the two FFNs of an encoder layer"
+    )
+    decoder_ffn_embed_dim: int = option(
+        II("model.encoder_ffn_embed_dim"), "inner width of each of the two FFNs of a decoder layer"
+    )
+
+
+@register_model("macaron_transformer", dataclass=MacaronTransformerConfig)
+class MacaronTransformerModel(PreNormTransformer):
+    """Encoder-decoder Macaron Net; ``--arch macaron_transformer`` is the paper's base model.
+
+    ``fairseq-generate --path`` also reads checkpoints in the layout of the authors' code.
+    """
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_config(cfg, "encoder", "decoder")
+        return super().build_model(cfg, task)
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        return MacaronEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        return MacaronDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+
+def paper_model(args, embed_dim, ffn_embed_dim, attention_heads):
+    """A model of the paper's section 4.1, with the inner width of the authors' code."""
+    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", embed_dim)
+    args.encoder_ffn_embed_dim = getattr(args, "encoder_ffn_embed_dim", ffn_embed_dim)
+    for name in ("encoder_attention_heads", "decoder_attention_heads"):
+        setattr(args, name, getattr(args, name, attention_heads))
+
+
+# The second name of each preset is the one in the authors' checkpoints.
+@register_model_architecture("macaron_transformer", "transformer_iwslt_de_en_macaron_v2")
+@register_model_architecture("macaron_transformer", "macaron_transformer_iwslt_de_en")
+def macaron_transformer_iwslt_de_en(args):
+    paper_model(args, 512, 512, 4)
+
+
+@register_model_architecture("macaron_transformer", "transformer_wmt_en_de_macaron_v2")
+@register_model_architecture("macaron_transformer", "macaron_transformer_wmt_en_de")
+def macaron_transformer_wmt_en_de(args):
+    paper_model(args, 512, 1024, 8)
+
+
+@register_model_architecture("macaron_transformer", "transformer_wmt_en_de_big_t2t_macaron")
+@register_model_architecture("macaron_transformer", "macaron_transformer_wmt_en_de_big")
+def macaron_transformer_wmt_en_de_big(args):
+    args.dropout = getattr(args, "dropout", 0.3)
+    paper_model(args, 1024, 2048, 16)
+
+
+# --- language model --------------------------------------------------------
+
+
+@dataclass
+class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
+    """Options of fairseq's Transformer LM, but for two of NormFormer's."""
+
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_dropout: float = option(0.1, "dropout probability after activation in both FFNs")
+    decoder_ffn_embed_dim: int = option(1024, "inner width of each of the two FFNs of a layer")
+    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+
+
+@register_model("macaron_transformer_lm", dataclass=MacaronTransformerLanguageModelConfig)
+class MacaronTransformerLanguageModel(LanguageModel):
+    """Causal language model of Macaron layers, for fairseq's ``language_modeling`` task.
+
+    The defaults are those of the decoder of the paper's base translation model; the paper has no
+    language model of its own.
+
+    Raises:
+        ValueError: ``--scale-fc`` or ``--scale-resids``, defined for layers with one FFN, is given.
+    """
+
+    decoder_class = MacaronDecoder
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        refuse(cfg, "NormFormer defines it for a layer with one FFN", "scale_fc", "scale_resids")
+        check_config(cfg, "decoder")
+        return super().build_model(cfg, task)
+
+
+# --- BERT and classifier ---------------------------------------------------
+
+
+@dataclass
+class MacaronBertConfig(EncoderConfig):
+    """Options of fairseq's RoBERTa; the defaults are the paper's model, with pre-norm layers."""
+
+    encoder_layers: int = option(12, "number of layers")
+    encoder_embed_dim: int = option(768, "embedding dimension")
+    encoder_ffn_embed_dim: int = option(1536, "inner width of each of the two FFNs of a layer")
+    encoder_attention_heads: int = option(12, "number of attention heads")
+    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+    encoder_learned_pos: bool = option(True, "use learned positional embeddings")
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(
+        "gelu", "activation function of FFNs and language model head"
+    )
+    pooler_activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(
+        "tanh", "activation function of the classification heads"
+    )
+    pooler_dropout: float = option(0.0, "dropout probability in the classification heads")
+    max_positions: Optional[int] = option(None, "longest input (default: that of the task)")
+    load_checkpoint_heads: bool = option(
+        False, "(re-)register and load heads when loading checkpoints"
+    )
+    untie_weights_roberta: bool = option(False, "untie embeddings and language model head")
+    spectral_norm_classification_head: bool = option(
+        False, "apply spectral normalization on the classification head"
+    )
+
+
+@register_model("macaron_bert", dataclass=MacaronBertConfig)
+class MacaronBertModel(DataclassOptions, RobertaModel):
+    """Masked language model with classification heads.
+
+    fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it as they do
+    RoBERTa; its twin is ``roberta_prenorm``. Unlike the paper's model it has RoBERTa's learned
+    positions and no next-sentence prediction.
+    """
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        check_layers(cfg, "encoder")
+        check_config(cfg, "encoder")
+        refuse(cfg, NO_SPECTRAL_NORM, "spectral_norm_classification_head")
+        args = Namespace(**cfg)
+        if args.max_positions is None:
+            args.max_positions = getattr(task.cfg, "tokens_per_sample", task.max_positions())
+        return cls(args, MacaronBertEncoder(args, task.dictionary))
+
+
+@register_model_architecture("macaron_bert", "macaron_bert_base")
+def macaron_bert_base(args):
+    """The defaults."""
+
+
+@dataclass
+class MacaronClassifierConfig(TransformerClassifierConfig):
+    """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
+
+    encoder_ffn_embed_dim: int = option(512, "inner width of each of the two FFNs of a layer")
+    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+
+
+@register_model("macaron_classifier", dataclass=MacaronClassifierConfig)
+class MacaronClassifier(TransformerClassifier):
+    """The Macaron Net's encoder as a classifier."""
+
+    encoder_class = MacaronEncoder
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        check_config(cfg, "encoder")
+
+
+# --- what all refuse -------------------------------------------------------
+
+
+def check_config(cfg, *sides: str):
+    """Refuse what two FFNs cannot do, and warn once if they have not a Transformer's parameters.
+
+    Args:
+        sides: the sides that the model has, ``encoder`` and ``decoder``.
+
+    Raises:
+        ValueError: ``--quant-noise-scalar`` is given.
+    """
+    refuse(
+        cfg,
+        "fairseq cannot quantize the output layers of half-step FFNs to integers",
+        "quant_noise_scalar",
+    )
+    for name in sides:
+        width, inner_width = side(cfg, name).embed_dim, side(cfg, name).ffn_embed_dim
+        if inner_width != 2 * width:
+            logger.warning(
+                f"--{name}-ffn-embed-dim {inner_width} is not twice the width {width}: a layer has "
+                f"the parameters of a Transformer layer with inner width {2 * inner_width}, not "
+                f"{4 * width}"
+            )
+            break
