@@ -1,13 +1,11 @@
 """Checkpoints in the layout of the authors' code load, and compute what that code computes."""
 
 import argparse
-import contextlib
 import math
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.logging import meters
 from helpers import PAD, Task, make_model
 
 from fairseq_odeformers.models.macaron import naive
@@ -62,20 +60,7 @@ def published_parameters(normalize_before=True):
 
 def published_options(arch, data, normalize_before):
     """The options in a checkpoint of fairseq 0.6 that matter to the model and its task."""
-    sides = {
-        f"{side}_{name}": value
-        for side in ("encoder", "decoder")
-        for name, value in dict(
-            embed_path=None,
-            embed_dim=WIDTH,
-            ffn_embed_dim=INNER,
-            layers=LAYERS,
-            attention_heads=HEADS,
-            normalize_before=normalize_before,
-            learned_pos=False,
-        ).items()
-    }
-    return argparse.Namespace(
+    options = dict(
         task="translation",
         arch=arch,
         data=[str(data)],
@@ -85,55 +70,22 @@ def published_options(arch, data, normalize_before):
         left_pad_target="False",
         max_source_positions=1024,
         max_target_positions=1024,
-        raw_text=False,
         criterion="label_smoothed_cross_entropy",
-        label_smoothing=0.1,
         optimizer="adam",
-        adam_betas="(0.9, 0.98)",
-        adam_eps=1e-8,
         lr=[0.0015],
         lr_scheduler="inverse_sqrt",
-        warmup_updates=8000,
-        warmup_init_lr=1e-07,
-        min_lr=1e-09,
         macaron=True,
-        dropout=0.3,
-        attention_dropout=0.1,
         relu_dropout=0.1,
         share_all_embeddings=True,
         share_decoder_input_output_embed=True,
-        no_token_positional_embeddings=False,
-        adaptive_softmax_cutoff=None,
-        adaptive_softmax_dropout=0,
-        decoder_input_dim=WIDTH,
-        decoder_output_dim=WIDTH,
-        **sides,
     )
-
-
-@contextlib.contextmanager
-def fairseq_0_6_names():
-    """Meters are pickled as members of the module that they were in."""
-    meters.TimeMeter.__module__ = "fairseq.meters"
-    yield
-    meters.TimeMeter.__module__ = meters.__name__
-
-
-def save(path, model, args):
-    history = {
-        "criterion_name": "LabelSmoothedCrossEntropyCriterion",
-        "optimizer_name": "FairseqAdam",
-        "lr_scheduler_state": {"best": 4.0},
-        "num_updates": 10,
-    }
-    extra_state = {
-        "train_iterator": {"epoch": 1, "iterations_in_epoch": 10},
-        "val_loss": 4.0,
-        "train_meters": {"wall": meters.TimeMeter()},
-    }
-    saved = {"args": args, "model": model, "extra_state": extra_state}
-    with fairseq_0_6_names():
-        torch.save({**saved, "optimizer_history": [history], "last_optimizer_state": None}, path)
+    for side in ("encoder", "decoder"):
+        options[f"{side}_embed_dim"] = WIDTH
+        options[f"{side}_ffn_embed_dim"] = INNER
+        options[f"{side}_layers"] = LAYERS
+        options[f"{side}_attention_heads"] = HEADS
+        options[f"{side}_normalize_before"] = normalize_before
+    return argparse.Namespace(**options)
 
 
 def authors_model(state, source, target, pre_norm):
@@ -210,7 +162,24 @@ def test_checkpoints_with_the_released_names_load(tmp_path, arch, normalize_befo
         Task().dictionary.save(str(tmp_path / f"dict.{language}.txt"))
     state = published_parameters(normalize_before)
     path = tmp_path / "checkpoint.pt"
-    save(path, state, published_options(arch, tmp_path, normalize_before))
+    saved = {
+        "args": published_options(arch, tmp_path, normalize_before),
+        "model": state,
+        "optimizer_history": [
+            {
+                "criterion_name": "LabelSmoothedCrossEntropyCriterion",
+                "optimizer_name": "FairseqAdam",
+                "lr_scheduler_state": {"best": 4.0},
+                "num_updates": 10,
+            }
+        ],
+        "last_optimizer_state": None,
+        "extra_state": {
+            "train_iterator": {"epoch": 1, "iterations_in_epoch": 10},
+            "val_loss": 4.0,
+        },
+    }
+    torch.save(saved, path)
     (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)])
     source, target = torch.randint(4, 50, (1, 9)), torch.randint(4, 50, (1, 7))
     ours, _ = model.eval()(source, torch.tensor([9]), target)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers import assert_same_gradients
 
-from fairseq_odeformers.models.transevolve import naive
+from fairseq_odeformers.models.transevolve import naive, random_rotation
 from fairseq_odeformers.models.transevolve.block import (
     FeedForward,
     TransEvolveDecoderBlock,
@@ -84,6 +84,19 @@ def test_equals_the_formula(float64, cls, ffn_type, backend, normalize_before):
     else:
         out, expected = block(x), block_formula(block, x.transpose(0, 1))
     assert_same_gradients(out, expected.transpose(0, 1), inputs)
+
+
+def test_each_depth_draws_its_own_rotations(monkeypatch):
+    """With l = 1..L, which the drawn matrices no longer show."""
+    drawn = []
+
+    def record(size, rows, columns, depth, total_depth):
+        drawn.append((depth, total_depth))
+        return torch.zeros(rows, columns)
+
+    monkeypatch.setattr(random_rotation, "random_rotation", record)
+    TransEvolveEncoderBlock(BlockSpec(8, 12, num_heads=2, depth=3, time_dim=4, ffn_type="random"))
+    assert drawn == [(1, 3)] * 4 + [(2, 3)] * 4 + [(3, 3)] * 4
 
 
 @pytest.mark.parametrize(
