@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 # Bytes of a tensor that the C library returns to the kernel when it is freed.
-LARGE = 2**25
+LARGE_BYTES = 2**25
 
 # References to a buffer that waits: of the list, of a loop over it, and of an argument.
 WAITING = 3
@@ -32,7 +32,7 @@ class Workspace:
     def empty(self, like: Tensor, *shape: int) -> Tensor:
         """A tensor with any contents, of the type and on the device of another one."""
         size = prod(shape) * like.element_size()
-        if like.device.type != "cpu" or size < LARGE or torch.compiler.is_compiling():
+        if like.device.type != "cpu" or size < LARGE_BYTES or torch.compiler.is_compiling():
             return like.new_empty(shape)
         with self.lock:
             buffer = self.take(size)
