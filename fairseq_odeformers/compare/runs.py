@@ -1,7 +1,5 @@
 """Run fairseq's commands with the plugin from Python, and read their logs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -14,11 +12,7 @@ from typing import TextIO
 
 
 class CommandFailed(RuntimeError):
-    """A command has ended with a *status* other than 0; the message has the end of its output."""
-
-    def __init__(self, program: str, status: int, tail: str):
-        super().__init__(f"{program} ended with status {status}; the end of its output:\n{tail}")
-        self.status = status
+    """A command has ended with a status other than 0; the message has the end of its output."""
 
 
 def fairseq_command(name: str, *options: object) -> list[str]:
@@ -26,20 +20,17 @@ def fairseq_command(name: str, *options: object) -> list[str]:
 
     Args:
         name: such as ``fairseq-train``.
-        options: what follows; data first, where a command has them.
+        options: its arguments; data first, where a command has them.
     """
     program = os.path.relpath(Path(sys.executable).with_name(name))
-    plugin = os.path.relpath(Path(__file__).parent)
+    plugin = os.path.relpath(Path(__file__).parents[1])
     return [program, *map(str, options), "--user-dir", plugin]
 
 
-def stream(command: list[str], log: TextIO, **environment: str) -> Iterator[str]:
+def stream(command: list[str], log: TextIO) -> Iterator[str]:
     """Run a command and yield its output line by line, which also goes to a log.
 
     Closing the generator ends the command.
-
-    Args:
-        environment: variables to set beside those that there are.
 
     Raises:
         CommandFailed: its status is not 0.
@@ -47,7 +38,6 @@ def stream(command: list[str], log: TextIO, **environment: str) -> Iterator[str]
     tail: deque[str] = deque(maxlen=20)
     with subprocess.Popen(
         command,
-        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -58,18 +48,21 @@ def stream(command: list[str], log: TextIO, **environment: str) -> Iterator[str]
                 log.write(line)
                 tail.append(line)
                 yield line
-        except BaseException:  # such as that the reader closes it
+        except BaseException:  # the generator is closed, or interrupted
             process.terminate()
             raise
-    if process.returncode:
-        raise CommandFailed(command[0], process.returncode, "".join(tail))
+    if status := process.returncode:
+        raise CommandFailed(
+            f"{command[0]} ended with status {status}; the end of its output:\n{''.join(tail)}"
+        )
 
 
 def log_stats(line: str, kind: str) -> dict[str, str] | None:
-    """The statistics of an epoch, if a line of fairseq's JSON log has those of *kind*.
+    """The statistics in a line of fairseq's JSON log, if they are of this kind.
 
     Args:
-        kind: ``train``, or the name of a validation set, such as ``valid``.
+        kind: ``train`` for an epoch, ``train_inner`` for some updates, or the name of a validation
+            set, such as ``valid``.
     """
     match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
     return json.loads(match.group(1)) if match else None
