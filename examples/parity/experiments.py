@@ -1,13 +1,13 @@
 """The experiments of the N-ODE Transformer (Baier-Reinio and De Sterck 2020), and their runs."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+
+from fairseq_odeformers.options import positive_int
 
 VANILLA, NODE = "vanilla_transformer", "node_transformer"
 LOG = "train.log.gz"
@@ -75,13 +75,14 @@ class Run:
         name = f"lr{self.learning_rate:g}-seed{self.seed}"
         return out / f"updates{self.updates}" / self.ensemble.name / name
 
-    def log(self, out: Path) -> Path:
+    def log(self, out: Path) -> Path | None:
         """Its log, or that of a finished run with more updates, which begins with the same ones."""
-        own = self.folder(out) / LOG
-        counts = [folder.name[len("updates") :] for folder in out.glob("updates*")]
-        more = sorted(n for n in map(int, filter(str.isdecimal, counts)) if n > self.updates)
-        longer = (replace(self, updates=n).folder(out) / LOG for n in more)
-        return own if own.exists() else next(filter(Path.exists, longer), own)
+        counts = (int(folder.name[len("updates") :]) for folder in out.glob("updates*"))
+        for updates in sorted(count for count in counts if count >= self.updates):
+            log = replace(self, updates=updates).folder(out) / LOG
+            if log.exists():
+                return log
+        return None
 
     def options(self) -> list[str]:
         """Options of ``fairseq-train`` that determine the result; a batch has all strings."""
@@ -153,11 +154,20 @@ CURVES = {"figure2": regularization(6), "figure6": regularization(8), "figure7":
 EXPERIMENTS = {**TABLES, **HISTOGRAMS, **CURVES, "settings": settings()}
 
 
+# Options that choose a part of an experiment: their attribute of an ensemble, type and help.
+FILTERS = {
+    "dims": ("dim", int, "widths d"),
+    "layers": ("layers", int, "numbers N of layers or blocks"),
+    "weights": ("weight", float, "weights of the arclength, of which 0 is none"),
+    "arch": ("arch", str, "models"),
+}
+
+
 def finished(reports: Iterable[Path]) -> dict[tuple[str, ...], dict[str, str]]:
     """The rows of CSV files that report.py has written, by the keys of their runs.
 
     Raises:
-        ValueError: a file has not the columns.
+        ValueError: a file lacks the columns.
     """
     rows = {}
     for path in reports:
@@ -178,14 +188,8 @@ def make_parser(description: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("experiment", choices=EXPERIMENTS, help="table or figure of the paper")
     parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder of all runs")
-    parser.add_argument("--runs", type=int, default=72, help="runs of each ensemble")
-    parser.add_argument("--updates", type=int, default=UPDATES, help="updates of each run")
-    for option, kind, what in (
-        ("--dims", int, "widths d"),
-        ("--layers", int, "numbers N of layers or blocks"),
-        ("--weights", float, "weights of the arclength, of which 0 is none"),
-    ):
-        parser.add_argument(option, type=kind, nargs="+", help=f"only these {what}")
+    parser.add_argument("--runs", type=positive_int, default=72, help="runs of each ensemble")
+    parser.add_argument("--updates", type=positive_int, default=UPDATES, help="updates of each run")
     parser.add_argument(
         "--reports",
         type=Path,
@@ -193,31 +197,25 @@ def make_parser(description: str) -> argparse.ArgumentParser:
         default=[],
         help="CSV files of report.py with runs of as many updates whose logs are gone",
     )
-    parser.add_argument("--arch", nargs="+", choices=(VANILLA, NODE), help="only these models")
+    for option, (_, kind, what) in FILTERS.items():
+        parser.add_argument(f"--{option}", type=kind, nargs="+", help=f"only these {what}")
     return parser
 
 
 def chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[Ensemble, list[Run]]:
     """The ensembles that a command line asks for, each with its runs; stop at bad options."""
-    for option in ("runs", "updates"):
-        if getattr(args, option) < 1:
-            parser.error(f"--{option} {getattr(args, option)}: give 1 or more")
     ensembles = EXPERIMENTS[args.experiment]
-    for option, attribute in (
-        ("dims", "dim"),
-        ("layers", "layers"),
-        ("weights", "weight"),
-        ("arch", "arch"),
-    ):
+    for option, (attribute, *_) in FILTERS.items():
         wanted = getattr(args, option)
+        if not wanted:
+            continue
         found = {getattr(ensemble, attribute) for ensemble in ensembles}
-        if wanted and not found.issuperset(wanted):
+        if not found.issuperset(wanted):
             parser.error(
                 f"--{option} {' '.join(map(str, wanted))}: {args.experiment} has "
                 f"{', '.join(map(str, sorted(found)))}"
             )
-        if wanted:
-            ensembles = [e for e in ensembles if getattr(e, attribute) in wanted]
+        ensembles = [e for e in ensembles if getattr(e, attribute) in wanted]
     return {
         ensemble: [Run(ensemble, number, args.updates) for number in range(args.runs)]
         for ensemble in ensembles

@@ -4,15 +4,13 @@ Prints a table in Markdown, and leaves it in the folder of the runs, with the ru
 the figure in a PNG file. What has not been run is called so. Needs the extra ``plots``.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -50,11 +48,6 @@ class Result:
     accuracy: float
     seconds: float
     updates: int
-
-    @classmethod
-    def of_row(cls, row: Mapping[str, str]) -> Result:
-        """As a CSV file has it."""
-        return cls(float(row["accuracy"]), float(row["seconds"]), int(row["updates"]))
 
 
 Results = Mapping[Ensemble, Sequence[Result]]
@@ -116,20 +109,13 @@ def beside_the_paper(name: str, results: Results) -> str:
             for row in csv.DictReader(file)
             if row["table"] == name
         }
-    found = {(e.arch, e.dim, e.layers): summarize(runs) for e, runs in results.items()}
-    archs, *sizes = (dict.fromkeys(keys) for keys in zip(*found))
-    rows = [["d", "N"]]
-    for arch in archs:
-        rows[0] += [f"`{arch}`, paper", "ours"]
-    for dim, layers in product(*sizes):
-        rows.append([str(dim), str(layers)])
-        for arch in archs:
-            key = (arch, dim, layers)
-            rows[-1] += [
-                "{accuracy}%, {seconds} s".format(**paper[key]),
-                str(found[key] or NOT_RUN),
-            ]
-    return markdown_table(rows)
+    archs = dict.fromkeys(ensemble.arch for ensemble in results)
+    rows = {("d", "N"): [f"`{arch}`, {whose}" for arch in archs for whose in ("paper", "ours")]}
+    for ensemble, found in results.items():
+        numbers = paper[ensemble.arch, ensemble.dim, ensemble.layers]
+        row = rows.setdefault((str(ensemble.dim), str(ensemble.layers)), [])
+        row += ["{accuracy}%, {seconds} s".format(**numbers), str(summarize(found) or NOT_RUN)]
+    return markdown_table([[*size, *row] for size, row in rows.items()])
 
 
 def by_ensemble(results: Results) -> str:
@@ -209,32 +195,30 @@ def write(name: str, out: Path, results: Results, rows: list[dict]) -> str:
         path.write_text(text, encoding="utf-8")
     if rows:
         write_csv(out / f"{name}.csv", rows)
-    draw = {**dict.fromkeys(HISTOGRAMS, histogram), **dict.fromkeys(CURVES, curves)}.get(name)
-    if rows and draw:
+    if rows and (name in HISTOGRAMS or name in CURVES):
+        figure = histogram(results) if name in HISTOGRAMS else curves(results)
         with replacing(out / f"{name}.png") as path:
-            draw(results).savefig(path, format="png", dpi=100)
+            figure.savefig(path, format="png", dpi=100)
     return text
 
 
 def main() -> None:
     parser = make_parser(__doc__.splitlines()[0])
     args = parser.parse_args()
-    results, rows = {}, []
     ensembles = chosen(parser, args)
     try:
         done = finished(args.reports)
-        for ensemble, runs in ensembles.items():
-            results[ensemble] = []
-            for run in runs:
-                log = run.log(args.out)
-                if log.exists():
-                    result = read(log, run.updates)
-                elif run.key in done:
-                    result = Result.of_row(done[run.key])
-                else:
-                    continue
-                results[ensemble].append(result)
-                rows.append({**dict(zip(KEY, run.key)), **vars(result)})
+        results = {ensemble: [] for ensemble in ensembles}
+        rows = []
+        for run in chain(*ensembles.values()):
+            if log := run.log(args.out):
+                result = read(log, run.updates)
+            elif row := done.get(run.key):
+                result = Result(float(row["accuracy"]), float(row["seconds"]), int(row["updates"]))
+            else:
+                continue
+            results[run.ensemble].append(result)
+            rows.append({**dict(zip(KEY, run.key)), **vars(result)})
         print(write(args.experiment, args.out, results, rows), end="")
     except (OSError, ValueError) as error:
         sys.exit(f"report.py: error: {error}")

@@ -6,8 +6,6 @@ the right is the number of steps that a string takes by itself, against its leng
 Leaves trajectories.png, and steps.csv with all strings. Needs the extra ``plots``.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys
@@ -24,12 +22,11 @@ from torch import Tensor
 from torchdiffeq import odeint
 
 from fairseq_odeformers.files import replacing, write_csv
-from fairseq_odeformers.inference.loading import import_plugins, load_classifier
+from fairseq_odeformers.inference.loading import load_classifier
 from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
-from fairseq_odeformers.options import add_user_dir
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 
 STRINGS = "000 001 011 0110 0111 111111".split()
@@ -49,10 +46,8 @@ def main() -> None:
         "--strings", nargs="+", help="to be drawn; by default some that the model was trained on"
     )
     parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder")
-    add_user_dir(parser)
     args = parser.parse_args()
     try:
-        import_plugins(args.user_dir)
         model, task = load_classifier(args.checkpoint, "")
         draw(model.eval(), task, args)
     except (ValueError, OSError) as error:
@@ -64,25 +59,22 @@ def draw(model, task, args: argparse.Namespace) -> None:
     """Compute and write both parts."""
     if not isinstance(task, ParityTask) or not isinstance(model, NodeTransformer):
         raise ValueError(f"{args.checkpoint} is not of a node_transformer on the task parity")
-    method = model.args.ode_method
-    if method not in ADAPTIVE:
+    if model.args.ode_method not in ADAPTIVE:
         raise ValueError(
-            f"{args.checkpoint} was trained with --ode-method {method}, which always takes the "
-            f"same steps; train with one of {', '.join(ADAPTIVE)}"
+            f"{args.checkpoint} was trained with --ode-method {model.args.ode_method}, whose steps "
+            f"are fixed; train with one of {', '.join(ADAPTIVE)}"
         )
     longest = task.max_positions() - 1
-    strings = args.strings or [string for string in STRINGS if len(string) <= longest]
-    strings = strings or ["0", "1"]
+    strings = args.strings or [string for string in STRINGS if len(string) <= longest] or ["0", "1"]
     texts = {string: encode(string, task) for string in strings}
     states = {string: trajectory(model, tokens) for string, tokens in texts.items()}
-    components = principal_components(states.values())
-    verdicts = {string: CLASSES[classify(model, task, texts[string])] for string in states}
+    verdicts = {string: CLASSES[classify(model, task, tokens)] for string, tokens in texts.items()}
     rows = steps_of_all(model, task)
     args.out.mkdir(parents=True, exist_ok=True)
     write_csv(args.out / "steps.csv", rows)
     figure = Figure(figsize=(12, 6), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[2, 1])
-    draw_trajectories(left, states, components, verdicts)
+    draw_trajectories(left, states, verdicts)
     draw_steps(right.subplots(), rows)
     with replacing(args.out / "trajectories.png") as path:
         figure.savefig(path, format="png", dpi=100)
@@ -146,9 +138,9 @@ def steps_of_all(model, task) -> list[dict]:
     return rows
 
 
-def draw_trajectories(figure, states, components, verdicts) -> None:
+def draw_trajectories(figure, states, verdicts) -> None:
     """A panel for each string: a line for each token, from a dot to a cross."""
-    mean, directions = components
+    mean, directions = principal_components(states.values())
     columns = math.ceil(len(states) ** 0.5)
     panels = figure.subplots(
         math.ceil(len(states) / columns), columns, sharex=True, sharey=True, squeeze=False

@@ -4,17 +4,14 @@ import csv
 import gzip
 import importlib
 import json
-import shutil
 import sys
-import time
 from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
-import warm
 from fairseq import options
-from script_helpers import USER_DIR, command, refusal, times
+from script_helpers import USER_DIR, command
 
 from fairseq_odeformers.inference.loading import load_classifier
 
@@ -25,7 +22,7 @@ experiments, run, report, trajectories = map(
     importlib.import_module, ("experiments", "run", "report", "trajectories")
 )
 
-ONE_SIZE = ["--dims", "4", "--layers", "1", "--arch", "vanilla_transformer"]
+ONE_SIZE = ["table1", "--dims", 4, "--layers", 1, "--arch", "vanilla_transformer"]
 
 
 def main(monkeypatch, script, *options):
@@ -51,109 +48,53 @@ def write_log(folder, *epochs):
 
 
 @pytest.fixture
-def forked(monkeypatch):
-    """The runs of run.py are forks of this process."""
-    with warm.commands() as (programs, _):
-        monkeypatch.setattr(sys, "executable", str(programs / "python"))
-        yield
+def runs(tmp_path, monkeypatch):
+    """Makes runs of a program that prints epochs and then does something; returns all logs."""
 
-
-@pytest.mark.usefixtures("forked")
-def test_runs_and_their_table(tmp_path, monkeypatch, capsys):
-    """What is finished is not repeated; more runs are added; the table has them all."""
-    options = ["table1", *ONE_SIZE, "--updates", 3, "--out", tmp_path]
-    main(monkeypatch, run, *options, "--runs", 1, "--workers", 1)
-    (log,) = tmp_path.rglob("train.log.gz")
-    assert log.parent.name == "lr0.0003-seed1"
-    before = times(log.parent)
-    main(monkeypatch, run, *options, "--runs", 2, "--workers", 2)
-    assert times(log.parent) == before
-    assert len(list(tmp_path.rglob("train.log.gz"))) == 2
-    monkeypatch.setattr(run, "train", None)
-    main(monkeypatch, run, *options, "--runs", 2)
-
-    capsys.readouterr()
-    main(monkeypatch, report, *options)
-    header, _, row = capsys.readouterr().out.splitlines()
-    assert "`vanilla_transformer`, paper" in header and "node_transformer" not in header
-    assert row.startswith("| 4 | 1 | 77.9%, 78 s | ") and row.endswith("(2 of 2) |")
-    rows = list(csv.DictReader(open(tmp_path / "table1.csv")))
-    assert [(row["learning_rate"], row["seed"]) for row in rows] == [
-        ("0.0003", "1"),
-        ("0.001", "2"),
-    ]
-    assert all(40 <= float(row["accuracy"]) <= 60 for row in rows)
-
-
-@pytest.mark.usefixtures("forked")
-def test_longer_runs_stand_for_shorter_ones(tmp_path, monkeypatch, capsys):
-    """The first updates of a long run are those of a short one, of which the report tells."""
-    (tmp_path / "long" / "updates4 of old").mkdir(parents=True)
-    rows = []
-    for out, updates in ((tmp_path / "long", 4), (tmp_path / "short", 2)):
-        options = ["table1", *ONE_SIZE, "--runs", 2, "--out", out]
-        main(monkeypatch, run, *options, "--updates", updates)
-        main(monkeypatch, run, *options, "--updates", 2)
-        main(monkeypatch, report, *options, "--updates", 2)
-        found = csv.DictReader(open(out / "table1.csv"))
-        rows.append([(row["seed"], row["accuracy"], row["updates"]) for row in found])
-    assert rows[0] == rows[1] and len(rows[0]) == 2
-    assert [folder.name for folder in (tmp_path / "long").glob("updates?")] == ["updates4"]
-    main(monkeypatch, run, *options[:-1], tmp_path / "long", "--updates", 5)
-    assert (tmp_path / "long" / "updates5").exists()
-
-
-@pytest.mark.usefixtures("forked")
-def test_reports_stand_for_runs_without_logs(tmp_path, monkeypatch, capsys):
-    """Two runs of a report, whose logs are gone, and a third are one table."""
-    report_of_two = tmp_path / "of_two.csv"
-    for runs, updates in ((2, 3), (3, 3)):
-        options = ["table1", *ONE_SIZE, "--runs", runs, "--updates", updates, "--out", tmp_path]
-        if report_of_two.exists():
-            options += ["--reports", report_of_two]
-        main(monkeypatch, run, *options)
-        main(monkeypatch, report, *options)
-        made = [log.parent.name for log in tmp_path.rglob("train.log.gz")]
-        if runs == 2:
-            assert sorted(made) == ["lr0.0003-seed1", "lr0.001-seed2"]
-            (tmp_path / "table1.csv").rename(report_of_two)
-            shutil.rmtree(tmp_path / "updates3")
-    assert made == ["lr0.003-seed3"]
-    assert capsys.readouterr().out.endswith("(3 of 3) |\n")
-    rows = (tmp_path / "table1.csv").read_text().splitlines()
-    assert rows[:3] == report_of_two.read_text().splitlines() and len(rows) == 4
-
-
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("paper.csv", "--reports .*paper.csv: give CSV files that report.py has written"),
-        ("none.csv", "No such file or directory: .*none.csv"),
-    ],
-)
-@pytest.mark.parametrize("script", [run, report])
-def test_files_that_are_no_reports(tmp_path, monkeypatch, script, name, message):
-    options = ["table1", "--reports", EXAMPLE / name, "--out", tmp_path]
-    with pytest.raises(SystemExit, match=f"{Path(script.__file__).name}: error: .*{message}"):
-        main(monkeypatch, script, *options)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture
-def one_run(tmp_path, monkeypatch):
-    """Makes a run of a program that prints epochs and then does something; returns its folder."""
-
-    def make(epochs, then):
+    def make(epochs, *options, then=""):
         program = "import os, sys, time\n"
-        program += "".join(f"print({line!r}, end='', flush=True)\n" for line in epochs) + then
-        monkeypatch.setattr(run, "command", lambda *_: [sys.executable, "-c", program])
-        main(monkeypatch, run, "table1", *ONE_SIZE, "--runs", 1, "--out", tmp_path)
+        program += "".join(f"print({log_line(*e)!r}, end='', flush=True)\n" for e in epochs) + then
+        monkeypatch.setattr(run, "command", lambda *_: [sys.executable, "-I", "-c", program])
+        main(monkeypatch, run, *ONE_SIZE, "--out", tmp_path, *options)
+        return sorted(tmp_path.rglob(experiments.LOG))
 
     return make
 
 
-def finished(tmp_path):
-    return list(tmp_path.rglob("recipe.json"))
+def test_finished_runs_are_not_repeated_and_more_are_added(runs):
+    (first,) = runs([(50, 1, 1)], "--runs", 1)
+    assert first.parent.name == "lr0.0003-seed1"
+    assert [log.parent.name for log in runs([(60, 1, 1)], "--runs", 2, "--workers", 2)] == [
+        "lr0.0003-seed1",
+        "lr0.001-seed2",
+    ]
+    assert [report.read(log, 1).accuracy for log in runs([], "--runs", 2)] == [50, 60]
+
+
+def test_a_longer_run_stands_for_a_shorter_one(runs, tmp_path, monkeypatch, capsys):
+    epochs = [(50, 1, 1), (60, 2, 2), (70, 4, 3)]
+    assert runs(epochs, "--runs", 1, "--updates", 9) == runs([], "--runs", 1, "--updates", 2)
+    main(monkeypatch, report, *ONE_SIZE, "--updates", 2, "--out", tmp_path)
+    assert "| 60.0%, 1 s, 2 (1 of 1) |" in capsys.readouterr().out
+    assert len(runs(epochs, "--runs", 1, "--updates", 10)) == 2
+
+
+def test_a_report_stands_for_runs_whose_logs_are_gone(runs, tmp_path, monkeypatch, capsys):
+    logs = runs([(50, 1, 1), (60, 3, 2)], "--runs", 2)
+    main(monkeypatch, report, *ONE_SIZE, "--out", tmp_path)
+    for log in logs:
+        log.unlink()
+    kept = (tmp_path / "table1.csv").rename(tmp_path / "kept.csv")
+    (log,) = runs([(80, 1, 1)], "--runs", 3, "--reports", kept)
+    assert log.parent.name == "lr0.003-seed3"
+    main(monkeypatch, report, *ONE_SIZE, "--out", tmp_path, "--reports", kept)
+    assert "(3 of 3) |" in capsys.readouterr().out
+    assert (tmp_path / "table1.csv").read_text().startswith(kept.read_text())
+
+
+def test_a_run_ends_when_all_strings_are_correct(runs):
+    (log,) = runs([(99.21, 1, 1), (100, 2, 2)], "--runs", 1, then="time.sleep(600)")
+    assert report.read(log, 3000) == report.Result(100, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -164,51 +105,45 @@ def finished(tmp_path):
         "RuntimeError('the state or its slope is not finite')",
     ],
 )
-def test_run_that_diverges_counts(one_run, tmp_path, error):
-    one_run([log_line(50, 1, 1), log_line(60, 2, 2)], f"raise {error}")
-    (recipe,) = finished(tmp_path)
-    assert report.read(recipe.with_name("train.log.gz"), 3000).accuracy == 60
+def test_a_run_that_diverges_counts(runs, error):
+    (log,) = runs([(50, 1, 1), (60, 2, 2)], "--runs", 1, then=f"raise {error}")
+    assert report.read(log, 3000).accuracy == 60
 
 
 @pytest.mark.parametrize(
-    "epochs, then, message",
+    "epochs, then",
     [
-        ([], "sys.exit('no such option')", "status 1; the end of its output:\nno such option\n"),
-        ([], "raise FloatingPointError", "status 1"),
-        ([log_line(50, 1, 1)], "raise OSError('no space left')", "OSError: no space left"),
-        ([log_line(50, 1, 1)], "os.kill(os.getpid(), 9)", "status -9"),
+        ([], "sys.exit('no such option')"),
+        ([], "raise FloatingPointError"),
+        ([(50, 1, 1)], "raise OSError('no space left')"),
+        ([(50, 1, 1)], "os.kill(os.getpid(), 9)"),
     ],
 )
-def test_run_that_fails_leaves_nothing(one_run, tmp_path, epochs, then, message):
-    with pytest.raises(SystemExit, match=message):
-        one_run(epochs, then)
-    assert not finished(tmp_path)
-
-
-def test_run_ends_when_all_strings_are_correct(one_run, tmp_path):
-    start = time.monotonic()
-    one_run([log_line(99.21, 1, 1), log_line(100, 2, 2)], "time.sleep(600)")
-    assert time.monotonic() - start < 60
-    (recipe,) = finished(tmp_path)
-    assert report.read(recipe.with_name("train.log.gz"), 3000) == report.Result(100, 1, 2)
+def test_a_run_that_fails_leaves_nothing(runs, tmp_path, epochs, then):
+    with pytest.raises(SystemExit, match="run.py: error: "):
+        runs(epochs, "--runs", 1, then=then)
+    assert not list(tmp_path.rglob(experiments.LOG))
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    "line",
     [
-        (["table1", "--runs", 0], "--runs 0: give 1 or more"),
-        (["table1", "--updates", 0], "--updates 0: give 1 or more"),
-        (["table1", "--workers", 0], "--workers 0: give 1 or more"),
-        (["table1", "--dims", 4, 5], "--dims 4 5: table1 has 4, 6, 8, 10"),
-        (["figure3", "--layers", 2], "--layers 2: figure3 has 1"),
-        (["figure1", "--arch", "vanilla_transformer"], "figure1 has node_transformer"),
-        (["table2", "--weights", 0, 4], "--weights 0.0 4.0: table2 has 0.0"),
-        (["figure8"], "invalid choice: 'figure8'"),
+        "table1 --runs 0",
+        "table1 --updates 0",
+        "table1 --workers 0",
+        "table1 --dims 4 5",
+        "figure3 --layers 2",
+        "figure1 --arch vanilla_transformer",
+        "table2 --weights 0 4",
+        "figure8",
+        f"table1 --reports {EXAMPLE / 'paper.csv'}",
+        "table1 --reports none.csv",
     ],
 )
-def test_bad_options(tmp_path, monkeypatch, capsys, options, message):
-    options = [*map(str, options), "--out", str(tmp_path)]
-    assert message in refusal(run.main, options, monkeypatch, capsys)
+def test_bad_options_are_refused(tmp_path, monkeypatch, line):
+    with pytest.raises(SystemExit) as stopped:
+        main(monkeypatch, run, *line.split(), "--out", tmp_path)
+    assert stopped.value.code == 2 or "--reports" in line
     assert not list(tmp_path.iterdir())
 
 
@@ -238,14 +173,6 @@ def test_part_of_the_weights():
     assert chosen[experiments.Ensemble("node_transformer", 6, 8, 2)][7].number == 7
 
 
-def test_experiments_share_runs():
-    """The N-ODE Transformer of Table 1 is the one without regularization, and a variant."""
-    names = ("table1", "figure1", "figure2", "settings")
-    shared = [set(experiments.EXPERIMENTS[name]) for name in names]
-    (ensemble,) = set.intersection(*shared)
-    assert (ensemble.arch, ensemble.dim, ensemble.layers) == ("node_transformer", 8, 2)
-
-
 def test_settings_replace_those_of_the_other_experiments():
     """fairseq takes the last of two; the learning rates come in turn."""
     found = []
@@ -260,33 +187,38 @@ def test_settings_replace_those_of_the_other_experiments():
     }
 
 
-def test_no_two_runs_share_a_folder():
+def test_no_two_runs_share_a_folder_and_experiments_share_runs():
     ensembles = {e for found in experiments.EXPERIMENTS.values() for e in found}
     runs = [experiments.Run(*parts) for parts in product(ensembles, range(8), (1, 2))]
-    assert len({made.folder(Path()) for made in runs}) == len(runs)
-    assert len({tuple(made.options()) for made in runs}) == len(runs)
-    assert len({(made.key, made.updates) for made in runs}) == len(runs)
+    for name in (
+        lambda r: r.folder(Path()),
+        lambda r: tuple(r.options()),
+        lambda r: (r.key, r.updates),
+    ):
+        assert len(set(map(name, runs))) == len(runs)
+    names = ("table1", "figure1", "figure2", "settings")
+    (shared,) = set.intersection(*(set(experiments.EXPERIMENTS[name]) for name in names))
+    assert (shared.arch, shared.dim, shared.layers) == ("node_transformer", 8, 2)
 
 
 # --- report.py -------------------------------------------------------------
 
 
-def test_result_of_a_log(tmp_path):
-    """The first of the best epochs; seconds since the first update."""
+def test_result_is_the_first_of_the_best_epochs(tmp_path):
+    """Its seconds count from the first update."""
     write_log(tmp_path / "run", (50, 7, 1), (60, 9, 2), (75.4, 17, 3), (75.4, 20, 4), (70, 30, 5))
-    log = tmp_path / "run" / "train.log.gz"
+    log = tmp_path / "run" / experiments.LOG
     assert report.read(log, 5) == report.Result(75.4, 10, 3)
     assert report.read(log, 2) == report.Result(60, 2, 2)
 
 
 def test_worst_sixth_is_left_out(tmp_path, monkeypatch, capsys):
-    """Of twelve runs two; means and standard deviations by hand."""
+    """Two of twelve runs; means and standard deviations by hand."""
     ensemble = experiments.Ensemble("vanilla_transformer", 6, 4, 1)
-    accuracies = [90, 98] * 5 + [50, 40]
-    for number, accuracy in enumerate(accuracies):
+    for number, accuracy in enumerate([90, 98] * 5 + [50, 40]):
         folder = experiments.Run(ensemble, number, 3000).folder(tmp_path)
         write_log(folder, (45, 3, 1), (accuracy, 3 + accuracy, 2 * accuracy))
-    main(monkeypatch, report, "table1", *ONE_SIZE, "--out", tmp_path)
+    main(monkeypatch, report, *ONE_SIZE, "--out", tmp_path)
     row = capsys.readouterr().out.splitlines()[2]
     # Ten values 94 +- 4 have the standard deviation 4 sqrt(10/9) = 4.2.
     assert row == "| 4 | 1 | 77.9%, 78 s | 94.0 ± 4.2%, 94 ± 4 s, 188 (10 of 12) |"
@@ -294,24 +226,45 @@ def test_worst_sixth_is_left_out(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("runs, kept", [(1, 1), (2, 2), (4, 3), (6, 5), (24, 20), (72, 60)])
-def test_size_of_what_is_averaged(runs, kept):
+def test_number_of_runs_that_are_averaged(runs, kept):
     summary = report.summarize([report.Result(50, 1, 1)] * runs)
     assert summary.runs == f"{kept} of {runs}"
 
 
-def test_what_is_not_run(tmp_path, monkeypatch, capsys):
+def test_missing_runs_are_called_so(tmp_path, monkeypatch, capsys):
     for name, count in (("table2", 32), ("figure1", 4), ("figure7", 17)):
         main(monkeypatch, report, name, "--out", tmp_path)
         assert capsys.readouterr().out.count("| not run ") == count
     assert {path.suffix for path in tmp_path.iterdir()} == {".md"}
 
 
-def test_histogram(tmp_path, monkeypatch):
-    """Bins are closed on the right; the leftmost has all up to 55%."""
+FIGURE2 = "--weights 0 4 0.0625 0.000976562 1.52588e-05 2.38419e-07"
+
+
+@pytest.mark.parametrize(
+    "experiment, runs, options",
+    [
+        ("table1", "table1", "--runs 24 --dims 8 --layers 2"),
+        ("table1", "table1_sizes", "--runs 3 --updates 1000 --dims 4 6 10"),
+        ("figure1", "figure1", "--runs 12 --updates 1000"),
+        ("figure2", "figure2", f"--runs 8 --updates 1000 {FIGURE2}"),
+    ],
+)
+def test_published_tables_are_remade_from_their_runs(
+    experiment, runs, options, tmp_path, monkeypatch
+):
+    reports = ["--reports", EXAMPLE / f"{runs}.csv"]
+    main(monkeypatch, report, experiment, *options.split(), "--out", tmp_path, *reports)
+    rows = (tmp_path / f"{experiment}.md").read_text("utf-8").splitlines()[2:]
+    readme = (EXAMPLE / "README.md").read_text("utf-8")
+    assert rows and all(row in readme for row in (row.removesuffix(" |") for row in rows))
+
+
+def test_histogram_closes_bins_on_the_right():
+    """The leftmost has all up to 55%."""
     ensembles = experiments.HISTOGRAMS["figure1"]
-    accuracies = [40, 55, 55.01, 60, 99, 100]
     results = {e: [] for e in ensembles}
-    results[ensembles[1]] = [report.Result(accuracy, 1, 1) for accuracy in accuracies]
+    results[ensembles[1]] = [report.Result(a, 1, 1) for a in (40, 55, 55.01, 60, 99, 100)]
     (axes,) = report.histogram(results).axes
     heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
     assert heights == [[0] * 10, [2, 2, 0, 0, 0, 0, 0, 0, 0, 2], [0] * 10, [0] * 10]
@@ -320,7 +273,7 @@ def test_histogram(tmp_path, monkeypatch):
 
 
 def test_curves():
-    """Points at the weights, a line for each model without; of an ensemble of one, no spread."""
+    """Points at the weights, and a line for each model without; one run has no spread."""
     ensembles = experiments.CURVES["figure2"]
     results = {e: [] for e in ensembles}
     for place, accuracy in ((0, 99), (1, 85), (2, 60), (16, 84)):
@@ -332,45 +285,24 @@ def test_curves():
         assert found["node_transformer (1 of 1 runs)"] == [85 * factor] * 2
 
 
-def test_figures_are_small_files(tmp_path, monkeypatch):
-    for name in ("figure1", "figure2"):
-        for number in range(2):
-            for ensemble in experiments.EXPERIMENTS[name]:
-                folder = experiments.Run(ensemble, number, 3000).folder(tmp_path)
-                if not folder.exists():
-                    write_log(folder, (50, 1, 1), (80 + number, 10, 9))
-        main(monkeypatch, report, name, "--out", tmp_path)
-        picture = (tmp_path / f"{name}.png").read_bytes()
-        assert picture.startswith(b"\x89PNG") and len(picture) < 300_000
-
-
-def test_numbers_of_the_paper():
-    rows = list(csv.DictReader(open(EXAMPLE / "paper.csv")))
-    assert len(rows) == 3 * 32
-    found = {tuple(row.values())[:4]: (row["accuracy"], row["seconds"]) for row in rows}
-    assert found["table1", "vanilla_transformer", "8", "2"] == ("98.8", "82")
-    assert found["table2", "node_transformer", "4", "1"] == ("65.6", "430")
-    assert found["table3", "node_transformer", "10", "4"] == ("58.9", "890")
-
-
-# --- trajectories.py -------------------------------------------------------
+# --- a training by fairseq, and trajectories.py ----------------------------
 
 
 def train(folder, arch="node_transformer", *options):
     """The checkpoint of a model of strings up to four bits after two updates."""
-    command(
-        *["train", "--user-dir", USER_DIR, "--task", "parity", "--parity-max-length", 4],
-        *["--criterion", "sequence_classification", "--optimizer", "adam", "--lr", 0.001],
-        *["--batch-size", 30, "--max-update", 2, "--save-dir", folder, "--arch", arch, *options],
-    )
+    ensemble = experiments.Ensemble(arch, 4, 8, 1, options)
+    made = [o for o in experiments.Run(ensemble, 0, 2).options() if o != "--no-save"]
+    log = command("train", *made, "--user-dir", USER_DIR, "--save-dir", folder)
+    assert len([line for line in log.splitlines() if report.log_stats(line, "train")]) == 2
     return folder / "checkpoint_last.pt"
 
 
-def test_trajectories_and_steps(tmp_path, monkeypatch):
+@pytest.mark.parametrize("memory", [[], ["--checkpoint-activations"]])
+def test_trajectories_and_steps(memory, tmp_path, monkeypatch):
     """The steps of each string are those that it takes by itself, and not of a batch."""
-    checkpoint = train(tmp_path)
+    checkpoint = train(tmp_path, "node_transformer", *memory)
     out = tmp_path / "out"
-    main(monkeypatch, trajectories, checkpoint, "--strings", "01", "0111", "--out", out)
+    main(monkeypatch, trajectories, checkpoint, "--out", out)
     assert (out / "trajectories.png").read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(open(out / "steps.csv")))
     assert [row["string"] for row in rows][-1] == "1111" and len(rows) == 30
@@ -385,49 +317,21 @@ def test_trajectories_and_steps(tmp_path, monkeypatch):
     with torch.no_grad():
         states = trajectories.trajectory(model, trajectories.encode("01", task))
         end, _ = model(trajectories.encode("01", task))
-    assert states.shape == (2 * trajectories.POINTS, 3, 8)
+    assert states.shape == (trajectories.POINTS, 3, 8)
     assert abs(states[-1] - end[0].numpy()).max() < 1e-3
 
 
-def test_steps_of_a_model_that_saved_memory(tmp_path, monkeypatch):
-    checkpoint = train(tmp_path, "node_transformer", "--checkpoint-activations")
-    main(monkeypatch, trajectories, checkpoint, "--strings", "01", "--out", tmp_path / "out")
-    assert len(list(csv.DictReader(open(tmp_path / "out" / "steps.csv")))) == 30
-
-
-def test_several_plugins(monkeypatch):
-    imported = []
-
-    def load(*_):
-        raise ValueError(f"loaded after {' '.join(imported)}")
-
-    monkeypatch.setattr(trajectories, "import_plugins", imported.extend)
-    monkeypatch.setattr(trajectories, "load_classifier", load)
-    with pytest.raises(SystemExit, match="loaded after one two"):
-        main(monkeypatch, trajectories, "a.pt", "--user-dir", "one", "--user-dir", "two")
-
-
-def test_strings_of_the_default_are_no_longer_than_the_model_s(tmp_path, monkeypatch):
-    main(monkeypatch, trajectories, train(tmp_path), "--out", tmp_path / "out")
-    assert (tmp_path / "out" / "trajectories.png").exists()
-
-
 @pytest.mark.parametrize(
-    "arch, options, strings, message",
+    "arch, options, string, message",
     [
-        ("node_transformer", [], ["012"], "--strings '012': give strings of zeros and ones"),
-        ("node_transformer", [], ["01010"], "--strings 01010: the model was trained on 4 bits"),
-        ("vanilla_transformer", [], ["01"], "is not of a node_transformer on the task parity"),
-        (
-            "node_transformer",
-            ["--ode-method", "rk4", "--ode-steps", 2],
-            ["01"],
-            "--ode-method rk4, which always takes the same steps; train with one of dopri5",
-        ),
+        ("node_transformer", [], "012", "--strings '012'"),
+        ("node_transformer", [], "01010", "--strings 01010"),
+        ("vanilla_transformer", [], "01", "is not of a node_transformer on the task parity"),
+        ("node_transformer", ["--ode-method", "rk4", "--ode-steps", "2"], "01", "--ode-method rk4"),
     ],
 )
-def test_trajectories_that_cannot_be_drawn(arch, options, strings, message, tmp_path, monkeypatch):
+def test_trajectories_that_cannot_be_drawn(arch, options, string, message, tmp_path, monkeypatch):
     checkpoint = train(tmp_path, arch, *options)
     with pytest.raises(SystemExit, match=message):
-        main(monkeypatch, trajectories, checkpoint, "--strings", *strings, "--out", tmp_path / "o")
+        main(monkeypatch, trajectories, checkpoint, "--strings", string, "--out", tmp_path / "o")
     assert not (tmp_path / "o").exists()
