@@ -1,6 +1,5 @@
 # make setup   make .venv, with everything that the project and its tests need
-# make demo    train TransEvolve on generated sentence pairs and translate with it;
-#              with CORPUS=multi30k on the captions of Multi30k, downloaded, or of FROM=PATH
+# make demo    train TransEvolve on generated sentence pairs and translate with it
 # make test    run the tests
 # make test-python PYTHON=python3.X   run the tests on another Python, in .venv-python3.X
 # make test-wheel   build the wheel, install it into an empty environment, and use it from another folder
@@ -16,7 +15,6 @@
 # pip's own environment variables apply. On a machine without a GPU, point PIP_EXTRA_INDEX_URL at an
 # index of CPU builds: the default one has CUDA builds of torch, a download of several GB.
 
-CORPUS ?= cldr
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/complete
@@ -28,7 +26,7 @@ XLA := torch==2.9.0 torch_xla==2.9.0 torchaudio==2.9.0
 setup: $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo/demo.py --corpus $(CORPUS) $(if $(FROM),--from "$(FROM)")
+	$(BIN)/python examples/demo/demo.py
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 8 --dist loadfile --durations=10

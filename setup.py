@@ -37,10 +37,8 @@ setup(
         "analysis": ["matplotlib", *IMAGES, "scikit-learn", *WORD_PIECES],
         "corpora": CORPORA,
         "export": ["safetensors>=0.4"],
-        "demo": ["Babel", *CORPORA],
         "plots": ["matplotlib"],
         "test": [
-            "Babel",
             "pytest",
             "pytest-xdist",
             "ruff",

@@ -25,7 +25,7 @@ from fairseq_cli import train
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "scripts"
 USER_DIR = str(ROOT / "fairseq_odeformers")
-# A thread of fairseq's that still reads batches as the program ends can abort it.
+# fairseq aborts if one of its threads still reads batches when the program ends.
 IN_MAIN_THREAD = ["--num-workers", "0", "--data-buffer-size", "0"]
 
 
@@ -51,7 +51,7 @@ def command(name, *args, cwd=None):
 def module(name, *args, cwd=None):
     """The output of ``python -m name``, which is printed if that fails.
 
-    In a fork of this process, which spares it the five seconds of importing torch and fairseq.
+    It runs in a fork of this process, which saves the five seconds of importing torch and fairseq.
     """
     with tempfile.TemporaryFile() as file:
         files = [0, file.fileno(), file.fileno()]
@@ -73,9 +73,9 @@ def trainings(configs, cwd, processes=1, main=train.main, **environment):
     """Train by configurations of ``fairseq-train``, one after the other, in forks of this process.
 
     Args:
-        main: of another command of fairseq, to do what that does.
-        processes: that train each together, as torchrun would start them.
-        environment: variables to set beside those that there are.
+        processes: how many train together, as if torchrun had started them.
+        main: the function to run instead of training, of another of fairseq's commands.
+        environment: variables to set in addition.
 
     Returns:
         What each has logged.
@@ -174,7 +174,7 @@ def parallel_data(folder, source, target, **sizes):
 
 @contextmanager
 def full_disk(size):
-    """Processes that are started meanwhile can write no file of more than *size* bytes."""
+    """Processes that start meanwhile cannot write files of more than *size* bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -184,9 +184,9 @@ def full_disk(size):
 
 
 def assert_survives_kills(monkeypatch, script, *options, cwd):
-    """A preparation that is killed in turn before and after each step leaves what a whole one does.
+    """A preparation that is killed again and again leaves the same files as a whole one.
 
-    Before a step is what has made all of it in its temporary folder.
+    It is killed before and after each rename of a step's temporary folder to its final name.
     """
     rename = Path.rename
     assert run(script, *options, "--out", "whole", cwd=cwd).returncode == 0
@@ -222,12 +222,12 @@ def times(folder):
 
 
 def example(script, *args, root=ROOT, **environment):
-    """The finished process of a script of the examples, its output and errors in one.
+    """The finished process of a script of the examples, with its output and errors in one.
 
-    Where the repository is the real one, its Python commands run in forks of this process.
+    In the real repository, its Python commands run in forks of this process.
 
     Args:
-        root: a folder that stands for the repository's.
+        root: a folder that stands for the repository.
     """
     commands = [root / ".venv" / "bin", Path(sys.executable).parent, os.environ["PATH"]]
     path = os.pathsep.join(map(str, commands))
@@ -243,7 +243,7 @@ def example(script, *args, root=ROOT, **environment):
 
 
 def stub_commands(root, **commands):
-    """Put shell scripts in the place of commands, in a folder that stands for the repository's.
+    """Replace commands by shell scripts, in a folder that stands for the repository.
 
     Args:
         commands: the lines of each; ``_`` in a name is ``-``.
@@ -259,10 +259,10 @@ def stub_commands(root, **commands):
 
 
 def training_options(root, script, *args, **environment):
-    """The arguments that a script of the examples calls ``fairseq-train`` with, the first time.
+    """The arguments with which a script of the examples first calls ``fairseq-train``.
 
-    It is called no second time, and nothing is trained: in a *root* that stands for the
-    repository's, with the data that the script asks for, stubs take the place of the commands.
+    Nothing is trained: stubs replace the commands. The folder *root* stands for the repository and
+    has the data that the script asks for. The script ends when its first training fails.
     """
     record = root / "arguments"
     stub_commands(

@@ -47,7 +47,7 @@ def generate(data, path, *args):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
-    demo_module("cldr").write_corpus(folder / "raw", train=120, valid=8, test=8, seed=1)
+    demo_module("pairs").write_corpus(folder / "raw", train=120, valid=8, test=8)
     for language in ("de", "en"):
         with open(folder / "raw" / f"valid.{language}", "a") as file:
             file.write("2 " * 10_000 + "\n")
