@@ -1,6 +1,6 @@
 """Python and fairseq's commands for a shell script, in forks of the process that runs the tests.
 
-That has imported torch and fairseq already, which takes a process of its own five seconds.
+A fork has imported torch and fairseq already, which takes a new process five seconds.
 """
 
 import json
@@ -8,13 +8,11 @@ import logging
 import multiprocessing
 import os
 import runpy
-import signal
 import socket
 import socketserver
 import sys
 import tempfile
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import wait
+from contextlib import contextmanager
 from pathlib import Path
 
 NAMES = [
@@ -26,16 +24,14 @@ PROGRAM = """#!/bin/sh
 exec "{python}" -I -S "{folder}/client.py" "$0" "$@"
 """
 CLIENT = """
-import json, os, signal, socket, sys
+import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect(os.path.join(os.path.dirname(__file__), "socket"))
     socket.send_fds(server, [b" "], [0, 1, 2])
     server.sendall(json.dumps([os.getcwd(), dict(os.environ), sys.argv[1:]]).encode() + b"\\n")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: server.sendall(bytes([number])))
     sys.exit(server.recv(1)[0])
 """
-# A script's last command, which takes the place of the script, is found warm as well.
+# A script that ends with `exec python` runs the fork as well.
 EXEC = """
 exec() {
     case $1 in */python) shift; python "$@" ;; *) "$@" ;; esac
@@ -52,7 +48,6 @@ def become(files, cwd, environment, argv):
         argv: a command of fairseq, or ``python`` with a script, ``-c`` and code, or ``-m`` and the
             name of a module. The folder of the program is where it finds others.
     """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), files)):
         os.dup2(file, number)
         stream = open(number, "w" if number else "r", buffering=1, encoding="utf-8", closefd=False)
@@ -80,11 +75,7 @@ def become(files, cwd, environment, argv):
 
 
 class Request(socketserver.BaseRequestHandler):
-    """Becomes what a client asks for, with the client's files, and answers with its status.
-
-    It is of a process group of its own, as a command of a terminal is, and gets the signals that
-    the client gets. It ends with the client.
-    """
+    """Starts a fork that becomes what a client asks for, and answers with its exit status."""
 
     def handle(self):
         _, files, *_ = socket.recv_fds(self.request, 1, 3)
@@ -92,13 +83,8 @@ class Request(socketserver.BaseRequestHandler):
             request = json.loads(lines.readline())
         process = FORK.Process(target=become, args=(files, *request))
         process.start()
-        os.setpgid(process.pid, process.pid)
-        while self.request in wait([process.sentinel, self.request]) and process.is_alive():
-            received = self.request.recv(1)
-            os.killpg(process.pid, received[0] if received else signal.SIGKILL)
         process.join()
-        with suppress(BrokenPipeError):
-            self.request.sendall(bytes([process.exitcode % 256]))
+        self.request.sendall(bytes([process.exitcode % 256]))
 
 
 class Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
