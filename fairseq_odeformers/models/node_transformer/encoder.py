@@ -59,8 +59,13 @@ def encoder_solver(cfg) -> Solver:
     if method in FIXED_GRID:
         solver = FixedGrid(method, cfg.ode_steps)
     else:
-        per_sequence = cfg.adaptivity == "sequence"
-        solver = Adaptive(method, cfg.ode_rtol, cfg.ode_atol, cfg.ode_max_steps, per_sequence)
+        solver = Adaptive(
+            method,
+            rtol=cfg.ode_rtol,
+            atol=cfg.ode_atol,
+            max_steps=cfg.ode_max_steps,
+            per_sequence=cfg.adaptivity == "sequence",
+        )
     if cfg.adjoint:
         return Adjoint(solver)
     return Checkpointed(solver) if cfg.checkpoint_activations else solver

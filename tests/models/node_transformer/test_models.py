@@ -9,7 +9,7 @@ from fairseq_odeformers.criterions.sequence_classification import (
     SequenceClassificationConfig,
     SequenceClassificationCriterion,
 )
-from fairseq_odeformers.models.node_transformer.solver import Checkpointed
+from fairseq_odeformers.models.node_transformer.solver import Adaptive, Checkpointed
 
 NODE, MT = "node_transformer", "node_transformer_mt"
 GRID = "--ode-method rk4 --ode-steps 2"
@@ -48,6 +48,12 @@ def test_one_euler_step_of_the_residual_field_is_a_vanilla_layer():
     assert {name.split(".")[-1] for name in missing.missing_keys} == {"time"}
     tokens, _ = source_batch()
     assert (scores(node, tokens) - scores(vanilla, tokens)).abs().max() < 1e-6
+
+
+def test_options_reach_the_solver():
+    options = "--ode-method bosh3 --ode-rtol 0.1 --ode-atol 0.2 --ode-max-steps 7 --adaptivity"
+    block = make_classifier(NODE, *options.split(), "sequence", sizes=[]).encoder.layers[-1]
+    assert block.solver == Adaptive("bosh3", rtol=0.1, atol=0.2, max_steps=7, per_sequence=True)
 
 
 def test_hidden_states_are_those_of_the_blocks():
