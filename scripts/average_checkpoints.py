@@ -7,20 +7,16 @@ The last ten by update, of a run with --save-interval-updates 2000 --keep-interv
         --output checkpoints/averaged.pt
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq.checkpoint_utils import checkpoint_paths
+from fairseq import checkpoint_utils
+from omegaconf import OmegaConf
 
 from fairseq_odeformers.files import replacing
-
-# The package also lets torch's safe loader read fairseq's checkpoints.
-from fairseq_odeformers.patches.checkpoints import reading
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
@@ -29,40 +25,32 @@ def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
     """The newest *last* checkpoints in *folder*, oldest first.
 
     Args:
-        by: ``epoch`` for those of ``--save-interval`` (``checkpoint7.pt``), ``update`` for those
-            of ``--save-interval-updates`` (``checkpoint_7_14000.pt``).
+        by: ``epoch`` for ``checkpoint7.pt`` (``--save-interval``), ``update`` for
+            ``checkpoint_7_14000.pt`` (``--save-interval-updates``).
 
     Raises:
         ValueError: there are fewer.
     """
-    newest_first = checkpoint_paths(str(folder), FILE_NAMES[by])
+    newest_first = checkpoint_utils.checkpoint_paths(str(folder), FILE_NAMES[by])
     if len(newest_first) < last:
         raise ValueError(f"--last {last}: {folder} has {len(newest_first)} checkpoints by {by}")
     return [Path(path) for path in reversed(newest_first[:last])]
 
 
-def load(path: Path) -> dict[str, Any]:
-    """A checkpoint, read with torch's safe loader; raises ValueError if the file is none."""
-    with reading(path):
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        if not isinstance(state["model"], dict):
-            raise ValueError("it has no weights")
-    return state
-
-
 def average(paths: Sequence[Path]) -> dict[str, Any]:
     """The last checkpoint, its parameters replaced by their mean over all checkpoints.
 
-    Means are taken in float64, so that a tensor that is the same in all checkpoints stays the same
-    bit for bit. Tensors that share memory still do. The optimizer's state is left out.
+    Means are in float64, so that a tensor that is the same in all checkpoints stays the same bit
+    for bit. Tensors that share memory still do. The optimizer's state is left out.
 
     Raises:
-        ValueError: the checkpoints differ in the names or shapes of their tensors, or in the values
-            of one that is not floating-point.
+        OSError: a file is not there.
+        ValueError: a file is not a checkpoint; or the checkpoints differ in the names or shapes of
+            their tensors, or in the values of a tensor that is not floating-point.
     """
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
-        state = load(path)
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         model = state["model"]
         sums = sums or {
             name: torch.zeros_like(tensor, dtype=torch.float64)
@@ -81,6 +69,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
         if tensor.is_floating_point():
             tensor.copy_(sums[name] / len(paths))
     state.pop("last_optimizer_state", None)
+    state["cfg"] = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # as fairseq saves it
     return state
 
 
@@ -106,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         state = average(paths)
         with replacing(args.output) as path:
             torch.save(state, path)
-    except (ValueError, OSError, RuntimeError) as error:  # torch's for a full disk is the last
+    except (ValueError, OSError, RuntimeError) as error:  # the last one is torch's for a full disk
         parser.exit(1, f"{parser.prog}: error: {error}\n")
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")
 

@@ -171,8 +171,7 @@ def model_names(paths: list[str], separator: str = "/") -> list[str]:
 
 def accuracy(model, task, args: argparse.Namespace) -> float | None:
     """On all of the split; None if it has no labels."""
-    use_cuda = next(model.parameters()).is_cuda
-    _, targets, probs = probabilities(task, [model], args.split, BATCH_SIZE, use_cuda)
+    _, targets, probs = probabilities(task, [model], args.split, BATCH_SIZE)
     return None if targets is None else (probs.argmax(1) == targets).double().mean().item()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from fairseq_odeformers.data.raw_text import divide, enclose, texts_end
+from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
 
 SEED = 1  # of the texts that are drawn
 
@@ -36,14 +36,14 @@ def draw_texts(task, split: str, number: int) -> dict[int, Tensor]:
 def encode_text(task, text: str) -> Tensor:
     """The tokens (T) of a text that is typed, which begins and ends as those of the data set.
 
-    It is divided as :func:`~fairseq_odeformers.data.raw_text.divide` does.
+    See :func:`~fairseq_odeformers.data.raw_text.tokenize`.
 
     Raises:
         ValueError: the text has tokens that are not in the dictionary, or fewer than two.
     """
     dictionary = task.source_dictionary
     data = getattr(task.cfg, "data", None)  # the strings of the task parity have no folder
-    tokens, sources = divide(task, text)
+    tokens, sources = tokenize(task, text)
     ids = [dictionary.index(token) for token in tokens]
     unknown = [source for source, index in zip(sources, ids) if index == dictionary.unk()]
     if unknown:
@@ -51,7 +51,7 @@ def encode_text(task, text: str) -> Tensor:
         raise ValueError(f"--text: {', '.join(map(repr, unknown))} not in {where}")
     if len(ids) < 2:
         raise ValueError(f"--text {text!r} has fewer than two tokens, so no pair of them")
-    return enclose(task, ids, texts_end(task))
+    return add_special_tokens(task, ids, appends_eos(task))
 
 
 def positions(tokens: list[str], chosen: list[str]) -> list[int]:

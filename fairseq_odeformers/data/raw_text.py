@@ -1,6 +1,4 @@
-"""Text that is typed, as the symbols of a data set for classification."""
-
-from __future__ import annotations
+"""Typed text as the symbols of a data set for classification."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -18,13 +16,12 @@ SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
 
 
-def divide(task, text: str) -> tuple[list[str], list[str]]:
+def tokenize(task, text: str) -> tuple[list[str], list[str]]:
     """The symbols of a text, and the part of the text that each stands for.
 
-    It is divided into the word pieces of the data set's ``vocab.txt``, or into tokens at spaces and
-    these by the byte-pair codes in ``code``, if there is one of them; into bytes if the dictionary
-    has these; else at spaces. A string of the task ``parity``, which has no data set, is divided
-    into its bits.
+    The folder of the data set decides: with a ``vocab.txt`` they are its word pieces; with a
+    ``code``, byte pairs of the tokens between spaces; with bytes in the dictionary, bytes; else the
+    tokens between spaces. The task ``parity`` has no data set; its symbols are bits.
     """
     data = getattr(task.cfg, "data", None)
     if not data:
@@ -46,26 +43,26 @@ def divide(task, text: str) -> tuple[list[str], list[str]]:
 
 @lru_cache(maxsize=4)
 def word_pieces(vocabulary: Path, changed: int):
-    """The tokenizer of a ``vocab.txt``, read once as long as it does not change."""
+    """The tokenizer of a ``vocab.txt``, which is read again once it has changed."""
     return make_tokenizer(read_pieces(vocabulary))
 
 
 @lru_cache(maxsize=4)
 def byte_pairs(codes: Path, changed: int) -> SubwordNMTBPE:
-    """fairseq's encoder of byte pairs, read once as long as the codes do not change."""
+    """fairseq's encoder of byte pairs; the codes are read again once they have changed."""
     return SubwordNMTBPE(SubwordNMTBPEConfig(bpe_codes=str(codes)))
 
 
-def enclose(task, ids: list[int], ends: bool) -> Tensor:
-    """Tokens (T) of a text with what a task puts before it, and with ``</s>`` if *ends*."""
+def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:
+    """Tokens (T) of a text: the task's first token, if it has one, *ids* and perhaps ``</s>``."""
     dictionary = task.source_dictionary
     init_token = getattr(task.cfg, "init_token", dictionary.bos())
     start = [] if init_token is None else [init_token]
-    return torch.tensor([*start, *ids, *([dictionary.eos()] if ends else [])])
+    return torch.tensor([*start, *ids, *([dictionary.eos()] if append_eos else [])])
 
 
-def texts_end(task) -> bool:
-    """Whether the texts of a data set end with ``</s>``, as those of ``fairseq-preprocess`` do."""
+def appends_eos(task) -> bool:
+    """Whether the texts of the data set end with ``</s>``, as after ``fairseq-preprocess``."""
     data, dictionary = getattr(task.cfg, "data", None), task.source_dictionary
     folder = getattr(task, "layout", ("input0",))[0]
     if not data or folder == PIXEL_TEXT:

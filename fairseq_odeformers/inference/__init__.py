@@ -1,5 +1,5 @@
-"""What is done with a trained model: load it, ask it from Python, classify a file, export it.
+"""Uses of a trained model: load it, call it from Python, classify a file with it, export it.
 
-Read ``loading``, then ``hub``, the interface from Python, and ``predict``, the command; ``weights``
-writes safetensors and ``program`` what ``torch.export`` makes of a model.
+Read ``loading``; then ``hub``, the interface from Python, and ``predict``, a command. ``export`` is
+the command that writes ``weights`` (safetensors) or a ``program`` (``torch.export``).
 """

@@ -1,16 +1,12 @@
 """The command ``odeformers export``."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 from pathlib import Path
 
-from fairseq import checkpoint_utils
-
 from fairseq_odeformers.options import add_user_dir
 
-from .loading import import_plugins
+from .loading import import_plugins, read_checkpoint
 from .weights import CONFIG, WEIGHTS, write_export
 
 PROGRAM = ".pt2"
@@ -50,12 +46,12 @@ def main(arguments=None) -> None:
     else:
         if args.out.exists():
             raise ValueError(f"{args.out} is in the way; move it, or choose another folder")
-        write_export(checkpoint_utils.load_checkpoint_to_cpu(args.checkpoint), args.out)
+        write_export(read_checkpoint(args.checkpoint), args.out)
     print(f"wrote {args.out}")
 
 
 def options(text: str) -> dict:
-    """The dictionary that ``--model-overrides`` is."""
+    """The dictionary of ``--model-overrides``."""
     try:
         return dict(ast.literal_eval(text))
     except (ValueError, TypeError, SyntaxError):

@@ -6,14 +6,11 @@
                                  bpe_codes="code").cuda().half()
     translator.translate(["ein mann geht .", "eine frau liest ."], beam=5)
 
-What is loaded is a module of torch, which ``cuda``, ``to``, ``half`` and the like move and convert.
-Translators and language models are fairseq's own :class:`~fairseq.hub_utils.GeneratorHubInterface`,
+The result is a module of torch, which ``cuda``, ``to``, ``half`` and the like move and convert.
+Translators and language models are fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`,
 which ``from_pretrained`` of their classes returns as well.
 """
 
-from __future__ import annotations
-
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -26,52 +23,49 @@ from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 from torch import Tensor, nn
 
 from fairseq_odeformers.data.classification import classes_of
-from fairseq_odeformers.data.raw_text import divide, enclose, texts_end
+from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
 from fairseq_odeformers.inference import loading
-
-# It says of each batch of sentences how it is made.
-logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)
 
 CODES = ("code", "bpecodes")  # as fairseq's from_pretrained looks for them
 
 
-def load_translator(checkpoint, data=None, **options) -> Generator:
-    """A translator, whose ``translate(sentences, beam=5)`` returns a sentence for each.
+def load_translator(checkpoint, data=None, **options) -> "Generator":
+    """A translator; its ``translate(sentences, beam=5)`` returns a translation of each sentence.
 
     Args:
         checkpoint: file, or several separated by colons, which translate together.
-        data: folder with the dictionaries (default: that of the training).
+        data: folder with the dictionaries (default: the data set of the training).
         options: of fairseq, such as ``bpe``, ``bpe_codes`` and ``tokenizer``. By default sentences
-            are divided by the byte-pair codes that the data's folder, or the one that it is in, has
-            as ``code`` or ``bpecodes``, and else are at spaces.
+            are split at spaces, and into byte pairs if the folder of the data, or the one above,
+            has their codes as ``code`` or ``bpecodes``.
 
     Raises:
         OSError: a file is not there.
-        ValueError: the checkpoint is none, or that of another kind of model.
+        ValueError: it is not a checkpoint, or one of another kind of model.
     """
     return load_generator(checkpoint, data, options, FairseqEncoderDecoderModel, "a translator")
 
 
-def load_language_model(checkpoint, data=None, **options) -> Generator:
-    """A causal language model, whose ``score(sentences)`` returns for each what fairseq's does.
+def load_language_model(checkpoint, data=None, **options) -> "Generator":
+    """A causal language model, with the methods ``score`` and ``sample``.
 
-    That is a dictionary with ``score``, the mean log-probability of a token, and
-    ``positional_scores``, that of each. ``sample(starts, beam=1)`` goes on with each start of a
-    text. Arguments and errors are those of :func:`load_translator`.
+    ``score(sentences)`` returns fairseq's dictionary for each sentence: ``positional_scores`` are
+    the log-probabilities of its tokens, and ``score`` is their mean. ``sample(starts, beam=1)``
+    returns a continuation of each start. For arguments and errors see :func:`load_translator`.
     """
     return load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
 
 
-def load_classifier(checkpoint, data=None) -> Classifier:
-    """A classifier, whose ``classify(texts)`` returns the class of each and all probabilities.
+def load_classifier(checkpoint, data=None) -> "Classifier":
+    """A classifier; its ``classify(texts)`` returns the class of each text, and probabilities.
 
     Args:
         checkpoint: file, or several separated by colons, whose probabilities are averaged.
-        data: folder with the dictionaries (default: that of the training).
+        data: folder with the dictionaries (default: the data set of the training).
 
     Raises:
         OSError: a file is not there.
-        ValueError: the checkpoint is none, or that of another kind of model or of other classes.
+        ValueError: it is not a checkpoint, or one of another kind of model or of other classes.
     """
     task, models = None, []
     for path in utils.split_paths(str(checkpoint)):
@@ -80,15 +74,16 @@ def load_classifier(checkpoint, data=None) -> Classifier:
     return Classifier(models, task)
 
 
-def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> Generator:
-    """What :func:`load_translator` does, for models of a *kind*, which messages call by *name*."""
+def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> "Generator":
+    """See :func:`load_translator`; messages call a model of the class *kind* by its *name*."""
     task, models = None, []
     for path in utils.split_paths(str(checkpoint)):
         state = loading.read_checkpoint(path)
-        folder = data or getattr(state["cfg"].task, "data", None)  # the task parity has none
+        trained = state["cfg"].task
+        folder = data or getattr(trained, "data", None)  # the task parity has none
         found = {"data": str(folder), **byte_pairs(str(folder))} if folder else {}
-        for language in ("source_lang", "target_lang"):  # of a tokenizer; fairseq's default is en
-            if value := state["cfg"].task.get(language):
+        for language in ("source_lang", "target_lang"):  # for a tokenizer
+            if value := trained.get(language):
                 found[language] = value
         model, cfg, task = loading.load_model(path, {**found, **options}, task, state)
         if not isinstance(model, kind):
@@ -98,7 +93,7 @@ def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> Ge
 
 
 def byte_pairs(data: str) -> dict[str, str]:
-    """The options for the byte-pair codes beside a data set, if there are any."""
+    """fairseq's options for the byte-pair codes beside a data set, if there are any."""
     folder = Path(data)
     for path in (parent / name for parent in (folder, folder.parent) for name in CODES):
         if path.is_file():
@@ -107,7 +102,7 @@ def byte_pairs(data: str) -> dict[str, str]:
 
 
 class Generator(GeneratorHubInterface):
-    """fairseq's interface, for any number of sentences."""
+    """fairseq's interface, which also takes an empty list of sentences."""
 
     def sample(self, sentences, beam=1, verbose=False, **options):
         """The best continuation or translation of each; see :func:`load_translator`."""
@@ -119,7 +114,7 @@ class Generator(GeneratorHubInterface):
         """Log-probabilities; see :func:`load_language_model`.
 
         Raises:
-            ValueError: a sentence has no text, so that its mean is of no tokens.
+            ValueError: a sentence has no text, so that there is no mean.
         """
         if not all(map(str.strip, [sentences] if isinstance(sentences, str) else sentences)):
             raise ValueError("'': no text")
@@ -129,14 +124,14 @@ class Generator(GeneratorHubInterface):
 
 
 class Classification(NamedTuple):
-    """The likeliest class of a text, and the probability of each class."""
+    """The most probable class of a text, and the probability of each class."""
 
     label: str
     probabilities: dict[str, float]
 
 
 class Classifier(nn.Module):
-    """One or several classifiers of the same classes, and the text of their data set.
+    """One or several classifiers of the same classes, and the task of their data set.
 
     Attributes:
         classes: their names.
@@ -146,7 +141,7 @@ class Classifier(nn.Module):
         super().__init__()
         self.models = nn.ModuleList(models).eval()
         self.task = task
-        self.ends = texts_end(task)
+        self.appends_eos = appends_eos(task)
         self.classes = classes_of(task)
 
     @torch.no_grad()
@@ -154,15 +149,15 @@ class Classifier(nn.Module):
         """The class of each text and the probabilities of all classes.
 
         Args:
-            texts: a text, or a sequence of texts; of pairs, each is a pair of texts. A text is
-                divided as the data set is, and cut where its task cuts.
-            batch_size: texts that are classified at a time, those of about the same length.
+            texts: a text, or a sequence of texts; a model of pairs takes pairs of texts. They are
+                tokenized as the data set is, and cut where its task cuts.
+            batch_size: number of texts, of similar length, that are classified together.
 
         Returns:
             A :class:`Classification`, or a list of them in the order of the texts.
 
         Raises:
-            ValueError: *batch_size* is below 1; or as :meth:`encode`.
+            ValueError: *batch_size* is below 1; or see :meth:`encode`.
         """
         if batch_size < 1:
             raise ValueError(f"batch_size {batch_size}: give at least 1")
@@ -180,30 +175,24 @@ class Classifier(nn.Module):
         return found
 
     def encode(self, text: str | Sequence[str]) -> list[Tensor]:
-        """The tokens (T) of a text, or of each of a pair.
+        """The tokens (T) of a text or a joined pair, or of each text of a pair apart.
 
         Raises:
-            ValueError: as :meth:`symbols`; a text has more than the model has positions, or is
-                given for a pair, or the reverse.
+            ValueError: see :meth:`symbols`; a text is longer than the model's positions; a text is
+                given where the model takes pairs, or the reverse.
         """
         pair = [text] if isinstance(text, str) else list(text)
-        dictionary, separator = self.task.source_dictionary, None
         towers = getattr(self.task, "towers", 1)
-        if len(pair) == 2 and towers == 1:
-            separator = getattr(self.task.cfg, "separator_token", None)
-        if len(pair) != towers and separator is None:
+        joined = len(pair) == 2 and towers == 1
+        separator = getattr(self.task.cfg, "separator_token", None)
+        if len(pair) != towers and not (joined and separator is not None):
             kinds = {1: "a text alone", 2: "a pair of texts"}
             raise ValueError(f"{text!r}: the model classifies {kinds[towers]}")
-        encoded = []
-        for number, part in enumerate(pair):
-            ids = self.symbols(part)
-            encoded.append(
-                torch.tensor([separator, *ids, *([dictionary.eos()] if self.ends else [])])
-                if number and separator is not None
-                else enclose(self.task, ids, self.ends)
-            )
-        if separator is not None:
-            encoded = [torch.cat(encoded)]
+        ids = [self.symbols(part) for part in pair]
+        if joined:
+            eos = [self.task.source_dictionary.eos()] if self.appends_eos else []
+            ids = [[*ids[0], *eos, separator, *ids[1]]]
+        encoded = [add_special_tokens(self.task, part, self.appends_eos) for part in ids]
         longest = min(self.task.max_positions(), *(m.max_positions() for m in self.models))
         cuts = getattr(self.task.cfg, "shorten_method", "none") != "none"
         if hasattr(self.task, "towers") or cuts:
@@ -217,13 +206,13 @@ class Classifier(nn.Module):
         return encoded
 
     def symbols(self, text: str) -> list[int]:
-        """The numbers of the symbols of a text, without what a task puts before and behind.
+        """The numbers of the symbols of a text, without special tokens.
 
         Raises:
             ValueError: there are none, or none that the dictionary knows.
         """
         dictionary = self.task.source_dictionary
-        ids = [dictionary.index(symbol) for symbol in divide(self.task, text)[0]]
+        ids = [dictionary.index(symbol) for symbol in tokenize(self.task, text)[0]]
         if not ids:
             raise ValueError(f"{text!r}: no text")
         if set(ids) == {dictionary.unk()}:

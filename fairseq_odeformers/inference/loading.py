@@ -1,7 +1,5 @@
 """Trained models with their tasks, and messages for what does not fit."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +12,8 @@ from fairseq.tasks import TASK_REGISTRY
 import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.inference.weights import read_export
+
+HEADS = "classification_heads."
 
 
 def import_plugins(folders: Iterable[str]) -> None:
@@ -29,20 +29,24 @@ def import_plugins(folders: Iterable[str]) -> None:
 
 
 def read_checkpoint(path: str) -> dict:
-    """What fairseq's trainer saved, or ``export`` wrote.
+    """What fairseq's trainer saved, or ``odeformers export`` wrote.
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is not a checkpoint, or is one whose model or task nothing has registered.
+        ValueError: it is not a checkpoint, or nothing has registered its model or task.
     """
     if not path:
-        raise ValueError("'' is no checkpoint; give a file")
+        raise ValueError("'' is not a checkpoint; give a file")
     if Path(path).is_dir():
         state = read_export(Path(path))
     else:
         state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    names = ("architecture", state["cfg"].model, ARCH_MODEL_REGISTRY)
-    for kind, part, registry in (names, ("task", state["cfg"].task, TASK_REGISTRY)):
+    try:
+        cfg = state["cfg"].model, state["cfg"].task
+    except (AttributeError, KeyError) as error:
+        raise ValueError(f"{path} is not a checkpoint of a training ({error})") from error
+    kinds, registries = ("architecture", "task"), (ARCH_MODEL_REGISTRY, TASK_REGISTRY)
+    for kind, part, registry in zip(kinds, cfg, registries):
         name = getattr(part, "_name", None) or getattr(part, "arch", None)
         if name is not None and name not in registry:
             raise ValueError(
@@ -52,79 +56,91 @@ def read_checkpoint(path: str) -> dict:
     return state
 
 
-def load_model(path: str, overrides: dict, task=None, state=None):
+def load_model(path: str, overrides: dict | None = None, task=None, state: dict | None = None):
     """A trained model, the configuration that it was trained with, and its task.
 
     Args:
         overrides: other values of options, by name, such as ``data``.
-        task: to be used instead of that of the checkpoint.
-        state: what :func:`read_checkpoint` has returned for the checkpoint, which is changed.
+        task: to be used instead of the task of the checkpoint.
+        state: the result of :func:`read_checkpoint` for *path*, which is changed.
 
     Raises:
         OSError: a file is not there.
-        ValueError: the checkpoint cannot be read, or does not fit the data.
+        ValueError: the checkpoint cannot be read, or does not fit its model or the data.
     """
-    state = state or read_checkpoint(path)
+    state, overrides = state or read_checkpoint(path), overrides or {}
     overwrite_args_by_name(state["cfg"], overrides)
-    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-        [path], overrides, task, state=state
-    )
+    data = getattr(state["cfg"].task, "data", None)
+    try:
+        (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+            [path], overrides, task, state=state
+        )
+    except (OSError, ImportError):
+        raise
+    except Exception as error:  # torch's for weights, omegaconf's for options, fairseq's for data
+        first, *others = str(error).strip().split("\n")
+        reason = others[0].strip() if "state_dict" in first and others else first
+        raise ValueError(f"{path} does not fit its model or {data} ({reason})") from error
     return model, cfg, task
 
 
-def load_classifier(path: str, data: str | None, task=None):
+def load_classifier(
+    path: str, data: str | None = None, task=None, state: dict | None = None, **overrides
+):
     """A trained classifier, and the task of its data set.
 
     Args:
-        path: checkpoint.
-        data: data set, as given to fairseq-train; None for that of the training.
-        task: to be used instead of that of the checkpoint.
+        data: data set, as given to fairseq-train (default: the one of the training).
+        task, state, overrides: see :func:`load_model`.
 
     Raises:
         OSError: a file is not there.
-        ValueError: *path* is not the checkpoint of a classifier of these classes.
+        ValueError: *path* is not the checkpoint of a classifier of the data's classes.
     """
-    state = read_checkpoint(path)
-    heads = sizes_of_heads(state)
+    state = state or read_checkpoint(path)
+    # Loading may drop a head, and keeps nothing of the state of the task.
+    heads, task_state = sizes_of_heads(state), state.get("task_state") or {}
     if not heads:
         raise ValueError(f"{path} is not the checkpoint of a classifier")
-    model, _, task = load_model(path, {} if data is None else {"data": data}, task, state)
-    check_classes(task, path, heads, state.get("task_state", {}))
+    if data is not None:
+        overrides["data"] = data
+    model, _, task = load_model(path, overrides, task, state)
+    head = heads.get(getattr(task.cfg, "classification_head_name", None))
+    check_classes(path, task, head, task_state.get("classes"))
     return model, task
 
 
 def sizes_of_heads(state: dict) -> dict[str, int]:
-    """The number of scores of each classification head of a checkpoint, by its last weight."""
+    """The number of classes of each classification head of a checkpoint."""
+    end = ".out_proj.weight"
     return {
-        name: len(weight)
+        name[len(HEADS) : -len(end)]: len(weight)
         for name, weight in state["model"].items()
-        if name.startswith("classification_heads.") and name.endswith(".out_proj.weight")
+        if name.startswith(HEADS) and name.endswith(end)
     }
 
 
-def check_classes(task, path: str, heads: dict[str, int], task_state: dict) -> None:
+def check_classes(path: str, task, size: int | None, classes: list[str] | None) -> None:
     """Check that a checkpoint was trained on the classes of the data.
 
     Args:
-        heads: number of scores of the last layers in the checkpoint, by the name of the weight.
-        task_state: what the checkpoint has of the task.
+        size: number of classes of the checkpoint's head for the task; None if it has no such head.
+        classes: their names, where the checkpoint has them.
 
     Raises:
-        ValueError: it was not, or is not of a classifier; the message names both.
+        ValueError: it was not, or it is not of a classifier.
     """
-    head = getattr(task.cfg, "classification_head_name", None)
-    found = heads.get(f"classification_heads.{head}.out_proj.weight")
-    if found is None or getattr(task.cfg, "regression_target", False):
+    if size is None or getattr(task.cfg, "regression_target", False):
         raise ValueError(f"{path} is not the checkpoint of a classifier")
     own = class_names(task.label_dictionary)
     data = getattr(task.cfg, "data", "the task")
     expected = getattr(task.cfg, "num_classes", len(own))
-    if found != expected:
+    if size != expected:
         raise ValueError(
-            f"{path} was trained on {found} classes, but {data} has {expected}: {', '.join(own)}"
+            f"{path} was trained on {size} classes, but {data} has {expected}: {', '.join(own)}"
         )
-    if task_state.get("classes", own) != own:
+    if classes not in (None, own):
         raise ValueError(
-            f"{path} was trained on the classes {', '.join(task_state['classes'])}, but those of "
-            f"{data} are, in order, {', '.join(own)}"
+            f"{path} was trained on the classes {', '.join(classes)}, but those of {data} are, in "
+            f"order, {', '.join(own)}"
         )

@@ -20,7 +20,7 @@ from fairseq_odeformers.options import add_user_dir, positive_int
 
 
 def main(arguments=None) -> None:
-    """The command line; an error ends the program with a message of one line."""
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="odeformers predict",
         description="Write the predictions of a classifier for a split, and print its accuracy; or "
@@ -54,26 +54,30 @@ def main(arguments=None) -> None:
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
     args = parser.parse_args(arguments)
-    predict(args)
-
-
-def predict(args: argparse.Namespace) -> None:
-    """What the command line does."""
     if args.text is not None and args.split is not None:
         raise ValueError(f"--split {args.split} and --text {args.text}: give one of them")
-    split = args.split or "test"
     import_plugins(args.user_dir)
     classifier = load_classifier(args.path, args.data)
-    use_cuda = torch.cuda.is_available() and not args.cpu
-    if args.text is not None:
-        return predict_texts(classifier, use_cuda, args)
-    task, models = classifier.task, classifier.models
+    if torch.cuda.is_available() and not args.cpu:
+        classifier.cuda()
+    if args.text is None:
+        predict_split(classifier, args.split or "test", args)
+    else:
+        predict_texts(classifier, args)
+
+
+def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) -> None:
+    """Write the table of a split, and print the accuracy."""
+    task, classes = classifier.task, classifier.classes
     task.load_dataset(split)
-    ids, targets, probs = probabilities(task, models, split, args.batch_size, use_cuda)
+    ids, targets, probs = probabilities(task, classifier.models, split, args.batch_size)
     if args.output:
-        with replacing(args.output) as path:
-            write_table(path, classifier.classes, ids, targets, probs)
-        print(f"wrote {args.output}")
+        rows = [["id", "target", "prediction", *columns(classes)]]
+        for row, number in enumerate(ids.tolist()):
+            target = "" if targets is None else classes[targets[row]]
+            prediction = classes[probs[row].argmax()]
+            rows.append([str(number), target, prediction, *decimals(probs[row].tolist())])
+        write_table(rows, args.output)
     if targets is not None:
         correct, total = int((probs.argmax(1) == targets).sum()), len(targets)
         low, high = binomtest(correct, total).proportion_ci(method="wilson")
@@ -83,8 +87,8 @@ def predict(args: argparse.Namespace) -> None:
         )
 
 
-def predict_texts(classifier: Classifier, use_cuda: bool, args: argparse.Namespace) -> None:
-    """Write number, text, prediction and probabilities of each line, which holds no label.
+def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
+    """Write number, text, prediction and probabilities of each line, which has no label.
 
     Raises:
         ValueError: a line has a tab, which would end the column, no text, or too much of it.
@@ -93,30 +97,21 @@ def predict_texts(classifier: Classifier, use_cuda: bool, args: argparse.Namespa
     lines = decode_lines(sys.stdin.buffer, name) if args.text == "-" else read_lines(args.text)
     texts = [line.rstrip("\r") for line in lines]
     for number, text in enumerate(texts, start=1):
-        if "\t" in text or not text.strip():
-            found = "a tab; give the text alone" if "\t" in text else "no text"
-            raise ValueError(f"{name}, line {number}: {found}")
         try:
+            if "\t" in text:
+                raise ValueError("a tab; give the text alone")
             classifier.encode(text)
         except ValueError as error:
             raise ValueError(f"{name}, line {number}: {error}") from error
-    if use_cuda:
-        classifier.cuda()
+    rows = [["id", "text", "prediction", *columns(classifier.classes)]]
     found = classifier.classify(texts, args.batch_size)
-    rows = [["id", "text", "prediction", *(f"p({name})" for name in classifier.classes)]]
-    for number, (text, (label, probabilities)) in enumerate(zip(texts, found)):
-        shares = (f"{probability:.6f}" for probability in probabilities.values())
-        rows.append([str(number), text, label, *shares])
-    table = tab_separated(rows)
-    if args.output is None:
-        return print(table, end="")
-    with replacing(args.output) as path:
-        path.write_text(table, encoding="utf-8")
-    print(f"wrote {args.output}")
+    for number, (text, (label, shares)) in enumerate(zip(texts, found)):
+        rows.append([str(number), text, label, *decimals(shares.values())])
+    write_table(rows, args.output)
 
 
 @torch.no_grad()
-def probabilities(task, models, split, batch_size, use_cuda):
+def probabilities(task, models, split, batch_size):
     """The examples of a split in the order of the data.
 
     Returns:
@@ -124,13 +119,10 @@ def probabilities(task, models, split, batch_size, use_cuda):
         probabilities of the classes (N, K), averaged over the models.
 
     Raises:
-        ValueError: an input is longer than the positions of the training, which its task does not
-            cut.
+        ValueError: an input is longer than the positions of the training, and the task does not cut
+            it.
     """
-    for model in models:
-        model.eval()
-        if use_cuda:
-            model.cuda()
+    use_cuda = next(models[0].parameters()).is_cuda
     dataset = task.dataset(split)
     longest = utils.resolve_max_positions(
         task.max_positions(), *(model.max_positions() for model in models)
@@ -160,17 +152,20 @@ def probabilities(task, models, split, batch_size, use_cuda):
     return ids[order], targets, torch.cat(probs).cpu()[order]
 
 
-def write_table(path, classes, ids, targets, probs) -> None:
-    """Tab-separated: number from 0, class (if known), prediction, probability of each class."""
-    header = ["id", "target", "prediction", *(f"p({name})" for name in classes)]
-    rows = [header]
-    for row, number in enumerate(ids.tolist()):
-        target = "" if targets is None else classes[targets[row]]
-        prediction = classes[probs[row].argmax()]
-        rows.append([str(number), target, prediction, *(f"{p:.6f}" for p in probs[row].tolist())])
-    path.write_text(tab_separated(rows), encoding="utf-8")
+def columns(classes: list[str]) -> list[str]:
+    """The header of the probabilities."""
+    return [f"p({name})" for name in classes]
 
 
-def tab_separated(rows) -> str:
-    """A table as text, a row a line."""
-    return "".join("\t".join(row) + "\n" for row in rows)
+def decimals(probabilities) -> list[str]:
+    return [f"{probability:.6f}" for probability in probabilities]
+
+
+def write_table(rows: list[list[str]], path: Path | None) -> None:
+    """Write or print a table, tab-separated."""
+    table = "".join("\t".join(row) + "\n" for row in rows)
+    if path is None:
+        return print(table, end="")
+    with replacing(path) as temporary:
+        temporary.write_text(table, encoding="utf-8")
+    print(f"wrote {path}")

@@ -10,14 +10,12 @@ texts of any length up to the longest that the model was made for:
     program(torch.tensor([[0, 25, 7, 2], [0, 31, 2, 1]]))  # tokens (B, T); 1 is padding
 
 A classifier returns the probabilities of its classes (B, K); another model, the states of its
-encoder (B, T, C). The description has what makes tokens of a text: ``vocabulary``, the symbols by
-their tokens; ``unknown``, the token of others; ``padding``; ``start`` and ``end``, the tokens
-before and after a text; ``longest``, the most tokens of one; ``texts``, 2 if pairs are classified;
-and of classifiers ``classes``, the ``separator`` of two texts in one, and, where the data set has
-word pieces, the ``tokenizer`` in the form of the library tokenizers.
+encoder (B, T, C). The description says how to make tokens of a text: ``vocabulary``, the symbols in
+the order of their tokens; ``unknown``, the token of other symbols; ``padding``; ``start`` and
+``end``, the tokens before and after a text; ``longest``, the most tokens of a text; ``texts``, 2 if
+pairs are classified. A classifier's also has ``classes``, the ``separator`` of two texts in one,
+and, where the data set has word pieces, the ``tokenizer`` in the form of the library tokenizers.
 """
-
-from __future__ import annotations
 
 import copy
 import json
@@ -34,11 +32,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from fairseq_odeformers.data.classification import classes_of
-from fairseq_odeformers.data.raw_text import enclose, texts_end
+from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos
 from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.inference.loading import (
-    check_classes,
+    load_classifier,
     load_model,
     read_checkpoint,
     sizes_of_heads,
@@ -58,19 +56,18 @@ def load(path: str, data: str | None, overrides: dict):
 
     Raises:
         OSError: a file is not there.
-        ValueError: it is no checkpoint, is of other classes than the data, or has no such option.
+        ValueError: it is not a checkpoint, has other classes than the data, or no such option.
     """
     state = read_checkpoint(path)
     for name in overrides:
         if name not in state["cfg"].model and name not in state["cfg"].task:
             raise ValueError(f"--model-overrides: {path} has no option {name}")
-    heads, task_state = sizes_of_heads(state), state.get("task_state", {})
     overrides = {"checkpoint_activations": False, "adjoint": False, **overrides}
-    if data:
+    if sizes_of_heads(state):
+        return load_classifier(path, data, state=state, **overrides)
+    if data is not None:
         overrides["data"] = data
     model, _, task = load_model(path, overrides, state=state)
-    if heads:
-        check_classes(task, path, heads, task_state)
     return model, task
 
 
@@ -78,14 +75,14 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     """Write a model, in float32 and on the CPU, with the description of its task.
 
     Args:
-        task: that :func:`~fairseq_odeformers.inference.loading.load_model` returns with the model.
+        task: the one that :func:`load` returns with the model.
         path: for the file; it appears complete or not at all.
 
     Raises:
         ValueError: the model has no encoder, or takes adaptive steps, which depend on the data.
     """
     if isinstance(model, FairseqLanguageModel):
-        raise ValueError("a language model has no encoder; a program is written of those that have")
+        raise ValueError("a language model has no encoder and no classes, so no program")
     program = Program(model, task)
     tokens = torch.full((2, min(program.longest, 6)), task.source_dictionary.unk())
     tokens[1, -1] = task.source_dictionary.pad()
@@ -103,7 +100,7 @@ def write_program(model: nn.Module, task, path: Path) -> None:
 
 
 class Program(nn.Module):
-    """The function of tokens that is written, of a copy of the model.
+    """A copy of a model as a function of tokens alone.
 
     Attributes:
         towers: number of texts that are classified together.
@@ -152,7 +149,7 @@ class Positions(nn.Module):
 
 
 class Unbranched(TorchFunctionMode):
-    """Takes the branches of some padding and of finite states, which are right for all data."""
+    """Takes the branches for some padding and for finite states, which are right for all data."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in (Tensor.any, Tensor.all) and len(args) == 1 and not kwargs:
@@ -162,7 +159,7 @@ class Unbranched(TorchFunctionMode):
 
 @contextmanager
 def fused_attention() -> Iterator[None]:
-    """Makes N-ODE fields take torch's kernel, whatever the length."""
+    """Makes the fields of N-ODE Transformers use torch's kernel, whatever the length."""
     few, layout.FEW_KEY_ELEMENTS = layout.FEW_KEY_ELEMENTS, 0
     try:
         yield
@@ -171,14 +168,14 @@ def fused_attention() -> Iterator[None]:
 
 
 def prepare(module: nn.Module) -> None:
-    """Replace in a module what does not trace for all sizes by what computes the same.
+    """Make a module take branches that compute the same, and that do not depend on sizes.
 
     Raises:
         ValueError: it takes adaptive steps.
     """
     if isinstance(module, NodeBlock) and not isinstance(module.solver, FixedGrid):
         raise ValueError(
-            "adaptive steps depend on the data, and are no program; give the solver a fixed grid, "
+            "adaptive steps depend on the data, as no program can; give the solver a fixed grid, "
             f"such as --model-overrides \"{{'ode_method': 'rk4', 'ode_steps': 8}}\" "
             f"(or {', '.join(FIXED_GRID)})"
         )
@@ -192,7 +189,7 @@ def prepare(module: nn.Module) -> None:
 
 
 def describe(task, program: Program) -> dict:
-    """What makes tokens of a text, and names of what comes out."""
+    """How to make tokens of a text, and the names of the program's results."""
     dictionary = task.source_dictionary
     classifies = program.head is not None
     description = {
@@ -205,8 +202,8 @@ def describe(task, program: Program) -> dict:
     }
     if isinstance(program.model, FairseqEncoder):  # of sentences to translate
         return {**description, "start": [], "end": [dictionary.eos()]}
-    end = [dictionary.eos()] if texts_end(task) else []
-    description |= {"start": enclose(task, [], False).tolist(), "end": end}
+    start = add_special_tokens(task, [], False).tolist()
+    description |= {"start": start, "end": [dictionary.eos()] if appends_eos(task) else []}
     if classifies:
         description["classes"] = classes_of(task)
         description["separator"] = getattr(task.cfg, "separator_token", None)

@@ -1,11 +1,9 @@
 """Writes the weights of a checkpoint as safetensors, with its configuration as JSON.
 
 ``odeformers export checkpoint_best.pt folder`` leaves ``model.safetensors`` and
-``config.json``, which hold no code: nothing is unpickled to read them. The folder stands for the
-checkpoint in the loaders of ``hub`` and in ``predict --path``. Needs the extra ``export``.
+``config.json``. They hold no code: nothing is unpickled to read them. The loaders of ``hub`` and
+``predict --path`` take the folder in place of the checkpoint. Needs the extra ``export``.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -15,22 +13,23 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 import fairseq_odeformers  # noqa: F401
-from fairseq_odeformers.extras import require
 from fairseq_odeformers.files import replacing_folder, sha256
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
-OWN_SUM = "sha256 of the above"  # of CONFIG; the first exports have none
+OWN_SUM = "sha256 of the above"  # of CONFIG
 
 
 def write_export(state: dict, folder: Path) -> None:
-    """Write what a checkpoint holds of the model, without the state of the training.
+    """Write the model of a checkpoint, without the state of the training.
 
-    A tensor that serves several parameters, as tied embeddings do, is written once.
+    A tensor of several parameters, such as tied embeddings, is written once.
 
     Args:
-        state: of fairseq's ``load_checkpoint_to_cpu``.
+        state: the result of fairseq's ``load_checkpoint_to_cpu``.
         folder: for both files; it appears complete or not at all.
     """
+    from safetensors.torch import save_file
+
     weights: dict[str, Tensor] = {}
     shared, places = {}, {}
     for name, tensor in state["model"].items():
@@ -41,49 +40,43 @@ def write_export(state: dict, folder: Path) -> None:
             places[place] = name
             weights[name] = tensor.contiguous()
     with replacing_folder(folder) as temporary:
-        safetensors().save_file(weights, temporary / WEIGHTS)
+        save_file(weights, temporary / WEIGHTS)
         config = {
             "config": OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True),
             "classes": state.get("task_state", {}).get("classes"),
             "shared": shared,
             "sha256": sha256(temporary / WEIGHTS),
         }
-        config[OWN_SUM] = _checksum(config)
+        config[OWN_SUM] = checksum(config)
         (temporary / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def read_export(folder: Path) -> dict:
-    """What :func:`write_export` has written, in the form of a checkpoint.
+    """A checkpoint from what :func:`write_export` has written.
 
     Raises:
         OSError: a file is not there.
         ValueError: a file is damaged.
     """
+    from safetensors.torch import load_file
+
     try:
         saved = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         cfg, classes, expected, shared = (
             saved[name] for name in ("config", "classes", "sha256", "shared")
         )
-        if saved.pop(OWN_SUM, None) not in (None, _checksum(saved)):
+        if saved.pop(OWN_SUM) != checksum(saved):
             raise ValueError("its SHA-256 is another")
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{folder / CONFIG} is not of an export, or damaged ({error})") from error
     if sha256(folder / WEIGHTS) != expected:
-        raise ValueError(f"{folder / WEIGHTS} is damaged: its SHA-256 is not that of {CONFIG}")
-    weights = safetensors().load_file(folder / WEIGHTS)
+        raise ValueError(f"{folder / WEIGHTS} is damaged: its SHA-256 is not the one in {CONFIG}")
+    weights = load_file(folder / WEIGHTS)
     weights.update({name: weights[first] for name, first in shared.items()})
     task_state = {} if classes is None else {"classes": classes}
     return {"args": None, "cfg": OmegaConf.create(cfg), "model": weights, "task_state": task_state}
 
 
-def _checksum(config: dict) -> str:
-    """SHA-256 of what is written as JSON, in hexadecimal."""
+def checksum(config: dict) -> str:
+    """SHA-256 of a configuration as JSON, in hexadecimal."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
-
-
-def safetensors():
-    """The library, which is an extra."""
-    require("safetensors")
-    from safetensors import torch
-
-    return torch

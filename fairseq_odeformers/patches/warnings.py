@@ -1,27 +1,35 @@
-"""Silences warnings that fairseq causes and nobody can act on; importing it is enough.
+"""Silences what fairseq causes on import and in each training, and nobody can act on.
 
-Each by its origin: what the plugin, torch or a user's code warns of is shown as before.
+=================================  =================================================================
+change                             why; until when
+=================================  =================================================================
+level and handlers of the root     Importing fairseq sets them (``logging.basicConfig`` in
+logger                             ``wav2vec2_classification`` and ``text_to_speech``), and advises
+                                   to install tensorboardX. They are set back, which is left to the
+                                   program. Until fairseq's modules set up no logging.
+filters of ``warnings``            fairseq calls functions of hydra and torch that were renamed
+                                   since. Until fairseq calls the new ones. Warnings of the plugin,
+                                   of torch and of a user's code are shown as before.
+=================================  =================================================================
 """
 
 import logging
 import warnings
 
-# fairseq's import sets the root logger up, to show everything: that is left to the program.
 root = logging.getLogger()
-level, handlers = root.level, root.handlers[:]
+level, handlers, disabled = root.level, root.handlers[:], root.manager.disable
+logging.disable(logging.INFO)
 import fairseq  # noqa: E402, F401
 
+logging.disable(disabled)
 root.setLevel(level)
 root.handlers[:] = handlers
 
-# fairseq calls functions of hydra and torch that have been renamed since.
 for category, module in ((UserWarning, r"hydra\."), (FutureWarning, r"fairseq\.")):
     warnings.filterwarnings("ignore", category=category, module=module)
-# These two name the caller of hydra or of torch as their origin.
-for message in (r"\s*'config' is validated against ConfigStore schema", "'pin_memory' argument is"):
-    warnings.filterwarnings("ignore", message, category=UserWarning)
-
-# Where fairseq has been imported before, the root logger shows what hydra finds when debugged.
-logging.getLogger("hydra").setLevel(logging.WARNING)
-# It advises to install tensorboardX, whatever the task.
-logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+# These two name as their origin the caller of hydra or of torch.
+warnings.filterwarnings(
+    "ignore",
+    r"\s*'config' is validated against ConfigStore schema|'pin_memory' argument is",
+    category=UserWarning,
+)

@@ -133,7 +133,7 @@ def test_errors_leave_what_was_there(data, checkpoints, tmp_path):
     before = contents(tmp_path)
     for path, folder, message in (
         (headless, out, "headless.pt is not the checkpoint of a classifier"),
-        (mine / "file", out, "mine/file is not a checkpoint, or is damaged"),
+        (mine / "file", out, "mine/file cannot be loaded"),
         (transformer, mine, "mine is in the way; move it, or choose another --out"),
     ):
         args = Namespace(checkpoints=[str(path)], data=str(data), out=folder, cpu=True, user_dir=[])

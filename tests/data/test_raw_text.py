@@ -7,7 +7,7 @@ import pytest
 from fairseq_odeformers.corpora.lra import BYTES
 from fairseq_odeformers.corpora.text import bpe_encoder, learn_codes
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.data.raw_text import divide
+from fairseq_odeformers.data.raw_text import tokenize
 
 
 def make_task(folder, symbols):
@@ -19,25 +19,25 @@ def make_task(folder, symbols):
 @pytest.mark.parametrize("text", ["It is bad.", "naïve – 好", "a\u3000b\xa0c"])
 def test_bytes(tmp_path, text):
     task = make_task(tmp_path, BYTES)
-    symbols, sources = divide(task, text)
+    symbols, sources = tokenize(task, text)
     dictionary = task.source_dictionary
     found = bytes(dictionary.index(symbol) - dictionary.nspecial for symbol in symbols)
     assert found == " ".join(text.split()).encode() and len(sources) == len(symbols)
 
 
 def test_no_bytes(tmp_path):
-    assert divide(make_task(tmp_path, BYTES), "") == ([], [])
+    assert tokenize(make_task(tmp_path, BYTES), "") == ([], [])
 
 
 def test_byte_pairs(tmp_path):
     """By the codes in the folder, as the preparation of GLUE applies them."""
     codes = tmp_path / "code"
     learn_codes(["the film", "the films"], 4, codes)
-    symbols, sources = divide(make_task(tmp_path, []), "the filmic  them")
+    symbols, sources = tokenize(make_task(tmp_path, []), "the filmic  them")
     (expected,) = bpe_encoder(codes)(["the filmic them"])
     assert symbols == expected.split() and len(symbols) > 3
     assert "".join(sources) == "thefilmicthem"
 
 
 def test_at_spaces(tmp_path):
-    assert divide(make_task(tmp_path, ["a"]), " b  a ") == (["b", "a"], ["b", "a"])
+    assert tokenize(make_task(tmp_path, ["a"]), " b  a ") == (["b", "a"], ["b", "a"])

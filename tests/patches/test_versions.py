@@ -1,4 +1,4 @@
-"""What ``compat`` repairs, each shown through the part of fairseq that is broken without it."""
+"""Each change of ``versions``, through the part of fairseq that is broken without it."""
 
 import argparse
 import importlib.util
@@ -16,14 +16,13 @@ from fairseq.data import (
     LanguagePairDataset,
     TokenBlockDataset,
     bucket_pad_length_dataset,
-    data_utils,
     iterators,
 )
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
 from helpers import Task
 
-from fairseq_odeformers import compat
+from fairseq_odeformers.patches import versions
 
 SAFE_BY_DEFAULT = tuple(int(v) for v in torch.__version__.split(".")[:2]) >= (2, 6)
 
@@ -123,37 +122,19 @@ def test_checkpoint_of_fairseq_0_6_loads(tmp_path, monkeypatch):
     assert [vars(meter) for meter in loaded] == [vars(meter) for meter in old_meters]
 
 
-class CreatesFolder:
-    """Runs a command when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (self.path,)
-
-
-@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
-def test_checkpoint_with_foreign_type_is_refused(tmp_path):
-    path, trace = str(tmp_path / "checkpoint.pt"), tmp_path / "trace"
-    checkpoint_utils.torch_persistent_save(checkpoint(foreign=CreatesFolder(str(trace))), path)
-    with pytest.raises(ValueError, match="mkdir"):
-        checkpoint_utils.load_checkpoint_to_cpu(path)
-    assert not trace.exists()
-
-
 @pytest.mark.parametrize("buckets", [1, 3, 8])
 def test_lengths_are_divided_into_buckets(buckets):
     """Without the argument that numpy no longer has; a bucket's length is that of an example."""
     sizes = np.random.RandomState(1).randint(1, 100, 50)
-    for module in (data_utils, bucket_pad_length_dataset):
-        found = module.get_buckets(sizes, buckets)
-        assert found[-1] == sizes.max() and len(found) == buckets
-        assert set(found) <= set(sizes)
+    found = bucket_pad_length_dataset.get_buckets(sizes, buckets)
+    assert found[-1] == sizes.max() and len(found) == buckets
+    assert set(found) <= set(sizes)
 
 
 def test_data_sets_of_text_without_numpy_s_compat(monkeypatch):
+    """As on numpy 2."""
     monkeypatch.delattr(np, "compat", raising=False)
+    runpy.run_path(versions.__file__)
     sizes = np.array([3, 2])
     texts = [torch.full((size,), 4) for size in sizes]
     blocks = TokenBlockDataset(texts, list(sizes), None, pad=1, eos=2, break_mode="eos")
@@ -187,7 +168,7 @@ def fake_xm(monkeypatch):
 
 
 def test_xla_names(fake_xm):
-    runpy.run_path(compat.__file__)
+    runpy.run_path(versions.__file__)
     assert distributed_utils.get_global_world_size() == 8
     assert distributed_utils.get_global_rank() == 2
     memory = fake_xm.get_memory_info("xla:2")
@@ -196,7 +177,7 @@ def test_xla_names(fake_xm):
 
 def test_xla_memory_is_that_of_the_host_on_cpu(fake_xm):
     sys.modules["torch_xla.runtime"].device_type = lambda: "CPU"
-    runpy.run_path(compat.__file__)
+    runpy.run_path(versions.__file__)
     memory = fake_xm.get_memory_info("xla:0")
     assert 0 < memory["kb_free"] < memory["kb_total"]
 
@@ -209,7 +190,7 @@ def test_xla_loses_no_batch_that_is_read_ahead():
         return iterators.CountingIterator([3, 4, 5], start=itr.n, total=len(itr))
 
     batches = iterators.CountingIterator(range(6)).skip(3)
-    assert list(compat._counting_before_reading(load)(batches)) == [3, 4, 5]
+    assert list(versions.tpu_data_loader(load, batches)) == [3, 4, 5]
 
 
 USE_XLA = """
