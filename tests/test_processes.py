@@ -1,11 +1,9 @@
 """Processes that torchrun starts train together what one trains, on a CPU as on GPUs."""
 
-import gzip
-
 import fairseq
 import pytest
 import torch
-from make_checkpoints import MODELS, PATHS, training_config, write_data, write_splits
+from make_checkpoints import MODELS, training_config, write_data, write_splits
 from script_helpers import trainings
 
 # Parameters of fairseq's own encoder layers, copies for an inference kernel.
@@ -15,10 +13,6 @@ KINDS = {
     "legacy_ddp": (2, {"ddp_backend": "legacy_ddp"}),
     "pytorch_ddp": (2, {"ddp_backend": "pytorch_ddp", **UNUSED}),
 }
-# Of an earlier commit: their feed-forward matrices are not orthogonal, and are freed as they load.
-FREED = ["transformer_lm_orthogonal", "transformer_classifier_orthogonal"]
-RESET = [f"reset_{part}" for part in ("dataloader", "lr_scheduler", "meters", "optimizer")]
-TRAINED = [*MODELS, *(f"{arch}.earlier" for arch in FREED)]
 
 
 @pytest.fixture(scope="module")
@@ -27,29 +21,23 @@ def weights(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
     write_splits(folder, train=40)
-    for arch in FREED:
-        (folder / f"{arch}.pt").write_bytes(gzip.decompress(PATHS[arch].read_bytes()))
     for kind, (processes, options) in KINDS.items():
-        configs = []
-        for name in TRAINED:
-            arch, _, earlier = name.partition(".")
-            start = dict.fromkeys(RESET, True) if earlier else {}
-            if earlier:
-                start["restore_file"] = str(folder / f"{arch}.pt")
-            config = training_config(
+        configs = [
+            training_config(
                 arch,
                 optimizer={"adam_eps": 0.01},
                 optimization={"clip_norm": 1, "update_freq": [2 // processes]},
                 distributed_training={"distributed_backend": "gloo", **options},
-                checkpoint={"save_dir": str(folder / kind / name), **start},
+                checkpoint={"save_dir": str(folder / kind / arch)},
             )
-            configs.append(config)
+            for arch in MODELS
+        ]
         trainings(configs, folder, processes)
     return lambda kind, name: torch.load(folder / kind / name / "checkpoint_last.pt")["model"]
 
 
 @pytest.mark.parametrize("kind", ["legacy_ddp", "pytorch_ddp"])
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", MODELS)
 def test_two_processes_are_one_with_twice_the_batches(name, kind, weights):
     """pytorch_ddp also fails if a parameter gets no gradient (but with fairseq 0.12.2)."""
     alone, together = weights("alone", name), weights(kind, name)

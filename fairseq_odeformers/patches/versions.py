@@ -11,10 +11,10 @@ safe globals of torch              torch >= 2.6 unpickles only types that it tru
                                    their names in numpy 1 or 2; and a checkpoint of the Macaron
                                    Net's authors, the meters of fairseq 0.6. fairseq #5603, #5610;
                                    until fairseq adds them.
-``numpy.compat``                   fairseq's data sets of text use ``numpy.compat.long``, and numpy
-                                   2 has no ``compat``. Until fairseq writes ``int``.
-``get_buckets``                    ``--num-batch-buckets`` uses ``percentile(interpolation=)``,
-                                   which numpy 2.4 has dropped. Until fairseq writes ``method=``.
+``numpy.compat`` and               fairseq's data sets of text use ``numpy.compat.long``, and
+``get_buckets``                    ``--num-batch-buckets`` uses ``percentile(interpolation=)``.
+                                   numpy 2 lacks the first, numpy 2.4 the second. Until fairseq
+                                   writes ``int`` and ``method=``.
 ``infer_init_method``              With torchrun fairseq divides by the number of GPUs, which may be
                                    0, and trains alone unless ``--distributed-world-size`` is given.
                                    fairseq #2879; until fairseq trains on several CPUs.

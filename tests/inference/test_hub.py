@@ -1,4 +1,4 @@
-"""Trained models from Python: every architecture, from checkpoints of earlier commits."""
+"""Trained models from Python: every architecture, from the golden checkpoints."""
 
 import gzip
 import io
@@ -14,7 +14,6 @@ from fairseq.tasks import setup_task
 from make_checkpoints import PATHS
 from omegaconf import OmegaConf
 
-import fairseq_odeformers
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
 from fairseq_odeformers.cli import registered
 from fairseq_odeformers.inference.loading import load_model
@@ -98,9 +97,6 @@ def test_scores(name, checkpoint, data):
         assert found["score"] == pytest.approx(found["positional_scores"].mean().item(), abs=1e-4)
     assert model.score([]) == []
     assert isinstance(model.score("1"), dict)
-    for nothing in ("", " ", ["1", " "]):
-        with pytest.raises(ValueError, match="no text"):
-            model.score(nothing)
     assert len(model.sample(TEXTS, beam=2, max_len_b=8)) == len(TEXTS)
 
 
@@ -168,33 +164,34 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
     assert translator.tokenizer.tok.lang == "de"
 
 
-@pytest.mark.parametrize("size", [0, -2])
-def test_batches_of_nothing_are_refused(size, checkpoint, data):
-    classifier = load_classifier(checkpoint("transject"), data / "words")
-    with pytest.raises(ValueError, match=f"batch_size {size}: give at least 1"):
-        classifier.classify(TEXTS, batch_size=size)
+NO_TEXT = "no text$"
 
 
-def test_no_path_is_no_checkpoint(checkpoint, data):
-    """Which could else be the current folder, with an export in it."""
+@pytest.mark.parametrize(
+    "load, name, use, message",
+    [
+        (load_classifier, "transevolve", None, "is not the checkpoint of a classifier"),
+        (load_language_model, "transevolve", None, "is of a TransEvolveModel, not a language"),
+        (load_translator, "transject_lm", None, "is of a TransJectLanguageModel, not a translator"),
+        (load_language_model, "transject_lm", lambda model: model.score(["1", " "]), NO_TEXT),
+        (load_classifier, "transject", lambda model: model.classify(" "), NO_TEXT),
+        (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),
+        (load_classifier, "transject", lambda model: model.classify([("1", "2")]), "a text alone"),
+        (load_classifier, "transject.pairs", lambda model: model.classify("1"), "a pair of texts"),
+        # Else each symbol would be the unknown one, and the class arbitrary.
+        (load_classifier, "transject", lambda model: model.classify("bad film"), "such as [0-9]"),
+    ],
+)
+def test_refusals(load, name, use, message, checkpoint, data):
+    with pytest.raises(ValueError, match=message):
+        use(load(checkpoint(name), data / TASKS[name][1]))
+
+
+def test_an_empty_path_is_refused(checkpoint, data):
+    """Else it would be the current folder, which may have an export in it."""
     for path in ("", f"{checkpoint('transject')}:"):
-        with pytest.raises(ValueError, match="^'' is no checkpoint; give a file"):
+        with pytest.raises(ValueError, match="^'' is not a checkpoint; give a file"):
             load_classifier(path, data / "words")
-
-
-def test_text_of_another_data_set_is_refused(checkpoint, data):
-    """Else each of its symbols would be the unknown one, and the classes arbitrary."""
-    classifier = load_classifier(checkpoint("transevolve_classifier"), data / "words")
-    with pytest.raises(ValueError, match="^'terrible film': none of its symbols .* such as [0-9]"):
-        classifier.classify("terrible film")
-    assert classifier.classify("terrible 7").label in classifier.classes
-
-
-def test_other_kinds_of_models_are_refused(checkpoint, data):
-    with pytest.raises(ValueError, match="is not the checkpoint of a classifier"):
-        load_classifier(checkpoint("transevolve"), data / "words")
-    with pytest.raises(ValueError, match="is of a TransEvolveModel, not a language model"):
-        load_language_model(checkpoint("transevolve"), data / "words")
 
 
 @pytest.mark.parametrize("load", [load_translator, load_language_model])
@@ -228,8 +225,3 @@ def test_importing_the_package_imports_no_loader():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "False\n"
-
-
-def test_what_the_package_does_not_have():
-    with pytest.raises(AttributeError, match="no attribute 'load_nothing'"):
-        fairseq_odeformers.load_nothing  # noqa: B018

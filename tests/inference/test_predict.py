@@ -1,24 +1,21 @@
 """Predictions of trained classifiers, written and summed up by the command."""
 
-import json
 import re
 import shutil
 import subprocess
 import sys
-from hashlib import sha256
 
 import pytest
 import torch
-from script_helpers import USER_DIR, command, lines, module, refusal
+from script_helpers import USER_DIR, command, lines, module
 from sklearn.metrics import accuracy_score
 
+from fairseq_odeformers.cli import main
 from fairseq_odeformers.data.classification import (
     make_dictionary,
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.inference.loading import load_classifier
-from fairseq_odeformers.inference.predict import main
 
 CLASSES = ("neither", "left", "right")
 
@@ -144,79 +141,49 @@ def test_text(data, checkpoint, tmp_path):
     assert [line.split("\t") for line in out.splitlines()] == [header, *rows]
 
 
-@pytest.mark.parametrize("line, found", [("a\tb", "a tab"), (" ", "no text")])
-def test_line_that_is_no_text(data, checkpoint, tmp_path, line, found):
-    (tmp_path / "text").write_text(f"a b\n{line}\n")
-    with pytest.raises(subprocess.CalledProcessError) as error:
-        predict(data, checkpoint, tmp_path / "out.tsv", "--text", tmp_path / "text")
-    assert re.search(rf"error: .*text, line 2: {found}", error.value.stdout)
-    assert not (tmp_path / "out.tsv").exists()
-
-
-def test_text_and_a_split(data, checkpoint, tmp_path):
-    with pytest.raises(subprocess.CalledProcessError) as error:
-        predict(data, checkpoint, tmp_path / "out", "--text", tmp_path, "--split", "valid")
-    assert f"--split valid and --text {tmp_path}: give one of them" in error.value.stdout
-
-
-def test_an_export_without_the_library_that_reads_it(tmp_path, monkeypatch):
-    """A message of one line names it."""
-    (tmp_path / "model.safetensors").touch()
-    config = {"config": {}, "classes": None, "shared": {}, "sha256": sha256(b"").hexdigest()}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    monkeypatch.setattr("sys.argv", ["predict", "data", "--path", str(tmp_path)])
-    with pytest.raises(SystemExit, match=r"error: safetensors is missing; .* extra \[export\]$"):
-        main()
-
-
-def test_batches_of_no_text(monkeypatch, capsys):
-    options = ["data", "--path", "checkpoint.pt", "--text", "--batch-size", "-1"]
-    message = refusal(main, options, monkeypatch, capsys)
-    assert message.endswith("argument --batch-size: invalid positive_int value: '-1'")
-
-
-def test_data_with_another_dictionary(checkpoint, tmp_path):
-    """Named in a line, not by the shapes of tensors alone."""
-    folder = write_data(tmp_path / "data")
-    with open(folder / "input0" / "dict.txt", "a") as file:
+@pytest.fixture
+def folder(data, checkpoint, tmp_path, monkeypatch):
+    """The current folder, with files that ``predict`` refuses; nothing is written there."""
+    monkeypatch.chdir(tmp_path)
+    write_data(tmp_path / "two", CLASSES[:2])
+    write_data(tmp_path / "turned", CLASSES[::-1])
+    with open(write_data(tmp_path / "larger") / "input0" / "dict.txt", "a") as file:
         file.write("d 1\n")
-    with pytest.raises(subprocess.CalledProcessError) as error:
-        predict(folder, checkpoint, tmp_path / "test.tsv")
-    last = error.value.stdout.splitlines()[-1]
-    assert re.search("does not fit .*data, which has another dictionary than the training", last)
-
-
-def test_checkpoint_of_what_is_not_registered(data, checkpoint, tmp_path):
-    """As one of a plugin that --user-dir does not name."""
+    (tmp_path / "tab").write_text("a b\na\tb\n")
+    (tmp_path / "blank").write_text("a b\n \n")
     saved = torch.load(checkpoint, weights_only=True)
-    for part, kind in (("model", "architecture"), ("task", "task")):
-        name = saved["cfg"][part]["_name"]
-        saved["cfg"][part]["_name"] = "of_my_own"
-        torch.save(saved, tmp_path / "checkpoint.pt")
+    for part in ("model", "task"):
+        name, saved["cfg"][part]["_name"] = saved["cfg"][part]["_name"], "of_my_own"
+        torch.save(saved, tmp_path / f"{part}.pt")
         saved["cfg"][part]["_name"] = name
-        with pytest.raises(ValueError, match=f"of the {kind} of_my_own, .* --user-dir"):
-            load_classifier(str(tmp_path / "checkpoint.pt"), str(data))
+    (tmp_path / "export").mkdir()
 
 
 @pytest.mark.parametrize(
-    "classes, message",
+    "data_set, options, message",
     [
-        (CLASSES[:2], "was trained on 3 classes, but .* has 2: neither, left"),
-        (CLASSES[::-1], "classes neither, left, right, but those of .* right, left, neither"),
+        (None, ["--text", "tab"], "tab, line 2: a tab"),
+        (None, ["--text", "blank"], "blank, line 2: ' ': no text"),
+        (None, ["--text", "tab", "--split", "valid"], "--split valid and --text tab: give one"),
+        (None, ["--text", "--batch-size", "-1"], "--batch-size: invalid positive_int value: '-1'"),
+        ("two", [], "was trained on 3 classes, but two has 2: neither, left"),
+        ("turned", [], "classes neither, left, right, but those of turned .* right, left, neither"),
+        ("larger", [], "checkpoint_best.pt does not fit its model or larger .*size mismatch"),
+        (None, ["--path", "model.pt"], "model.pt is of the architecture of_my_own, .* --user-dir"),
+        (None, ["--path", "task.pt"], "task.pt is of the task of_my_own, .* --user-dir"),
+        (None, ["--path", "export"], r"error: safetensors is missing; .* extra \[export\]"),
+        (None, ["--user-dir", "absent"], "--user-dir absent: no such folder"),
     ],
 )
-def test_data_with_other_classes(checkpoint, tmp_path, classes, message):
-    """The head of the checkpoint would not fit, or would say something else."""
-    with pytest.raises(subprocess.CalledProcessError) as error:
-        predict(write_data(tmp_path / "data", classes), checkpoint, tmp_path / "test.tsv")
-    assert re.search(message, error.value.stdout)
-    assert not (tmp_path / "test.tsv").exists()
-
-
-def test_what_is_not_a_checkpoint(data, tmp_path):
-    for number, content in enumerate((b"", b"text", b"\x80\x02N.")):
-        path = tmp_path / f"{number}.pt"
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"{number}.pt is not a checkpoint, or is damaged"):
-            load_classifier(str(path), str(data))
+def test_refusals(
+    data_set, options, message, data, checkpoint, folder, tmp_path, monkeypatch, capsys
+):
+    """Each is one line on standard error, after the usage if an option is at fault."""
+    if "export" in options:
+        monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    line = ["predict", data_set or str(data), "--path", str(checkpoint), "--cpu"]
+    with pytest.raises(SystemExit) as stop:
+        main([*line, "--output", "out.tsv", *options])
+    error = str(stop.value) if stop.value.code != 2 else capsys.readouterr().err.splitlines()[-1]
+    assert re.search(message, error) and "\n" not in error
+    assert not (tmp_path / "out.tsv").exists()

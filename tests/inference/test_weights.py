@@ -7,8 +7,7 @@ import pytest
 import torch
 from make_checkpoints import PATHS
 
-from fairseq_odeformers import load_classifier, load_translator
-from fairseq_odeformers.cli import main
+from fairseq_odeformers import load_translator
 from fairseq_odeformers.inference.loading import load_model, read_checkpoint
 from fairseq_odeformers.inference.weights import write_export
 
@@ -34,17 +33,6 @@ def test_computes_the_same(name, data, tmp_path, monkeypatch):
     model, *_ = load_model(str(folder), {})
     with torch.no_grad():
         assert torch.equal(model.eval()(**call)[0], expected.eval()(**call)[0])
-
-
-def test_command(data, tmp_path, capsys):
-    path, _ = exported("transject", tmp_path)
-    arguments = ["export", str(path), str(tmp_path / "folder")]
-    main(arguments)
-    assert "wrote" in capsys.readouterr().out
-    loaded, original = (load_classifier(p, data / "words") for p in (tmp_path / "folder", path))
-    assert loaded.classify("1 2 3") == original.classify("1 2 3")
-    with pytest.raises(SystemExit, match="folder is in the way"):
-        main(arguments)
 
 
 def test_tied_embeddings_are_written_once_and_stay_tied(data, tmp_path):

@@ -1,0 +1,78 @@
+"""The command ``odeformers export``, whose files stand for the checkpoint."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+from make_checkpoints import PATHS, make_dictionary
+
+from fairseq_odeformers import load_classifier
+from fairseq_odeformers.cli import main
+
+
+@pytest.fixture
+def checkpoint(data, tmp_path, monkeypatch):
+    """Of a classifier; the current folder has its data set, ``words``."""
+    monkeypatch.chdir(data)
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(gzip.decompress(PATHS["transject"].read_bytes()))
+    return str(path)
+
+
+def test_weights(checkpoint, tmp_path, capsys):
+    pytest.importorskip("safetensors")
+    out = str(tmp_path / "folder")
+    main(["export", checkpoint, out])
+    assert f"wrote {out}" in capsys.readouterr().out
+    loaded, original = (load_classifier(path, "words") for path in (out, checkpoint))
+    assert loaded.classify("1 2 3") == original.classify("1 2 3")
+
+
+USE = """
+import json, sys
+sys.modules.update(dict.fromkeys(("fairseq", "fairseq_odeformers", "omegaconf"), None))
+import torch
+extra = {"description.json": ""}
+program = torch.export.load(sys.argv[1], extra_files=extra).module()
+found = json.loads(extra["description.json"])
+words = [found["vocabulary"].index(word) for word in sys.argv[2].split()]
+tokens = torch.tensor([found["start"] + words + found["end"]])
+print(json.dumps(dict(zip(found["classes"], program(tokens)[0].tolist()))))
+"""
+
+
+def test_program(checkpoint, tmp_path, capsys):
+    """It classifies a text in a process that cannot import fairseq."""
+    out = tmp_path / "model.pt2"
+    main(["export", checkpoint, str(out), "--data", "words"])
+    assert f"wrote {out}" in capsys.readouterr().out
+    line = [sys.executable, "-c", USE, str(out), "3 1 2"]
+    found = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+    assert found == pytest.approx(
+        load_classifier(checkpoint, "words").classify("3 1 2").probabilities
+    )
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["m.pt2", "--model-overrides", "{'a': "], "{'a':  is not a dictionary, such as"),
+        (["m.pt2", "--model-overrides", "{'ode_step': 3}"], "checkpoint.pt has no option ode_step"),
+        (["m.pt2", "--data", "absent"], "absent"),
+        (
+            ["m.pt2", "--data", "others", "--model-overrides", "{'num_classes': 4}"],
+            "was trained on 3 classes, but others has",
+        ),
+        (["absent/m.pt2"], "absent/m.pt2: there is no folder absent"),
+        (["words"], "words is in the way"),
+    ],
+)
+def test_refusals(options, message, checkpoint, capsys):
+    """Each ends with a line, and nothing is written."""
+    for name, size in (("dict.txt", 20), ("input0/dict.txt", 20), ("label/dict.txt", 4)):
+        make_dictionary(size).save(f"others/{name}")
+    with pytest.raises(SystemExit) as stop:
+        main(["export", checkpoint, *options])
+    assert message in f"{stop.value.code} {capsys.readouterr().err}"
