@@ -1,45 +1,46 @@
-"""What ``python -m fairseq_odeformers`` prints."""
+"""The command ``odeformers``: its listings, and errors in one line."""
 
 import re
 
 import pytest
-from fairseq.models import ARCH_MODEL_REGISTRY
 from helpers import resolved
 from omegaconf import OmegaConf
 from script_helpers import USER_DIR
 
-from fairseq_odeformers.cli import main, option_rows, registered
+from fairseq_odeformers.cli import COMMANDS, main, option_rows, registered
 
 
-def run(monkeypatch, capsys, *arguments, terminal=False):
-    monkeypatch.setattr("sys.argv", ["fairseq_odeformers", *arguments])
-    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
-    main()
-    return capsys.readouterr().out
+def test_a_script_gets_the_folder_alone(capsys):
+    main([])
+    assert capsys.readouterr().out == USER_DIR + "\n"
 
 
-def test_a_script_gets_the_folder_alone(monkeypatch, capsys):
-    assert run(monkeypatch, capsys) == USER_DIR + "\n"
+def test_a_terminal_gets_the_help(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    with pytest.raises(SystemExit, match="^0$"):
+        main([])
+    assert set(COMMANDS) <= set(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("arguments, terminal", [([], True), (["list"], False)])
-def test_lists_what_is_registered(monkeypatch, capsys, arguments, terminal):
-    words = run(monkeypatch, capsys, *arguments, terminal=terminal).split()
+def test_list(capsys):
+    main(["list"])
+    words = capsys.readouterr().out.split()
     for name in ("transevolve_fullff_2", "transject_lra", "parity", "sequence_classification"):
         assert words.count(name) == 1
     assert "transformer_iwslt_de_en" not in words  # fairseq's own
 
 
-def test_options_of_an_architecture(monkeypatch, capsys):
-    """The defaults are those of the preset; other options are named where they are the default."""
-    out = run(monkeypatch, capsys, "options", "transevolve_randomff_1")
+def test_options_of_an_architecture(capsys):
+    """The defaults are the preset's; another option is named where it is the default."""
+    main(["options", "transevolve_randomff_1"])
+    out = capsys.readouterr().out
     assert re.search(r"^--encoder-depth +6 +depth of an encoder block$", out, re.M)
     assert re.search(r"^--decoder-depth +--encoder-depth +depth", out, re.M)
 
 
 @pytest.mark.parametrize("arch", registered()["architectures"])
 def test_options_are_those_of_the_command_line(arch):
-    """Of each architecture, all with a help, and no default that another option does not have."""
+    """All have a help, and each option that is named as a default is among them."""
     _, *rows = option_rows(arch)
     names = {name.split(",")[0] for name, _, _ in rows}
     config = OmegaConf.to_container(resolved(arch), enum_to_str=True)
@@ -49,8 +50,37 @@ def test_options_are_those_of_the_command_line(arch):
         assert not default.startswith("--") or default in names, name
 
 
-def test_unknown_architecture(monkeypatch, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        run(monkeypatch, capsys, "options", "transevolve_fulff_2")
-    assert "did you mean transevolve_fullff_2" in str(stopped.value)
-    assert "transevolve_fulff_2" not in ARCH_MODEL_REGISTRY
+def fail(error):
+    def main(arguments):
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize(
+    "error, message",
+    [
+        (ValueError("bad"), "^odeformers list: error: bad$"),
+        (
+            FileNotFoundError(2, "No such file", "a"),
+            r"^odeformers list: error: .*No such file.*'a'",
+        ),
+        (ModuleNotFoundError(name="PIL.Image"), r"error: pillow is missing; .* extra \[corpora\]$"),
+    ],
+)
+def test_errors_are_one_line(error, message, monkeypatch):
+    monkeypatch.setattr("fairseq_odeformers.cli.list_names", fail(error))
+    with pytest.raises(SystemExit, match=message):
+        main(["list"])
+
+
+@pytest.mark.parametrize("error", [TypeError("a fault"), ModuleNotFoundError(name="unheard_of")])
+def test_faults_of_the_program_are_raised(error, monkeypatch):
+    monkeypatch.setattr("fairseq_odeformers.cli.list_names", fail(error))
+    with pytest.raises(type(error)):
+        main(["list"])
+
+
+def test_unknown_architecture():
+    with pytest.raises(SystemExit, match="did you mean transevolve_fullff_2"):
+        main(["options", "transevolve_fulff_2"])

@@ -13,6 +13,8 @@ KINDS = {
     "legacy_ddp": (2, {"ddp_backend": "legacy_ddp"}),
     "pytorch_ddp": (2, {"ddp_backend": "pytorch_ddp", **UNUSED}),
 }
+RESUMED = "resumed"  # of the first model: all processes get the checkpoint that the first reads
+RESET = [f"reset_{part}" for part in ("dataloader", "lr_scheduler", "meters", "optimizer")]
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +23,8 @@ def weights(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
     write_splits(folder, train=40)
+    start = str(folder / "alone" / MODELS[0] / "checkpoint_last.pt")
+    resuming = {"restore_file": start, **dict.fromkeys(RESET, True)}
     for kind, (processes, options) in KINDS.items():
         configs = [
             training_config(
@@ -28,16 +32,19 @@ def weights(tmp_path_factory):
                 optimizer={"adam_eps": 0.01},
                 optimization={"clip_norm": 1, "update_freq": [2 // processes]},
                 distributed_training={"distributed_backend": "gloo", **options},
-                checkpoint={"save_dir": str(folder / kind / arch)},
+                checkpoint={"save_dir": str(folder / kind / name), **checkpoint},
             )
-            for arch in MODELS
+            for name, arch, checkpoint in [
+                *((arch, arch, {}) for arch in MODELS),
+                (RESUMED, MODELS[0], resuming),
+            ]
         ]
         trainings(configs, folder, processes)
     return lambda kind, name: torch.load(folder / kind / name / "checkpoint_last.pt")["model"]
 
 
 @pytest.mark.parametrize("kind", ["legacy_ddp", "pytorch_ddp"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, RESUMED])
 def test_two_processes_are_one_with_twice_the_batches(name, kind, weights):
     """pytorch_ddp also fails if a parameter gets no gradient (but with fairseq 0.12.2)."""
     alone, together = weights("alone", name), weights(kind, name)
