@@ -17,11 +17,11 @@ GRID = {"ode_method": "rk4", "ode_steps": 3, "adaptivity": "batch"}
 QUICK = (
     "macaron_bert",
     "macaron_transformer",
-    "node_transformer.grid",
+    "node_transformer",
     "transevolve_classifier",
     "transformer_classifier_orthogonal",
-    "transject.pairs",
-    "transject_random",
+    "macaron_classifier.pairs",
+    "transject_lra_random",
 )
 NAMES = [
     pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
@@ -72,7 +72,7 @@ def expected(model, *tokens):
 @pytest.mark.parametrize("name", NAMES)
 def test_computes_what_the_model_does(name, load, tmp_path):
     """In operations that torch has, so that nothing else need be installed; of any size."""
-    overrides = {} if not name.startswith("node_") or name.endswith(".grid") else GRID
+    overrides = GRID if name.startswith("node_") else {}
     model, task = load(name, **overrides)
     program.write_program(model, task, tmp_path / "model.pt2")
     extra = {"description.json": ""}
