@@ -63,6 +63,6 @@ for panel in {imdb,charimdb}-{transject,transformer}; do
         imdb-*) data=data/imdb/data-bin ;;
         charimdb-*) data=${DATA:-data/lra}/text-bin ;;
     esac
-    python -m fairseq_odeformers analyse "${checkpoints[@]}" --data "$data" --out "$RUNS/$panel"
+    python -m fairseq_odeformers analyse states "${checkpoints[@]}" --data "$data" --out "$RUNS/$panel"
 done
 exit $failed

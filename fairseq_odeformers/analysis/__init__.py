@@ -1,6 +1,7 @@
-"""Measurements on trained classifiers (Sengupta et al. 2023, section 5 and appendix C).
+"""Measurements on trained models: ``odeformers analyse``, which needs the extra ``analysis``.
 
-``odeformers analyse CHECKPOINT... --data DATA-BIN --out DIR`` needs the extra
-``analysis``. So does ``odeformers analyse attention``, which measures attention
-over the depth of encoder-decoders and encoders.
+``states`` measures classifiers as section 5 and appendix C of Sengupta et al. (2023) do: the states
+of a text (``states.py``), measures of them (``measures.py``), tables (``tables.py``), figures
+(``figures.py``), and the command that goes through them (``classifiers.py``). ``attention``
+measures attention maps (``maps.py``) over the depth of a model (``attention.py``).
 """

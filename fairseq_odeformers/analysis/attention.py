@@ -1,13 +1,9 @@
-"""Measures how attention maps change over the depth of trained models, their span and entropy."""
-
-from __future__ import annotations
+"""Change of attention maps over the depth of trained models, their span and entropy."""
 
 import argparse
-import logging
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from pathlib import Path
 
 import torch
 from fairseq import utils
@@ -15,78 +11,49 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_odeformers.files import replacing_folder, write_csv
-from fairseq_odeformers.inference.loading import import_plugins, load_model
-from fairseq_odeformers.options import add_user_dir
+from fairseq_odeformers.inference.loading import load_model
+from fairseq_odeformers.plots import grouped, legend, lines, panels
 
-from .command import model_names
-from .figures import columns, grouped, legend, style
 from .maps import KINDS, attention_maps
-from .report import markdown
-from .tables import Row
+from .tables import Row, Tables, markdown
 
 BATCH_SIZE = 16  # sentences whose maps are in memory together
-FIGURE = "attention.png"
-RARE, SHOWN = 10, 5  # tokens seen less often have no mean bias; shown are so many at either end
+RARE = 10  # a token that is seen less often has no mean bias
+SHOWN = 5  # tokens shown with the highest bias, and with the lowest
 
 
-def main(arguments=None) -> None:
-    """The command line; an error ends the program with a message of one line."""
-    parser = argparse.ArgumentParser(
-        prog="odeformers analyse attention", description=__doc__, allow_abbrev=False
-    )
-    parser.add_argument("data", help="data set, as given to fairseq-train")
-    parser.add_argument(
-        "--path",
-        metavar="CHECKPOINT",
-        nargs="+",
-        required=True,
-        help="of an encoder-decoder or an encoder; called as its folder",
-    )
-    parser.add_argument(
-        "--out", metavar="DIR", type=Path, required=True, help="where to put the result"
-    )
-    parser.add_argument("--split", default="valid", help="(default: %(default)s)")
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    add_user_dir(parser)
-    args = parser.parse_args(arguments)
-    logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
-    analyse(args)
+def analyse(args: argparse.Namespace, names: list[str]):
+    """Measure the checkpoints of a command line.
 
+    Returns:
+        The text of a page, tables by name, and the functions that draw figures of them.
 
-def analyse(args: argparse.Namespace) -> None:
-    """What the command line does."""
-    if args.out.exists() and not (args.out / FIGURE).exists():
-        raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
-    import_plugins(args.user_dir)
-    names = model_names(args.path, "-")
+    Raises:
+        OSError: a file is not there.
+        ValueError: a model has no attention maps, or the data no sentence for it.
+    """
     use_cuda = torch.cuda.is_available() and not args.cpu
-    rows = []
-    with replacing_folder(args.out) as folder:
-        for name, path in zip(names, args.path):
-            model, _, task = load_model(path, {"data": args.data})
-            model = model.cuda().eval() if use_cuda else model.eval()
-            task.load_dataset(args.split)
-            batches = task.get_batch_iterator(
-                task.dataset(args.split),
-                max_sentences=BATCH_SIZE,
-                max_positions=utils.resolve_max_positions(
-                    task.max_positions(), model.max_positions()
-                ),
-                ignore_invalid_inputs=True,
-            ).next_epoch_itr(shuffle=False)
-            batches = tqdm(batches, name, unit=" batches", mininterval=1)
-            moved = (utils.move_to_cuda(batch) if use_cuda else batch for batch in batches)
-            found, biases = measure(model, task, moved)
-            if not found:
-                raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")
-            write_csv(folder / f"{name}.csv", found)
-            rows += [{"model": name, **row} for row in found]
-            if biases:
-                write_csv(folder / f"{name}.biases.csv", biases)
-                print(f"\n{name}, time-dependent biases:\n", *listed(biases), sep="\n")
-        draw(rows).savefig(folder / FIGURE, dpi=150)
-    print("", *markdown(summary(rows)), f"\nwrote {args.out}", sep="\n")
+    found: Tables = {"attention": [], "biases": []}
+    for name, path in zip(names, args.checkpoints):
+        model, _, task = load_model(path, {"data": args.data})
+        model = model.cuda().eval() if use_cuda else model.eval()
+        task.load_dataset(args.split)
+        batches = task.get_batch_iterator(
+            task.dataset(args.split),
+            max_sentences=BATCH_SIZE,
+            max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
+            ignore_invalid_inputs=True,
+        ).next_epoch_itr(shuffle=False)
+        batches = tqdm(batches, name, unit=" batches", mininterval=1)
+        moved = (utils.move_to_cuda(batch) if use_cuda else batch for batch in batches)
+        rows, biases = measure(model, task, moved)
+        if not rows:
+            raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")
+        found["attention"] += [{"model": name, **row} for row in rows]
+        found["biases"] += [{"model": name, **row} for row in biases]
+    means = markdown(summary(found["attention"]))
+    print(f"\n{means}")
+    return f"# Attention over depth\n\n{means}", found, [attention]
 
 
 def total_variation(p: Tensor, q: Tensor) -> Tensor:
@@ -106,45 +73,46 @@ def span(p: Tensor) -> Tensor:
 
 
 def measure(model, task, batches: Iterable[dict]) -> tuple[list[Row], list[Row]]:
-    """Means over the heads and over all queries of all sentences, padding left out.
+    """Means over the heads and over all queries of all sentences, without padding.
 
     Returns:
-        - Of each kind and depth, in whose order they are: ``change``, the total variation distance
-          to the map of the depth before; ``span``, of self-attention; and ``entropy``. ``block`` is
-          the layer, or the block of several depths; ``fraction`` the depth over that of the model.
-        - What :func:`bias_rows` returns.
+        - A row for each kind and depth, in order: ``change``, the total variation distance to the
+          map of the depth before; ``span``, of self-attention; and ``entropy``. ``block`` is the
+          number of the layer, or of the block of several depths; ``fraction`` the depth over the
+          depth of the model.
+        - The rows of :func:`bias_rows`.
     """
     source, target = task.source_dictionary, task.target_dictionary
     dictionaries = {"encoder": source, "decoder": target, "cross": source}  # of the keys
     sums, queries, blocks, biases = defaultdict(float), defaultdict(int), {}, defaultdict(float)
     for sample in batches:
-        net_input, of_kind = sample["net_input"], defaultdict(list)
+        net_input, by_kind = sample["net_input"], defaultdict(list)
         for maps in attention_maps(model, net_input):
-            of_kind[maps.kind].append(maps)
-        for kind, layers in of_kind.items():
+            by_kind[maps.kind].append(maps)
+        for kind, layers in by_kind.items():
             keys = net_input["prev_output_tokens" if kind == "decoder" else "src_tokens"]
-            real = net_input["src_tokens" if kind == "encoder" else "prev_output_tokens"]
-            real = real != dictionaries[kind].pad()
+            token_mask = net_input["src_tokens" if kind == "encoder" else "prev_output_tokens"]
+            token_mask = token_mask != dictionaries[kind].pad()
             p = torch.cat([maps.weights for maps in layers])
-            change = torch.full_like(p[..., 0], math.nan)  # the first has none before it
+            change = torch.full_like(p[..., 0], math.nan)  # the first depth has none before it
             change[1:] = total_variation(p[1:], p[:-1])
             spans = torch.full_like(change, math.nan) if kind == "cross" else span(p)
             values = torch.stack([change, spans, entropy(p)])  # 3, L, B, H, T
-            sums[kind] += values.mean(3)[:, :, real].double().sum(-1)
-            queries[kind] += int(real.sum())
+            sums[kind] += values.mean(3)[:, :, token_mask].double().sum(-1)
+            queries[kind] += int(token_mask.sum())
             blocks[kind] = [n for n, maps in enumerate(layers, 1) for _ in maps.weights]
             for block, maps in enumerate(layers, 1):
                 if maps.bias is not None:
                     biases[kind, block] += bias_sums(maps.bias, keys, dictionaries[kind])
     rows = []
-    for kind in filter(sums.__contains__, KINDS):
+    for kind in (kind for kind in KINDS if kind in sums):
         means = (sums[kind] / queries[kind]).T.tolist()
         for depth, (block, numbers) in enumerate(zip(blocks[kind], means), 1):
+            numbers = (None if math.isnan(number) else number for number in numbers)
             place = {"kind": kind, "block": block, "depth": depth, "fraction": depth / len(means)}
-            numbers = [None if math.isnan(number) else number for number in numbers]
             rows.append({**place, **dict(zip(("change", "span", "entropy"), numbers))})
-    of_symbols = (bias_rows(*key, sums, dictionaries[key[0]]) for key, sums in biases.items())
-    return rows, [row for some in of_symbols for row in some]
+    by_block = [bias_rows(*key, sums, dictionaries[key[0]]) for key, sums in biases.items()]
+    return rows, sum(by_block, [])
 
 
 def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
@@ -157,10 +125,10 @@ def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
         bias: b^l of the keys (B, H, S, L).
         tokens: the keys (B, S).
     """
-    real = (tokens != dictionary.pad()).unsqueeze(-1)
-    bias = bias.double().mean(1) * real
-    bias = (bias - bias.sum(1, keepdim=True) / real.sum(1, keepdim=True)) * real
-    values = torch.cat([bias, real], -1)
+    token_mask = (tokens != dictionary.pad()).unsqueeze(-1)
+    bias = bias.double().mean(1) * token_mask
+    mean = bias.sum(1, keepdim=True) / token_mask.sum(1, keepdim=True)
+    values = torch.cat([(bias - mean) * token_mask, token_mask], -1)
     sums = values.new_zeros(len(dictionary), values.size(-1))
     return sums.index_add(0, tokens.flatten(), values.flatten(0, 1))
 
@@ -181,22 +149,11 @@ def bias_rows(kind: str, block: int, sums: Tensor, dictionary) -> list[Row]:
     return rows
 
 
-def listed(rows: list[Row]) -> list[str]:
-    """The symbols in Markdown, a row an end of a depth of a block."""
-    lines = {}
-    for row in rows:
-        place = {name: row[name] for name in ("kind", "block", "depth", "end")}
-        line = lines.setdefault(tuple(place.values()), {**place, "tokens": []})
-        line["tokens"].append(f"{row['token']} {row['bias']:+.2f}")
-    return markdown([{**line, "tokens": ", ".join(line["tokens"])} for line in lines.values()])
-
-
 def summary(rows: list[Row]) -> list[Row]:
-    """Means over the depths of a model, a row a kind; changes within and between blocks apart."""
+    """Means over the depths of each model and kind; changes within and between blocks apart."""
     found = []
     for model, of_model in grouped(rows):
-        for kind in dict.fromkeys(row["kind"] for row in of_model):
-            own = [row for row in of_model if row["kind"] == kind]
+        for kind, own in grouped(of_model, "kind"):
             pairs = list(zip(own, own[1:]))
             values = {
                 "change within blocks": [b["change"] for a, b in pairs if a["block"] == b["block"]],
@@ -209,16 +166,17 @@ def summary(rows: list[Row]) -> list[Row]:
     return found
 
 
-def draw(rows: list[Row]) -> Figure:
-    """The change against the fraction of the depth, a panel a kind and a line a model."""
-    kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
-    figure = Figure(figsize=(0.5 + 3.5 * len(kinds), 4), layout="constrained")
-    panels = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
-    for kind, axes in zip(kinds, panels):
-        for index, (model, own) in enumerate(grouped(rows)):
-            own = [row for row in own if row["kind"] == kind and row["change"] is not None]
-            axes.plot(*columns(own, "fraction", "change"), label=model, **style(index))
+def attention(tables: Tables) -> Figure:
+    """Change of the maps from depth to depth (total variation distance), averaged over the heads.
+
+    The first map of a block follows the last one of the block before.
+    """
+    rows = [row for row in tables["attention"] if row["change"] is not None]
+    kinds = dict(grouped(rows, "kind"))
+    figure, grid = panels(len(kinds), len(kinds), 3.5, 3.4, sharey=True)
+    for axes, (kind, own) in zip(grid, kinds.items()):
+        lines(axes, own, "fraction", "change")
         axes.set(title=KINDS[kind], xlabel="depth / depth of the model")
-    panels[0].set(ylabel="change (total variation distance)", ylim=(0, None))
-    legend(figure, panels[0])
+    grid[0].set(ylabel="change (total variation distance)", ylim=(0, None))
+    legend(figure, grid[0].lines)
     return figure

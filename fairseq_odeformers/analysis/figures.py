@@ -1,80 +1,60 @@
-"""Figures of the tables of an analysis."""
+"""Figures of the tables of classifiers; the docstring of each is its caption."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from fairseq_odeformers.plots import columns, grouped, legend, lines, panels
+
 from .tables import PAIRS, Row, Tables
 
-MARKERS = "os^Dv<>"
 COLUMNS = 3  # of a grid with a panel for each model
 MEASURES = {"activation": "activation factor", "entropy": "entropy (nats)", "accuracy": "accuracy"}
 
 
-def draw(tables: Tables) -> dict[str, Figure]:
-    """The figures, by name; one whose table is empty is left out."""
-    with rc_context({"axes.formatter.useoffset": False}):  # the numbers themselves at the ticks
-        return _draw(tables)
-
-
-def _draw(tables: Tables) -> dict[str, Figure]:
-    figures = {
-        "means": means(tables),
-        "activation": boxes(tables, "activation"),
-        "entropy": boxes(tables, "entropy"),
-    }
-    for name, function in (
-        ("parts", parts),
-        ("expert_weights", expert_weights),
-        ("residual_weights", residual_weights),
-        ("correlations", correlations),
-        ("distances", distances),
-        ("isomap", isomap),
-    ):
-        if tables[name]:
-            figures[name] = function(tables)
-    return figures
-
-
 def means(tables: Tables) -> Figure:
-    """Mean activation factor and entropy against the layer, a line a model."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    panels = figure.subplots(1, 2)
-    for name, axes in zip(("activation", "entropy"), panels):
-        for index, (model, rows) in enumerate(grouped(tables["layers"])):
-            rows = [row for row in rows if row["measure"] == name]
-            x, y = zip(*((row["layer"], row["mean"]) for row in rows))
-            axes.plot(x, y, label=model, **style(index))
+    """Means over the texts, and in a text over its pairs of tokens or its tokens."""
+    figure, grid = panels(2, 2, 4.2, 3.4)
+    for name, axes in zip(("activation", "entropy"), grid):
+        lines(axes, [row for row in tables["layers"] if row["measure"] == name], "layer", "mean")
         axes.set(xlabel="layer", ylabel=f"mean {MEASURES[name]}")
-    panels[0].set_yscale("log")
-    legend(figure, panels[0])
+    grid[0].set_yscale("log")
+    legend(figure, grid[0].lines)
     return figure
 
 
-def boxes(tables: Tables, name: str) -> Figure:
-    """Distribution of a measure in each layer, a panel a model."""
-    figure, panels = grid(tables["layers"])
-    for axes, rows in panels:
-        rows = [row for row in rows if row["measure"] == name]
-        statistics = [
-            {
-                "whislo": row["smallest"],
-                "q1": row["lower_quartile"],
-                "med": row["median"],
-                "q3": row["upper_quartile"],
-                "whishi": row["largest"],
-                "mean": row["mean"],
-            }
-            for row in rows
-        ]
+def activation(tables: Tables) -> Figure:
+    """Activation factors (Eq. 5), ||X_i^(l) - X_j^(l)|| / ||X_i^(0) - X_j^(0)||.
+
+    Box: quartiles of a text's pairs, averaged over the texts; whiskers: smallest and largest of all
+    texts; dot: mean.
+    """
+    return boxes(tables, "activation")
+
+
+def entropy(tables: Tables) -> Figure:
+    """Differential entropy (Eq. 6) of a token's neurons; boxes as above, over a text's tokens.
+
+    Layer 0 is the embedding.
+    """
+    return boxes(tables, "entropy")
+
+
+def boxes(tables: Tables, measure: str) -> Figure:
+    """The distribution of a measure in each layer, a panel a model."""
+    rows = [row for row in tables["layers"] if row["measure"] == measure]
+    figure, grid = model_panels(rows, MEASURES[measure])
+    names = {
+        "whislo": "smallest",
+        "q1": "lower_quartile",
+        "med": "median",
+        "q3": "upper_quartile",
+        "whishi": "largest",
+        "mean": "mean",
+    }
+    for axes, own in grid:
         axes.bxp(
-            statistics,
-            positions=[row["layer"] for row in rows],
+            [{key: row[name] for key, name in names.items()} for row in own],
+            positions=[row["layer"] for row in own],
             showfliers=False,
             showmeans=True,
             patch_artist=True,
@@ -82,35 +62,30 @@ def boxes(tables: Tables, name: str) -> Figure:
             medianprops={"color": "black"},
             meanprops={"marker": "o", "markersize": 3, "mfc": "C3", "mec": "C3"},
         )
-        if name == "activation":
+        if measure == "activation":
             axes.set_yscale("log")
-    label(figure, "layer", MEASURES[name])
     return figure
 
 
 def parts(tables: Tables) -> Figure:
-    """Mean entropy of each attention head or expert, a dot each."""
-    figure, panels = grid(tables["parts"])
-    for axes, rows in panels:
+    """Mean entropy of the outputs of each attention head, before they are joined, or of the states
+    of each expert."""
+    figure, grid = model_panels(tables["parts"], "entropy of heads or experts (nats)")
+    for axes, rows in grid:
         axes.plot(*columns(rows, "layer", "mean"), "o", alpha=0.5, markersize=5)
-    label(figure, "layer", "entropy of heads or experts (nats)")
     return figure
 
 
 def expert_weights(tables: Tables) -> Figure:
-    """Distribution over the texts of the weight of each expert in each layer."""
-    figure, panels = grid(tables["expert_weights"])
-    for axes, rows in panels:
+    """Weights of the experts: quartiles over the texts. The dotted line is where all are equal."""
+    figure, grid = model_panels(tables["expert_weights"], "expert weight")
+    for axes, rows in grid:
         experts = max(row["expert"] for row in rows)
-        layers = range(1, max(row["layer"] for row in rows) + 1)
-        for expert in range(1, experts + 1):
+        for expert, own in grouped(rows, "expert"):
+            layers = dict(grouped(own, "layer"))
             offset = (expert - (experts + 1) / 2) * 0.8 / experts
-            samples = [
-                [r["weight"] for r in rows if (r["layer"], r["expert"]) == (layer, expert)]
-                for layer in layers
-            ]
             axes.boxplot(
-                samples,
+                [columns(of_layer, "weight")[0] for of_layer in layers.values()],
                 positions=[layer + offset for layer in layers],
                 widths=0.6 / experts,
                 showfliers=False,
@@ -120,145 +95,91 @@ def expert_weights(tables: Tables) -> Figure:
                 medianprops={"color": "black"},
             )
         axes.axhline(1 / experts, color="grey", linewidth=1, linestyle=":")
-        axes.set_xticks(layers)
-    label(figure, "layer", "expert weight")
+        axes.set_xticks([*layers])
     most = max(row["expert"] for row in tables["expert_weights"])
-    handles = [
-        Patch(facecolor=f"C{expert}", label=f"expert {expert + 1}") for expert in range(most)
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=most, fontsize="small")
+    legend(figure, [Patch(facecolor=f"C{n}", label=f"expert {n + 1}") for n in range(most)])
     return figure
 
 
 def residual_weights(tables: Tables) -> Figure:
-    """Residual weight against the layer, a line a model."""
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
-    axes = figure.subplots()
+    """Residual weights alpha."""
+    figure, (axes,) = panels(1, 1, 5.4, 3)
+    lines(axes, tables["residual_weights"], "layer", "weight")
+    legend(figure, axes.lines)
     axes.axhline(0, color="grey", linewidth=1)
-    for index, (model, rows) in enumerate(grouped(tables["residual_weights"])):
-        axes.plot(*columns(rows, "layer", "weight"), label=model, **style(index))
     axes.set(xlabel="layer", ylabel="residual weight")
-    legend(figure, axes)
     return figure
 
 
 def correlations(tables: Tables) -> Figure:
-    """What is correlated, a dot a model."""
-    pairs = [p for p in PAIRS if any((r["x"], r["y"]) == p for r in tables["correlations"])]
-    figure = Figure(figsize=(4 * len(pairs), 4), layout="constrained")
-    panels = figure.subplots(1, len(pairs), squeeze=False)[0]
-    for axes, (x, y) in zip(panels, pairs):
+    """Means over texts and layers, and accuracy, of each model."""
+    found = {pair: [] for pair in PAIRS}
+    for row in tables["correlations"]:
+        p_value = "" if row["p_value"] is None else f" (p = {row['p_value']:.2g})"
+        line = f"{row['method']} {row['correlation']:.2f}{p_value}"
+        found[row["x"], row["y"]].append(line)
+    found = {pair: texts for pair, texts in found.items() if texts}
+    figure, grid = panels(len(found), len(found), 3.8, 3.4)
+    for axes, ((x, y), texts) in zip(grid, found.items()):
         for row in tables["models"]:
             axes.plot(row[x], row[y], "o", label=row["model"])
-        found = [r for r in tables["correlations"] if (r["x"], r["y"]) == (x, y)]
-        lines = (
-            f"{r['method']} {r['correlation']:.2f}"
-            + ("" if r["p_value"] is None else f" (p = {r['p_value']:.2g})")
-            for r in found
-        )
-        axes.set_title("\n".join(lines), fontsize="small")
-        axes.set(xlabel=f"mean {MEASURES[x]}", ylabel=MEASURES[y])
-    legend(figure, panels[0])
+        axes.set(title="\n".join(texts), xlabel=f"mean {MEASURES[x]}", ylabel=MEASURES[y])
+    legend(figure, grid[0].lines)
     return figure
 
 
 def distances(tables: Tables) -> Figure:
-    """Distances of chosen tokens against the layer, a row a model."""
+    """Distances of some tokens of the text."""
     models = list(grouped(tables["distances"]))
-    figure = Figure(figsize=(9, 0.6 + 2.2 * len(models)), layout="constrained")
-    panels = figure.subplots(len(models), 2, squeeze=False, sharex="row")
-    for line, (model, rows) in zip(panels, models):
-        for name, axes in zip(("euclidean", "cosine"), line):
-            for index, pair in enumerate(dict.fromkeys(row["tokens"] for row in rows)):
-                chosen = [row for row in rows if row["tokens"] == pair]
-                axes.plot(*columns(chosen, "layer", name), label=pair, **style(index))
-            axes.set_title(f"{model}: {name} distance", fontsize="small")
-            axes.set_ylim(0, 1.05 * max(row[name] for row in rows))
-    for axes in panels[-1]:
-        axes.set_xlabel("layer")
-    legend(figure, panels[0][0])
+    figure, grid = panels(2 * len(models), 2, 4.2, 2.2)
+    pairs = [(model, rows, name) for model, rows in models for name in ("euclidean", "cosine")]
+    for axes, (model, rows, name) in zip(grid, pairs):
+        lines(axes, rows, "layer", name, by="tokens")
+        axes.set(title=f"{model}: {name} distance", xlabel="layer")
+        axes.set_ylim(0, 1.05 * max(row[name] for row in rows))
+    legend(figure, grid[0].lines)
     return figure
 
 
 def isomap(tables: Tables) -> Figure:
-    """The tokens of a text in the plane, a row a model and a column a layer.
-
-    Those whose distances are measured are in colour.
-    """
+    """Isomap of the tokens of the text: one plane for all layers of a model, each with its mean at
+    one place. Tokens whose distances are measured are in colour."""
     models = list(grouped(tables["isomap"]))
     chosen = dict.fromkeys(t for row in tables["distances"] for t in row["tokens"].split(" - "))
     layers = 1 + max(row["layer"] for row in tables["isomap"])
-    figure = Figure(figsize=(1.5 * layers, 0.6 + 1.6 * len(models)), layout="constrained")
-    panels = figure.subplots(len(models), layers, squeeze=False, sharex="row", sharey="row")
-    for line, (model, rows) in zip(panels, models):
-        line[0].set_title(model, fontsize="small", loc="left")
-        limits = [(min(values), max(values)) for values in columns(rows, "x", "y")]
-        width = 1.15 * max(high - low for low, high in limits)
-        (left, right), (bottom, top) = (
-            ((low + high - width) / 2, (low + high + width) / 2) for low, high in limits
-        )
-        line[0].set(xlim=(left, right), ylim=(bottom, top))  # one scale for x and y
+    figure, grid = panels(layers * len(models), layers, 1.5, 1.6)
+    for index, (model, rows) in enumerate(models):
+        line = grid[index * layers : (index + 1) * layers]
+        line[0].set_title(model, loc="left")
+        xs, ys = columns(rows, "x", "y")
+        width = 1.15 * max(max(xs) - min(xs), max(ys) - min(ys))
+        left, bottom = ((min(values) + max(values) - width) / 2 for values in (xs, ys))
         for layer, axes in enumerate(line):
             points = [row for row in rows if row["layer"] == layer]
-            axes.set(xticks=[], yticks=[], box_aspect=1)
+            axes.set(xlim=(left, left + width), ylim=(bottom, bottom + width))
+            axes.set(xticks=[], yticks=[], box_aspect=1, xlabel=f"layer {layer}")
             axes.set_visible(bool(points))
             axes.plot(*columns(points, "x", "y"), "o", color="lightgrey", markersize=4)
             for token in chosen:
                 first = next((row for row in points if row["token"] == token), None)
                 if first:
                     axes.plot(first["x"], first["y"], "o", markersize=5, label=token)
-    for layer, axes in enumerate(panels[-1]):
-        axes.set_xlabel(f"layer {layer}")
-    legend(figure, panels[0][0])
+    legend(figure, grid[0].lines[1:])
     return figure
 
 
-def grouped(rows: list[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """The models of a table, and the rows of each."""
-    for model in dict.fromkeys(row["model"] for row in rows):
-        yield model, [row for row in rows if row["model"] == model]
+def model_panels(rows: list[Row], label: str):
+    """A figure with a panel for each model of a table; a list of the panels with their rows."""
+    models = dict(grouped(rows))
+    figure, grid = panels(len(models), COLUMNS, 3.2, 2.4, sharey=True)
+    for axes, model in zip(grid, models):
+        axes.set(title=model, xlabel="layer")
+    for axes in grid[::COLUMNS]:
+        axes.set_ylabel(label)
+    return figure, list(zip(grid, models.values()))
 
 
-def style(index: int) -> dict:
-    """How a line is drawn, so that it is seen above and below others that coincide with it."""
-    marker = MARKERS[index % len(MARKERS)]
-    dashes = (0, (4, index % 4)) if index % 4 else "-"
-    width = 3 - 0.6 * (index % 4)
-    return {
-        "marker": marker,
-        "markersize": 7 - index % 4,
-        "markerfacecolor": "none",
-        "linestyle": dashes,
-        "linewidth": width,
-    }
-
-
-def columns(rows: list[Row], *names: str) -> list[list]:
-    return [[row[name] for row in rows] for name in names]
-
-
-def grid(rows: list[Row]) -> tuple[Figure, list[tuple[Axes, list[Row]]]]:
-    """A figure, and for each model of a table its panel and rows."""
-    models = list(grouped(rows))
-    width = min(COLUMNS, len(models))
-    height = -(-len(models) // width)
-    figure = Figure(figsize=(0.6 + 3.2 * width, 0.4 + 2.4 * height), layout="constrained")
-    panels = figure.subplots(height, width, squeeze=False, sharey=True).ravel()
-    for axes in panels[len(models) :]:
-        axes.remove()
-    for axes, (model, _) in zip(panels, models):
-        axes.set_title(model, fontsize="small")
-    return figure, [(axes, rows) for axes, (_, rows) in zip(panels, models)]
-
-
-def label(figure: Figure, x: str, y: str) -> None:
-    figure.supxlabel(x, fontsize="medium")
-    figure.supylabel(y, fontsize="medium")
-
-
-def legend(figure: Figure, axes: Axes) -> None:
-    """Below the figure, of what is labelled in *axes*."""
-    handles, labels = axes.get_legend_handles_labels()
-    widest = max(map(len, labels))
-    ncols = max(1, min(len(labels), int(figure.get_figwidth() * 12 / (widest + 8))))
-    figure.legend(handles, labels, loc="outside lower center", ncols=ncols, fontsize="small")
+PLOTS = (
+    *(means, activation, entropy, parts, expert_weights, residual_weights),
+    *(correlations, distances, isomap),
+)

@@ -1,7 +1,5 @@
 """The attention maps of a batch at every depth of an encoder, and of a decoder if there is one."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import NamedTuple

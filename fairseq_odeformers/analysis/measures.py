@@ -1,7 +1,5 @@
 """Measures of hidden states (Sengupta et al. 2023, section 5), from tensors alone."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence
@@ -13,8 +11,7 @@ from scipy import stats
 from sklearn.manifold import Isomap
 from torch import Tensor
 
-# Of the values of one text: a pair's factors, or the tokens' entropies.
-STATISTICS = ("mean", "smallest", "lower_quartile", "median", "upper_quartile", "largest")
+QUARTILES = ("smallest", "lower_quartile", "median", "upper_quartile", "largest")
 NEIGHBOURS = 5  # of a token in Isomap, each of them in all layers
 
 
@@ -60,21 +57,21 @@ def differential_entropy(values: Tensor) -> Tensor:
     return torch.from_numpy(np.asarray(entropy))
 
 
-def summarize(values: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The ``STATISTICS`` of the finite values along the last dimension.
+def summarize(values: Tensor) -> dict[str, np.ndarray]:
+    """Statistics of the finite values of a text, along the last dimension.
 
     Returns:
-        The statistics along a new last dimension, nan if no value is finite; and the number of
-        values that are not finite and so left out.
+        ``mean`` and :data:`QUARTILES`, nan if no value is finite; and ``left_out``, the number of
+        values that are not finite.
     """
     values = values.double().cpu().numpy()
     finite = np.isfinite(values)
     values = np.where(finite, values, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no value is finite
+        quartiles = np.nanquantile(values, (0, 0.25, 0.5, 0.75, 1), -1)
         mean = np.nanmean(values, -1)
-        quantiles = np.nanquantile(values, (0, 0.25, 0.5, 0.75, 1), -1)
-    return np.stack([mean, *quantiles], -1), (~finite).sum(-1)
+    return {"mean": mean, **dict(zip(QUARTILES, quartiles)), "left_out": (~finite).sum(-1)}
 
 
 def token_distances(states: Tensor, first: Sequence[int], second: Sequence[int]):

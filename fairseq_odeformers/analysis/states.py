@@ -1,7 +1,5 @@
 """What the layers, attention heads and experts of a classifier compute from one text."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,9 +1,8 @@
 """Measurements of classifiers as tidy tables: lists of rows, each a dictionary of JSON values."""
 
-from __future__ import annotations
-
 import math
 import warnings
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -12,30 +11,22 @@ import numpy as np
 from torch import Tensor
 from tqdm import tqdm
 
+from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.models.transject.models import TransJect
 
-from .measures import (
-    STATISTICS,
-    activation_factors,
-    correlation,
-    differential_entropy,
-    isomap,
-    lipschitz_bound,
-    summarize,
-    token_distances,
-)
+from . import measures
 from .states import residual_weights, text_states
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
-TABLES = (
+NAMES = (
     *("models", "layers", "parts", "expert_weights", "residual_weights"),  # see measure
     *("distances", "isomap"),  # see follow
     "correlations",
 )
 
-# What is correlated over models, if there are so many.
+# Pairs of columns that are correlated over models, if there are enough models.
 PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))
 METHODS = ("pearson", "spearman")
 ENOUGH = 3
@@ -43,11 +34,11 @@ ENOUGH_FOR_P = 5
 
 
 def measure(model, texts: dict[int, Tensor], progress: str) -> Tables:
-    """Measure what a model computes from some texts.
+    """Measure the states that a model computes from some texts.
 
     Args:
         texts: tokens (T) by number.
-        progress: what to call the progress bar.
+        progress: name of the progress bar.
 
     Returns:
         - ``models``, one row: the means over the layers after X^(0) of the activation factor and
@@ -60,40 +51,46 @@ def measure(model, texts: dict[int, Tensor], progress: str) -> Tables:
 
         The columns of statistics are those of :func:`over_texts`.
     """
-    activation, entropy, parts, weights = [], [], [], []
+    found, weights = defaultdict(list), []
     for number, tokens in tqdm(texts.items(), progress, unit=" texts", mininterval=1):
         states = text_states(model, tokens)
-        activation.append(summarize(activation_factors(states.layers)))
-        entropy.append(summarize(differential_entropy(states.layers)))
+        values = {
+            "activation": measures.activation_factors(states.layers),
+            "entropy": measures.differential_entropy(states.layers),
+        }
         outputs = states.heads if states.experts is None else states.experts
         if outputs is not None:
-            parts.append(summarize(differential_entropy(outputs)))
+            values["parts"] = measures.differential_entropy(outputs)
+        for name, tensor in values.items():
+            found[name].append(measures.summarize(tensor))
         if states.expert_weights is not None:
             weights += [
                 {"text": number, "layer": layer, "expert": expert, "weight": weight}
                 for layer, row in enumerate(states.expert_weights.tolist(), start=1)
                 for expert, weight in enumerate(row, start=1)
             ]
-    factors, entropies = over_texts(activation, layer=1), over_texts(entropy, layer=0)
-    part_entropies = over_texts(parts, layer=1, part=1) if parts else []
+    factors = over_texts(found["activation"], layer=1)
+    entropies = over_texts(found["entropy"], layer=0)
+    parts = over_texts(found["parts"], layer=1, part=1) if found["parts"] else []
     depth = len(factors)
     summary = {
         "layers": depth,
         "activation": mean_of(factors),
         "largest": factors[-1]["largest"],
-        "bound": lipschitz_bound(depth) if isinstance(model, TransJect) else None,
+        "bound": measures.lipschitz_bound(depth) if isinstance(model, TransJect) else None,
         "entropy": mean_of(entropies[1:]),
         "deviation": mean_of(entropies[1:], "deviation"),
         "parts": ("experts" if weights else "heads") if parts else None,
-        "part_entropy": mean_of(part_entropies) if parts else None,
+        "part_entropy": mean_of(parts) if parts else None,
     }
     return {
         "models": [summary],
         "layers": [
-            *({"measure": "activation", **row} for row in factors),
-            *({"measure": "entropy", **row} for row in entropies),
+            {"measure": name, **row}
+            for name, rows in (("activation", factors), ("entropy", entropies))
+            for row in rows
         ],
-        "parts": part_entropies,
+        "parts": parts,
         "expert_weights": weights,
         "residual_weights": [
             {"layer": layer, "weight": weight}
@@ -102,7 +99,7 @@ def measure(model, texts: dict[int, Tensor], progress: str) -> Tables:
     }
 
 
-def over_texts(summaries: Sequence[tuple[np.ndarray, np.ndarray]], **first: int) -> list[Row]:
+def over_texts(summaries: Sequence[dict[str, np.ndarray]], **first: int) -> list[Row]:
     """Rows of statistics over several texts.
 
     Args:
@@ -114,20 +111,21 @@ def over_texts(summaries: Sequence[tuple[np.ndarray, np.ndarray]], **first: int)
         all texts. ``deviation`` is the standard deviation of ``mean`` over the texts, ``left_out``
         the number of values that were not finite.
     """
-    statistics, left_out = map(np.stack, zip(*summaries))
+    values = {name: np.stack([each[name] for each in summaries]) for name in summaries[0]}
+    left_out = values.pop("left_out").sum(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no value is finite
-        columns = dict(zip(STATISTICS, np.moveaxis(np.nanmean(statistics, 0), -1, 0)))
-        columns["smallest"] = np.nanmin(statistics[..., STATISTICS.index("smallest")], 0)
-        columns["largest"] = np.nanmax(statistics[..., STATISTICS.index("largest")], 0)
-        columns["deviation"] = np.nanstd(statistics[..., STATISTICS.index("mean")], 0)
-    columns["left_out"] = left_out.sum(0)
+        columns = {name: np.nanmean(of_texts, 0) for name, of_texts in values.items()}
+        columns["smallest"] = np.nanmin(values["smallest"], 0)
+        columns["largest"] = np.nanmax(values["largest"], 0)
+        columns["deviation"] = np.nanstd(values["mean"], 0)
+    columns["left_out"] = left_out
     return [
         {
             **{name: start + at for (name, start), at in zip(first.items(), index)},
             **{name: column[index].item() for name, column in columns.items()},
         }
-        for index in np.ndindex(left_out.shape[1:])
+        for index in np.ndindex(left_out.shape)
     ]
 
 
@@ -148,21 +146,21 @@ def follow(model, tokens: Tensor, names: Sequence[str], chosen: Sequence[int]) -
     """
     states = text_states(model, tokens).layers
     pairs = list(combinations(chosen, 2))
-    measured = zip(*(d.tolist() for d in token_distances(states, *zip(*pairs))))
+    euclidean, cosine = (d.tolist() for d in measures.token_distances(states, *zip(*pairs)))
     return {
         "distances": [
             {
                 "layer": layer,
                 "tokens": f"{names[first]} - {names[second]}",
-                "euclidean": euclidean,
-                "cosine": cosine,
+                "euclidean": euclidean[layer][pair],
+                "cosine": cosine[layer][pair],
             }
-            for layer, columns in enumerate(measured)
-            for (first, second), euclidean, cosine in zip(pairs, *columns)
+            for layer in range(len(states))
+            for pair, (first, second) in enumerate(pairs)
         ],
         "isomap": [
             {"layer": layer, "position": position, "token": names[position], "x": x, "y": y}
-            for layer, points in enumerate(isomap(states).tolist())
+            for layer, points in enumerate(measures.isomap(states).tolist())
             for position, (x, y) in enumerate(points)
         ],
     }
@@ -180,8 +178,25 @@ def correlations(models: Sequence[Row]) -> list[Row]:
         if unknown or len(models) < ENOUGH:
             continue
         for method in METHODS:
-            statistic, p_value = correlation(*columns, method)
-            p_value = p_value if len(models) >= ENOUGH_FOR_P else None
-            names = dict(zip(("x", "y"), pair))
-            rows.append({**names, "method": method, "correlation": statistic, "p_value": p_value})
+            statistic, p_value = measures.correlation(*columns, method)
+            rows.append(
+                {
+                    **dict(zip(("x", "y"), pair)),
+                    "method": method,
+                    "correlation": statistic,
+                    "p_value": p_value if len(models) >= ENOUGH_FOR_P else None,
+                }
+            )
     return rows
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """A table in Markdown, without columns that are empty."""
+    names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None)
+    return markdown_table([list(names), *([cell(row.get(name)) for name in names] for row in rows)])
+
+
+def cell(value) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else str(value).replace("|", "\\|")

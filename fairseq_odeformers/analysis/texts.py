@@ -1,7 +1,5 @@
 """Texts to run a classifier on: some of a data set's, or one that is typed."""
 
-from __future__ import annotations
-
 import numpy as np
 from torch import Tensor
 
@@ -39,7 +37,7 @@ def encode_text(task, text: str) -> Tensor:
     See :func:`~fairseq_odeformers.data.raw_text.tokenize`.
 
     Raises:
-        ValueError: the text has tokens that are not in the dictionary, or fewer than two.
+        ValueError: it has tokens that are not in the dictionary.
     """
     dictionary = task.source_dictionary
     data = getattr(task.cfg, "data", None)  # the strings of the task parity have no folder
@@ -49,8 +47,6 @@ def encode_text(task, text: str) -> Tensor:
     if unknown:
         where = f"the dictionary of {data}" if data else "the dictionary"
         raise ValueError(f"--text: {', '.join(map(repr, unknown))} not in {where}")
-    if len(ids) < 2:
-        raise ValueError(f"--text {text!r} has fewer than two tokens, so no pair of them")
     return add_special_tokens(task, ids, appends_eos(task))
 
 

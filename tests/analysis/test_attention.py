@@ -153,16 +153,15 @@ def test_command(tmp_path):
         )
         paths.append(tmp_path / arch / "checkpoint_last.pt")
     out = tmp_path / "out"
-    log = module(
-        "fairseq_odeformers", "analyse", "attention", data, "--path", *paths, "--out", out, "--cpu"
-    )
-    assert "change within blocks" in log
-    evolving, plain = (path.parent.name for path in paths)
-    assert sorted(path.name for path in out.iterdir()) == sorted(
-        ["attention.png", f"{evolving}.csv", f"{evolving}.biases.csv", f"{plain}.csv"]
-    )
-    for name in (evolving, plain):
-        with open(out / f"{name}.csv", newline="") as file:
-            rows = list(csv.DictReader(file))
-        assert [row["kind"] for row in rows] == [kind for kind in KINDS for _ in range(6)]
-        assert [row["change"] == "" for row in rows] == [row["depth"] == "1" for row in rows]
+    line = ["analyse", "attention", *paths, "--data", data, "--out", out, "--cpu"]
+    assert "change within blocks" in module("fairseq_odeformers", *line)
+    files = {"attention.csv", "attention.png", "biases.csv", "index.md"}
+    assert {path.name for path in out.iterdir()} == files
+    with open(out / "biases.csv", newline="") as file:
+        assert {row["model"] for row in csv.DictReader(file)} == {paths[0].parent.name}
+    with open(out / "attention.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["kind"] for row in rows] == [
+        kind for _ in paths for kind in KINDS for _ in range(6)
+    ]
+    assert [row["change"] == "" for row in rows] == [row["depth"] == "1" for row in rows]

@@ -79,10 +79,10 @@ def test_entropy_of_equal_values():
 
 def test_summary_leaves_out_what_is_not_finite():
     values = torch.tensor([[5.0, -math.inf, 1.0, 2.0, math.nan], [math.nan] * 5])
-    statistics, left_out = summarize(values)
-    assert statistics[0] == pytest.approx([8 / 3, 1, 1.5, 2, 3.5, 5])
-    assert np.isnan(statistics[1]).all()
-    assert left_out.tolist() == [2, 5]
+    found = summarize(values)
+    assert found.pop("left_out").tolist() == [2, 5]
+    assert [row[0] for row in found.values()] == pytest.approx([8 / 3, 1, 1.5, 2, 3.5, 5])
+    assert all(np.isnan(row[1]) for row in found.values())
 
 
 def test_token_distances():

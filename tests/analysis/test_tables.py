@@ -8,7 +8,7 @@ import torch
 from helpers import make_classifier
 
 from fairseq_odeformers.analysis.measures import summarize
-from fairseq_odeformers.analysis.tables import correlations, measure, over_texts
+from fairseq_odeformers.analysis.tables import correlations, markdown, measure, over_texts
 
 
 def test_statistics_over_texts():
@@ -36,7 +36,7 @@ def test_index_of_layer_and_part():
     assert [(row["layer"], row["part"]) for row in rows] == [
         (layer, part) for layer in (1, 2) for part in (1, 2, 3)
     ]
-    assert rows[5]["mean"] == pytest.approx(np.mean([s[0][1, 2, 0] for s in summaries]))
+    assert rows[5]["mean"] == pytest.approx(np.mean([s["mean"][1, 2] for s in summaries]))
 
 
 def test_correlations_need_three_models():
@@ -57,6 +57,16 @@ def test_p_values_need_five_models():
     models = [{"activation": a, "entropy": a, "accuracy": a * a} for a in (1.0, 2.0, 4.0, 5.0, 9.0)]
     assert {row["p_value"] for row in correlations(models[:4])} == {None}
     assert None not in {row["p_value"] for row in correlations(models)}
+
+
+def test_tables_in_markdown():
+    rows = [{"model": "a|b", "x": 0.123456, "y": None}, {"model": "c", "z": 3, "y": None}]
+    assert markdown(rows).splitlines() == [
+        "| model | x | z |",
+        "| --- | --- | --- |",
+        "| a\\|b | 0.1235 |  |",
+        "| c |  | 3 |",
+    ]
 
 
 @pytest.mark.parametrize("unknown", [None, math.nan])

@@ -68,16 +68,9 @@ def test_word_pieces(tmp_path):
         encode_text(make_task(tmp_path), "The Cat films")
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("the cat film dog", "--text: 'cat', 'dog' not in the dictionary of data"),
-        ("film", "--text 'film' has fewer than two tokens"),
-    ],
-)
-def test_text_that_cannot_be_followed(text, message):
-    with pytest.raises(ValueError, match=message):
-        encode_text(make_task(), text)
+def test_text_that_cannot_be_followed():
+    with pytest.raises(ValueError, match="--text: 'cat', 'dog' not in"):
+        encode_text(make_task(), "the cat film dog")
 
 
 def test_positions():

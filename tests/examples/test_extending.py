@@ -5,8 +5,8 @@ import sys
 import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig
+from inference.test_predict import write_data
 from script_helpers import ROOT, USER_DIR, command, lines, module
-from test_predict import write_data
 
 from fairseq_odeformers.inference.loading import import_plugins
 
@@ -56,17 +56,15 @@ def test_every_program_takes_the_folder(data, checkpoint, tmp_path):
         *own,
     )
     assert (tmp_path / "model.pt2").exists()
-    maps = ["--path", checkpoint, "--out", tmp_path / "maps", "--split", "test", "--cpu"]
-    module("fairseq_odeformers", "analyse", "attention", data, *maps, *own)
-    assert (tmp_path / "maps" / "attention.png").exists()
+    for what in ("attention", "states"):
+        out = ["--data", data, "--out", tmp_path / what, "--split", "test", "--cpu"]
+        module("fairseq_odeformers", "analyse", what, checkpoint, *out, *own)
+        assert (tmp_path / what / "index.md").exists()
     sizes = ["--lengths", 8, "--batch", 1, "--rounds", 1, "--vocabulary", 20, *own]
     models = ["--models", "transformer_classifier", "ode_transformer_rk2"]
     assert "| ode_transformer_rk2 |" in module(
         "fairseq_odeformers", "benchmark", "encoder", *models, *sizes
     )
-    out = tmp_path / "analysis"
-    module("fairseq_odeformers", "analyse", checkpoint, "--data", data, "--out", out, "--cpu", *own)
-    assert (out / "index.md").exists()
 
 
 def test_several_folders(data, checkpoint, tmp_path):

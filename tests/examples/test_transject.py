@@ -84,6 +84,6 @@ def test_figure6_adds_to_what_is_finished(stubs):
         "data/figure6/charimdb-transformer-heads1/text-transject-transformer_classifier-seed4/"
         "checkpoint_best.pt"
     )
-    assert f"analysis {checkpoint} --data data/lra/text-bin --out" in result.stdout
+    assert f"analyse states {checkpoint} --data data/lra/text-bin --out" in result.stdout
     (trained,) = lines(stubs / "trained")
     assert trained.endswith("--encoder-attention-heads 1 --fp16")

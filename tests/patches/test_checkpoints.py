@@ -168,7 +168,7 @@ def foreign(tmp_path_factory):
         f"fairseq_cli.validate {MODEL} --task translation --batch-size 1",
         f"fairseq_cli.eval_lm {MODEL}",
         "fairseq_odeformers predict words --path foreign.pt",
-        "fairseq_odeformers analyse foreign.pt --data words --out out",
+        "fairseq_odeformers analyse states foreign.pt --data words --out out",
         "fairseq_odeformers export foreign.pt out",
     ],
 )
