@@ -21,7 +21,7 @@ from fairseq_odeformers.models.node_transformer.layout import features_first, to
 from fairseq_odeformers.models.node_transformer.problem import Solution
 from fairseq_odeformers.modules.block import Block
 
-from .subjects import Subject
+from .models import Subject
 from .timing import Step
 
 
@@ -71,7 +71,6 @@ class PlainBlock(TorchdiffeqBlock):
         return end.transpose(0, 1), Solution(end, x.new_zeros(x.size(1)), {})
 
 
-SETTINGS = {"embed_dim", "layers", "lengths", "device"}
 BLOCKS = {"plain": PlainBlock, "torchdiffeq": TorchdiffeqBlock}
 MODELS = (*BLOCKS, "node_transformer", "vanilla_transformer")
 

@@ -1,13 +1,10 @@
-"""Time steps in turn, and write down what comes of it."""
-
-from __future__ import annotations
+"""Times of steps that take turns, and the rows of a table of them."""
 
 import json
 import os
 import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,9 +12,9 @@ from statistics import median
 
 import torch
 
-from fairseq_odeformers.files import replacing
-
 Step = Callable[[], object]
+Row = dict[str, str | int | float | None]
+
 COLUMNS = {"what", "unit", "length", "layers", "model", "value", "ratio"}  # that are read again
 
 
@@ -49,70 +46,51 @@ def _milliseconds(step: Step, device: str) -> float:
     return start.elapsed_time(end)
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of the table; ratios are of the first model's figure to this one's, round by round."""
-
-    what: str
-    length: int
-    layers: int
-    model: str
-    parameters: int
-    value: float
-    unit: str
-    tokens_per_second: float | None
-    ratio: float
-    lowest_ratio: float
-    highest_ratio: float
-
-    def __str__(self):
-        rate = "" if self.tokens_per_second is None else f"{self.tokens_per_second:,.0f}"
-        return (
-            f"| {self.length} | {self.layers} | {self.model} | {self.parameters:,} | "
-            f"{self.value:.1f} | {rate} | "
-            f"{self.ratio:.2f} ({self.lowest_ratio:.2f}-{self.highest_ratio:.2f}) |"
-        )
-
-
-def header(baseline: str, unit: str) -> str:
-    """The head of the table of :class:`Row`."""
-    return (
-        f"| length | layers | model | parameters | {unit} | tokens/s | x {baseline} (min-max) |\n"
-        "| ---: | ---: | --- | ---: | ---: | ---: | --- |"
-    )
-
-
 def compare(
-    figures: Mapping[str, list[float]], sizes: Mapping[str, int], tokens: int = 0, **columns
+    figures: Mapping[str, list[float]], parameters: Mapping[str, int], tokens: int = 0, **columns
 ) -> list[Row]:
     """A row a model: the median of its figures, and of the first model's ratios to them.
 
     Args:
         figures: of each model, a figure a round.
-        sizes: of each model, its number of parameters.
+        parameters: of each model, their number.
         tokens: of one step, where the figures are milliseconds of steps; else none.
-        columns: the others of :class:`Row`.
+        columns: ``what``, ``length``, ``layers`` and ``unit``.
     """
     baseline = next(iter(figures.values()))
     rows = []
-    for name, own in figures.items():
+    for model, own in figures.items():
         value, ratios = median(own), [base / one for base, one in zip(baseline, own)]
-        row = Row(
-            model=name,
-            parameters=sizes[name],
-            value=value,
-            tokens_per_second=tokens / value * 1e3 if tokens else None,
-            ratio=median(ratios),
-            lowest_ratio=min(ratios),
-            highest_ratio=max(ratios),
-            **columns,
+        rows.append(
+            {
+                **columns,
+                "model": model,
+                "parameters": parameters[model],
+                "value": value,
+                "tokens_per_second": tokens / value * 1e3 if tokens else None,
+                "ratio": median(ratios),
+                "lowest_ratio": min(ratios),
+                "highest_ratio": max(ratios),
+            }
         )
-        rows.append(row)
     return rows
 
 
+def table(rows: list[Row]) -> list[list[str]]:
+    """A header and the cells of each row; ratios are to the model of the first row."""
+    unit, baseline = rows[0]["unit"], rows[0]["model"]
+    header = ["length", "layers", "model", "parameters", unit, "tokens/s"]
+    cells = [[*header, f"x {baseline} (min-max)"]]
+    for row in rows:
+        rate = row["tokens_per_second"]
+        ratio = "{ratio:.2f} ({lowest_ratio:.2f}-{highest_ratio:.2f})".format(**row)
+        numbers = f"{row['parameters']:,}", f"{row['value']:.1f}", f"{rate:,.0f}" if rate else ""
+        cells.append([str(row["length"]), str(row["layers"]), row["model"], *numbers, ratio])
+    return cells
+
+
 def environment(device: str) -> dict[str, str]:
-    """What a figure depends on beside its command."""
+    """The machine and the versions that figures depend on."""
     found = {"date": date.today().isoformat(), "machine": platform.machine()}
     found["processor"] = (
         torch.cuda.get_device_name() if device == "cuda" else f"{os.cpu_count()} cores"
@@ -127,19 +105,8 @@ def environment(device: str) -> dict[str, str]:
     return found
 
 
-def write_json(path: Path, settings: Mapping, device: str, rows: list[Row]) -> None:
-    """The table with its settings and its environment, for another program to read."""
-    content = {
-        "environment": environment(device),
-        "settings": dict(settings),
-        "rows": [asdict(row) for row in rows],
-    }
-    with replacing(path) as new:
-        new.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
-
-
-def read_rows(path: Path) -> list[dict]:
-    """The rows of a table.
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a table that ``--json`` wrote.
 
     Raises:
         OSError: there is no such file.
@@ -150,5 +117,5 @@ def read_rows(path: Path) -> list[dict]:
         if not rows or any(COLUMNS - row.keys() for row in rows):
             raise ValueError(f"no rows of {', '.join(sorted(COLUMNS))}")
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no table that --json wrote ({error})") from error
+        raise ValueError(f"{path} is not a table that --json wrote ({error})") from error
     return rows

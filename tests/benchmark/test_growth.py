@@ -1,11 +1,10 @@
 """The figure of growth has the exponents of the tables that it is drawn from."""
 
 import json
-import re
 
 import pytest
 
-from fairseq_odeformers.benchmark import growth
+from fairseq_odeformers.benchmark import command, growth
 
 
 def test_exponents_of_powers():
@@ -32,7 +31,7 @@ def test_a_panel_a_table_and_a_line_a_model(tmp_path, varied):
     assert labels == ["a (1.00)", "b (1.00)"]
     table, out = tmp_path / "table.json", tmp_path / "growth.png"
     table.write_text(json.dumps({"rows": rows}))
-    growth.main([str(out), str(table)])
+    command.main(["growth", str(out), str(table)])
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
@@ -48,24 +47,3 @@ def test_a_table_of_several_measurements(recwarn):
         assert panel.get_xlabel() == "length"
         assert [text.get_text() for text in panel.get_legend().get_texts()] == ["a"]
     assert not recwarn.list
-
-
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (None, "No such file or directory: '.*table.json'"),
-        ("{", "table.json is no table that --json wrote"),
-        ("[1]", "table.json is no table that --json wrote"),
-        (
-            '{"rows": [{"what": "train"}]}',
-            "no rows of layers, length, model, ratio, unit, value, what",
-        ),
-    ],
-)
-def test_what_is_no_table_is_named(tmp_path, content, message):
-    table, out = tmp_path / "table.json", tmp_path / "growth.png"
-    if content is not None:
-        table.write_text(content)
-    with pytest.raises(SystemExit) as error:
-        growth.main([str(out), str(table)])
-    assert re.search(message, error.value.code) and not out.exists()

@@ -1,7 +1,5 @@
 """The models that are measured: any architecture that fairseq knows, at one size."""
 
-from __future__ import annotations
-
 import argparse
 from argparse import Namespace
 from contextlib import AbstractContextManager, nullcontext
@@ -14,6 +12,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqLan
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
+from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_odeformers.data.classification import make_dictionary
@@ -21,26 +20,35 @@ from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.attention import TimeEvolvingAttention
 from fairseq_odeformers.models.transevolve.spec import BACKENDS
 
-TASKS = {
+OPTIONS = {
     "translation": "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
     "language_modeling": "--criterion cross_entropy --tokens-per-sample 100000",
     "sentence_prediction": "--criterion sequence_classification --num-classes 2",
 }
-NAIVE, MATRIX = "naive", "matrix"
 
 
 class Subject(NamedTuple):
     """A model to be measured, with what fairseq needs to train it."""
 
     name: str
-    model: torch.nn.Module
+    model: nn.Module
     cfg: Any
     task: Any
 
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
     def attention(self) -> AbstractContextManager:
-        """Attention by a matrix of scores, if the name ends in ``:matrix``; else as it is."""
-        matrix = self.name.endswith(f":{MATRIX}")
+        """Attention by a matrix of scores if the name ends in ``:matrix``, else as it is."""
+        matrix = self.name.endswith(":matrix")
         return sdpa_kernel(SDPBackend.MATH) if matrix else nullcontext()
+
+    def converted(self, precision: str) -> nn.Module:
+        """The model in ``float32``, ``bf16`` or ``fp16``."""
+        types = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+        return self.model.to(types[precision])
 
     def sample(self, batch: int, length: int) -> dict:
         """A batch of random sequences of one length, as the task makes batches of data."""
@@ -63,6 +71,44 @@ class Subject(NamedTuple):
         }
 
 
+def build(name: str, args: Namespace) -> Subject:
+    """A model by its architecture and, after a colon, its form.
+
+    A form is a backend of TransEvolve's attention, or ``naive`` for its paper's formula; a number
+    of experts of TransJect; or ``matrix``, see :meth:`Subject.attention`.
+
+    Raises:
+        ValueError: there is no such architecture, or no such form of it; or a size does not fit.
+    """
+    arch, _, form = name.partition(":")
+    if arch not in ARCH_MODEL_REGISTRY:
+        raise ValueError(f"--models {name}: fairseq knows no architecture {arch}")
+    task_name = task_of(arch)
+    cfg = make_config(arch, task_name, form, args)
+    words = make_dictionary(f"word{index}" for index in range(args.vocabulary))
+    if task_name == "translation":
+        task = TranslationTask(cfg.task, words, words)
+    elif task_name == "language_modeling":
+        task = LanguageModelingTask(cfg.task, words, words)
+    else:
+        task = SentencePredictionTask(cfg.task, words, make_dictionary(("0", "1")))
+    torch.manual_seed(0)
+    model = task.build_model(cfg.model)
+    evolves = any(isinstance(part, TimeEvolvingAttention) for part in model.modules())
+    forms = ["", "matrix", *([*BACKENDS, "naive"] if evolves else [])]
+    if form not in forms and not (form.isdigit() and "transject" in arch):
+        raise ValueError(f"--models {name}: {arch} has no form {form}")
+    if form == "naive" and task_name == "translation" and args.what != "encoder":
+        raise ValueError(f"--models {name}: the formula as it stands is for the encoder alone")
+    for parent in list(model.modules()):
+        for key, part in parent.named_children():
+            if isinstance(part, TimeEvolvingAttention) and form == "naive":
+                setattr(parent, key, NaiveAttention(part))
+            elif isinstance(part, TimeEvolvingAttention) and form in BACKENDS:
+                part.backend = form
+    return Subject(name, model.to(args.device), cfg, task)
+
+
 def task_of(arch: str) -> str:
     """The name of the task that trains an architecture."""
     model = ARCH_MODEL_REGISTRY[arch]
@@ -71,56 +117,31 @@ def task_of(arch: str) -> str:
     return "language_modeling" if issubclass(model, FairseqLanguageModel) else "translation"
 
 
-def build(name: str, args: Namespace) -> Subject:
-    """A model by its architecture; what follows a colon is a form of it.
-
-    That is a backend of TransEvolve's attention or ``naive``, its paper's formula; a number of
-    experts of TransJect; or ``matrix``, see :meth:`Subject.attention`.
-
-    Raises:
-        ValueError: there is no such architecture, or no such form of it; or its blocks cannot be of
-            one depth.
-    """
-    arch, _, form = name.partition(":")
-    if arch not in ARCH_MODEL_REGISTRY:
-        raise ValueError(f"--models {name}: fairseq knows no architecture {arch}")
-    cfg = _config(arch, form, args)
-    words = make_dictionary(f"word{index}" for index in range(args.vocabulary))
-    kind = task_of(arch)
-    if kind == "translation":
-        task = TranslationTask(cfg.task, words, words)
-    elif kind == "language_modeling":
-        task = LanguageModelingTask(cfg.task, words, words)
-    else:
-        task = SentencePredictionTask(cfg.task, words, make_dictionary(("0", "1")))
-    torch.manual_seed(0)
-    model = task.build_model(cfg.model)
-    attentions = [part for part in model.modules() if isinstance(part, TimeEvolvingAttention)]
-    experts = form.isdigit() and "transject" in arch
-    if form and not experts and form != MATRIX and not (attentions and form in (NAIVE, *BACKENDS)):
-        raise ValueError(f"--models {name}: {arch} has no form {form}")
-    if form == NAIVE and kind == "translation" and args.what != "encoder":
-        raise ValueError(f"--models {name}: the formula as it stands is for the encoder alone")
-    for attention in attentions:
-        if form == NAIVE:
-            NaiveAttention.take_the_place_of(attention)
-        elif form in BACKENDS:
-            attention.backend = form
-    return Subject(name, model.to(args.device), cfg, task)
-
-
-def _config(arch, form, args):
-    """What ``fairseq-train`` makes of the options of this size that the model has."""
+def make_config(arch: str, task: str, form: str, args: Namespace):
+    """The configuration by ``fairseq-train`` for the options of this size that the model has."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    known = parser._option_string_actions
     preset = Namespace()
     ARCH_CONFIG_REGISTRY[arch](preset)
     blocks = getattr(preset, "encoder_blocks", 2)
+    if "--encoder-depth" in known and args.layers % blocks:
+        raise ValueError(f"--layers {args.layers}: {arch} has {blocks} blocks; give a multiple")
+    if args.embed_dim % args.heads:
+        raise ValueError(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
     halves = ARCH_MODEL_REGISTRY[arch].__name__.startswith("Macaron")  # two FFNs of half the width
-    sizes = {"dropout": args.dropout, "attention-dropout": args.attention_dropout}
-    sizes |= {"activation-dropout": 0.0, "max-positions": 100_000}
-    for side, positions in (("encoder", "source"), ("decoder", "target")):
-        sizes |= {
+    values = {
+        "dropout": args.dropout,
+        "attention-dropout": args.attention_dropout,
+        "activation-dropout": 0.0,
+        "max-positions": 100_000,
+        "max-source-positions": 100_000,
+        "max-target-positions": 100_000,
+        "decoder-input-dim": args.embed_dim,
+        "decoder-output-dim": args.embed_dim,
+    }
+    for side in ("encoder", "decoder"):
+        values |= {
             f"{side}-embed-dim": args.embed_dim,
             f"{side}-ffn-embed-dim": args.ffn_embed_dim // (2 if halves else 1),
             f"{side}-attention-heads": args.heads,
@@ -128,44 +149,40 @@ def _config(arch, form, args):
             f"{side}-blocks": blocks,
             f"{side}-depth": args.layers // blocks,
             f"{side}-experts": form if form.isdigit() else 4,
-            f"max-{positions}-positions": 100_000,
         }
-    known = parser._option_string_actions
-    if "--encoder-depth" in known and args.layers % blocks:
-        raise ValueError(f"--layers {args.layers}: {arch} has {blocks} blocks; give a multiple")
-    line = ["unused", "--arch", arch, "--task", task_of(arch), *TASKS[task_of(arch)].split()]
+    line = ["unused", "--arch", arch, "--task", task, *OPTIONS[task].split()]
     line += f"--optimizer adam --lr 5e-4 --batch-size {args.batch}".split()
     if args.device == "cpu":
         line += ["--cpu", "--fp16-no-flatten-grads"]  # flat gradients ask for a GPU
-    line += [] if args.precision == "float32" else [f"--{args.precision}"]
-    for option, value in sizes.items():
-        line += [f"--{option}", str(value)] if f"--{option}" in known else []
+    if args.precision != "float32":
+        line.append(f"--{args.precision}")
+    for option, value in values.items():
+        if f"--{option}" in known:
+            line += [f"--{option}", str(value)]
     if "--share-all-embeddings" in known:
         line.append("--share-all-embeddings")
-    return convert_namespace_to_omegaconf(
-        options.parse_args_and_arch(options.get_training_parser(), line)
-    )
+    parsed = options.parse_args_and_arch(options.get_training_parser(), line)
+    return convert_namespace_to_omegaconf(parsed)
 
 
-class NaiveAttention(TimeEvolvingAttention):
-    """The paper's formula as it stands, of an encoder: A1, A2, A3, and a softmax at every depth."""
+class NaiveAttention(nn.Module):
+    """TransEvolve's attention by the paper's formula: A1, A2, A3, and a softmax at every depth.
 
-    @classmethod
-    def take_the_place_of(cls, attention: TimeEvolvingAttention) -> None:
-        """Turn an attention into one of these, with a matrix W~k."""
-        attention.__class__ = cls
-        attention.time_key = torch.nn.Parameter(attention.time_query.detach().clone())
+    Args:
+        attention: the attention of an encoder, which it stands in for; its matrix W~k is new.
+    """
+
+    def __init__(self, attention: TimeEvolvingAttention):
+        super().__init__()
+        self.attention = attention
+        self.time_key = nn.Parameter(attention.time_query.detach().clone())
 
     def forward(self, query, key, key_padding_mask=None):
-        weights = self.q_proj.weight.T, self.k_proj.weight.T, self.time_query, self.time_key
+        own = self.attention
+        weights = own.q_proj.weight.T, own.k_proj.weight.T, own.time_query, self.time_key
         mask = None if key_padding_mask is None else key_padding_mask[:, None, None]
-        return naive.initial_scores(query, key, *weights, self.num_heads), mask
+        return naive.initial_scores(query, key, *weights, own.num_heads), mask
 
     def evolve(self, scores, mask):
-        time_map = self.time_map()
+        time_map = self.attention.time_map()
         return lambda depth, value: naive.attention(scores, time_map[depth], mask) @ value
-
-
-def converted(model: torch.nn.Module, precision: str) -> torch.nn.Module:
-    """A model in ``float32``, ``bf16`` or ``fp16``."""
-    return {"float32": model.float, "bf16": model.bfloat16, "fp16": model.half}[precision]()

@@ -1,0 +1,220 @@
+"""The measurements: what is timed or counted, of which models, and with which options."""
+
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq.models import FairseqLanguageModel
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.trainer import Trainer
+from torch.nn.utils import parametrizations
+from torch.utils._pytree import tree_leaves
+
+import fairseq_odeformers
+from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
+
+from . import memory, models, ode, timing
+from .models import Subject
+from .timing import Step
+
+STARTS = {"fairseq": [], "plugin": ["--user-dir", fairseq_odeformers.__path__[0]]}
+MAPS = ("cayley", "blocks", "matrix_exp")
+
+
+def train_step(subject: Subject, args: Namespace, length: int) -> Step:
+    """One training step by fairseq's trainer: forward, criterion, backward, Adam."""
+    task = subject.task
+    trainer = Trainer(subject.cfg, task, subject.model, task.build_criterion(subject.cfg.criterion))
+    sample = subject.sample(args.batch, length)
+    return lambda: trainer.train_step([sample])
+
+
+def inference_step(subject: Subject, args: Namespace, length: int) -> Step:
+    """The encoder over a batch, in evaluation and without gradients."""
+    for name, parameter in subject.model.named_parameters():
+        if name.endswith("residual_weight"):  # it is zero at the start: a layer would add zeros
+            torch.nn.init.constant_(parameter, 0.3)
+    inputs = subject.sample(args.batch, length)["net_input"]
+    encoder = subject.converted(args.precision).encoder.eval()
+    return torch.no_grad()(lambda: encoder(inputs["src_tokens"], inputs["src_lengths"]))
+
+
+def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
+    """Beam search over a batch by fairseq's generator; output is as long as input."""
+    words = subject.task.target_dictionary
+    model = subject.converted(args.precision).eval()
+    generator = SequenceGenerator(
+        [model], words, beam_size=args.beam, max_len_a=0, max_len_b=length, min_len=length
+    )
+    inputs = subject.sample(args.batch, length)["net_input"]
+    inputs["src_tokens"][:, -1] = words.eos()
+    return lambda: generator.generate([model], {"net_input": inputs})
+
+
+@torch.no_grad()
+def state_size(name: str, args: Namespace, length: int) -> tuple[float, int]:
+    """kB of what generation keeps of one sequence, whose source is as long; and parameters."""
+    subject = models.build(name, args)
+    model = subject.converted(args.precision).eval()
+    inputs = subject.sample(1, length)["net_input"]
+    tokens, state, source = inputs["src_tokens"], {}, {}
+    with subject.attention():
+        if not isinstance(model, FairseqLanguageModel):
+            source["encoder_out"] = model.encoder(tokens, inputs["src_lengths"])
+        for end in range(1, length + 1):
+            model.decoder(tokens[:, :end], incremental_state=state, **source)
+    storages = (part.untyped_storage() for part in tree_leaves(state) if torch.is_tensor(part))
+    size = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+    return size / 1e3, subject.parameters
+
+
+def build_command(name: str, args: Namespace) -> Subject:
+    """``fairseq-train --help`` in the place of a model: alone, or with this package.
+
+    Raises:
+        ValueError: there is no such command.
+    """
+    if name not in STARTS:
+        raise ValueError(f"--models {name}: choose from {', '.join(STARTS)}")
+    return Subject(name, torch.nn.Module(), None, None)
+
+
+def start(subject: Subject, args: Namespace, length: int) -> Step:
+    line = [sys.executable, "-m", "fairseq_cli.train", "--help", *STARTS[subject.name]]
+    return lambda: subprocess.run(line, check=True, capture_output=True)
+
+
+def build_matrices(name: str, args: Namespace) -> Subject:
+    """The orthogonal matrices of a TransJect with four experts, in the place of a model.
+
+    One is of the embedding; a layer has two for each expert and two for its FFN. ``blocks`` makes
+    them as this package does, a stack for each part of the model; ``cayley`` and ``matrix_exp``
+    are torch's parametrisations of a linear map each.
+
+    Raises:
+        ValueError: there is no such way.
+    """
+    if name not in MAPS:
+        raise ValueError(f"--models {name}: choose from {', '.join(MAPS)}")
+    counts = [1] + [2 * 4, 2] * args.layers
+    width = args.embed_dim
+    if name == "blocks":
+        parts = [OrthogonalMatrices(n, width) for n in counts]
+    else:
+        linear = (torch.nn.Linear(width, width, bias=False) for _ in range(sum(counts)))
+        parts = [parametrizations.orthogonal(m, orthogonal_map=name) for m in linear]
+    return Subject(name, torch.nn.ModuleList(parts).to(args.device), None, None)
+
+
+def matrices_step(subject: Subject, args: Namespace, length: int) -> Step:
+    parts = subject.model
+
+    def step():
+        matrices = [part() if subject.name == "blocks" else part.weight for part in parts]
+        torch.autograd.backward(matrices, [matrix.detach() for matrix in matrices])
+        parts.zero_grad()
+
+    return step
+
+
+SIZES = ("embed_dim", "ffn_embed_dim", "heads", "layers", "dropout", "attention_dropout")
+SIZES += ("vocabulary", "batch", "lengths", "beam", "precision", "device")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measurement by its help; either a step that is timed, or a number that is counted.
+
+    Attributes:
+        step: of a subject, options and a length, returns the function to be timed.
+        count: of a model's name, options and a length, returns the number in *unit*, and the
+            number of parameters.
+        build: of a name and options, returns a subject.
+        options: names of the options that it has beside ``--models``.
+        defaults: of options, where they are others than usual.
+    """
+
+    help: str
+    step: Callable[[Subject, Namespace, int], Step] | None = None
+    count: Callable[[str, Namespace, int], tuple[float, int]] | None = None
+    unit: str = "ms"
+    build: Callable[[str, Namespace], Subject] = models.build
+    options: tuple[str, ...] = SIZES
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+    def figures(self, args: Namespace, length: int) -> tuple[dict, dict]:
+        """The figures of each model, one a round, and its number of parameters."""
+        if self.count:
+            counted = {name: self.count(name, args, length) for name in args.models}
+            figures = {name: [figure] for name, (figure, _) in counted.items()}
+            return figures, {name: parameters for name, (_, parameters) in counted.items()}
+        subjects = [self.build(name, args) for name in args.models]
+        tasks = {type(subject.task).__name__: subject.name for subject in subjects}
+        if self.step is train_step and len(tasks) > 1:
+            trained = ", ".join(f"{name} by {task}" for task, name in tasks.items())
+            raise ValueError(f"--models: {trained}; measure them apart")
+        steps = {subject.name: self.prepared(subject, args, length) for subject in subjects}
+        figures = timing.measure(steps, args.rounds, vars(args).get("device"))
+        return figures, {subject.name: subject.parameters for subject in subjects}
+
+    def prepared(self, subject: Subject, args: Namespace, length: int) -> Step:
+        """The step of a subject with its form of attention."""
+        step = self.step(subject, args, length)
+
+        def run():
+            with subject.attention():
+                return step()
+
+        return run
+
+
+MEASUREMENTS = {
+    "train": Measurement("a training step, by fairseq's trainer", train_step),
+    "generate": Measurement("beam search, by fairseq's generator", generation_step),
+    "encoder": Measurement("a training step of the encoder alone", memory.encoder_step),
+    "classify": Measurement(
+        "a training step of a classifier",
+        train_step,
+        defaults={"models": ["transformer_classifier_prenorm", "transject"], "batch": 8},
+    ),
+    "infer": Measurement(
+        "the encoder without gradients",
+        inference_step,
+        defaults={"models": ["transformer_classifier", "transject"]},
+    ),
+    "memory": Measurement(
+        "peak memory of a training step of the encoder alone", count=memory.peak, unit="MB"
+    ),
+    "state": Measurement("memory that generation keeps of a sequence", count=state_size, unit="kB"),
+    "startup": Measurement(
+        "fairseq-train --help, without and with this package",
+        start,
+        build=build_command,
+        options=(),
+        defaults={"models": [*STARTS]},
+    ),
+    "ode": Measurement(
+        "a training step of the N-ODE Transformer on parity, and other ways to solve",
+        ode.step,
+        build=ode.build,
+        options=("embed_dim", "layers", "lengths", "device"),
+        defaults={
+            "models": ode.MODELS,
+            "embed_dim": 8,
+            "layers": [2],
+            "lengths": [6],
+            "rounds": 15,
+        },
+    ),
+    "orthogonal": Measurement(
+        "TransJect's orthogonal matrices and their gradients",
+        matrices_step,
+        build=build_matrices,
+        options=("embed_dim", "layers", "device"),
+        defaults={"models": MAPS[:2]},
+    ),
+}

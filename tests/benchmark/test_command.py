@@ -1,0 +1,266 @@
+"""The benchmark measures what it says on models of a few numbers; how fast is not tested."""
+
+import json
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from fairseq_odeformers.benchmark import command as benchmark
+from fairseq_odeformers.benchmark import models, timing
+from fairseq_odeformers.benchmark.measurements import MEASUREMENTS
+from fairseq_odeformers.models.transevolve import attention
+from fairseq_odeformers.modules.recording import recorded
+
+THREADS = torch.get_num_threads()
+TINY = "--embed-dim 16 --ffn-embed-dim 48 --heads 2 --batch 2 --vocabulary 50 --rounds 1"
+ROW = re.compile(
+    r"\| \d+ \| \d \| ([\w:-]+) \| ([\d,]+) \| -?[\d.]+ \| [\d,]* \| "
+    r"-?[\d.]+ \(-?[\d.]+--?[\d.]+\) \|$",
+    re.M,
+)
+
+
+def sizes(what, options):
+    """Those of some options that a measurement has."""
+    words = options.split()
+    return [
+        word
+        for option, value in zip(words[::2], words[1::2])
+        if option == "--rounds" or option[2:].replace("-", "_") in MEASUREMENTS[what].options
+        for word in (option, value)
+    ]
+
+
+@pytest.fixture
+def measured(capsys):
+    """The parameters of each model in the table that a command prints."""
+
+    def run(what, *options):
+        benchmark.main([what, *sizes(what, f"{TINY} --lengths 8"), *options])
+        return dict(ROW.findall(capsys.readouterr().out))
+
+    yield run
+    torch.set_num_threads(THREADS)
+
+
+@pytest.mark.parametrize(
+    "what, names",
+    [
+        ("train", ["transformer_lm", "transject_lm"]),
+        ("train", ["transformer_classifier:matrix", "transject:2", "node_transformer"]),
+        ("generate", ["transformer", "transevolve_fullff_2:factored"]),
+        ("encoder", ["transformer", "transevolve_fullff_1:naive"]),
+        ("ode", ["node_transformer", "vanilla_transformer"]),
+        ("orthogonal", ["blocks", "cayley", "matrix_exp"]),
+        ("classify", ["transformer_classifier", "macaron_classifier"]),
+        ("state", ["transformer:matrix", "transevolve_fullff_2"]),
+    ],
+)
+def test_every_measurement(measured, what, names):
+    assert list(measured(what, "--models", *names)) == names
+
+
+def prepared(what, name, options="--layers 2"):
+    """A subject, its step, and the options of both."""
+    args = benchmark.parse_args([what, *TINY.split(), *options.split()])
+    (args.layers,) = args.layers
+    subject = models.build(name, args)
+    return subject, MEASUREMENTS[what].prepared(subject, args, 8)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
+@pytest.mark.parametrize("what", ["train", "encoder", "infer", "generate"])
+def test_states_have_the_width_the_length_and_the_precision_of_the_options(what, precision):
+    """Also of a model of fairseq, whose trainer takes bf16 for a TPU's."""
+    dtype = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    for name in ("transformer", "transevolve_fullff_2", "macaron_transformer"):
+        subject, step = prepared(what, name, f"--layers 2 --precision {precision}")
+        layers = [*subject.model.encoder.layers]
+        with recorded(layers) as calls:
+            step()
+        assert {call.module for call in calls} == {*layers}
+        for call in calls:
+            state = call.output[0] if isinstance(call.output, tuple) else call.output
+            assert state.shape == (8, 2, 16) and state.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["transformer", "transevolve_fullff_2", "macaron_transformer", "transformer_lm"]
+    + ["transformer_classifier", "transevolve_classifier_fullff_1", "macaron_classifier"],
+)
+def test_all_widths_and_depths_are_those_of_the_options(name):
+    """Two FFNs of a Macaron layer share the width of one."""
+    subject, _ = prepared("train", name, "--layers 4")
+    for side in ("encoder", "decoder"):
+        stack = getattr(subject.model, side, None)
+        if stack is None:
+            continue
+        for module in stack.modules():
+            if isinstance(module, nn.Embedding) and module.weight.requires_grad:
+                assert module.embedding_dim == 16
+            if isinstance(module, nn.LayerNorm):
+                assert module.normalized_shape == (16,)
+        inner = [m.out_features for m in stack.layers.modules() if isinstance(m, nn.Linear)]
+        halves = name.startswith("macaron")
+        assert inner.count(24 if halves else 48) == (8 if halves else 4)
+        assert (48 if halves else 24) not in inner
+
+
+@pytest.mark.parametrize("form", ["direct", "factored", "fused", "naive", ""])
+def test_attention_takes_the_form_of_the_name(form, monkeypatch):
+    forms, used = {"direct": "Direct", "factored": "Factored", "fused": "Fused"}, set()
+    for each, kind in forms.items():
+        own = getattr(attention, f"{kind}Attention")
+        spy = lambda *args, each=each, own=own: used.add(each) or own(*args)  # noqa: E731
+        monkeypatch.setattr(attention, f"{kind}Attention", spy)
+    own = models.naive.attention
+    monkeypatch.setattr(models.naive, "attention", lambda *args: used.add("naive") or own(*args))
+    _, step = prepared("encoder", f"transevolve_fullff_1:{form}".rstrip(":"))
+    step()
+    assert used == {form or "direct"}  # sequences are short
+
+
+@pytest.mark.parametrize("what", ["train", "encoder", "infer", "generate"])
+@pytest.mark.parametrize("form", ["matrix", ""])
+def test_attention_by_a_matrix_where_it_is_asked_for(what, form):
+    subject, step = prepared(what, f"transformer:{form}".rstrip(":"))
+    fused = set()
+    for layer in subject.model.encoder.layers:
+        layer.register_forward_hook(lambda *_: fused.add(torch.backends.cuda.flash_sdp_enabled()))
+    step()
+    assert fused == {form != "matrix"}
+
+
+def test_the_formula_as_it_stands_is_the_same_model():
+    tokens = torch.arange(4, 20).view(2, 8)
+    outputs = []
+    for name in ("transevolve_fullff_1", "transevolve_fullff_1:naive"):
+        encoder = prepared("encoder", name)[0].model.encoder.eval()
+        outputs.append(encoder(tokens, None)["encoder_out"][0])
+    assert (outputs[0] - outputs[1]).abs().max() < 1e-5
+
+
+def test_startup_is_of_one_command_with_and_without_the_plugin(measured, monkeypatch):
+    lines = []
+    monkeypatch.setattr("subprocess.run", lambda line, **options: lines.append(line))
+    assert list(measured("startup")) == ["fairseq", "plugin"]
+    without, plugin = lines[:2]
+    assert plugin[: len(without)] == without and plugin[len(without)] == "--user-dir"
+
+
+@pytest.mark.parametrize("model, ratio", [("transformer_lm", 2), ("transject_lm", 1)])
+def test_state_grows_with_the_tokens_where_keys_are_kept(tmp_path, model, ratio):
+    path = tmp_path / "table.json"
+    options = ["--lengths", "8", "16", "--models", model, "--json", str(path)]
+    benchmark.main(["state", *TINY.split(), *options])
+    short, long = (row["value"] for row in json.loads(path.read_text())["rows"])
+    assert long == pytest.approx(ratio * short)
+
+
+def test_peak_memory_holds_the_matrix_of_scores(tmp_path):
+    """Attention by a matrix keeps 8 matrices of 1,000 x 1,000 numbers, at the least, and fused
+    attention none."""
+    path = tmp_path / "table.json"
+    names = ["transformer_classifier", "transformer_classifier:matrix"]
+    options = ["--layers", "2", "--lengths", "1000", "--models", *names, "--json", str(path)]
+    benchmark.main(["memory", *TINY.split(), *options])
+    fused, matrix = (row["value"] for row in json.loads(path.read_text())["rows"])
+    assert matrix - fused > 8 * 4
+
+
+def test_quick_is_compared_with_an_earlier_table(monkeypatch, tmp_path):
+    """A table is no slower than itself; a ratio that is 15% lower is named; so is another row."""
+    line = f"infer {TINY} --lengths 8 --models transformer_classifier transject"
+    monkeypatch.setattr(benchmark, "QUICK", [line])
+    monkeypatch.setattr(timing, "_milliseconds", lambda step, device: 5.0)
+    path = tmp_path / "table.json"
+    quick = ["--quick", "--json", str(path), "--check", str(path)]
+    benchmark.main(quick[:3])
+    benchmark.main(quick)
+    table = json.loads(path.read_text())
+    assert table["settings"] == {"quick": [line]}
+    assert {"machine", "threads", "torch", "date"} <= set(table["environment"])
+    table["rows"][1]["ratio"] *= 1.2
+    path.write_text(json.dumps(table))
+    with pytest.raises(ValueError, match=r"infer 8 4 transject: 1.00 where .* has 1.20"):
+        benchmark.main(quick)  # which replaces the table, too
+    table["rows"].pop()
+    path.write_text(json.dumps(table))
+    with pytest.raises(ValueError, match="other rows"):
+        benchmark.main(quick)
+
+
+def test_steps_take_turns_and_ratios_are_of_one_round():
+    """The first round does not count; each ratio has both times from the same round."""
+    calls = []
+    times = timing.measure({name: lambda name=name: calls.append(name) for name in "ab"}, rounds=2)
+    assert "".join(calls) == "ababab"
+    assert [len(found) for found in times.values()] == [2, 2]
+    figures = {"a": [1.0, 8.0, 3.0], "b": [2.0, 2.0, 2.0]}
+    _, row = timing.compare(figures, {"a": 5, "b": 6}, 7, length=7, unit="ms")
+    assert row["ratio"] == 1.5 and (row["lowest_ratio"], row["highest_ratio"]) == (0.5, 4.0)
+    assert row["value"] == 2 and row["parameters"] == 6 and row["tokens_per_second"] == 3500
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ("train --models transevolv", "transevolv"),
+        ("train --models transevolve:3", "transevolve has no form 3"),
+        ("infer --models transformer_classifier:fused", "has no form fused"),
+        ("train --models transevolve_fullff_2 --layers 4 5", "--layers 5"),
+        ("train --models transevolve_fullff_1:naive", "transevolve_fullff_1:naive"),
+        ("train --models transformer transject", "transject by SentencePredictionTask"),
+        ("encoder --heads 3", "--heads 3"),
+        ("startup --models hydra", "fairseq, plugin"),
+        ("ode --models rk4", "plain, torchdiffeq, node_transformer"),
+        ("ode --lengths 6 1", "--lengths 1"),
+        ("orthogonal --models transject", "cayley, blocks, matrix_exp"),
+        ("infer --json none/a.json", "--json none/a.json"),
+    ],
+)
+def test_models_and_sizes_that_cannot_be_measured(options, named):
+    what, *rest = options.split()
+    with pytest.raises(ValueError, match=re.escape(named)):
+        benchmark.main([what, *sizes(what, TINY), *rest])
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        *((f"{what} --precision bf16", "--precision") for what in ("ode", "orthogonal", "startup")),
+        ("encoder --lengths 8 0", "--lengths"),
+        ("encoder --batch -1", "--batch"),
+        ("--quick --dropout=0", "--dropout"),
+        ("--quick train", "--quick"),
+        ("train --device cuda", "--device cuda"),
+        ("--check a.json train", "--check"),
+        ("", "--quick"),
+    ],
+)
+def test_command_lines_that_are_refused(options, named, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit):
+        benchmark.parse_args(options.split())
+    assert named in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_settings_of_a_measurement_are_printed(capsys):
+    benchmark.main("orthogonal --embed-dim 4 --layers 1 --rounds 1 --models blocks".split())
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line == f"what=orthogonal embed_dim=4 layers=[1] device=cpu threads={THREADS} rounds=1"
+
+
+@pytest.mark.parametrize("content", [None, "{", "[1]", '{"rows": [{"what": "infer"}]}'])
+@pytest.mark.parametrize("line", ["--quick --check table.json", "growth out.png table.json"])
+def test_tables_are_looked_at_before_measuring(tmp_path, monkeypatch, line, content):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(benchmark, "run", None)
+    if content is not None:
+        (tmp_path / "table.json").write_text(content)
+    with pytest.raises((OSError, ValueError), match="table.json"):
+        benchmark.main(line.split())
+    assert not (tmp_path / "out.png").exists()
