@@ -65,7 +65,7 @@ def measure(name: str, path: str, args: argparse.Namespace) -> Tables:
     (summary,) = found["models"]
     summary |= {"accuracy": None, "texts": len(drawn), "checkpoint": path}
     if len(args.checkpoints) >= tables.ENOUGH:
-        _, targets, probs = probabilities(task, [model], args.split, BATCH_SIZE, use_cuda)
+        _, targets, probs = probabilities(task, [model], args.split, BATCH_SIZE)
         if targets is not None:
             summary["accuracy"] = (probs.argmax(1) == targets).double().mean().item()
     return found
