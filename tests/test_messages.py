@@ -10,7 +10,7 @@ from fairseq.trainer import _catalog_shared_params
 from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model
 
 from fairseq_odeformers.cli import registered
-from fairseq_odeformers.options import check_head
+from fairseq_odeformers.patches.command_line import check_head
 from fairseq_odeformers.tasks.parity import ParityTask
 
 

@@ -16,7 +16,7 @@ from fairseq.models import register_model, register_model_architecture
 
 # Registers tasks and criterions, too: no other --user-dir is needed.
 import fairseq_odeformers  # noqa: F401
-from fairseq_odeformers.models.common.stacks import Encoder
+from fairseq_odeformers.models.common.transformer import Encoder
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,

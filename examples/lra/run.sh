@@ -89,7 +89,7 @@ choose_options() {
             options+=(--encoder-layers "$layers")
             inner_width=$((inner_width / 2)) ;;
         vanilla_transformer | node_transformer)  # otherwise as large as the parity task needs
-            options+=(--encoder-layers "$layers" --no-no-token-positional-embeddings
+            options+=(--encoder-layers "$layers" --token-positional-embeddings
                 --pooling mean) ;;
         *) options+=(--encoder-layers "$layers") ;;
     esac

@@ -129,7 +129,7 @@ def settings() -> list[Ensemble]:
         ((), LEARNING_RATES),
         (("--optimizer", "sgd", "--momentum", "0.9"), (0.003, 0.01, 0.03)),
         ((), (1e-4, 1e-2)),
-        (("--no-no-token-positional-embeddings",), LEARNING_RATES),
+        (("--token-positional-embeddings",), LEARNING_RATES),
         (("--parity-visible-padding",), LEARNING_RATES),
     ]
     of_the_ode = [

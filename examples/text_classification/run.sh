@@ -50,7 +50,7 @@ choose_options() {
     case $arch in
         vanilla_transformer | node_transformer)  # otherwise as large as the parity task needs
             options+=(--encoder-layers 6 --encoder-embed-dim 256 --encoder-attention-heads 8
-                --no-no-token-positional-embeddings --pooling mean) ;;
+                --token-positional-embeddings --pooling mean) ;;
         transject) options+=(--reconstruction-weight 1e-4) ;;  # the paper does not say
     esac
     case $RECIPE in

@@ -8,6 +8,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 
+from fairseq_odeformers.options import validate
+
 from .regularizers import RegularizerConfig, Regularizers
 
 
@@ -30,6 +32,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     """
 
     def __init__(self, cfg: RegularizedCrossEntropyConfig, task):
+        validate(cfg, RegularizedCrossEntropyConfig)
         super().__init__(
             task,
             cfg.sentence_avg,

@@ -16,7 +16,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_odeformers.options import option
+from fairseq_odeformers.options import option, validate
 
 from .arclength import with_arclength
 
@@ -28,12 +28,15 @@ class RegularizerConfig(FairseqDataclass):
     """The weight of each regulariser, named ``<regulariser>_weight``; another is one more field."""
 
     arclength_weight: Optional[float] = option(
-        None, "weight of the arclength of trajectories, or of a model's layers (default: 0)"
+        None,
+        "weight of the arclength of trajectories, or of a model's layers (default: 0)",
+        at_least=0,
     )
     reconstruction_weight: Optional[float] = option(
         None,
         "weight of the error of the eigenvalues' reconstruction (default: 1e-4 for TransJect, "
         "else 0)",
+        at_least=0,
     )
 
 
@@ -55,11 +58,9 @@ class Regularizers:
     """
 
     def __init__(self, cfg: RegularizerConfig):
+        validate(cfg, RegularizerConfig)
         weights = {name: getattr(cfg, f"{name}_weight") for name in REGULARIZERS}
         self.given = {name: weight for name, weight in weights.items() if weight is not None}
-        for name, weight in self.given.items():
-            if not weight >= 0:
-                raise ValueError(f"--{name}-weight {weight}: give 0 or more")
 
     def weights(self, model) -> dict[str, float]:
         """The weight of each regulariser by its name: an option's, or else the model's own."""

@@ -7,4 +7,4 @@ the issue where one is known, and when it can go.
 from . import warnings  # noqa: F401
 
 # isort: split
-from . import checkpoints, versions  # noqa: F401
+from . import checkpoints, command_line, versions  # noqa: F401

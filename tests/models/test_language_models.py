@@ -141,8 +141,8 @@ def test_fewer_symbols_come_out_than_go_in(arch):
 @pytest.mark.parametrize(
     "option, value, message",
     [
-        ("--decoder-attention-heads", "3", "--decoder-attention-heads 3 does not divide"),
-        ("--dropout", "1.5", "--dropout 1.5: give 0 or more, below 1"),
+        ("--decoder-attention-heads", "3", "--decoder-attention-heads 3: give a divisor"),
+        ("--dropout", "1.5", "--dropout 1.5: give at least 0 and below 1"),
     ],
 )
 def test_bad_options(arch, option, value, message):

@@ -1,6 +1,6 @@
 """fairseq's Transformer decoder over the layers of the baselines."""
 
-from fairseq_odeformers.models.common.stacks import Decoder
+from fairseq_odeformers.models.common.transformer import Decoder
 
 from .layers import OrthogonalDecoderLayer, ReZeroDecoderLayer
 

@@ -1,6 +1,6 @@
 """fairseq's Transformer encoder over the layers of the baselines."""
 
-from fairseq_odeformers.models.common.stacks import Encoder
+from fairseq_odeformers.models.common.transformer import Encoder
 
 from .layers import OrthogonalEncoderLayer, PlainEncoderLayer, ReZeroEncoderLayer
 

@@ -6,15 +6,20 @@ from fairseq.models import register_model, register_model_architecture
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
-from fairseq_odeformers.models.common.stacks import PreNormTransformer, PreNormTransformerConfig
+from fairseq_odeformers.models.common.transformer import (
+    PreNormTransformer,
+    PreNormTransformerConfig,
+)
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
-from fairseq_odeformers.options import NO_LAYER_NORM, NO_QUANT_NOISE, refuse
 
 from .decoder import OrthogonalDecoder, ReZeroDecoder
 from .encoder import OrthogonalEncoder, PlainEncoder, ReZeroEncoder
+
+NO_LAYER_NORM = "the layers of this model have no LayerNorm"
+NO_QUANT_NOISE = "noise would not reach orthogonal matrices, which are made anew in each pass"
 
 # --- translation -----------------------------------------------------------
 
@@ -44,10 +49,10 @@ def transformer_classifier_prenorm(args):
 class WithoutLayerNorm(TransformerClassifier):
     """A classifier over layers without LayerNorm."""
 
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        refuse(cfg, NO_LAYER_NORM, "encoder_normalize_before", "layernorm_embedding")
+    unsupported = {
+        **TransformerClassifier.unsupported,
+        **dict.fromkeys(("encoder_normalize_before", "layernorm_embedding"), NO_LAYER_NORM),
+    }
 
 
 @register_model("transformer_classifier_rezero", dataclass=TransformerClassifierConfig)
@@ -62,11 +67,7 @@ class OrthogonalClassifier(TransformerClassifier):
     """The Orthogonal Transformer of TransJect's Tables 1 and 2 (Sengupta et al. 2023)."""
 
     encoder_class = OrthogonalEncoder
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        refuse(cfg, NO_QUANT_NOISE, "quant_noise_pq")
+    unsupported = {**TransformerClassifier.unsupported, "quant_noise_pq": NO_QUANT_NOISE}
 
 
 @dataclass
@@ -89,12 +90,10 @@ class ReZeroLanguageModel(LanguageModel):
     """The Transformer LM with zero-initialised residual weights instead of LayerNorm."""
 
     decoder_class = ReZeroDecoder
-
-    @classmethod
-    def build_model(cls, cfg, task):
-        normalizing = ("decoder_normalize_before", "layernorm_embedding", "scale_attn", "scale_fc")
-        refuse(cfg, NO_LAYER_NORM, *normalizing)
-        return super().build_model(cfg, task)
+    unsupported = dict.fromkeys(
+        ("decoder_normalize_before", "layernorm_embedding", "scale_attn", "scale_fc"),
+        NO_LAYER_NORM,
+    )
 
 
 @register_model("transformer_lm_orthogonal", dataclass=LanguageModelConfig)
@@ -102,8 +101,4 @@ class OrthogonalLanguageModel(LanguageModel):
     """The Transformer LM with all matrices of its layers orthogonal."""
 
     decoder_class = OrthogonalDecoder
-
-    @classmethod
-    def build_model(cls, cfg, task):
-        refuse(cfg, NO_QUANT_NOISE, "quant_noise_pq", "quant_noise_scalar")
-        return super().build_model(cfg, task)
+    unsupported = dict.fromkeys(("quant_noise_pq", "quant_noise_scalar"), NO_QUANT_NOISE)

@@ -7,7 +7,7 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 from omegaconf import II, OmegaConf
 
-from fairseq_odeformers.options import DataclassOptions, check_layers, option
+from fairseq_odeformers.options import DataclassOptions, option
 
 NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers": 0}
 
@@ -27,7 +27,7 @@ class LanguageModel(DataclassOptions, TransformerLanguageModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        check_layers(cfg, "decoder")
+        cls.check_config(cfg)
         # fairseq's model makes the embeddings, in whatever form the options ask for.
         embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder
         args = Namespace(**{**cfg, "max_target_positions": embeddings.max_target_positions})

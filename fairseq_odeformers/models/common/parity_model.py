@@ -24,11 +24,13 @@ class ParityModelConfig(SequenceClassifierConfig):
     no_token_positional_embeddings: bool = option(True, "leave out positional embeddings")
     pooling: Pooling = option("first", "what stands for a text: mean, max or first token")
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
-    classifier_hidden_layers: int = option(2, "number of ReLU layers before the last layer")
+    classifier_hidden_layers: int = option(
+        2, "number of ReLU layers before the last layer", at_least=0
+    )
 
 
 class ParityModel(SequenceClassifier):
-    """A classifier with as many attention heads as the width has pairs, if not told otherwise."""
+    """A classifier with ``embed_dim // 2`` attention heads unless an option says otherwise."""
 
     @classmethod
     def build_model(cls, cfg, task):

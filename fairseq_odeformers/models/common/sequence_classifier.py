@@ -31,7 +31,9 @@ class SequenceClassifierConfig(FairseqDataclass):
 
     pooling: Pooling = option("mean", "what stands for a text: mean, max or first token")
     pooled_layer_norm: bool = option(True, "apply layernorm to the pooled states")
-    classifier_hidden_layers: int = option(0, "number of ReLU layers before the last layer")
+    classifier_hidden_layers: int = option(
+        0, "number of ReLU layers before the last layer", at_least=0
+    )
     max_positions: Optional[int] = option(None, "longest input (default: that of the task)")
 
 
@@ -78,13 +80,9 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
                 f"--arch {cfg._name} is a classifier, which {type(task).__name__} does not train; "
                 "use --task sentence_prediction, long_range_arena or parity"
             )
-        positions = cfg.max_positions
-        if positions is None:
-            positions = task.max_positions()
-        elif positions < 1:
-            raise ValueError(f"--max-positions {positions}: give at least 1")
-        cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
         cls.check_config(cfg)
+        positions = task.max_positions() if cfg.max_positions is None else cfg.max_positions
+        cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
         dictionary, width = task.source_dictionary, cls.embedding_dim(cfg)
         if getattr(task, "pixel_values", False):
             embed_tokens = IntensityEmbedding(dictionary, width)
@@ -97,14 +95,6 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     def embedding_dim(cls, cfg):
         """Width of the embedding."""
         return cfg.encoder_embed_dim
-
-    @classmethod
-    def check_config(cls, cfg):
-        """Raise a ValueError that names the first option that cannot be built, and the remedy."""
-        if cfg.classifier_hidden_layers < 0:
-            raise ValueError(
-                f"--classifier-hidden-layers {cfg.classifier_hidden_layers}: give 0 or more"
-            )
 
     @classmethod
     def encoder_config(cls, cfg):

@@ -5,17 +5,10 @@ from dataclasses import dataclass
 
 from fairseq.models.transformer import TransformerConfig
 
-from fairseq_odeformers.options import (
-    EncoderConfig,
-    check_layers,
-    drop_embeddings,
-    embedding_dropout,
-    option,
-    refuse,
-)
+from fairseq_odeformers.options import option
 
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
-from .stacks import Encoder
+from .transformer import Encoder, EncoderConfig, drop_embeddings, embedding_dropout
 
 
 @dataclass
@@ -31,18 +24,13 @@ class TransformerClassifier(SequenceClassifier):
     """A classifier over fairseq's Transformer encoder, or over one that derives from it."""
 
     encoder_class = Encoder
+    unsupported = {"quant_noise_scalar": "fairseq's tasks of classification do not quantize"}
 
     @classmethod
     def build_model(cls, cfg, task):
         model = super().build_model(cfg, task)
         drop_embeddings(cfg, model.encoder)
         return model
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        check_layers(cfg, "encoder")
-        refuse(cfg, "fairseq's tasks of classification do not quantize", "quant_noise_scalar")
 
     @classmethod
     def encoder_config(cls, cfg):

@@ -2,7 +2,7 @@
 
 import torch
 
-from fairseq_odeformers.models.common.stacks import Decoder
+from fairseq_odeformers.models.common.transformer import Decoder
 
 from .layer import MacaronDecoderLayer
 

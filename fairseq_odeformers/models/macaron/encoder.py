@@ -4,7 +4,7 @@ from fairseq.models.roberta import RobertaEncoder
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 
-from fairseq_odeformers.models.common.stacks import Encoder
+from fairseq_odeformers.models.common.transformer import Encoder
 
 from .layer import MacaronEncoderLayer
 

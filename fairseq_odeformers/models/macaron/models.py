@@ -12,26 +12,49 @@ from fairseq.models.roberta import RobertaModel
 from omegaconf import II
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
-from fairseq_odeformers.models.common.stacks import PreNormTransformer, PreNormTransformerConfig
+from fairseq_odeformers.models.common.transformer import (
+    EncoderConfig,
+    PreNormTransformer,
+    PreNormTransformerConfig,
+)
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
-from fairseq_odeformers.options import (
-    DataclassOptions,
-    EncoderConfig,
-    check_layers,
-    option,
-    refuse,
-    side,
-)
+from fairseq_odeformers.options import DataclassOptions, option
 
 from .decoder import MacaronDecoder
 from .encoder import MacaronBertEncoder, MacaronEncoder
 
 logger = logging.getLogger(__name__)
 
+NOT_QUANTIZED = {
+    "quant_noise_scalar": "fairseq cannot quantize the output layers of half-step FFNs to integers"
+}
+ONE_FFN = "NormFormer defines it for a layer with one FFN"
 NO_SPECTRAL_NORM = "fairseq's RoBERTa loads no checkpoint whose head has spectral normalization"
+
+
+class HalfStepOptions(DataclassOptions):
+    """Mixin of the models, whose layers have two FFNs."""
+
+    unsupported = NOT_QUANTIZED
+
+    @classmethod
+    def check_config(cls, cfg):
+        """Also warns, once, if a layer has not the parameters of a Transformer's."""
+        super().check_config(cfg)
+        for name in ("encoder", "decoder"):
+            width = getattr(cfg, f"{name}_embed_dim", None)
+            inner = getattr(cfg, f"{name}_ffn_embed_dim", None)
+            if inner is not None and inner != 2 * width:
+                logger.warning(
+                    f"--{name}-ffn-embed-dim {inner} is not twice the width {width}: a layer has "
+                    f"the parameters of a Transformer layer with inner width {2 * inner}, not "
+                    f"{4 * width}"
+                )
+                break
+
 
 # --- translation -----------------------------------------------------------
 
@@ -53,16 +76,11 @@ class MacaronTransformerConfig(PreNormTransformerConfig):
 
 
 @register_model("macaron_transformer", dataclass=MacaronTransformerConfig)
-class MacaronTransformerModel(PreNormTransformer):
+class MacaronTransformerModel(HalfStepOptions, PreNormTransformer):
     """Encoder-decoder Macaron Net; ``--arch macaron_transformer`` is the paper's base model.
 
     ``fairseq-generate --path`` also reads checkpoints in the layout of the authors' code.
     """
-
-    @classmethod
-    def build_model(cls, cfg, task):
-        check_config(cfg, "encoder", "decoder")
-        return super().build_model(cfg, task)
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
@@ -115,23 +133,15 @@ class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
 
 
 @register_model("macaron_transformer_lm", dataclass=MacaronTransformerLanguageModelConfig)
-class MacaronTransformerLanguageModel(LanguageModel):
+class MacaronTransformerLanguageModel(HalfStepOptions, LanguageModel):
     """Causal language model of Macaron layers, for fairseq's ``language_modeling`` task.
 
     The defaults are those of the decoder of the paper's base translation model; the paper has no
     language model of its own.
-
-    Raises:
-        ValueError: ``--scale-fc`` or ``--scale-resids``, defined for layers with one FFN, is given.
     """
 
     decoder_class = MacaronDecoder
-
-    @classmethod
-    def build_model(cls, cfg, task):
-        refuse(cfg, "NormFormer defines it for a layer with one FFN", "scale_fc", "scale_resids")
-        check_config(cfg, "decoder")
-        return super().build_model(cfg, task)
+    unsupported = {**NOT_QUANTIZED, "scale_fc": ONE_FFN, "scale_resids": ONE_FFN}
 
 
 # --- BERT and classifier ---------------------------------------------------
@@ -166,7 +176,7 @@ class MacaronBertConfig(EncoderConfig):
 
 
 @register_model("macaron_bert", dataclass=MacaronBertConfig)
-class MacaronBertModel(DataclassOptions, RobertaModel):
+class MacaronBertModel(HalfStepOptions, RobertaModel):
     """Masked language model with classification heads.
 
     fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it as they do
@@ -174,11 +184,11 @@ class MacaronBertModel(DataclassOptions, RobertaModel):
     positions and no next-sentence prediction.
     """
 
+    unsupported = {**NOT_QUANTIZED, "spectral_norm_classification_head": NO_SPECTRAL_NORM}
+
     @classmethod
     def build_model(cls, cfg, task):
-        check_layers(cfg, "encoder")
-        check_config(cfg, "encoder")
-        refuse(cfg, NO_SPECTRAL_NORM, "spectral_norm_classification_head")
+        cls.check_config(cfg)
         args = Namespace(**cfg)
         if args.max_positions is None:
             args.max_positions = getattr(task.cfg, "tokens_per_sample", task.max_positions())
@@ -199,40 +209,7 @@ class MacaronClassifierConfig(TransformerClassifierConfig):
 
 
 @register_model("macaron_classifier", dataclass=MacaronClassifierConfig)
-class MacaronClassifier(TransformerClassifier):
+class MacaronClassifier(HalfStepOptions, TransformerClassifier):
     """The Macaron Net's encoder as a classifier."""
 
     encoder_class = MacaronEncoder
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        check_config(cfg, "encoder")
-
-
-# --- what all refuse -------------------------------------------------------
-
-
-def check_config(cfg, *sides: str):
-    """Refuse what two FFNs cannot do, and warn once if they have not a Transformer's parameters.
-
-    Args:
-        sides: the sides that the model has, ``encoder`` and ``decoder``.
-
-    Raises:
-        ValueError: ``--quant-noise-scalar`` is given.
-    """
-    refuse(
-        cfg,
-        "fairseq cannot quantize the output layers of half-step FFNs to integers",
-        "quant_noise_scalar",
-    )
-    for name in sides:
-        width, inner_width = side(cfg, name).embed_dim, side(cfg, name).ffn_embed_dim
-        if inner_width != 2 * width:
-            logger.warning(
-                f"--{name}-ffn-embed-dim {inner_width} is not twice the width {width}: a layer has "
-                f"the parameters of a Transformer layer with inner width {2 * inner_width}, not "
-                f"{4 * width}"
-            )
-            break

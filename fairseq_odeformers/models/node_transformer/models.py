@@ -1,6 +1,5 @@
 """The N-ODE Transformer as models of fairseq: a classifier, a translator, and their options."""
 
-import math
 from dataclasses import dataclass
 from typing import Optional
 
@@ -16,12 +15,7 @@ from fairseq_odeformers.models.common.translation import (
 )
 from fairseq_odeformers.options import (
     DataclassOptions,
-    at_least_one,
-    check_layers,
-    flag,
     option,
-    refuse,
-    side,
 )
 
 from .decoder import NodeTransformerDecoder
@@ -38,11 +32,13 @@ class NodeEncoderConfig(FairseqDataclass):
     ode_method: ChoiceEnum([*ADAPTIVE, *FIXED_GRID]) = option(
         "dopri5", f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid"
     )
-    ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver")
-    ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver")
-    ode_steps: Optional[int] = option(None, "steps of a solver on a fixed grid")
-    ode_final_time: float = option(1.0, "final time T_F")
-    ode_max_steps: int = option(1000, "most steps of an adaptive solve, beyond which it stops")
+    ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver", above=0)
+    ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver", above=0)
+    ode_steps: Optional[int] = option(None, "steps of a solver on a fixed grid", at_least=1)
+    ode_final_time: float = option(1.0, "final time T_F", above=0)
+    ode_max_steps: int = option(
+        1000, "most steps of an adaptive solve, beyond which it stops", at_least=1
+    )
     adaptivity: ChoiceEnum(["batch", "sequence"]) = option(
         "batch", "adaptive steps of the batch, or of each sequence"
     )
@@ -71,8 +67,62 @@ class NodeEncoderConfig(FairseqDataclass):
         1,
         "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
         "which take several times as long, with or without a weight",
+        at_least=1,
+        at_most=3,
     )
     tpu: bool = II("common.tpu")
+
+
+class SolverOptions(DataclassOptions):
+    """Mixin of the models: options of a solver that exclude each other are refused."""
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        method, on_grid = f"--ode-method {cfg.ode_method}", cfg.ode_method in FIXED_GRID
+        sequence, adjoint = cfg.adaptivity == "sequence", cfg.adjoint
+        steps, adaptive, grids = cfg.ode_steps, ", ".join(ADAPTIVE), ", ".join(FIXED_GRID)
+        for refused, options, reason in (
+            (on_grid and steps is None, f"{method}", "give --ode-steps, too"),
+            (
+                not on_grid and steps is not None,
+                f"--ode-steps {steps}",
+                f"{method} chooses its steps; leave it out, or choose one of {grids}",
+            ),
+            (
+                on_grid and sequence,
+                "--adaptivity sequence",
+                f"{method} takes the same steps for all; leave it out, or choose one of {adaptive}",
+            ),
+            (
+                not on_grid and cfg.tpu,
+                method,
+                "adaptive steps depend on the data, which XLA cannot compile; choose one of "
+                f"{grids} with --ode-steps, or leave out --tpu",
+            ),
+            (
+                adjoint and sequence,
+                "--adjoint",
+                "its backward solve is of the whole batch; leave out --adaptivity sequence",
+            ),
+            (
+                adjoint and cfg.checkpoint_activations,
+                "--checkpoint-activations",
+                "--adjoint keeps no activations either; leave one of them out",
+            ),
+            (
+                adjoint and cfg.tpu,
+                "--adjoint",
+                "torchdiffeq's solver does not compile with XLA; leave it out",
+            ),
+            (
+                cfg.skip_connection and cfg.vector_field == "residual",
+                "--skip-connection",
+                "--vector-field residual has all skip connections; leave it out",
+            ),
+        ):
+            if refused:
+                raise ValueError(f"{options}: {reason}")
 
 
 @dataclass
@@ -81,15 +131,10 @@ class NodeTransformerConfig(NodeEncoderConfig, ParityModelConfig):
 
 
 @register_model("node_transformer", dataclass=NodeTransformerConfig)
-class NodeTransformer(ParityModel):
+class NodeTransformer(SolverOptions, ParityModel):
     """The N-ODE Transformer as a classifier."""
 
     encoder_class = NodeTransformerEncoder
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        check_config(cfg, "encoder")
 
 
 @dataclass
@@ -109,83 +154,25 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
     decoder_ode_method: ChoiceEnum(list(FIXED_GRID)) = option(
         "rk4", "solver of the decoder, on a fixed grid"
     )
-    decoder_ode_steps: int = option(1, "steps of the decoder's solver")
+    decoder_ode_steps: int = option(1, "steps of the decoder's solver", at_least=1)
     vector_field: Decomposition = option(
         "residual", "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
     )
-    ode_rtol: float = option(1e-3, "relative tolerance of an adaptive solver")
-    ode_atol: float = option(1e-3, "absolute tolerance of an adaptive solver")
+    ode_rtol: float = option(1e-3, "relative tolerance of an adaptive solver", above=0)
+    ode_atol: float = option(1e-3, "absolute tolerance of an adaptive solver", above=0)
     dropout: float = option(0.1, "dropout probability")
     no_token_positional_embeddings: bool = option(False, "leave out positional embeddings")
 
 
 @register_model("node_transformer_mt", dataclass=NodeTransformerMTConfig)
-class NodeTransformerMT(DataclassOptions, WithoutAlignment, FairseqEncoderDecoderModel):
+class NodeTransformerMT(SolverOptions, WithoutAlignment, FairseqEncoderDecoderModel):
     """Encoder-decoder over N-ODE blocks: the encoder adaptive, the decoder on a fixed grid."""
 
     @classmethod
     def build_model(cls, cfg, task):
-        check_config(cfg, "encoder", "decoder")
-        check_grid(cfg, "decoder_ode")
+        cls.check_config(cfg)
         encoder_embed, decoder_embed = build_embeddings(cfg, task, "leave the option out")
         return cls(
             NodeTransformerEncoder(cfg, task.source_dictionary, encoder_embed),
             NodeTransformerDecoder(cfg, task.target_dictionary, decoder_embed),
-        )
-
-
-def check_config(cfg, *sides: str) -> None:
-    """Refuse what cannot be built or solved.
-
-    Args:
-        sides: those that the model has, ``encoder`` and ``decoder``.
-
-    Raises:
-        ValueError: it names the first such option, its value and the remedy.
-    """
-    check_layers(cfg, *sides)
-    at_least_one(cfg, "ode_max_steps")
-    for name in ("ode_rtol", "ode_atol", "ode_final_time"):
-        if not 0 < cfg[name] < math.inf:
-            raise ValueError(f"{flag(name)} {cfg[name]}: give a finite number above 0")
-    if cfg.arclength_order not in (1, 2, 3):
-        raise ValueError(f"--arclength-order {cfg.arclength_order}: give 1, 2 or 3")
-    if cfg.vector_field == "residual":
-        refuse(cfg, "--vector-field residual has all skip connections", "skip_connection")
-    if cfg.ode_method in FIXED_GRID:
-        check_grid(cfg, "ode")
-        if cfg.adaptivity == "sequence":
-            raise ValueError(
-                f"--adaptivity sequence: --ode-method {cfg.ode_method} takes the same steps for "
-                f"all; leave it out, or choose one of {', '.join(ADAPTIVE)}"
-            )
-    elif cfg.ode_steps is not None:
-        raise ValueError(
-            f"--ode-steps {cfg.ode_steps}: --ode-method {cfg.ode_method} chooses its steps; leave "
-            f"it out, or choose one of {', '.join(FIXED_GRID)}"
-        )
-    elif cfg.tpu:
-        raise ValueError(
-            f"--ode-method {cfg.ode_method}: adaptive steps depend on the data, which XLA cannot "
-            f"compile; choose one of {', '.join(FIXED_GRID)} with --ode-steps, or leave out --tpu"
-        )
-    if cfg.adjoint and cfg.adaptivity == "sequence":
-        raise ValueError(
-            "--adjoint: the backward solve is of the whole batch, and --adaptivity sequence asks "
-            "for steps of each sequence; leave one of them out"
-        )
-    if cfg.adjoint and cfg.checkpoint_activations:
-        raise ValueError(
-            "--checkpoint-activations: --adjoint keeps no activations either; leave one of them out"
-        )
-    if cfg.adjoint and cfg.tpu:
-        raise ValueError("--adjoint: torchdiffeq's solver does not compile with XLA; leave it out")
-
-
-def check_grid(cfg, prefix: str) -> None:
-    """Refuse a solver on a fixed grid without steps; *prefix* begins the names of its options."""
-    method, steps = side(cfg, prefix).method, side(cfg, prefix).steps
-    if steps is None or steps < 1:
-        raise ValueError(
-            f"{flag(prefix)}-steps {steps}: {flag(prefix)}-method {method} needs at least 1"
         )

@@ -3,7 +3,7 @@
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.models.transformer.transformer_config import DecoderConfig
 
-from fairseq_odeformers.models.common.stacks import wrap_layer
+from fairseq_odeformers.models.common.transformer import wrap_layer
 
 from .block import TransEvolveDecoderBlock
 from .encoder import depth_states

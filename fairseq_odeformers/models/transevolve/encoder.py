@@ -6,7 +6,7 @@ import torch
 from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
 from fairseq.models.transformer.transformer_config import EncDecBaseConfig
 
-from fairseq_odeformers.models.common.stacks import wrap_layer
+from fairseq_odeformers.models.common.transformer import wrap_layer
 from fairseq_odeformers.modules.recording import recorded
 
 from .block import TransEvolveEncoderBlock, shared_rows

@@ -21,11 +21,11 @@ from fairseq_odeformers.models.common.translation import (
     WithoutAlignment,
     build_embeddings,
 )
-from fairseq_odeformers.options import at_least_one, check_layers, option, side
+from fairseq_odeformers.options import DataclassOptions, flag, option
 
 from .decoder import TransEvolveDecoder
 from .encoder import TransEvolveEncoder
-from .spec import BACKENDS, INITIALIZATIONS, check_attention_sizes
+from .spec import BACKENDS, INITIALIZATIONS
 
 
 @dataclass
@@ -35,12 +35,19 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     encoder_embed_dim: int = option(512, "encoder width d")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
     encoder_attention_heads: int = option(8, "encoder attention heads")
-    encoder_blocks: int = option(2, "encoder blocks, each of which computes its attention once")
-    encoder_depth: int = option(3, "depth of an encoder block")
+    encoder_blocks: int = option(
+        2, "encoder blocks, each of which computes its attention once", at_least=1
+    )
+    encoder_depth: int = option(3, "depth of an encoder block", at_least=1)
     ffn_type: ChoiceEnum(["full", "random"]) = option(
         "full", "feed-forward layers: the Transformer's, or made of random rotations"
     )
-    time_dim: int = option(II("model.encoder_embed_dim"), "width d' of the time map; even")
+    time_dim: int = option(
+        II("model.encoder_embed_dim"),
+        "width d' of the time map; even",
+        at_least=2,
+        multiple_of=(2, "encoder_attention_heads", "decoder_attention_heads"),
+    )
     attention_backend: ChoiceEnum(BACKENDS) = option(
         "auto",
         "how to evaluate the attention; same numbers (factored: in float32 on a CPU, else fused)",
@@ -67,8 +74,8 @@ class TransEvolveEncoderConfig(FairseqDataclass):
 class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     """Options of encoder and decoder."""
 
-    decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks")
-    decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block")
+    decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks", at_least=1)
+    decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block", at_least=1)
     decoder_normalize_before: bool = option(
         False,
         "apply layernorm before the queries and keys of each decoder block and after "
@@ -76,8 +83,22 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     )
 
 
+class RotationOptions(DataclassOptions):
+    """Mixin of the models, whose random rotations pair sines with cosines."""
+
+    @classmethod
+    def check_config(cls, cfg):
+        super().check_config(cfg)
+        for name in ("encoder_embed_dim", "encoder_ffn_embed_dim", "decoder_ffn_embed_dim"):
+            if cfg.ffn_type == "random" and getattr(cfg, name, 0) % 2:
+                raise ValueError(
+                    f"{flag(name)} {getattr(cfg, name)}: --ffn-type random pairs sines with "
+                    "cosines; give an even number"
+                )
+
+
 @register_model("transevolve", dataclass=TransEvolveConfig)
-class TransEvolveModel(WithoutAlignment, FairseqEncoderDecoderModel):
+class TransEvolveModel(RotationOptions, WithoutAlignment, FairseqEncoderDecoderModel):
     """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in place of layers.
 
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
@@ -88,7 +109,7 @@ class TransEvolveModel(WithoutAlignment, FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        check_config(cfg, "encoder", "decoder")
+        cls.check_config(cfg)
         encoder_embed, decoder_embed = build_embeddings(
             cfg, task, "use --arch transevolve, whose embeddings are not tied"
         )
@@ -107,42 +128,10 @@ class TransEvolveClassifierConfig(SequenceClassifierConfig, TransEvolveEncoderCo
 
 
 @register_model("transevolve_classifier", dataclass=TransEvolveClassifierConfig)
-class TransEvolveClassifier(SequenceClassifier):
+class TransEvolveClassifier(RotationOptions, SequenceClassifier):
     """TransEvolve's encoder as a classifier; the architectures are the paper's four variants."""
 
     encoder_class = TransEvolveEncoder
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        check_config(cfg, "encoder")
-
-
-def check_config(cfg, *sides: str):
-    """Refuse what cannot be built.
-
-    Args:
-        sides: the sides that the model has, ``encoder`` and ``decoder``.
-
-    Raises:
-        ValueError: it names the first such option, its value and the remedy.
-    """
-    check_layers(cfg, *sides)
-    for name in sides:
-        at_least_one(cfg, f"{name}_blocks", f"{name}_depth")
-        width, inner = side(cfg, name).embed_dim, side(cfg, name).ffn_embed_dim
-        if cfg.ffn_type == "random" and (inner % 2 or width % 2):
-            raise ValueError(
-                f"--ffn-type random pairs sines with cosines: --{name}-ffn-embed-dim {inner} and "
-                f"--{name}-embed-dim {width} must be even"
-            )
-        heads = side(cfg, name).attention_heads
-        try:
-            check_attention_sizes(width, heads, cfg.time_dim)
-        except ValueError as error:  # the width and its heads have been checked
-            raise ValueError(
-                f"--time-dim {cfg.time_dim}: {error}; give an even multiple of {heads}"
-            ) from None
 
 
 def register_variants(model: str, *sides: str):

@@ -12,7 +12,7 @@ from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifierConfig,
 )
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
-from fairseq_odeformers.options import at_least_one, option, side
+from fairseq_odeformers.options import DataclassOptions, option
 
 from .decoder import RandomTransJectDecoder, TransJectDecoder
 from .encoder import RandomTransJectEncoder, TransJectEncoder
@@ -28,11 +28,11 @@ REGULARIZER_WEIGHTS = {"reconstruction": 1e-4}
 class TransJectConfig(SequenceClassifierConfig):
     """The defaults are the paper's model for IMDb and AG News (appendix B.1)."""
 
-    encoder_embed_dim: int = option(512, "width d, an even number")
+    encoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
     encoder_layers: int = option(
         6, "number L of layers; that they are injective is proved for 3 or more (Lemma 1)"
     )
-    encoder_experts: int = option(4, "number E of experts of a layer")
+    encoder_experts: int = option(4, "number E of experts of a layer", at_least=1)
     residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
 
@@ -41,30 +41,12 @@ class TransJectConfig(SequenceClassifierConfig):
 class TransJectLanguageModelConfig(FairseqDataclass):
     """The defaults are the paper's model for the Penn Treebank (appendix B.1)."""
 
-    decoder_embed_dim: int = option(512, "width d, an even number")
+    decoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
     decoder_layers: int = option(6, "number L of layers")
-    decoder_experts: int = option(4, "number E of experts of a layer")
+    decoder_experts: int = option(4, "number E of experts of a layer", at_least=1)
     residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
     tokens_per_sample: int = II("task.tokens_per_sample")
     max_target_positions: Optional[int] = II("task.max_target_positions")
-
-
-def check_config(cfg, name: str):
-    """Refuse a model that cannot be built.
-
-    Args:
-        name: ``encoder`` or ``decoder``, the start of the options' names.
-
-    Raises:
-        ValueError: it names the option, its value and the remedy.
-    """
-    width = side(cfg, name).embed_dim
-    if width < 8 or width % 2:
-        raise ValueError(
-            f"--{name}-embed-dim {width}: embedding and position have half of it each; give an "
-            "even number from 8"
-        )
-    at_least_one(cfg, f"{name}_layers", f"{name}_experts")
 
 
 @register_model("transject", dataclass=TransJectConfig)
@@ -79,11 +61,6 @@ class TransJect(SequenceClassifier):
     def embedding_dim(cls, cfg):
         return cfg.encoder_embed_dim // 2
 
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        check_config(cfg, "encoder")
-
 
 @register_model("transject_random", dataclass=TransJectConfig)
 class RandomTransJect(TransJect):
@@ -94,7 +71,7 @@ class RandomTransJect(TransJect):
 
 
 @register_model("transject_lm", dataclass=TransJectLanguageModelConfig)
-class TransJectLanguageModel(FairseqLanguageModel):
+class TransJectLanguageModel(DataclassOptions, FairseqLanguageModel):
     """TransJect as a language model."""
 
     decoder_class = TransJectDecoder
@@ -102,7 +79,7 @@ class TransJectLanguageModel(FairseqLanguageModel):
 
     @classmethod
     def build_model(cls, cfg, task):
-        check_config(cfg, "decoder")
+        cls.check_config(cfg)
         symbols, dictionary = len(task.source_dictionary), task.target_dictionary
         embed_tokens = OrthonormalEmbedding(symbols, cfg.decoder_embed_dim // 2, dictionary.pad())
         return cls(cls.decoder_class(cfg, dictionary, embed_tokens))

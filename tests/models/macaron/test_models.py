@@ -70,9 +70,9 @@ def test_switches_keep_their_meaning(arch):
     ("make", "option", "message"),
     [
         (make_model, "--quant-noise-scalar 0.5", ": .* leave the option out"),
-        (make_model, "--encoder-attention-heads 3", " does not divide"),
-        (make_model, "--decoder-attention-heads 5", " does not divide"),
-        (make_model, "--activation-dropout -0.1", ": give 0 or more, below 1"),
+        (make_model, "--encoder-attention-heads 3", ": give a divisor"),
+        (make_model, "--decoder-attention-heads 5", ": give a divisor"),
+        (make_model, "--activation-dropout -0.1", ": give at least 0 and below 1"),
         (make_lm, "--scale-fc", " True: "),
         (make_lm, "--scale-resids", " True: "),
         (make_bert, "--spectral-norm-classification-head", " True: .*; leave"),

@@ -127,18 +127,21 @@ def test_hidden_states_follow_each_depth(extra):
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--time-dim", "7"], "--time-dim 7.*even"),
+        (["--time-dim", "7"], "--time-dim 7: give a multiple of 2"),
         (["--time-dim", "0"], "--time-dim 0"),
         (
             ["--encoder-attention-heads", "5"],
-            "--encoder-attention-heads 5 does not divide --encoder-embed-dim 16",
+            "--encoder-attention-heads 5: give a divisor of --encoder-embed-dim 16",
         ),
         (
             ["--decoder-attention-heads", "3"],
-            "--decoder-attention-heads 3 does not divide --decoder-embed-dim 16",
+            "--decoder-attention-heads 3: give a divisor of --decoder-embed-dim 16",
         ),
-        (["--time-dim", "10", "--encoder-attention-heads", "4"], "--time-dim 10.* 4 heads"),
-        (["--attention-dropout", "1.5"], "--attention-dropout 1.5: give 0 or more, below 1"),
+        (
+            ["--time-dim", "10", "--encoder-attention-heads", "4"],
+            "--time-dim 10: give a multiple of --encoder-attention-heads 4",
+        ),
+        (["--attention-dropout", "1.5"], "--attention-dropout 1.5: give at least 0 and below 1"),
         (["--encoder-depth", "0"], "--encoder-depth 0"),
         (["--decoder-blocks", "0"], "--decoder-blocks 0"),
         (["--decoder-embed-dim", "32"], "--encoder-embed-dim 16 and --decoder-embed-dim 32"),

@@ -132,8 +132,8 @@ def test_parameters_of_the_character_encoder(experts, exact, paper):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ("embed-dim 15", "embed-dim 15: .* give an even number"),
-        ("embed-dim 6", "embed-dim 6: .* give an even number from 8"),
+        ("embed-dim 15", "embed-dim 15: give a multiple of 2"),
+        ("embed-dim 6", "embed-dim 6: give at least 8"),
         ("layers 0", "layers 0: give at least 1"),
         ("experts 0", "experts 0: give at least 1"),
     ],

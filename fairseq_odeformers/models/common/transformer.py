@@ -1,7 +1,9 @@
-"""fairseq's Transformer with LayerNorm before, and its stacks over layers of another class."""
+"""fairseq's Transformer: its options, its stacks over other layers, and the model with pre-norm."""
 
 from argparse import Namespace
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
+from inspect import isclass
+from typing import Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
@@ -16,14 +18,61 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from omegaconf import II
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
-from fairseq_odeformers.options import (
-    DataclassOptions,
-    check_layers,
-    drop_embeddings,
-    embedding_dropout,
-    flat_fields,
-    option,
+from fairseq_odeformers.options import DataclassOptions, option
+
+
+def flat_fields(config: type, prefix: str = "") -> list:
+    """The fields of a config, and of those nested in it with their place as prefix of the name.
+
+    fairseq's command line knows nested options by such names, but does not fill nested configs.
+    """
+    flat = []
+    for item in fields(config):
+        if isclass(item.type) and issubclass(item.type, FairseqDataclass):
+            flat += flat_fields(item.type, f"{prefix}{item.name}_")
+        elif not item.name.startswith("_"):
+            default = item.default
+            if isinstance(default, str):  # an interpolation may name a nested field
+                default = default.replace("model.decoder.", "model.decoder_")
+            copy = field(default=default, metadata=item.metadata)
+            pruned = item.name == "layers_to_keep"  # fairseq splits 0,2,4 where it makes the layers
+            flat.append((prefix + item.name, Optional[str] if pruned else item.type, copy))
+    return flat
+
+
+ENCODER_OPTIONS = (
+    "encoder_",
+    "quant_noise_",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "layernorm_embedding",
+    "no_token_positional_embeddings",
+    "checkpoint_activations",
+    "offload_activations",
+    "min_params_to_wrap",
 )
+
+EncoderConfig = make_dataclass(
+    "EncoderConfig",
+    [
+        item
+        for item in flat_fields(TransformerConfig)
+        if item[0].startswith(ENCODER_OPTIONS) and item[0] != "encoder_embed_path"
+    ],
+    bases=(FairseqDataclass,),
+)
+
+
+def embedding_dropout():
+    """The field of the option ``--embedding-dropout``; by default fairseq drops as elsewhere."""
+    return option(II("model.dropout"), "dropout probability of embeddings")
+
+
+def drop_embeddings(cfg, *stacks) -> None:
+    """Give fairseq's encoders and decoders the dropout of embeddings that an option asks for."""
+    for stack in stacks:
+        stack.dropout_module.p = cfg.embedding_dropout
 
 
 class Encoder(TransformerEncoderBase):
@@ -72,7 +121,7 @@ class PreNormTransformer(DataclassOptions, TransformerModelBase):
 
     @classmethod
     def build_model(cls, cfg, task):
-        check_layers(cfg, "encoder", "decoder")
+        cls.check_config(cfg)
         model = super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
         drop_embeddings(cfg, model.encoder, model.decoder)
         return model
