@@ -24,6 +24,7 @@ setup(
         # Two distributions of the same module: fairseq imports on Python <= 3.10 only.
         'fairseq==0.12.2; python_version < "3.11"',
         'fairseq-fixed==0.12.3.1; python_version >= "3.11"',
+        "filelock>=4.1",
         "numpy>=1.26,<3",
         "omegaconf",
         "sacrebleu",

@@ -1,7 +1,5 @@
 """Files that appear complete or not at all, steps that make them, and lines of text."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import fcntl
@@ -11,10 +9,10 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Callable
+from typing import IO, Any
 
 logger = logging.getLogger(__name__)
 
@@ -27,13 +25,13 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
 
     Args:
         folder: where the result stands; it appears complete or not at all.
-        recipe: everything that determines the result, as JSON values. It is kept in the folder as
-            ``recipe.json``; a folder with another recipe is made anew.
+        recipe: all that determines the result, as JSON values. It is kept in the folder as
+            ``recipe.json``. A folder with another recipe is made anew.
         make: writes the result into the empty folder that it is given.
 
     Raises:
-        ValueError: *folder* holds something that no step has made, or a recipe that is damaged; it
-            is left alone.
+        ValueError: *folder* was not made by this function, or its recipe is damaged; it is left
+            alone.
     """
     recipe = json.loads(json.dumps(recipe))
     kept = folder / RECIPE
@@ -56,19 +54,19 @@ def _read_recipe(path: Path) -> Any:
         raise ValueError(f"{path} is damaged ({error}); remove {path.parent}") from error
 
 
-def lock(folder: Path, wait: bool = False) -> IO:
+def lock(folder: Path) -> IO:
     """Lock *folder*, which is made if it is not there, against others that call this.
 
     The lock holds until the file that is returned is closed, or the process ends or is killed; its
     children do not have it. Where the file system has no locks there is a warning, and none.
 
     Raises:
-        BlockingIOError: another process has the lock, and *wait* is not given.
+        BlockingIOError: another process has the lock.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = open(folder / LOCK, "a")
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             file.close()
@@ -78,34 +76,10 @@ def lock(folder: Path, wait: bool = False) -> IO:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process has the lock of *folder*, having said so, and take it.
-
-    Nothing is left of the lock, nor of the folder if nothing has been put there.
-    """
-    while True:
-        try:
-            file = lock(folder)
-        except BlockingIOError as error:
-            logger.warning(f"{error}; waiting for its end")
-            file = lock(folder, wait=True)
-        with file:
-            if not os.fstat(file.fileno()).st_nlink:
-                continue  # the other one has removed it
-            try:
-                yield
-            finally:
-                (folder / LOCK).unlink(missing_ok=True)
-                with suppress(OSError):
-                    folder.rmdir()
-            return
-
-
-@contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that, once it is filled, takes the place of *folder*.
 
-    Its name is of this process: what a killed one has started may write to its own for a while.
+    Its name includes the process id, because children of a killed process may still be writing.
     """
     temporary = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
     replaced = folder.with_name(f"{folder.name}.old")

@@ -20,6 +20,7 @@ import torch._dynamo  # noqa: F401  the first optimizer of each fork would impor
 import warm
 from fairseq.data import Dictionary, data_utils
 from fairseq.distributed import utils as distributed_utils
+from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from fairseq_cli import train
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -151,6 +152,20 @@ def binarized_lines(data_bin, split, pair, lang):
     dictionary = Dictionary.load(str(data_bin / f"dict.{lang}.txt"))
     dataset = data_utils.load_indexed_dataset(str(data_bin / f"{split}.{pair}.{lang}"), dictionary)
     return [dictionary.string(ids, "subword_nmt") for ids in dataset]
+
+
+def sentence_prediction(data_bin, split, classes, regression=False):
+    """fairseq's task of that name, and a split of a data set as it loads it."""
+    cfg = SentencePredictionConfig(
+        data=str(data_bin),
+        num_classes=classes,
+        regression_target=regression,
+        classification_head_name="head",
+        no_shuffle=True,
+        seed=1,
+    )
+    task = SentencePredictionTask.setup_task(cfg)
+    return task, task.load_dataset(split)
 
 
 def parallel_data(folder, source, target, **sizes):

@@ -13,7 +13,7 @@ import torch
 from fairseq.trainer import Trainer
 from script_helpers import USER_DIR, command, demo_module, failing_command
 
-from fairseq_odeformers.corpora.parallel_text import prepare
+from fairseq_odeformers.corpora.parallel_text import Recipe, prepare
 
 MODEL = "--arch transevolve_randomff_2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
 TRAINING = (
@@ -54,7 +54,7 @@ def data(tmp_path_factory):
         split: (folder / "raw" / f"{split}.de", folder / "raw" / f"{split}.en")
         for split in ("train", "valid", "test")
     }
-    return prepare(raw, folder, "de", "en", bpe_operations=100, workers=1)
+    return prepare(raw, folder, Recipe(("de", "en"), bpe_operations=100), workers=1)
 
 
 @pytest.fixture(scope="module")

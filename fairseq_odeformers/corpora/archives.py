@@ -1,9 +1,6 @@
 """Fetching published data sets and reading them where they are: a folder, tar or zip archive."""
 
-from __future__ import annotations
-
 import gzip
-import io
 import logging
 import lzma
 import shutil
@@ -13,8 +10,9 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -76,68 +74,9 @@ def download(url: str, path: Path, checksum: str | None = None) -> None:
     partial.rename(path)
 
 
-class Link(io.RawIOBase):
-    """The content of a link or device, which has none; a ValueError says so when it is read."""
-
-    def __init__(self, message: str):
-        self.message = message
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        raise ValueError(f"{self.message}; unpack the archive, and give the folder")
-
-
-def members(source: Path) -> Iterator[tuple[str, BinaryIO]]:
-    """Name and content of every file in a folder, tar archive (any compression) or zip archive.
-
-    Nothing is extracted, so no member can be written where it should not be.
-
-    Raises:
-        ValueError: *source* is none of the three, or is damaged or cut off, or a member of an
-            archive is meant for a place outside of it.
-    """
-
-    def inside(name: str) -> str:
-        if name.startswith("/") or ".." in Path(name).parts:
-            raise ValueError(f"{source} has {name!r}, which leaves the folder it is unpacked to")
-        return name
-
-    try:
-        if source.is_dir():
-            for path in sorted(filter(Path.is_file, source.rglob("*"))):
-                with open(path, "rb") as stream:
-                    yield str(path.relative_to(source)), stream
-        elif zipfile.is_zipfile(source):
-            with zipfile.ZipFile(source) as archive:
-                for info in archive.infolist():
-                    if not info.is_dir():
-                        name = inside(info.filename)
-                        if stat.S_ISLNK(info.external_attr >> 16):
-                            yield name, Link(f"{name} in {source} is a link")
-                            continue
-                        with archive.open(info) as stream:
-                            yield name, stream
-        else:
-            with tarfile.open(source) as archive:
-                while info := archive.next():
-                    name = inside(info.name)
-                    if info.isfile():
-                        yield name, archive.extractfile(info)
-                    elif not info.isdir():
-                        kind = "link" if info.islnk() or info.issym() else "device"
-                        yield name, Link(f"{name} in {source} is a {kind}")
-                    archive.members.clear()  # it would keep all of them, maybe millions
-    except DAMAGED as error:
-        raise ValueError(
-            f"{source} is damaged, cut off, or neither a folder nor a tar or zip archive"
-        ) from error
-
-
 @contextmanager
-def reading(member: str, source: Path) -> Iterator[None]:
-    """Names the member of *source* that is being read if it turns out to be damaged.
+def naming_damage(name: object) -> Iterator[None]:
+    """Name what is being read if it turns out to be damaged.
 
     Raises:
         ValueError: it is.
@@ -145,27 +84,65 @@ def reading(member: str, source: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGED as error:
-        raise ValueError(f"{member} in {source} is damaged or cut off ({error})") from error
+        raise ValueError(f"{name} is damaged, cut off, or in another format ({error})") from error
+
+
+def members(source: Path, patterns: Iterable[str]) -> Iterator[tuple[Path, BinaryIO]]:
+    """Path and content of the files in a folder, tar or zip archive that match one of *patterns*.
+
+    A file may be compressed as ``name.gz``. It then has the path ``name``, and its content is
+    decompressed. Files are read where they are: nothing is written under a name that an archive
+    gives, and links and devices in archives are passed over.
+
+    Args:
+        patterns: of the end of a path, as ``Path.match`` takes them: ``train/pos/*.txt``.
+
+    Raises:
+        ValueError: *source* is damaged or cut off, or neither a folder nor an archive.
+    """
+    with naming_damage(source):
+        files = tqdm(_files(source), source.name, unit=" files", mininterval=1)
+        for name, open_file in files:
+            path = Path(name.removesuffix(".gz"))
+            if any(map(path.match, patterns)):
+                with open_file() as stream:
+                    yield path, gzip.open(stream) if name.endswith(".gz") else stream
+
+
+def _files(source: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
+    """Name of each file, and a function that opens it."""
+    if source.is_dir():
+        for path in sorted(filter(Path.is_file, source.rglob("*"))):
+            yield str(path.relative_to(source)), partial(open, path, "rb")
+    elif zipfile.is_zipfile(source):
+        with zipfile.ZipFile(source) as archive:
+            for info in archive.infolist():
+                if not (info.is_dir() or stat.S_ISLNK(info.external_attr >> 16)):
+                    yield info.filename, partial(archive.open, info)
+    else:
+        with tarfile.open(source) as archive:
+            while info := archive.next():
+                if info.isfile():
+                    yield info.name, partial(archive.extractfile, info)
+                archive.members.clear()  # it would keep all of them, maybe millions
 
 
 def unpack(source: Path, names: Sequence[str], folder: Path) -> None:
-    """Copy the files called *names*, from whatever folder of *source*, into *folder*.
+    """Copy the files called *names* from any folder of *source* into *folder*.
 
     A name may begin with the last folders of the file's path, as in ``RTE/train.tsv``; the copy is
-    called ``train.tsv``. A file may be there as such or compressed as ``name.gz``.
+    called ``train.tsv``.
 
     Raises:
-        ValueError: *source* is damaged, or has not all of the files.
+        ValueError: *source* is damaged, or a file is missing.
     """
     logger.info(f"reading {source}")
     missing = set(names)
-    for member, stream in tqdm(members(source), desc=source.name, unit=" files", mininterval=1):
-        path = Path(member.removesuffix(".gz"))
-        for name in filter(path.match, sorted(missing)):
-            with reading(member, source), open(folder / path.name, "wb") as file:
-                packed = member.endswith(".gz")
-                shutil.copyfileobj(gzip.open(stream) if packed else stream, file)
-            missing.remove(name)
+    for path, stream in members(source, names):
+        if found := set(filter(path.match, missing)):
+            with naming_damage(f"{path} in {source}"), open(folder / path.name, "wb") as file:
+                shutil.copyfileobj(stream, file)
+            missing -= found
         if not missing:
             break
     if missing:
@@ -179,35 +156,45 @@ def fetch(downloads: Mapping[str, str | None], folder: Path) -> Path:
     return folder
 
 
-def present(source: Path, archives: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-    """Those of *archives*, single files each, that an archive of them all or a folder has."""
-    if not archives:
-        return archives
-    found = {Path(member).name.removesuffix(".gz") for member, _ in members(source)}
-    return {url: names for url, names in archives.items() if found.issuperset(names)}
+def locate(source: Path, url: str, names: Sequence[str]) -> Path:
+    """The archive of a URL in the folder *source*, or else *source* itself.
+
+    Args:
+        names: of the files that the archive has. A file of such a name is not an archive.
+    """
+    archive = source / Path(url).name
+    is_archive = archive.is_file() and archive.name.removesuffix(".gz") not in names
+    return archive if is_archive else source
 
 
-def extract(source: Path, archives: Mapping[str, Sequence[str]], raw: Path) -> None:
-    """Fill *raw* with the files of *archives*, from *source*: an archive of them all, or a folder.
+def extract(
+    source: Path,
+    archives: Mapping[str, Sequence[str]],
+    raw: Path,
+    finish: Callable[[Path], None] | None = None,
+) -> None:
+    """Fill *raw* with the files of published archives.
 
-    In a folder, a file may be there as such or in the archive that it belongs to.
+    Args:
+        source: an archive of all these files, or a folder that has them, or their archives under
+            the published names.
+        archives: names of the files of each archive, by its URL.
+        finish: called with the filled folder.
 
     Raises:
         ValueError: a file is missing, or an archive damaged.
     """
-    contents = sorted(filter(Path.is_file, source.rglob("*"))) if source.is_dir() else []
-    sources: dict[Path, list[str]] = {}
+    origins: dict[Path, list[str]] = {}
     for url, names in archives.items():
-        unpacked = {path.name.removesuffix(".gz") for path in contents}.issuperset(names)
-        packed = [path for path in contents if path.name == Path(url).name]
-        sources.setdefault(packed[0] if packed and not unpacked else source, []).extend(names)
-
-    inputs = [path for path in sources if path.is_file()]
-    loose = sources.get(source, [])
-    inputs += [path for path in contents if path.name.removesuffix(".gz") in loose]
+        origins.setdefault(locate(source, url, names), []).extend(names)
+    inputs = [origin for origin in origins if origin.is_file()]
+    if source.is_dir():
+        inputs += [Path(stream.name) for _, stream in members(source, origins.get(source, ()))]
 
     def copy(folder: Path) -> None:
-        for path, names in sources.items():
-            unpack(path, names, folder)
+        for origin, names in origins.items():
+            unpack(origin, names, folder)
+        if finish:
+            finish(folder)
 
     build(raw, {"from": fingerprints(inputs)}, copy)

@@ -1,38 +1,35 @@
 """GLUE (Wang et al., 2019): the eight tasks that pretrained models are fine-tuned on.
 
 The published files are tables of tab-separated values without quoting. Their sentences become text
-like that of the pretraining corpus: punctuation is normalised, text is lower-cased and tokenised as
+like the pretraining corpus: punctuation is normalised, text is lower-cased and tokenised as
 Moses does, and byte-pair encoded, by default with codes learnt on the training sentences. The
 result of a task, for instance ``RTE-bin``, has in ``input0``, ``input1`` (for pairs) and ``label``
 what ``fairseq-train --task sentence_prediction`` loads. Test sets have no labels and keep their
 order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are divided by 5.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from fairseq.data import Dictionary
+from sacremoses import MosesPunctNormalizer
 
-from fairseq_odeformers.corpora.archives import fetch, members, unpack
+from fairseq_odeformers.corpora.archives import extract, fetch, members
 from fairseq_odeformers.corpora.cli import (
-    check_exists,
-    check_source,
-    chosen,
+    check_overlap,
+    choose_tasks,
+    existing_path,
     make_parser,
-    positive_int,
-    reporting,
+    preparing,
 )
 from fairseq_odeformers.corpora.glue_tables import examples, split_mrpc
 from fairseq_odeformers.corpora.glue_tasks import MSR_FILES, TASKS, URL, Task
 from fairseq_odeformers.corpora.text import (
-    TOKENS,
     Row,
     bpe_encoder,
     fairseq_preprocess,
@@ -43,6 +40,7 @@ from fairseq_odeformers.corpora.text import (
     write_rows,
 )
 from fairseq_odeformers.files import build, fingerprints, read_lines, sha256, write_lines
+from fairseq_odeformers.options import positive_int
 
 BPE_OPERATIONS = 32_000
 
@@ -100,28 +98,16 @@ def prepare(
 def _prepare_text(name: str, source: Path | None, out: Path, workers: int) -> dict[str, Any]:
     """Tokenise the sentences of a task; returns the recipe of that step."""
     task = TASKS[name]
+    raw, tokenized = out / "raw" / name, out / "tokenized" / name
     if source is None:
         downloads = {f"{URL}/{address}": checksum for address, checksum in task.downloads.items()}
         source = fetch(downloads, out / "download")
-    archive = source / Path(next(iter(task.downloads))).name
-    if archive.suffix == ".zip" and archive.exists():
-        source = archive
     files = [f"{name}/{file}" for file in task.files.values()]
-    if name == "MRPC" and not any(Path(member).match(files[0]) for member, _ in members(source)):
-        files = MSR_FILES
-
-    def extract(folder: Path) -> None:
-        unpack(source, files, folder)
-        if files is MSR_FILES:
-            split_mrpc(folder)
-
-    origin = [source]
-    if source.is_dir():
-        origin = [path for path in sorted(source.rglob("*")) if any(map(path.match, files))]
-    recipe = {"from": fingerprints(origin)}
-    raw, tokenized = out / "raw" / name, out / "tokenized" / name
-    build(raw, recipe, extract)
-    recipe = {**recipe, "tokens": TOKENS}
+    finish = None
+    if name == "MRPC" and not any(members(source, files)):
+        files, finish = MSR_FILES, split_mrpc
+    extract(source, {next(iter(task.downloads)): files}, raw, finish)
+    recipe = {"raw": fingerprints(raw / file for file in task.files.values())}
     build(tokenized, recipe, lambda folder: tokenize(task, raw, folder, workers))
     return recipe
 
@@ -159,9 +145,7 @@ def _row_tokenizer(sentences: int) -> Callable[[Row], Row]:
 
 
 def tokenizer() -> Callable[[str], str]:
-    """Normalises punctuation, lower-cases and tokenises, as the pretraining corpus has to be."""
-    from sacremoses import MosesPunctNormalizer
-
+    """A function that makes text like the pretraining corpus: lower-case Moses tokens."""
     normalize = MosesPunctNormalizer("en").normalize
     tokenize = moses_tokenizer("en", escape=False)
     return lambda text: tokenize(normalize(text).lower())
@@ -220,27 +204,29 @@ def _binarize_column(
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line; an error ends the program with a message of one line."""
+def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "glue",
+        "Prepare GLUE tasks for fairseq-train --task sentence_prediction.",
+        out="data/glue",
+        result="TASK-bin",
         source="folder with the published files or the unpacked tasks, or an archive of them "
         "(default: download the files)",
-        out="where to put the results, in DIR/TASK-bin (default: %(default)s)",
-        description="Prepare GLUE tasks for fairseq-train --task sentence_prediction.",
     )
-    parser.set_defaults(out=Path("data", "glue"))
     parser.add_argument(
         "tasks", metavar="TASK", nargs="*", help=f"{', '.join(TASKS)} (default: all of them)"
     )
     parser.add_argument(
         "--bpe-codes",
         metavar="FILE",
-        type=Path,
+        type=existing_path,
         help="byte-pair codes of the pretraining corpus (default: learn them on the tasks)",
     )
     parser.add_argument(
-        "--dict", metavar="FILE", type=Path, help="fairseq's dictionary of the pretraining corpus"
+        "--dict",
+        metavar="FILE",
+        type=existing_path,
+        help="fairseq's dictionary of the pretraining corpus",
     )
     parser.add_argument(
         "--bpe-operations",
@@ -249,15 +235,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help=f"merges to learn without --bpe-codes (default: {BPE_OPERATIONS})",
     )
     args = parser.parse_args(arguments)
-    tasks = chosen(parser, args.tasks, TASKS)
-    check_source(parser, args.source, args.out / "raw")
-    check_exists(parser, "--bpe-codes", args.bpe_codes)
-    check_exists(parser, "--dict", args.dict)
+    tasks = choose_tasks(parser, args.tasks, TASKS)
+    check_overlap(parser, args.source, args.out / "raw")
     if bool(args.bpe_codes) != bool(args.dict):
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     if args.bpe_codes and args.bpe_operations:
         parser.error("--bpe-operations is for learning codes; leave it out with --bpe-codes")
-    with reporting(parser.prog, args.out, "sacremoses", "subword_nmt"):
+    with preparing(args.out):
         results = prepare(
             tasks,
             args.source,

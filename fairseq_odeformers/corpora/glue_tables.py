@@ -1,7 +1,5 @@
 """The tables that GLUE is published as: tab-separated values without quoting."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The eight tasks of GLUE: where they are published, and what their tables have."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -69,19 +67,20 @@ class Task(NamedTuple):
         return str(score / MAX_SCORE)
 
 
+def _zip(name: str, checksum: str) -> dict[str, str]:
+    return {f"glue/data/{name}.zip": checksum}
+
+
+PAIR = ("sentence1", "sentence2")
 TASKS = {
     "CoLA": Task(
-        {"glue/data/CoLA.zip": "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"},
-        ("sentence",),
-        "label",
-        BINARY,
+        _zip("CoLA", "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"),
+        *(("sentence",), "label", BINARY),
         header=("source", "label", "star", "sentence"),
     ),
     "SST-2": Task(
-        {"glue/data/SST-2.zip": "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"},
-        ("sentence",),
-        "label",
-        BINARY,
+        _zip("SST-2", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
+        *(("sentence",), "label", BINARY),
     ),
     "MRPC": Task(
         {
@@ -95,32 +94,20 @@ TASKS = {
                 "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7"
             ),
         },
-        ("#1 String", "#2 String"),
-        "Quality",
-        BINARY,
+        *(("#1 String", "#2 String"), "Quality", BINARY),
     ),
     "STS-B": Task(
-        {"glue/data/STS-B.zip": "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85"},
-        ("sentence1", "sentence2"),
-        "score",
-        (),
+        _zip("STS-B", "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85"),
+        *(PAIR, "score", ()),
     ),
     "QQP": Task(
-        {
-            "glue/data/QQP-clean.zip": (
-                "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"
-            )
-        },
-        ("question1", "question2"),
-        "is_duplicate",
-        BINARY,
+        _zip("QQP-clean", "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),
+        *(("question1", "question2"), "is_duplicate", BINARY),
         ragged=True,
     ),
     "MNLI": Task(
-        {"glue/data/MNLI.zip": "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"},
-        ("sentence1", "sentence2"),
-        "gold_label",
-        ("entailment", "neutral", "contradiction"),
+        _zip("MNLI", "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),
+        *(PAIR, "gold_label", ("entailment", "neutral", "contradiction")),
         files={
             "train": "train.tsv",
             "valid": "dev_matched.tsv",
@@ -130,19 +117,11 @@ TASKS = {
         },
     ),
     "QNLI": Task(
-        {
-            "glue/data/QNLIv2.zip": (
-                "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"
-            )
-        },
-        ("question", "sentence"),
-        "label",
-        ENTAILMENT,
+        _zip("QNLIv2", "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),
+        *(("question", "sentence"), "label", ENTAILMENT),
     ),
     "RTE": Task(
-        {"glue/data/RTE.zip": "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"},
-        ("sentence1", "sentence2"),
-        "label",
-        ENTAILMENT,
+        _zip("RTE", "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),
+        *(PAIR, "label", ENTAILMENT),
     ),
 }

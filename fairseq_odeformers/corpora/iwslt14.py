@@ -5,9 +5,10 @@ validation, and the five development and test sets of 2010 to 2012 together are 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fairseq_odeformers.corpora.parallel_text import Recipe
 from fairseq_odeformers.corpora.sgm import test_sentences
 from fairseq_odeformers.corpora.translation import Corpus, prepare_published
 from fairseq_odeformers.files import read_lines
@@ -31,13 +32,12 @@ def training_sentences(path: Path) -> Iterator[str]:
 
 
 CORPUS = Corpus(
-    ("de", "en"),
+    Recipe(("de", "en"), bpe_operations=10_000, valid_interval=23),
     {URL: NAMES},
     DOCUMENTS,
     sentences={"train": training_sentences, "test": test_sentences},
-    recipe={"valid_interval": 23},
 )
 
 
-def main(arguments=None) -> None:
-    prepare_published("iwslt14", [CORPUS], 10000, arguments)
+def main(arguments: Sequence[str]) -> None:
+    prepare_published("iwslt14", [CORPUS], arguments)

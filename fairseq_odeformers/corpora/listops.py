@@ -5,7 +5,7 @@ An example is a nested expression over the digits, and its class is the value, 0
     [MAX 2 9 [MIN 4 7 ] 0 ]  ->  9
 
 ``[MED`` is the median, truncated, and ``[SM`` the sum modulo 10. Published files hold binary trees,
-``( ( ( [MAX 2 ) 9 ) ] )``. Their parentheses say nothing that the brackets do not and are dropped,
+``( ( ( [MAX 2 ) 9 ) ] )``. Their parentheses say nothing that the brackets do not, and are dropped
 as in the Long Range Arena; the brackets are kept, so that there are 15 tokens.
 
 Expressions are drawn as in the Long Range Arena. A node is an operator with probability 1/4,
@@ -14,21 +14,18 @@ otherwise, and always at the largest depth, a digit; the root has depth 1. An op
 number of tokens. Of the expressions with ``min_length < length < max_length`` each is kept once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import Callable
 
 import numpy as np
 
-from fairseq_odeformers.corpora.cli import generator_parser, positive_int, reporting
+from fairseq_odeformers.corpora.cli import make_parser, preparing
 from fairseq_odeformers.corpora.processes import map_in_processes
 from fairseq_odeformers.data.classification import (
     make_dictionary,
@@ -36,6 +33,7 @@ from fairseq_odeformers.data.classification import (
     write_splits,
 )
 from fairseq_odeformers.files import build, read_lines
+from fairseq_odeformers.options import positive_int
 
 DIGITS = {str(digit): digit for digit in range(10)}
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -68,32 +66,25 @@ def evaluate(tokens: Sequence[str]) -> int:
     """The value of an expression.
 
     Raises:
-        ValueError: the tokens are no expression; the message counts them from 1.
+        ValueError: the tokens are not an expression; the message counts them from 1.
     """
-    pending = []  # operators that are open, with the arguments of those around them
-    values = []  # arguments of the innermost operator; outside of all, the result
+    pending = []  # open operators, each with the values that its parent has so far
+    values = []  # arguments of the innermost open operator, or the result
     for number, token in enumerate(tokens, start=1):
-        if values and not pending:
-            raise ValueError(f"token {number} is {token}, expected the end of the expression")
-        if token in DIGITS:
+        complete = values and not pending
+        if token in DIGITS and not complete:
             values.append(DIGITS[token])
-        elif token in OPERATORS:
-            pending.append((token, number, values))
+        elif token in OPERATORS and not complete:
+            pending.append((token, values))
             values = []
-        elif token == END and values:
-            operator, _, outer = pending.pop()
+        elif token == END and values and pending:
+            operator, outer = pending.pop()
             outer.append(OPERATORS[operator](values))
             values = outer
         else:
-            closing = f" or {END}" if values else ""
-            raise ValueError(
-                f"token {number} is {token}, expected a digit, {', '.join(OPERATORS)}{closing}"
-            )
-    if pending:
-        operator, number, _ = pending[-1]
-        raise ValueError(f"expected {END} for {operator}, token {number}, found the end")
-    if not values:
-        raise ValueError("expected an expression, found nothing")
+            raise ValueError(f"token {number}, {token}, is out of place")
+    if pending or not values:
+        raise ValueError(f"the expression is not complete after {len(tokens)} tokens")
     return values[0]
 
 
@@ -189,7 +180,7 @@ def _drawing(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str], s
 
 
 def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
-    """Tokens and class of those of ``TREES`` random expressions that have the right length."""
+    """Draw ``TREES`` random expressions; tokens and class of those that have the right length."""
     levels = grow(shape, rng)
     places = arrange(levels)
     starts, sizes = places[0]
@@ -213,11 +204,11 @@ def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
 def grow(shape: Shape, rng: np.random.Generator) -> list[np.ndarray]:
     """The number of arguments of each node of ``TREES`` random trees, level by level.
 
-    It is 0 for a digit. The nodes of a level have the order of those that they are arguments of.
+    It is 0 for a digit. The nodes of a level are in the order of their parents.
     Trees that get too long stop growing.
     """
     levels = []
-    tree = np.arange(TREES)  # that each node of the level belongs to
+    tree = np.arange(TREES)  # the tree of each node of the level
     length = np.zeros(TREES)
     for depth in range(1, shape.max_depth + 1):
         growing = (depth < shape.max_depth) & (length[tree] < shape.max_length)
@@ -268,27 +259,30 @@ def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, worker
     return out / "data-bin"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line; an error ends the program with a message of one line."""
-    parser = generator_parser(
-        "listops", "Generate ListOps, long as in the Long Range Arena.", (96_000, 2_000, 2_000)
+def main(arguments: Sequence[str]) -> None:
+    parser = make_parser(
+        "listops", "Generate ListOps, long as in the Long Range Arena.", out="data/listops"
     )
-    for option, text in (
-        ("min_length", "all expressions are longer"),
-        ("max_length", "all expressions are shorter"),
-        ("max_depth", "levels of a tree, the root's included"),
-        ("max_args", "arguments of an operator"),
+    for option, default, text in (
+        ("--train", 96_000, "number of examples to train with"),
+        ("--valid", 2_000, "to validate with"),
+        ("--test", 2_000, "to test with"),
+        ("--seed", 1, "of the random numbers"),
+        ("--min-length", Shape.min_length, "all expressions are longer"),
+        ("--max-length", Shape.max_length, "all expressions are shorter"),
+        ("--max-depth", Shape.max_depth, "levels of a tree, the root's included"),
+        ("--max-args", Shape.max_args, "arguments of an operator"),
     ):
         parser.add_argument(
-            f"--{option.replace('_', '-')}",
+            option,
             metavar="N",
             type=positive_int,
-            default=getattr(Shape, option),
-            help=text,
+            default=default,
+            help=f"{text} (default: %(default)s)",
         )
     args = parser.parse_args(arguments)
-    with reporting(parser.prog, args.out):
-        shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
-        sizes = {"train": args.train, "valid": args.valid, "test": args.test}
+    shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
+    sizes = {"train": args.train, "valid": args.valid, "test": args.test}
+    with preparing(args.out):
         data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

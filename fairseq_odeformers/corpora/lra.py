@@ -12,21 +12,19 @@ of a task, for instance ``text-bin``, has in ``input0``, ``input1`` (for pairs) 
 - ``image``: CIFAR-10 as grey images of 32x32 pixels.
 
 An image is 1,024 intensities, row by row, each a symbol of the dictionary (``0`` to ``255``). The
-other inputs end with ``</s>``. Bytes are called as fairseq's ``--bpe bytes`` calls them, which can
-thus print a text. Texts are kept whole: the benchmark cuts at 4,000 bytes when it reads them, which
-is up to the options of the training here.
+other inputs end with ``</s>``. Bytes have the names of fairseq's ``--bpe bytes``, which can thus
+print a text. Texts are kept whole. The benchmark cuts them at 4,000 bytes when it reads them; here
+the options of the training do.
 
-The splits of ``pathfinder`` (80, 10 and 10%) and that of the training images of ``image`` (90 and
-10%) are random. The benchmark's own are those of TensorFlow Datasets, which shuffles on its own;
-here the order and the seed are those of S4 (Gu et al., 2022), whose splits they thus are.
+The splits of ``pathfinder`` (80, 10 and 10%) and of the training images of ``image`` (90 and 10%)
+are random. The benchmark's own splits come from the shuffling of TensorFlow Datasets. Here the
+order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
 """
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -35,9 +33,10 @@ from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
 from torch.utils.data import random_split
 from tqdm import tqdm
 
-from fairseq_odeformers.corpora import aan, cifar10, listops, lra_pathfinder, text_classification
+from fairseq_odeformers.corpora import listops, lra_readers
 from fairseq_odeformers.corpora.archives import download, unpack
-from fairseq_odeformers.corpora.cli import check_source, chosen, make_parser, reporting
+from fairseq_odeformers.corpora.cli import check_overlap, choose_tasks, make_parser, preparing
+from fairseq_odeformers.corpora.text_classification import DATASETS
 from fairseq_odeformers.data.classification import (
     INTENSITIES,
     make_dictionary,
@@ -50,9 +49,9 @@ logger = logging.getLogger(__name__)
 
 BYTES = [BYTE_TO_BCHAR[byte].replace(SPACE, SPACE_ESCAPE) for byte in range(256)]
 SEED = 42
-DEPTH = 3  # folders, in the one that is given, that the data of a task may lie in
+DEPTH = 3  # how many folders below the given one the data of a task may be
 
-Examples = Iterable[tuple[Sequence[np.ndarray], str]]  # indices of the inputs' symbols, and class
+Examples = Iterable[lra_readers.Example]
 
 
 class Archive(NamedTuple):
@@ -67,73 +66,47 @@ class Archive(NamedTuple):
 
 
 RELEASE = Archive("https://storage.googleapis.com/long-range-arena/lra_release.gz")
-IMDB = text_classification.DATASETS["imdb"]
 CIFAR10 = Archive(
     "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
 )
-
-LISTOPS_FILES = {
-    "train": "basic_train.tsv",
-    "valid": "basic_val.tsv",
-    "test": "basic_test.tsv",
-}
-AAN_FILES = {
-    "train": "new_aan_pairs.train.tsv",
-    "valid": "new_aan_pairs.eval.tsv",
-    "test": "new_aan_pairs.test.tsv",
-}
-CIFAR10_TRAIN = [f"data_batch_{number}.bin" for number in range(1, 6)]
-CIFAR10_TEST = "test_batch.bin"
+IMDB = Archive(*next(iter(DATASETS["imdb"].downloads.items())))
+LISTOPS_FILES = ("basic_train.tsv", "basic_val.tsv", "basic_test.tsv")
+AAN_FILES = tuple(f"new_aan_pairs.{split}.tsv" for split in ("train", "eval", "test"))
+CIFAR10_FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 
 
-def read_listops(folder: Path, workers: int) -> dict[str, Examples]:
-    index = {token: number for number, token in enumerate(listops.VOCABULARY)}
-    return {
-        split: (
-            ([np.array([index[token] for token in tokens])], label)
-            for tokens, label in listops.read(folder / file)
-        )
-        for split, file in LISTOPS_FILES.items()
-    }
+def read_listops(folder: Path) -> dict[str, Examples]:
+    return _by_split(lra_readers.listops_examples(folder / file) for file in LISTOPS_FILES)
 
 
-def read_text(source: Path, workers: int) -> dict[str, Examples]:
-    reviews: dict[str, Examples] = {"train": [], "test": []}
-    for name, text in text_classification.read_files(source, IMDB).items():
-        split, label, _ = name.split("/")
-        reviews[split].append(([np.frombuffer(text, np.uint8)], label))
-    return {"train": reviews["train"], "valid": reviews["test"], "test": reviews["test"]}
+def read_text(source: Path) -> dict[str, Examples]:
+    reviews = lra_readers.imdb_examples(source)
+    return _by_split([reviews["train"], reviews["test"], reviews["test"]])
 
 
-def read_retrieval(folder: Path, workers: int) -> dict[str, Examples]:
-    return {
-        split: (
-            ([np.frombuffer(text, np.uint8) for text in texts], label)
-            for texts, label in aan.read(folder / file)
-        )
-        for split, file in AAN_FILES.items()
-    }
+def read_retrieval(folder: Path) -> dict[str, Examples]:
+    return _by_split(lra_readers.aan_examples(folder / file) for file in AAN_FILES)
 
 
-def read_pathfinder(source: Path, workers: int) -> dict[str, Examples]:
-    images = [([image], label) for image, label in lra_pathfinder.read(source, workers)]
-    return split_randomly(images, ("train", "valid", "test"))
+def read_pathfinder(source: Path) -> dict[str, Examples]:
+    return _by_split(split_randomly(lra_readers.pathfinder_examples(source), 3))
 
 
-def read_image(folder: Path, workers: int) -> dict[str, Examples]:
-    train, test = (
-        [([image], label) for file in files for image, label in cifar10.read(folder / file)]
-        for files in (CIFAR10_TRAIN, [CIFAR10_TEST])
-    )
-    return {**split_randomly(train, ("train", "valid")), "test": test}
+def read_image(folder: Path) -> dict[str, Examples]:
+    *train, test = (list(lra_readers.cifar10_examples(folder / file)) for file in CIFAR10_FILES)
+    return _by_split([*split_randomly(sum(train, []), 2), test])
 
 
-def split_randomly(examples: Sequence, names: Sequence[str]) -> dict[str, Examples]:
-    """A tenth of *examples* for each split but the first, which has the others."""
+def _by_split(examples: Iterable[Examples]) -> dict[str, Examples]:
+    return dict(zip(("train", "valid", "test"), examples))
+
+
+def split_randomly(examples: Sequence, parts: int) -> list[Examples]:
+    """A tenth of *examples* for each part but the first, which has the others."""
     tenth = len(examples) // 10
-    sizes = [len(examples) - tenth * (len(names) - 1)] + [tenth] * (len(names) - 1)
-    return dict(zip(names, random_split(examples, sizes, torch.Generator().manual_seed(SEED))))
+    sizes = [len(examples) - tenth * (parts - 1)] + [tenth] * (parts - 1)
+    return random_split(examples, sizes, torch.Generator().manual_seed(SEED))
 
 
 class Task(NamedTuple):
@@ -144,8 +117,8 @@ class Task(NamedTuple):
         marker: file or folder by which the data are found where they have been unpacked.
         symbols: of the dictionary of the inputs.
         classes: in the order of their numbers.
-        read: ``read(source, workers)`` returns the examples of each split. The source is a folder
-            with *files*, or, if there are none, the archive or the folder that has the marker.
+        read: ``read(source)`` returns the examples of each split. The source is a folder with
+            *files*, or, if there are none, the archive or the folder that has the marker.
         files: names of the files that have the data, unless there are too many.
         inputs: 1, or 2 if the examples are pairs.
         eos: whether inputs end with ``</s>``.
@@ -155,7 +128,7 @@ class Task(NamedTuple):
     marker: str
     symbols: Sequence[str]
     classes: Sequence[str]
-    read: Callable[[Path, int], dict[str, Examples]]
+    read: Callable[[Path], dict[str, Examples]]
     files: Sequence[str] = ()
     inputs: int = 1
     eos: bool = True
@@ -163,75 +136,50 @@ class Task(NamedTuple):
 
 TASKS = {
     "listops": Task(
-        RELEASE,
-        LISTOPS_FILES["train"],
-        listops.VOCABULARY,
-        listops.DIGITS,
-        read_listops,
-        tuple(LISTOPS_FILES.values()),
+        *(RELEASE, LISTOPS_FILES[0], listops.VOCABULARY, listops.DIGITS),
+        *(read_listops, LISTOPS_FILES),
     ),
-    "text": Task(
-        Archive(*next(iter(IMDB.downloads.items()))),
-        "train/pos",
-        BYTES,
-        tuple(IMDB.classes),
-        read_text,
-    ),
+    "text": Task(IMDB, "train/pos", BYTES, ("neg", "pos"), read_text),
     "retrieval": Task(
-        RELEASE,
-        AAN_FILES["train"],
-        BYTES,
-        aan.CLASSES,
-        read_retrieval,
-        tuple(AAN_FILES.values()),
-        inputs=2,
+        *(RELEASE, AAN_FILES[0], BYTES, lra_readers.BINARY, read_retrieval, AAN_FILES), inputs=2
     ),
     "pathfinder": Task(
-        RELEASE,
-        f"{lra_pathfinder.LEVEL}/metadata",
-        INTENSITIES,
-        lra_pathfinder.CLASSES,
+        *(RELEASE, f"{lra_readers.PATHFINDER}/metadata", INTENSITIES, lra_readers.BINARY),
         read_pathfinder,
         eos=False,
     ),
     "image": Task(
-        CIFAR10,
-        CIFAR10_TRAIN[0],
-        INTENSITIES,
-        cifar10.CLASSES,
-        read_image,
-        (*CIFAR10_TRAIN, CIFAR10_TEST),
+        *(CIFAR10, CIFAR10_FILES[0], INTENSITIES, lra_readers.CIFAR10_CLASSES),
+        *(read_image, CIFAR10_FILES),
         eos=False,
     ),
 }
 
 
-def prepare(names: Sequence[str], source: Path | None, out: Path, workers: int) -> list[Path]:
+def prepare(names: Sequence[str], source: Path | None, out: Path) -> list[Path]:
     """Prepare tasks of the Long Range Arena.
 
-    A task that cannot be prepared does not keep the others from it. A call that was interrupted
-    resumes with the task it was in, and what has been done with the same files is not repeated. The
-    result does not depend on *workers*.
+    If a task cannot be prepared, the others still are. A call that was interrupted
+    resumes with the task it was in, and a result that was made of the same files is kept.
 
     Args:
         names: keys of ``TASKS``.
         source: an archive, or a folder that has the archives under their published names or what
             has been unpacked of them; None to download them.
         out: folder for the results, and for what has been unpacked, in ``raw``.
-        workers: number of processes.
 
     Returns:
         The folder of each task.
 
     Raises:
         ValueError: some tasks could not be prepared; the message says which, and why: a file is
-            missing, damaged, or has something else than it should.
+            missing, damaged, or not as published.
     """
     results = []
     failures = []
     for name in names:
         try:
-            results.append(_prepare_task(name, source, out, workers))
+            results.append(_prepare_task(name, source, out))
             logger.info(f"{results[-1]} is ready for fairseq-train")
         except (ValueError, OSError) as error:
             logger.error(f"{name}: {error}")
@@ -241,7 +189,7 @@ def prepare(names: Sequence[str], source: Path | None, out: Path, workers: int) 
     return results
 
 
-def _prepare_task(name: str, source: Path | None, out: Path, workers: int) -> Path:
+def _prepare_task(name: str, source: Path | None, out: Path) -> Path:
     task = TASKS[name]
     if source is None:
         data = out / "download" / task.archive.name
@@ -257,7 +205,7 @@ def _prepare_task(name: str, source: Path | None, out: Path, workers: int) -> Pa
     build(
         result,
         {"task": name, "from": fingerprints(inputs)},
-        lambda folder: write(task, data, folder, workers),
+        lambda folder: write(task, data, folder),
     )
     return result
 
@@ -266,7 +214,7 @@ def locate(source: Path, task: Task) -> Path:
     """The folder in *source* that has the data of a task, or else the archive that has them.
 
     Raises:
-        ValueError: there is none of the two.
+        ValueError: there is neither.
     """
     if source.is_file():
         return source
@@ -277,15 +225,15 @@ def locate(source: Path, task: Task) -> Path:
     raise ValueError(f"{source} has no {task.marker} and no {task.archive.name}")
 
 
-def write(task: Task, source: Path, folder: Path, workers: int) -> None:
+def write(task: Task, source: Path, folder: Path) -> None:
     """Write a task's data set to *folder*.
 
     Raises:
-        ValueError: *source* has something else than it should, or no examples for a split.
+        ValueError: a file is not as published, or a split has no examples.
     """
     dictionary = make_dictionary(task.symbols)
     write_dictionaries(folder, task.inputs, dictionary, task.classes)
-    for split, examples in task.read(source, workers).items():
+    for split, examples in task.read(source).items():
         progress = tqdm(examples, desc=split, unit=" examples", mininterval=1)
         count = write_split(folder, split, _binarized(progress, dictionary, task.eos))
         if not count:
@@ -300,22 +248,20 @@ def _binarized(examples: Examples, dictionary: Dictionary, eos: bool) -> Example
         yield tuple(ids), label
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line; an error ends the program with a message of one line."""
+def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "lra",
+        "Prepare the Long Range Arena for fairseq-train --task long_range_arena.",
+        out="data/lra",
+        result="TASK-bin",
         source="archive, or folder that has the archives under their published names or what has "
         "been unpacked of them (default: download them)",
-        out="where to put the results, in DIR/TASK-bin (default: %(default)s)",
-        description="Prepare the Long Range Arena for fairseq-train --task long_range_arena.",
     )
-    parser.set_defaults(out=Path("data", "lra"))
     parser.add_argument(
         "tasks", metavar="TASK", nargs="*", help=f"{', '.join(TASKS)} (default: all of them)"
     )
     args = parser.parse_args(arguments)
-    tasks = chosen(parser, args.tasks, TASKS)
-    check_source(parser, args.source, args.out / "raw")
-    libraries = ["PIL"] if "pathfinder" in tasks else []
-    with reporting(parser.prog, args.out, *libraries):
-        prepare(tasks, args.source, args.out, args.workers)
+    tasks = choose_tasks(parser, args.tasks, TASKS)
+    check_overlap(parser, args.source, args.out / "raw")
+    with preparing(args.out):
+        prepare(tasks, args.source, args.out)

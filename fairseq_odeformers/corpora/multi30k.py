@@ -4,6 +4,9 @@ The corpus has 29,000 training and 1,014 validation pairs; ``test`` is ``test_20
 pairs. Later test sets are prepared if the data that are given have them.
 """
 
+from collections.abc import Sequence
+
+from fairseq_odeformers.corpora.parallel_text import Recipe
 from fairseq_odeformers.corpora.translation import Corpus, prepare_published
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
@@ -18,12 +21,12 @@ def downloads(splits: dict[str, str]) -> dict[str, list[str]]:
 
 
 CORPUS = Corpus(
-    LANGS,
+    Recipe(LANGS, bpe_operations=8000),
     downloads(SPLITS),
     {split: [(f"{name}.de", f"{name}.en")] for split, name in {**SPLITS, **LATER}.items()},
     optional=downloads(LATER),
 )
 
 
-def main(arguments=None) -> None:
-    prepare_published("multi30k", [CORPUS], 8000, arguments)
+def main(arguments: Sequence[str]) -> None:
+    prepare_published("multi30k", [CORPUS], arguments)

@@ -1,11 +1,9 @@
 """From raw parallel text to a folder that ``fairseq-train`` reads.
 
-The recipe is that of fairseq's translation examples: Moses tokenisation, cleaning of the training
+The recipe follows fairseq's translation examples: Moses tokenisation, cleaning of the training
 pairs by length, lower-casing, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
 dictionary. Raw text is UTF-8 with one sentence a line.
 """
-
-from __future__ import annotations
 
 import itertools
 import logging
@@ -13,12 +11,13 @@ import os
 import shutil
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Callable
+
+from sacremoses import MosesPunctNormalizer
 
 from fairseq_odeformers.corpora.text import (
-    TOKENS,
     bpe_encoder,
     fairseq_preprocess,
     learn_codes,
@@ -34,44 +33,48 @@ Pair = tuple[str, str]  # a sentence and its translation
 Files = dict[str, tuple[Path, Path]]  # source and target file of each split
 
 
-def prepare(
-    raw: Files,
-    out: Path,
-    source_lang: str,
-    target_lang: str,
-    bpe_operations: int,
-    lowercase: bool = True,
-    normalized_splits: Sequence[str] = (),
-    aggressive_hyphens: bool = False,
-    max_tokens: int = 175,
-    max_ratio: float = 1.5,
-    valid_interval: int | None = None,
-    workers: int | None = None,
-) -> Path:
+@dataclass(frozen=True)
+class Recipe:
+    """How a parallel corpus is prepared.
+
+    Attributes:
+        langs: source and target language.
+        bpe_operations: merges of the joint byte-pair encoding, learnt on the training pairs.
+        lowercase: whether to lower-case the text.
+        normalized_splits: splits whose text first goes through the Moses punctuation normaliser and
+            has its non-printing characters replaced by spaces.
+        aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
+        max_tokens: longest side of a training pair, before the byte-pair encoding.
+        max_ratio: largest ratio between the tokens of the two sides of a training pair.
+        valid_interval: every how many-th cleaned training pair goes to ``valid`` instead, for
+            corpora that have no such split.
+    """
+
+    langs: tuple[str, str]
+    bpe_operations: int
+    lowercase: bool = True
+    normalized_splits: tuple[str, ...] = ()
+    aggressive_hyphens: bool = False
+    max_tokens: int = 175
+    max_ratio: float = 1.5
+    valid_interval: int | None = None
+
+
+def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -> Path:
     """Tokenise, clean, encode and binarise a parallel corpus.
 
-    Training pairs are dropped if a side is empty or longer than *max_tokens*, or if one side has
-    more than *max_ratio* times the tokens of the other. The pairs of the other splits are all kept,
-    so that they stay aligned with the raw text: fairseq translates an empty line like any other,
-    but ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024
-    tokens.
+    Training pairs are dropped if a side is empty or too long, or if the two sides differ too much
+    in length. The pairs of the other splits are all kept, so that they stay aligned with the raw
+    text: fairseq translates an empty line like any other, but ``fairseq-generate`` needs
+    ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
     A call that was interrupted resumes with the step it was in, and steps whose inputs and options
     have not changed are not repeated. The result does not depend on *workers*.
 
     Args:
-        raw: source and target file of each split (``train``, ``valid``, ``test``, and test sets
-            whose names begin so).
+        raw: source and target file of each split: ``train``, ``valid``, and test sets whose names
+            begin with ``test``.
         out: folder for what the steps leave: ``tokenized``, ``bpe`` and ``data-bin``.
-        bpe_operations: merges of the joint byte-pair encoding, learnt on the training pairs.
-        lowercase: whether to lower-case the text.
-        normalized_splits: the splits whose text first goes through the Moses punctuation normaliser
-            and has its non-printing characters replaced by spaces.
-        aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
-        max_tokens: of a side of a training pair, before the byte-pair encoding.
-        max_ratio: of the tokens of the two sides of a training pair.
-        valid_interval: every how many-th cleaned training pair goes to ``valid`` instead, for
-            corpora that have no such split.
         workers: number of processes (default: one a core).
 
     Returns:
@@ -84,36 +87,35 @@ def prepare(
     """
     for files in raw.values():
         count_pairs(*files)
-    langs = (source_lang, target_lang)
+    langs, interval = recipe.langs, recipe.valid_interval
     workers = workers or os.cpu_count()
     tokenized, bpe, data_bin = (out / step for step in ("tokenized", "bpe", "data-bin"))
 
     def tokenize(folder: Path) -> None:
         for split, files in raw.items():
-            options = (langs, lowercase, split in normalized_splits, aggressive_hyphens)
-            pairs = _map_pairs(_pair_tokenizer, options, files, workers, f"tokenizing {split}")
+            pairs = _map_pairs(_pair_tokenizer, (recipe, split), files, workers, "tokenizing")
             splits = [split]
             if split == "train":
-                pairs = _clean(pairs, max_tokens, max_ratio)
-                if valid_interval:
-                    splits = ["train"] * (valid_interval - 1) + ["valid"]
+                pairs = _clean(pairs, recipe)
+                if interval:
+                    splits = ["train"] * (interval - 1) + ["valid"]
             write_rows(zip(itertools.cycle(splits), pairs), folder, langs)
-        if valid_interval and "valid" not in _splits(folder, langs):
-            raise ValueError(f"cleaning leaves fewer than {valid_interval} training pairs")
+        if interval and "valid" not in _splits(folder, langs):
+            raise ValueError(f"cleaning leaves fewer than {interval} training pairs")
 
     def encode(folder: Path) -> None:
         code = folder / "code"
         train = (read_lines(tokenized / f"train.{lang}") for lang in langs)
-        learn_codes(itertools.chain(*train), bpe_operations, code)
+        learn_codes(itertools.chain(*train), recipe.bpe_operations, code)
         for split, files in _splits(tokenized, langs).items():
-            pairs = _map_pairs(bpe_encoder, (code,), files, workers, f"encoding {split}")
+            pairs = _map_pairs(bpe_encoder, (code,), files, workers, "encoding")
             write_rows(zip(itertools.repeat(split), pairs), folder, langs)
 
     def binarize(folder: Path) -> None:
         splits = _splits(bpe, langs)
         tests = [split for split in splits if split.startswith("test")]
         fairseq_preprocess(
-            *["--source-lang", source_lang, "--target-lang", target_lang, "--joined-dictionary"],
+            *["--source-lang", langs[0], "--target-lang", langs[1], "--joined-dictionary"],
             *(f"--{split}pref={bpe / split}" for split in splits if split not in tests),
             f"--testpref={','.join(str(bpe / split) for split in tests)}",
             *["--destdir", str(folder), "--workers", str(workers)],
@@ -123,21 +125,13 @@ def prepare(
                 path.rename(folder / f"{split}{path.name[path.name.index('.') :]}")
         shutil.copy(bpe / "code", folder)
 
-    recipe = {
-        "raw": {split: fingerprints(files) for split, files in raw.items()},
-        "tokens": TOKENS,
-        "langs": langs,
-        "lowercase": lowercase,
-        "normalized_splits": normalized_splits,
-        "aggressive_hyphens": aggressive_hyphens,
-        "max_tokens": max_tokens,
-        "max_ratio": max_ratio,
-        "valid_interval": valid_interval,
-    }
-    build(tokenized, recipe, tokenize)
-    recipe = {**recipe, "bpe_operations": bpe_operations}
-    build(bpe, recipe, encode)
-    build(data_bin, recipe, binarize)
+    fingerprint = {"raw": {split: fingerprints(files) for split, files in raw.items()}}
+    fingerprint.update(asdict(recipe))
+    operations = fingerprint.pop("bpe_operations")
+    build(tokenized, fingerprint, tokenize)
+    fingerprint["bpe_operations"] = operations
+    build(bpe, fingerprint, encode)
+    build(data_bin, fingerprint, binarize)
     return data_bin
 
 
@@ -155,7 +149,7 @@ def count_pairs(source: Path, target: Path) -> int:
     return lines[0]
 
 
-def _splits(folder: Path, langs: Sequence[str]) -> Files:
+def _splits(folder: Path, langs: tuple[str, str]) -> Files:
     """The files of each split in *folder*."""
     source, target = langs
     names = sorted(path.stem for path in folder.glob(f"*.{source}"))
@@ -165,25 +159,21 @@ def _splits(folder: Path, langs: Sequence[str]) -> Files:
 def _map_pairs(
     make_function: Callable, args: tuple, files: tuple[Path, Path], workers: int, label: str
 ) -> Iterable[Pair]:
-    logger.info(label)
+    logger.info(f"{label} {files[0].stem}")
     pairs = zip(*map(read_lines, files))
     return map_rows(make_function, args, pairs, workers, label, count_pairs(*files))
 
 
-def _pair_tokenizer(
-    langs: Sequence[str], lowercase: bool, normalize: bool, aggressive_hyphens: bool
-) -> Callable[[Pair], Pair]:
-    from sacremoses import MosesPunctNormalizer
-
-    normalizers = [MosesPunctNormalizer(lang) for lang in langs]
-    tokenizers = [moses_tokenizer(lang, aggressive_hyphens) for lang in langs]
+def _pair_tokenizer(recipe: Recipe, split: str) -> Callable[[Pair], Pair]:
+    normalizers = [MosesPunctNormalizer(lang) for lang in recipe.langs]
+    tokenizers = [moses_tokenizer(lang, recipe.aggressive_hyphens) for lang in recipe.langs]
 
     def tokenize(pair: Pair) -> Pair:
-        if normalize:
+        if split in recipe.normalized_splits:
             texts = (n.normalize(text) for n, text in zip(normalizers, pair))
             pair = tuple(map(_replace_non_printing, texts))
         texts = (tokenize(text) for tokenize, text in zip(tokenizers, pair))
-        return tuple(text.lower() if lowercase else text for text in texts)
+        return tuple(text.lower() if recipe.lowercase else text for text in texts)
 
     return tokenize
 
@@ -195,16 +185,16 @@ def _replace_non_printing(text: str) -> str:
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
 
 
-def _clean(pairs: Iterable[Pair], max_tokens: int, max_ratio: float) -> Iterator[Pair]:
+def _clean(pairs: Iterable[Pair], recipe: Recipe) -> Iterator[Pair]:
     """Drop pairs with an empty or long side or of very different lengths; log how many."""
     counts = Counter()
     for pair in pairs:
         short, long = sorted(len(sentence.split()) for sentence in pair)
         if short == 0:
             verdict = "empty"
-        elif long > max_tokens:
+        elif long > recipe.max_tokens:
             verdict = "long"
-        elif long > max_ratio * short:
+        elif long > recipe.max_ratio * short:
             verdict = "uneven"
         else:
             verdict = "kept"
@@ -212,8 +202,8 @@ def _clean(pairs: Iterable[Pair], max_tokens: int, max_ratio: float) -> Iterator
         counts[verdict] += 1
     logger.info(
         f"cleaning kept {counts['kept']:,} pairs and dropped {counts['empty']:,} with an empty "
-        f"side, {counts['long']:,} of more than {max_tokens} tokens and {counts['uneven']:,} with "
-        f"a length ratio above {max_ratio}"
+        f"side, {counts['long']:,} of more than {recipe.max_tokens} tokens and "
+        f"{counts['uneven']:,} with a length ratio above {recipe.max_ratio}"
     )
     if not counts["kept"]:
         raise ValueError("cleaning leaves no training pair")

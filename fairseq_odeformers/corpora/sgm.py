@@ -1,7 +1,5 @@
 """The markup of the evaluation sets of WMT and IWSLT: one ``<seg id="...">`` a line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,20 +1,15 @@
 """Tokens of running text: the words of Moses, byte pairs, and fairseq's binary files of both.
 
-A row is what belongs together, such as a sentence and its translation, or two sentences and their
-label. Rows are streamed: what is held in memory is the vocabulary.
+A row is texts that belong together, such as a sentence and its translation, or two sentences and
+their label. Rows are streamed: only the vocabulary is held in memory.
 """
 
-from __future__ import annotations
-
 import logging
-import multiprocessing
 import re
-import sys
-from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Callable
 
 from fairseq import options
 from fairseq_cli import preprocess
@@ -24,7 +19,6 @@ from fairseq_odeformers.corpora.processes import map_in_processes
 
 logger = logging.getLogger(__name__)
 
-TOKENS = "Moses, final periods apart"  # for recipes: which tokens this version makes
 FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 MAX_CACHED_WORDS = 200_000
 
@@ -34,7 +28,7 @@ Row = Sequence[str]
 def moses_tokenizer(
     lang: str, aggressive_hyphens: bool = False, escape: bool = True
 ) -> Callable[[str], str]:
-    """Separates the tokens of a text by spaces, as the Moses tokenizer does.
+    """A function that separates the tokens of a text by spaces, as the Moses tokenizer does.
 
     sacremoses leaves the final period of a text at abbreviations, numbers and single letters; Moses
     takes it off whatever the word is.
@@ -76,7 +70,7 @@ def load_codes(path: Path):
     """Byte-pair codes of subword-nmt, its ``BPE``.
 
     Raises:
-        ValueError: the file has something else.
+        ValueError: *path* is not such a file.
     """
     from subword_nmt.apply_bpe import BPE
 
@@ -88,7 +82,7 @@ def load_codes(path: Path):
 
 
 def bpe_encoder(codes: Path) -> Callable[[Row], Row]:
-    """Byte-pair encodes the texts of a row."""
+    """A function that byte-pair encodes the texts of a row."""
     bpe = load_codes(codes)
 
     def encode(row: Row) -> Row:
@@ -107,7 +101,7 @@ def map_rows(
     label: str,
     total: int | None = None,
 ) -> Iterable[Row]:
-    """What :func:`~fairseq_odeformers.corpora.processes.map_in_processes` does, with progress."""
+    """:func:`~fairseq_odeformers.corpora.processes.map_in_processes` with a progress bar."""
     results = map_in_processes(make_function, args, rows, workers)
     return tqdm(results, label, total, unit=" lines", mininterval=1)
 
@@ -127,24 +121,9 @@ def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[
 
 
 def fairseq_preprocess(*argv: str) -> None:
-    """Run ``fairseq-preprocess``, in a process of its own because it leaves log handlers behind.
-
-    Raises:
-        RuntimeError: it failed.
-    """
+    """Run ``fairseq-preprocess``, in a process of its own because it leaves log handlers behind."""
     logger.info(f"fairseq-preprocess {' '.join(argv)}")
     args = options.get_preprocessing_parser().parse_args(argv)
-    process = multiprocessing.Process(target=_preprocess, args=(args,))
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise RuntimeError(f"fairseq-preprocess failed with exit status {process.exitcode}")
-    # It names the temporary folder and the number of workers.
-    Path(args.destdir, "preprocess.log").unlink()
-
-
-def _preprocess(args: Namespace) -> None:
-    try:
-        preprocess.main(args)
-    except OSError as error:  # such as that the disk is full
-        sys.exit(f"fairseq-preprocess: error: {error}")
+    with ProcessPoolExecutor(1) as pool:
+        pool.submit(preprocess.main, args).result()
+    Path(args.destdir, "preprocess.log").unlink()  # it depends on the temporary folder

@@ -1,10 +1,10 @@
-"""Labelled text, in word pieces: IMDb, AG News, and tables of one's own.
+"""Labelled text, in word pieces: IMDb, AG News, and your own tables.
 
 IMDb (Maas et al., 2011) has 25,000 film reviews for training and as many for testing, negative or
 positive. AG News (Zhang et al., 2015) has 120,000 and 7,600 news items of four subjects; the text
 is the title and the description. Neither has a validation set: a tenth of the training texts of
-each class, drawn at random, is held out. On IMDb its accuracy is above that of the test set (by 1.3
-points for a bag of words), because it shares films with the training set, which the test set does
+each class, drawn at random, is held out. On IMDb its accuracy is higher than on the test set (for a
+bag of words by 1.3 points), because it shares films with the training set, which the test set does
 not. To choose the best epoch by the test set, as papers do, train with ``--valid-subset test``.
 
 Text becomes the pieces of an uncased BERT (Devlin et al., 2019) and ends with ``</s>``. Of BERT's
@@ -12,8 +12,6 @@ special pieces, ``[CLS] [PAD] [SEP] [UNK]`` are fairseq's ``<s> <pad> </s> <unk>
 is the ``<mask>`` that ``sentence_prediction`` adds when it loads the dictionary. So an embedding
 has as many rows as the vocabulary has pieces.
 """
-
-from __future__ import annotations
 
 import csv
 import hashlib
@@ -23,16 +21,16 @@ import re
 import shutil
 from codecs import BOM_UTF8
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_odeformers.corpora.archives import fetch, members, reading
-from fairseq_odeformers.corpora.cli import check_exists, make_parser, positive_int, reporting
+from fairseq_odeformers.corpora.archives import fetch, locate, members, naming_damage
+from fairseq_odeformers.corpora.cli import existing_path, make_parser, preparing
 from fairseq_odeformers.data.classification import (
     is_class_name,
     make_dictionary,
@@ -46,6 +44,7 @@ from fairseq_odeformers.data.word_pieces import (
     read_pieces,
 )
 from fairseq_odeformers.files import build, decode_lines, sha256
+from fairseq_odeformers.options import positive_int
 
 logger = logging.getLogger(__name__)
 
@@ -54,13 +53,12 @@ VALID_FRACTION = 0.1
 SEED = 1  # of the texts held out
 BATCH_SIZE = 1024  # texts that are encoded at a time
 
-# Line number, class as published, and text; name of the class, and text. None is no class.
-Row = tuple[int, Optional[str], str]
-Example = tuple[Optional[str], str]
+Row = tuple[int, str | None, str]  # line number, class as published (if known), and text
+Example = tuple[str | None, str]  # name of the class, and text
 
 
 def imdb(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    """A review is a file, in a folder called as its class; ``<br />`` is a line break."""
+    """A review is a file in a folder with the name of its class; ``<br />`` is a line break."""
     yield 1, path.parent.name, "\n".join(lines).replace("<br />", "\n")
 
 
@@ -97,13 +95,13 @@ class Dataset(NamedTuple):
     """How a data set is published.
 
     Attributes:
-        rows: ``rows(path, lines)`` yields what a file has, or raises a ValueError that names the
-            file and the line.
+        rows: ``rows(path, lines)`` yields the rows of a file, or raises a ValueError that names
+            the file and the line.
         files: patterns of the files of each split, as of ``Path.match``. Each has to match a file,
-            except that of ``valid``.
-        classes: name of each class, in the order of their numbers, by what the files call it; None
-            for what the training file has, sorted.
-        downloads: SHA-256 of what is published, by URL: an archive, or several files.
+            except in ``valid``.
+        classes: name of each class by its name in the files, in the order of the classes; None for
+            the classes of the training file, sorted.
+        downloads: SHA-256 of the published archive or files, by URL.
     """
 
     rows: Callable[[Path, Iterator[str]], Iterator[Row]]
@@ -160,7 +158,7 @@ def prepare(
 ) -> Path:
     """Prepare a data set for fairseq's ``sentence_prediction``.
 
-    Nothing is done if that was done before with the same files and options. The result depends on
+    Nothing is done if the result of the same files and options is there. The result depends on
     them alone, not on the order of an archive or the number of threads.
 
     Args:
@@ -185,9 +183,6 @@ def prepare(
         read_pieces(vocab)
     if source is None:
         source = fetch(dataset.downloads, out / "download")
-    for url in dataset.downloads:
-        if url.endswith(".tar.gz") and (source / Path(url).name).is_file():
-            source = source / Path(url).name
     files = read_files(source, dataset)
 
     def make(folder: Path) -> None:
@@ -222,14 +217,15 @@ def read_files(source: Path, dataset: Dataset) -> dict[str, bytes]:
     logger.info(f"reading {source}")
     patterns = {pattern for patterns in dataset.files.values() for pattern in patterns}
     missing = patterns.difference(dataset.files.get("valid", ()))
+    for url in dataset.downloads:
+        source = locate(source, url, patterns)
     files = {}
-    for member, stream in members(source):
-        path = Path(member)
+    for path, stream in members(source, patterns):
         for pattern in filter(path.match, patterns):
             name = "/".join(path.parts[-len(Path(pattern).parts) :])
             if name in files:
                 raise ValueError(f"{source} has more than one {name}")
-            with reading(member, source):
+            with naming_damage(f"{path} in {source}"):
                 files[name] = stream.read()
             missing.discard(pattern)
     if missing:
@@ -269,8 +265,8 @@ def read_splits(
             if any(map(Path(name).match, patterns)):
                 path = source / name
                 lines = decode_lines(BytesIO(content.removeprefix(BOM_UTF8)), path)
-                bare = dataset.classes is None and split == "test" and b"\t" not in content
-                read = unlabelled if bare else dataset.rows
+                no_class = dataset.classes is None and split == "test" and b"\t" not in content
+                read = unlabelled if no_class else dataset.rows
                 rows += [(path, *row) for row in read(path, lines)]
         if not rows and split == "valid":
             continue
@@ -281,13 +277,13 @@ def read_splits(
         for path, number, label, _ in rows:
             if label is not None and label not in classes:
                 expected = ", ".join(classes)
-                raise ValueError(f"{path}, line {number}: class {label!r} is none of {expected}")
+                raise ValueError(f"{path}, line {number}: class {label!r} is not one of {expected}")
         splits[split] = [(classes.get(label), text) for _, _, label, text in rows]
     names = list(classes.values())
-    kept = [example for example in splits["train"] if example[1].strip()]
-    if empty := len(splits["train"]) - len(kept):
-        logger.info(f"left out {empty:,} empty training texts")
-    splits["train"] = kept
+    texts = splits["train"]
+    kept = splits["train"] = [example for example in texts if example[1].strip()]
+    if len(kept) < len(texts):
+        logger.info(f"left out {len(texts) - len(kept):,} empty training texts")
     if absent := set(names).difference(label for label, _ in kept):
         raise ValueError(f"{source} has no training text of class {', '.join(sorted(absent))}")
     if "valid" not in splits and valid_fraction:
@@ -299,7 +295,7 @@ def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], l
     """Split off *fraction* of each class at random, the same at every call; both parts keep order.
 
     Raises:
-        ValueError: that would be none.
+        ValueError: the split would be empty.
     """
     places = defaultdict(list)
     for place, (label, _) in enumerate(examples):
@@ -341,21 +337,20 @@ def binarize(
         write_split(folder, split, progress, labelled)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line; an error ends the program with a message of one line."""
+def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "text-classification",
+        "Prepare labelled text for fairseq-train --task sentence_prediction.",
+        out="data/{DATA}",
         source="folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv "
         "and perhaps valid.tsv of lines CLASS<tab>TEXT, or of test.tsv TEXT alone (default: "
         "download the published files)",
-        out="where to put the result, in DIR/data-bin (default: data/DATA)",
-        description="Prepare labelled text for fairseq-train --task sentence_prediction.",
     )
     parser.add_argument("data", metavar="DATA", choices=DATASETS, help=", ".join(DATASETS))
     parser.add_argument(
         "--vocab",
         metavar="FILE",
-        type=Path,
+        type=existing_path,
         help="vocab.txt of an uncased BERT (default: learn word pieces on the training texts)",
     )
     parser.add_argument(
@@ -373,23 +368,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "validation; 0 for no validation set (default: %(default)s)",
     )
     args = parser.parse_args(arguments)
-    out = args.out or Path("data", args.data)
     if args.source is None and not DATASETS[args.data].downloads:
         parser.error(f"{args.data} needs --from")
-    check_exists(parser, "--from", args.source)
-    check_exists(parser, "--vocab", args.vocab)
     if args.vocab and args.vocab_size:
         parser.error("--vocab-size is for learning word pieces; leave it out with --vocab")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
-    with reporting(parser.prog, out, "tokenizers"):
-        data_bin = prepare(
-            args.data,
-            args.source,
-            out,
-            args.vocab,
-            args.vocab_size or VOCAB_SIZE,
-            args.valid_fraction,
-        )
+    out = args.out or Path("data", args.data)
+    vocab_size = args.vocab_size or VOCAB_SIZE
+    with preparing(out):
+        data_bin = prepare(args.data, args.source, out, args.vocab, vocab_size, args.valid_fraction)
         logging.info(f"{data_bin} is ready for fairseq-train")
 
 

@@ -1,17 +1,15 @@
 """Parallel corpora as they are published, and the command line that prepares one."""
 
-from __future__ import annotations
-
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Callable
 
-from fairseq_odeformers.corpora.archives import extract, fetch, present
-from fairseq_odeformers.corpora.cli import check_source, make_parser, positive_int, reporting
-from fairseq_odeformers.corpora.parallel_text import Files, prepare
+from fairseq_odeformers.corpora.archives import extract, fetch, members
+from fairseq_odeformers.corpora.cli import check_overlap, make_parser, preparing
+from fairseq_odeformers.corpora.parallel_text import Files, Recipe, prepare
 from fairseq_odeformers.files import build, fingerprints, read_lines
+from fairseq_odeformers.options import positive_int
 
 
 @dataclass(frozen=True)
@@ -19,22 +17,20 @@ class Corpus:
     """A published parallel corpus, and how to prepare it.
 
     Attributes:
-        langs: source and target language.
-        archives: what to download, and the names of the files that are needed of each: URLs of tar
-            or zip archives, or of single files (compressed, if the URL is the name with ``.gz``).
+        recipe: how to prepare the text.
+        archives: the names of the files that are needed of each download, by its URL: a tar or zip
+            archive, or a single file (compressed, if the URL is the name with ``.gz``).
         documents: the documents of each split; a document is the names of two of these files.
-        sentences: ``sentences[split](path)`` yields the sentences of a file, where it is not simply
-            a sentence a line.
-        recipe: options of :func:`~fairseq_odeformers.corpora.parallel_text.prepare`.
-        optional: archives that what is given with ``--from`` may lack, and with them the splits
-            whose documents they have.
+        sentences: ``sentences[split](path)`` yields the sentences of a file, if it is not simply a
+            sentence a line.
+        optional: downloads that the source given with ``--from`` may lack. The splits of their
+            documents are then left out.
     """
 
-    langs: tuple[str, str]
+    recipe: Recipe
     archives: Mapping[str, Sequence[str]]
     documents: Mapping[str, Sequence[tuple[str, str]]]
     sentences: Mapping[str, Callable[[Path], Iterable[str]]] = field(default_factory=dict)
-    recipe: Mapping[str, Any] = field(default_factory=dict)
     optional: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def write_text(self, raw: Path, plain: Path) -> Files:
@@ -52,7 +48,7 @@ class Corpus:
         }
 
         def files(folder: Path, split: str) -> tuple[Path, Path]:
-            source, target = self.langs
+            source, target = self.recipe.langs
             return folder / f"{split}.{source}", folder / f"{split}.{target}"
 
         def write(folder: Path) -> None:
@@ -87,26 +83,20 @@ def concatenate(
             raise ValueError(f"sentences do not pair up: {', '.join(described)}")
 
 
-def prepare_published(
-    name: str,
-    corpora: Sequence[Corpus],
-    bpe_operations: int,
-    arguments: Sequence[str] | None = None,
-) -> None:
-    """Prepare a published corpus; an error ends the program with a message of one line.
+def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[str]) -> None:
+    """The command line ``odeformers prepare {name}``.
 
     Args:
-        name: as in ``prepare-{name}.sh``.
-        corpora: if there are several, the first argument of the script chooses the language pair.
-        bpe_operations: default of ``--bpe-operations``.
+        corpora: if there are several, the first argument chooses the language pair.
     """
-    pairs = {"-".join(corpus.langs): corpus for corpus in corpora}
+    pairs = {"-".join(corpus.recipe.langs): corpus for corpus in corpora}
     default_out = f"data/{name}-{{pair}}" if len(pairs) > 1 else f"data/{name}"
     parser = make_parser(
         name,
+        f"Prepare {name} for fairseq-train --task translation.",
+        out=default_out,
         source="archive (tar, zip) of the corpus, or folder that has its files or its archives "
         "under their published names (default: download it)",
-        out=f"where to put the result, in DIR/data-bin (default: {default_out})",
     )
     if len(pairs) > 1:
         parser.add_argument("pair", choices=pairs, help="source and target language")
@@ -116,24 +106,22 @@ def prepare_published(
         "--bpe-operations",
         metavar="N",
         type=positive_int,
-        default=bpe_operations,
+        default=corpora[0].recipe.bpe_operations,
         help="merges of the joint byte-pair encoding (default: %(default)s)",
     )
     args = parser.parse_args(arguments)
     corpus = pairs[args.pair]
+    recipe = replace(corpus.recipe, bpe_operations=args.bpe_operations)
     out = args.out or Path(default_out.format(pair=args.pair))
     raw = out / "raw"
-    check_source(parser, args.source, raw)
-    with reporting(parser.prog, out, "sacremoses", "subword_nmt"):
+    check_overlap(parser, args.source, raw)
+    with preparing(out):
         downloads = dict.fromkeys([*corpus.archives, *corpus.optional])
         source = args.source or fetch(downloads, out / "download")
-        extract(source, {**corpus.archives, **present(source, corpus.optional)}, raw)
-        data_bin = prepare(
-            corpus.write_text(raw, out / "plain"),
-            out,
-            *corpus.langs,
-            bpe_operations=args.bpe_operations,
-            workers=args.workers,
-            **corpus.recipe,
-        )
+        archives = dict(corpus.archives)
+        for url, names in corpus.optional.items():
+            if {path.name for path, _ in members(source, names)} == set(names):
+                archives[url] = names
+        extract(source, archives, raw)
+        data_bin = prepare(corpus.write_text(raw, out / "plain"), out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

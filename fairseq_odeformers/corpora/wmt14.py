@@ -4,11 +4,12 @@ English-German is the recipe of the Macaron Net's published results: newstest201
 newstest2014 for test, normalised punctuation except in the test set, words split at hyphens, case
 kept, training pairs of up to 80 tokens and a length ratio of up to 9, and 32,764 joint merges.
 English-French differs in its corpora and in the cleaning, up to 250 tokens and a ratio of 1.5; both
-are those of fairseq's recipe for this pair, which learns 40,000 merges.
+follow fairseq's recipe for this pair, which learns 40,000 merges.
 """
 
-from __future__ import annotations
+from collections.abc import Sequence
 
+from fairseq_odeformers.corpora.parallel_text import Recipe
 from fairseq_odeformers.corpora.sgm import test_sentences
 from fairseq_odeformers.corpora.translation import Corpus, prepare_published
 
@@ -32,10 +33,7 @@ TRAIN = {
 }
 DEV = "http://data.statmt.org/wmt17/translation-task/dev.tgz"
 TEST = "http://statmt.org/wmt14/test-full.tgz"
-CLEANING = {
-    "de": {"max_tokens": 80, "max_ratio": 9},
-    "fr": {"max_tokens": 250, "max_ratio": 1.5},
-}
+CLEANING = {"de": (80, 9), "fr": (250, 1.5)}  # longest side, largest ratio of lengths
 
 
 def reference(lang: str) -> str:
@@ -54,20 +52,23 @@ def archives(lang: str) -> dict[str, tuple[str, str]]:
 
 def corpus(lang: str) -> Corpus:
     *train, valid, test = archives(lang).values()
-    recipe = {
-        "lowercase": False,
-        "normalized_splits": ("train", "valid"),
-        "aggressive_hyphens": True,
-        **CLEANING[lang],
-    }
-    return Corpus(
+    max_tokens, max_ratio = CLEANING[lang]
+    recipe = Recipe(
         ("en", lang),
+        bpe_operations=32_764,
+        lowercase=False,
+        normalized_splits=("train", "valid"),
+        aggressive_hyphens=True,
+        max_tokens=max_tokens,
+        max_ratio=max_ratio,
+    )
+    return Corpus(
+        recipe,
         archives(lang),
         {"train": train, "valid": [valid], "test": [test]},
         sentences={"test": test_sentences},
-        recipe=recipe,
     )
 
 
-def main(arguments=None) -> None:
-    prepare_published("wmt14", [corpus("de"), corpus("fr")], 32764, arguments)
+def main(arguments: Sequence[str]) -> None:
+    prepare_published("wmt14", [corpus("de"), corpus("fr")], arguments)

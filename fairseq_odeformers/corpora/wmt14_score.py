@@ -11,19 +11,18 @@
     ``sacrebleu -t wmt14/full`` computes.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
+from sacremoses import MosesDetokenizer
 
+from fairseq_odeformers.corpora.cli import existing_path
 from fairseq_odeformers.corpora.sgm import plain_apostrophes, segments
 from fairseq_odeformers.corpora.text import moses_tokenizer
 from fairseq_odeformers.corpora.wmt14 import TRAIN, reference
-from fairseq_odeformers.extras import require
 from fairseq_odeformers.files import read_lines
 
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
@@ -34,40 +33,28 @@ def read_hypotheses(path: Path, count: int) -> list[str]:
     """The tokenised translations of *count* sentences, in the order of the corpus.
 
     Raises:
-        ValueError: a line ``H-...`` is cut off, repeats a sentence or holds byte pairs; or the file
-            does not translate just the sentences 0 to *count* - 1.
+        ValueError: a line ``H-...`` is cut off or holds byte pairs, or the lines are not those of
+            the sentences 0 to *count* - 1, once each.
     """
-    hypotheses: dict[int, str] = {}
+    hypotheses: list[tuple[int, str]] = []
     for number, line in enumerate(read_lines(path), start=1):
-        if not line.startswith("H-"):
-            continue
-        match = HYPOTHESIS.fullmatch(line)
-        if match is None:
-            raise ValueError(f"{path}, line {number}: not H-<id>, score and text between tabs")
-        index, text = int(match[1]), match[2]
-        if index in hypotheses:
-            raise ValueError(
-                f"{path}, line {number}: second translation of sentence {index}; keep --nbest at 1"
-            )
-        if "@@ " in text + " ":
-            raise ValueError(
-                f"{path}, line {number}: byte pairs; give fairseq-generate --remove-bpe"
-            )
-        hypotheses[index] = text
-    if not hypotheses:
-        raise ValueError(f"{path} has no line H-<id>; give the output of fairseq-generate")
-    if max(hypotheses) >= count:
+        if line.startswith("H-"):
+            match = HYPOTHESIS.fullmatch(line)
+            if match is None:
+                raise ValueError(f"{path}, line {number}: not H-<id>, score and text between tabs")
+            if "@@ " in match[2] + " ":
+                raise ValueError(
+                    f"{path}, line {number}: byte pairs; give fairseq-generate --remove-bpe"
+                )
+            hypotheses.append((int(match[1]), match[2]))
+    numbers = {number for number, _ in hypotheses}
+    if numbers != set(range(count)) or len(hypotheses) != count:
         raise ValueError(
-            f"{path} translates sentence {max(hypotheses)}, but the reference has {count:,} "
-            "sentences, counted from 0"
+            f"{path} has {len(hypotheses):,} lines H-<id> of {len(numbers):,} sentences, but the "
+            f"reference has {count:,}; give it the output of fairseq-generate --nbest 1 "
+            "--required-batch-size-multiple 1"
         )
-    if len(hypotheses) < count:
-        missing = next(index for index in range(count) if index not in hypotheses)
-        raise ValueError(
-            f"{path} translates {len(hypotheses):,} of {count:,} sentences (the first without is "
-            f"{missing}); give fairseq-generate --required-batch-size-multiple 1"
-        )
-    return [hypotheses[index] for index in range(count)]
+    return [text for _, text in sorted(hypotheses)]
 
 
 def read_reference(path: Path) -> list[str]:
@@ -85,8 +72,6 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
     Args:
         lang: language of both.
     """
-    from sacremoses import MosesDetokenizer
-
     detokenizer, tokenize = MosesDetokenizer(lang), moses_tokenizer(lang)
     detokenized = [detokenizer.detokenize(text.split()) for text in hypotheses]
     tokenized = [
@@ -94,9 +79,10 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
     ]
     split = [list(map(split_compounds, texts)) for texts in tokenized]
     scores = {}
+    multi_bleu = {"tokenize": "none", "smooth_method": "none", "force": True}
     for name, (system, target), options in (
-        ("tokenized", tokenized, {"tokenize": "none", "smooth_method": "none", "force": True}),
-        ("compound-split", split, {"tokenize": "none", "smooth_method": "none", "force": True}),
+        ("tokenized", tokenized, multi_bleu),
+        ("compound-split", split, multi_bleu),
         ("detokenized", (detokenized, references), {}),
     ):
         bleu = BLEU(**options)
@@ -105,7 +91,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
     return scores
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="odeformers score-wmt14",
         description=__doc__,
@@ -118,23 +104,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--reference",
         metavar="FILE",
-        type=Path,
-        help="the translations as published, an .sgm file or a sentence a line (default: that of "
+        type=existing_path,
+        help="the translations as published, an .sgm file or a sentence a line (default: those of "
         f"newstest2014, in {default})",
     )
     args = parser.parse_args(arguments)
     lang = args.pair.partition("-")[2]
     path = args.reference or Path(default.format(pair=args.pair), reference(lang))
-    if not path.is_file():
-        parser.error(
-            f"--reference {path}: no such file; prepare-wmt14.sh {args.pair} leaves "
-            f"{reference(lang)} in the folder raw below its --out"
-        )
-    try:
-        require("sacremoses")
-        references = read_reference(path)
-        scores = score(read_hypotheses(args.output, len(references)), references, lang)
-    except (ValueError, OSError, ImportError) as error:
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    if not path.exists():
+        parser.error(f"{path} is not there; name it by --reference: prepare-wmt14.sh leaves it")
+    references = read_reference(path)
+    scores = score(read_hypotheses(args.output, len(references)), references, lang)
     for name, result in scores.items():
         print(f"{name + ':':<15} {result}")

@@ -1,12 +1,9 @@
 """Word pieces of an uncased BERT (Devlin et al., 2019): how they are read, learnt and applied."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_odeformers.extras import require
 from fairseq_odeformers.files import read_lines, write_lines
 
 logger = logging.getLogger(__name__)
@@ -19,7 +16,7 @@ def read_pieces(path: Path) -> list[str]:
     """The word pieces of a BERT's ``vocab.txt``, in the order of their numbers.
 
     Raises:
-        ValueError: the file has something else.
+        ValueError: the file is not such a vocabulary.
     """
     pieces: dict[str, int] = {}
     for number, piece in enumerate(read_lines(path), start=1):
@@ -65,12 +62,7 @@ def _learn(texts: Sequence[str], size: int, first: Sequence[str]) -> list[str]:
 
 
 def make_tokenizer(pieces: Sequence[str]):
-    """An uncased BERT's tokenizer, for which ``[SEP]`` and the like are text as any other.
-
-    Raises:
-        ImportError: the library is missing.
-    """
-    require("tokenizers")
+    """An uncased BERT's tokenizer, for which ``[SEP]`` and the like are text as any other."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece
     from tokenizers.normalizers import BertNormalizer

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import http.server
-import io
 import os
 import stat
 import tarfile
@@ -11,39 +10,17 @@ import threading
 import zipfile
 
 import pytest
+from published import write_archive, write_folder
 
-from fairseq_odeformers.corpora.archives import download, extract, fetch, unpack
+from fairseq_odeformers.corpora.archives import download, extract, unpack
 
 FILES = {"corpus/a.txt": os.urandom(200_000), "corpus/deep/b.txt.gz": gzip.compress(b"packed")}
+KINDS = ["folder", "a.zip", "a.tar", "a.tgz"]
 
 
-def write_folder(path):
-    for name, content in FILES.items():
-        (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_bytes(content)
-
-
-def write_zip(path):
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in FILES.items():
-            archive.writestr(name, content)
-
-
-def write_tar(path, mode="w:gz"):
-    with tarfile.open(path, mode) as archive:
-        for name, content in FILES.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-
-
-WRITERS = {
-    "folder": write_folder,
-    "zip": write_zip,
-    "tar": lambda path: write_tar(path, "w"),
-    "tar.gz": write_tar,
-    "tar.xz": lambda path: write_tar(path, "w:xz"),
-}
+def write_source(kind, tmp_path):
+    write = write_folder if kind == "folder" else write_archive
+    return write(tmp_path / kind, FILES)
 
 
 @pytest.fixture
@@ -52,94 +29,67 @@ def out(tmp_path):
     return tmp_path / "out"
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_unpack_finds_files_wherever_they_are(kind, tmp_path, out):
-    WRITERS[kind](tmp_path / "source")
-    unpack(tmp_path / "source", ["a.txt", "b.txt"], out)
+    source = write_source(kind, tmp_path)
+    unpack(source, ["a.txt", "deep/b.txt"], out)
     assert (out / "a.txt").read_bytes() == FILES["corpus/a.txt"]
     assert (out / "b.txt").read_bytes() == b"packed"
+    with pytest.raises(ValueError, match=f"{source} has no c.txt, d.txt"):
+        unpack(source, ["a.txt", "d.txt", "c.txt"], out)
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar", "tar.gz", "tar.xz"])
-def test_a_cut_off_archive_is_an_error_that_names_it(kind, tmp_path, out):
-    source = tmp_path / "source"
-    WRITERS[kind](source)
-    source.write_bytes(source.read_bytes()[:100_000])
+@pytest.mark.parametrize("kind", ["a.zip", "a.tar", "a.tgz"])
+@pytest.mark.parametrize("size", [0, 100, 100_000])
+def test_a_cut_off_archive_is_an_error_that_names_it(kind, size, tmp_path, out):
+    source = write_source(kind, tmp_path)
+    source.write_bytes(source.read_bytes()[:size])
     with pytest.raises(ValueError, match=f"{source} is damaged"):
-        unpack(source, ["a.txt", "b.txt"], out)
+        unpack(source, ["b.txt"], out)
 
 
 def test_reading_ends_when_all_files_are_found(tmp_path, out):
-    """What follows, in an archive of many files, may even be missing."""
-    source = tmp_path / "source"
-    write_tar(source)
+    """The rest of a large archive may even be missing."""
+    source = write_source("a.tgz", tmp_path)
     source.write_bytes(source.read_bytes()[:-100])
     unpack(source, ["a.txt"], out)
     assert (out / "a.txt").read_bytes() == FILES["corpus/a.txt"]
 
 
-def test_a_cut_off_file_in_a_folder_is_an_error_that_names_it(tmp_path, out):
-    (tmp_path / "source").mkdir()
-    packed = gzip.compress(os.urandom(1000))
-    (tmp_path / "source" / "a.txt.gz").write_bytes(packed[:500])
-    with pytest.raises(ValueError, match="a.txt.gz in .*source is damaged or cut off"):
-        unpack(tmp_path / "source", ["a.txt"], out)
+def test_a_cut_off_file_is_an_error_that_names_it(tmp_path, out):
+    write_folder(tmp_path, {"a.txt.gz": gzip.compress(os.urandom(1000))[:500]})
+    with pytest.raises(ValueError, match=f"^a.txt in {tmp_path} is damaged"):
+        unpack(tmp_path, ["a.txt"], out)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_missing_files_are_named(kind, tmp_path, out):
-    WRITERS[kind](tmp_path / "source")
-    with pytest.raises(ValueError, match="source has no c.txt, d.txt"):
-        unpack(tmp_path / "source", ["a.txt", "d.txt", "c.txt"], out)
+LINKS = [tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
 
 
-@pytest.mark.parametrize(
-    "kind, what",
-    [
-        *((tarfile.LNKTYPE, "link"), (tarfile.SYMTYPE, "link"), (tarfile.FIFOTYPE, "device")),
-        *((tarfile.CHRTYPE, "device"), (tarfile.BLKTYPE, "device")),
-    ],
-)
-def test_a_link_or_device_is_refused_by_its_name(kind, what, tmp_path, out):
-    """If it is wanted; others do not matter."""
-    with tarfile.open(tmp_path / "source", "w") as archive:
-        for name, target in (("c/a.txt", None), ("c/b.txt", "c/a.txt")):
-            info = tarfile.TarInfo(name)
-            if target:
-                info.type, info.linkname = kind, target
-            archive.addfile(info)
-    unpack(tmp_path / "source", ["a.txt"], out)
-    with pytest.raises(ValueError, match=f"^c/b.txt in .*source is a {what}; unpack the archive"):
-        unpack(tmp_path / "source", ["b.txt"], out)
-
-
-def test_a_link_in_a_zip_archive_is_refused(tmp_path, out):
-    info = zipfile.ZipInfo("b.txt")
-    info.external_attr = (stat.S_IFLNK | 0o777) << 16
-    with zipfile.ZipFile(tmp_path / "source", "w") as archive:
-        archive.writestr(info, "/etc/passwd")
-    with pytest.raises(ValueError, match="^b.txt in .*source is a link; unpack the archive"):
-        unpack(tmp_path / "source", ["b.txt"], out)
-
-
-@pytest.mark.parametrize("name", ["../a.txt", "/a.txt", "c/../../a.txt"])
-@pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_a_member_that_leaves_the_folder_is_refused(kind, name, tmp_path, out):
-    if kind == "tar":
-        with tarfile.open(tmp_path / "source", "w") as archive:
-            archive.addfile(tarfile.TarInfo(name))
-    else:
+@pytest.mark.parametrize("kind", [*LINKS, "zip"])
+def test_links_and_devices_are_not_read(kind, tmp_path, out):
+    (tmp_path / "secret").write_text("not of the archive")
+    if kind == "zip":
+        info = zipfile.ZipInfo("c/b.txt")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
         with zipfile.ZipFile(tmp_path / "source", "w") as archive:
-            archive.writestr(name, "")
-    with pytest.raises(ValueError, match=f"source has '{name}', which leaves the folder"):
-        unpack(tmp_path / "source", ["a.txt"], out)
+            archive.writestr(info, str(tmp_path / "secret"))
+    else:
+        with tarfile.open(tmp_path / "source", "w") as archive:
+            info = tarfile.TarInfo("c/b.txt")
+            info.type, info.linkname = kind, str(tmp_path / "secret")
+            archive.addfile(info)
+    with pytest.raises(ValueError, match="source has no b.txt"):
+        unpack(tmp_path / "source", ["b.txt"], out)
     assert not list(out.iterdir())
 
 
-def test_what_is_no_archive_is_an_error(tmp_path, out):
-    (tmp_path / "source").write_text("text")
-    with pytest.raises(ValueError, match="neither a folder nor a tar or zip archive"):
-        unpack(tmp_path / "source", ["a.txt"], out)
+@pytest.mark.parametrize("name", ["../a.txt", "/a.txt", "c/../../a.txt"])
+@pytest.mark.parametrize("kind", ["source.tar", "source.zip"])
+def test_nothing_is_written_outside_of_the_folder(kind, name, tmp_path, out):
+    source = write_archive(tmp_path / kind, {name: b"text"})
+    unpack(source, ["a.txt"], out)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.txt", "out", kind]
+    assert (out / "a.txt").read_bytes() == b"text"
 
 
 CONTENT = os.urandom(300_000)
@@ -212,49 +162,34 @@ TEXTS = {"a.de": b"eins\n", "a.en": b"one\n", "b.de": b"zwei\n"}
 ARCHIVES = {"http://host/a.tgz": ["a.de", "a.en"], "http://host/b.de.gz": ["b.de"]}
 
 
-def write_texts(path, folder, names):
-    with tarfile.open(path, "w:gz") as archive:
-        for name in names:
-            archive.add(folder / name, f"corpus/{name}")
-
-
 @pytest.fixture
 def published(tmp_path):
     """A folder with what is below the URLs of ARCHIVES."""
-    loose = write_loose(tmp_path / "loose")
-    folder = tmp_path / "published"
-    folder.mkdir()
-    write_texts(folder / "a.tgz", loose, ["a.de", "a.en"])
-    (folder / "b.de.gz").write_bytes(gzip.compress(TEXTS["b.de"]))
+    write_folder(tmp_path / "loose", TEXTS)
+    folder = write_folder(tmp_path / "published", {"b.de.gz": gzip.compress(TEXTS["b.de"])})
+    write_a(folder, "a.de", "a.en")
     return folder
 
 
-def write_loose(folder):
-    folder.mkdir()
-    for name, content in TEXTS.items():
-        (folder / name).write_bytes(content)
-    return folder
+def write_a(folder, *names, **changes):
+    files = {f"corpus/{name}": TEXTS[name] for name in names}
+    write_archive(folder / "a.tgz", {**files, **changes})
 
 
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".json"}
 
 
-@pytest.mark.parametrize("kind", ["downloads", "loose files", "one archive", "both"])
+@pytest.mark.parametrize("kind", ["downloads", "loose files", "one archive"])
 def test_files_are_found_in_archives_and_folders(kind, published, tmp_path):
-    source = {"downloads": published, "loose files": tmp_path / "loose"}.get(kind, tmp_path)
-    if kind == "one archive":
-        source = tmp_path / "all.tgz"
-        write_texts(source, tmp_path / "loose", TEXTS)
-    if kind == "both":
-        (tmp_path / "loose" / "a.en").unlink()
+    source = {"downloads": published, "loose files": tmp_path / "loose"}.get(kind)
     raw = tmp_path / "out" / "raw"
-    extract(source, ARCHIVES, raw)
+    extract(source or write_archive(tmp_path / "all.tgz", TEXTS), ARCHIVES, raw)
     assert contents(raw) == TEXTS
 
 
 def test_missing_files_are_an_error_that_names_their_archive(published, tmp_path):
-    write_texts(published / "a.tgz", tmp_path / "loose", ["a.de"])
+    write_a(published, "a.de")
     with pytest.raises(ValueError, match="a.tgz has no a.en"):
         extract(published, ARCHIVES, tmp_path / "raw")
     (published / "a.tgz").unlink()
@@ -263,19 +198,12 @@ def test_missing_files_are_an_error_that_names_their_archive(published, tmp_path
     assert not (tmp_path / "raw").exists()
 
 
-def test_a_changed_download_is_extracted_anew(published, tmp_path):
+def test_a_changed_source_is_extracted_anew(published, tmp_path):
     raw = tmp_path / "raw"
     extract(published, ARCHIVES, raw)
-    (published / "b.de.gz").write_bytes(gzip.compress(b"due\n"))
+    write_folder(published, {"b.de.gz": gzip.compress(b"due\n")})
     extract(published, ARCHIVES, raw)
     assert contents(raw) == {**TEXTS, "b.de": b"due\n"}
-    (tmp_path / "loose" / "a.de").write_bytes(b"uno\n")
-    write_texts(published / "a.tgz", tmp_path / "loose", ["a.de", "a.en"])
+    write_a(published, "a.en", **{"a.de": b"uno\n"})
     extract(published, ARCHIVES, raw)
     assert contents(raw) == {**TEXTS, "a.de": b"uno\n", "b.de": b"due\n"}
-
-
-def test_every_archive_is_downloaded(published, tmp_path):
-    urls = {path.as_uri(): None for path in published.iterdir()}
-    folder = fetch(urls, tmp_path / "download")
-    assert contents(folder) == contents(published)

@@ -1,81 +1,234 @@
-"""Preparation of GLUE resumes, and bad options end it before it starts."""
+"""The published tables become examples of sentence_prediction, and preparation resumes."""
 
-import zipfile
+from collections import Counter
 
 import pytest
-from script_helpers import contents, refusal
+from published import write_archive, write_folder
+from script_helpers import contents, sentence_prediction, times
 
 from fairseq_odeformers.corpora import glue
 from fairseq_odeformers.files import write_lines
 
-RTE = {
-    "train.tsv": [f"{n}\tIs it {n}?\tIt is {n}.\tentailment" for n in range(600)],
-    "dev.tsv": ["0\tIs it 2?\tIt is 1.\tnot_entailment"],
-    "test.tsv": ["0\tIs it 5?\tIt is 6.", "1\tIs it?\t"],
+OPERATIONS = 60
+SIZES = {"train": 30, "valid": 8, "valid1": 7, "test": 6, "test1": 5}
+FILES = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
+MNLI_FILES = {
+    "train": "train.tsv",
+    "valid": "dev_matched.tsv",
+    "valid1": "dev_mismatched.tsv",
+    "test": "test_matched.tsv",
+    "test1": "test_mismatched.tsv",
 }
-COLA = {
-    "train.tsv": ["gj04\t1\t\tIt is one.", "gj04\t0\t*\tOne is it is."],
-    "dev.tsv": ["gj04\t1\t\tIt is two."],
-    "test.tsv": ["index\tsentence", "0\tIt is three."],
+BINARY = ["0", "1"]
+ENTAILMENT = ["entailment", "not_entailment"]
+STS_B = "index genre filename year old_index source1 source2 sentence1 sentence2 score"
+MNLI = (
+    "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse "
+    "sentence2_parse sentence1 sentence2 label1 gold_label"
+)
+# Archive, sentence columns, label column and labels of each task, and the header of its files with
+# and without labels.
+LAYOUTS = {
+    "CoLA": ("CoLA", ["sentence"], "label", BINARY, None, "index sentence"),
+    "SST-2": ("SST-2", ["sentence"], "label", BINARY, "sentence label", "index sentence"),
+    "MRPC": (None, ["#1 String", "#2 String"], "Quality", BINARY, None, None),
+    "STS-B": (
+        *("STS-B", ["sentence1", "sentence2"], "score", ["0.000", "2.500", "4.250", "5"]),
+        *(STS_B, STS_B.rsplit(maxsplit=1)[0]),
+    ),
+    "QQP": (
+        *("QQP-clean", ["question1", "question2"], "is_duplicate", BINARY),
+        *("id qid1 qid2 question1 question2 is_duplicate", "id question1 question2"),
+    ),
+    "MNLI": (
+        *("MNLI", ["sentence1", "sentence2"], "gold_label"),
+        *(["entailment", "neutral", "contradiction"], MNLI, MNLI.rsplit(maxsplit=2)[0]),
+    ),
+    "QNLI": (
+        *("QNLIv2", ["question", "sentence"], "label", ENTAILMENT),
+        *("index question sentence label", "index question sentence"),
+    ),
+    "RTE": (
+        *("RTE", ["sentence1", "sentence2"], "label", ENTAILMENT),
+        *("index sentence1 sentence2 label", "index sentence1 sentence2"),
+    ),
 }
-RTE_HEADER = "index\tsentence1\tsentence2\tlabel"
+
+
+def splits(task):
+    return MNLI_FILES if task == "MNLI" else FILES
+
+
+def examples(task, split):
+    """Texts, the same as they should become, and label of each example."""
+    _, columns, _, labels, _, _ = LAYOUTS[task]
+    for number in range(SIZES[split]):
+        about = [(task, split, column, number, " ".join(SIZES)) for column in range(len(columns))]
+        raw = ['{} {}: "It’s {}-{}" & {}.'.format(*words) for words in about]
+        clean = ['{} {} : " it \'s {}-{} " & {} .'.format(*words).lower() for words in about]
+        yield raw, clean, labels[number * 7 // 3 % len(labels)]
+
+
+def cola(split):
+    if split == "test":
+        yield from plain("CoLA", split)
+    else:
+        for (sentence,), _, label in examples("CoLA", split):
+            yield f"gj04\t{label}\t{'' if label == '1' else '*'}\t{sentence}"
+
+
+def plain(task, split):
+    """The lines of a table with a header; what no result needs is called as its column."""
+    _, columns, label_column, _, labelled, unlabelled = LAYOUTS[task]
+    header = (unlabelled if split.startswith("test") else labelled).split()
+    yield "\t".join(header)
+    for sentences, _, label in examples(task, split):
+        row = {**dict(zip(columns, sentences)), label_column: label}
+        yield "\t".join(row.get(name, name) for name in header)
+
+
+def qqp(split):
+    """Some published lines are broken in two."""
+    for number, line in enumerate(plain("QQP", split)):
+        yield line
+        if number % 5 == 2 and split != "test":
+            yield "133273\t213221\t213222\tHow is the life of a math student?"
+            yield "Could you describe it?\tWhich level of prepration is enough?\t0"
+
+
+def mnli(split):
+    """Some pairs have no label."""
+    for number, line in enumerate(plain("MNLI", split)):
+        yield line
+        if number % 4 == 2 and not split.startswith("test"):
+            yield line.rsplit("\t", 1)[0] + "\t-"
+
+
+LINES = {"CoLA": cola, "QQP": qqp, "MNLI": mnli}
+
+
+def write_mrpc(folder):
+    """Microsoft's corpus, with a byte order mark, and the pairs of the development set."""
+    header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+    rows = {
+        split: [
+            f"{label}\t{split}{number}\t{number}\t{one}\t{two}"
+            for number, ((one, two), _, label) in enumerate(examples("MRPC", split))
+        ]
+        for split in FILES
+    }
+    mixed = rows["train"][:10] + rows["valid"][::-1] + rows["train"][10:]
+    valid = [*rows["valid"][1::2][::-1], *rows["valid"][::2]]
+    ids = ["\t".join(row.split("\t")[1:3]) for row in valid]
+    files = {
+        "senteval_data/msr_paraphrase_train.txt": [header, *mixed],
+        "senteval_data/msr_paraphrase_test.txt": [header, *rows["test"]],
+        "mrpc_dev_ids.tsv": ids,
+    }
+    write_folder(
+        folder,
+        {name: "".join(f"{line}\r\n" for line in lines).encode() for name, lines in files.items()},
+    )
+
+
+def write_task(task, archive, edit=lambda lines: lines):
+    files = {"__MACOSX/._train.tsv": "not this one", f"{task}/original/train.tsv": "nor this one"}
+    for split, name in splits(task).items():
+        lines = LINES.get(task, lambda split: plain(task, split))(split)
+        files[f"{task}/{name}"] = "".join(f"{line}\n" for line in edit(list(lines)))
+    write_archive(archive, files)
+
+
+def prepare(names, source, out, vocabulary=None, workers=2):
+    return glue.prepare(names, source, out, vocabulary, OPERATIONS, workers)
 
 
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    """An archive of two tasks, whose files have the same names."""
-    path = tmp_path_factory.mktemp("archive") / "glue.zip"
-    with zipfile.ZipFile(path, "w") as zipped:
-        for name, lines in RTE.items():
-            header = RTE_HEADER.replace("\tlabel", "") if name == "test.tsv" else RTE_HEADER
-            zipped.writestr(f"glue_data/RTE/{name}", "\n".join([header, *lines, ""]))
-        for name, lines in COLA.items():
-            zipped.writestr(f"glue_data/CoLA/{name}", "\n".join([*lines, ""]))
-    return path
-
-
-def prepare(archive, out, workers=2):
-    return glue.prepare(["RTE", "CoLA"], archive, out, None, bpe_operations=30, workers=workers)
+def published(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("published")
+    for task, (archive, *_) in LAYOUTS.items():
+        if archive:
+            write_task(task, folder / f"{archive}.zip")
+    write_mrpc(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def prepared(archive, tmp_path_factory):
-    """What the preparation leaves."""
-    out = tmp_path_factory.mktemp("prepared")
-    prepare(archive, out)
+def out(published, tmp_path_factory):
+    out = tmp_path_factory.mktemp("glue")
+    assert prepare(list(LAYOUTS), published, out) == [out / f"{task}-bin" for task in LAYOUTS]
     return out
 
 
-def test_the_result_does_not_depend_on_interruptions_and_workers(
-    archive, prepared, tmp_path, monkeypatch
-):
-    calls = []
+@pytest.mark.parametrize("task", LAYOUTS)
+def test_sentence_prediction_loads_the_examples(out, task):
+    """Text, labels and order are as published; test sets have no labels."""
+    labels = LAYOUTS[task][3]
+    classes = 1 if task == "STS-B" else len(labels)
+    for split in splits(task):
+        prediction, dataset = sentence_prediction(
+            out / f"{task}-bin", split, classes, regression=task == "STS-B"
+        )
+        expected = list(examples(task, split))
+        if (task, split) == ("MRPC", "valid"):
+            expected.reverse()  # in the order of the corpus, not of the list
+        assert len(dataset) == len(expected)
+        for example, (_, sentences, label) in zip(dataset, expected):
+            text = prediction.source_dictionary.string(
+                example["net_input.src_tokens"], "subword_nmt", include_eos=True
+            ).split(" </s>")
+            assert [sentence.strip() for sentence in text] == [*sentences, ""]
+            if split.startswith("test"):
+                assert "target" not in example
+            elif task == "STS-B":
+                assert example["target"] == [float(label) / 5]
+            else:
+                assert example["target"].tolist() == [labels.index(label)]
 
-    def interrupt(*argv):
-        calls.append(argv)
-        if len(calls) == 3:  # the labels of the first task
-            raise KeyboardInterrupt
-        fairseq_preprocess(*argv)
 
-    fairseq_preprocess = glue.fairseq_preprocess
-    with monkeypatch.context() as patch:
-        patch.setattr(glue, "fairseq_preprocess", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(archive, tmp_path / "out", workers=1)
-    assert not list((tmp_path / "out").glob("RTE-bin*"))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(glue, "tokenize", None)  # what was done is not done again
-        patch.setattr(glue, "learn_vocabulary", None)
-        results = prepare(archive, tmp_path / "out", workers=1)
-    assert results == [tmp_path / "out" / "RTE-bin", tmp_path / "out" / "CoLA-bin"]
-    assert contents(tmp_path / "out") == contents(prepared)
+@pytest.mark.parametrize("task", LAYOUTS)
+def test_dictionaries(out, task):
+    """All tasks share one dictionary; classes are in a fixed order."""
+    folder = out / f"{task}-bin"
+    columns = [f"input{number}" for number in range(len(LAYOUTS[task][1]))]
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == [*columns, "label"]
+    for column in columns:
+        shared = (out / "vocabulary" / "dict.txt").read_bytes()
+        assert (folder / column / "dict.txt").read_bytes() == shared
+    assert (folder / "code").read_bytes() == (out / "vocabulary" / "code").read_bytes()
+    if task != "STS-B":
+        counts = Counter(label for _, _, label in examples(task, "train"))
+        lines = [f"{label} {counts[label]}" for label in LAYOUTS[task][3]]
+        assert (folder / "label" / "dict.txt").read_text().splitlines() == lines
 
 
-def test_each_task_has_its_own_files(prepared):
-    tokenized = prepared / "tokenized"
-    assert (tokenized / "CoLA" / "train.input0").read_text() == "it is one .\none is it is .\n"
-    assert (tokenized / "RTE" / "test.input1").read_text() == "it is 6 .\n\n"
+def test_what_is_left_out_is_counted_and_what_was_done_is_not_repeated(published, out, caplog):
+    before = times(out)
+    with caplog.at_level("INFO"):
+        prepare(list(LAYOUTS), published, out, workers=1)
+        assert times(out) == before
+        assert caplog.text.count("is up to date") == 4 * 8 + 1
+        assert "examples" not in caplog.text
+        for task in ("QQP", "MNLI"):
+            folder = out / f"{task}-again"
+            folder.mkdir()
+            glue.tokenize(glue.TASKS[task], out / "raw" / task, folder, 1)
+    assert "QQP/train.tsv: left out 12 lines that have not 6 columns" in caplog.text
+    assert "MNLI/dev_matched.tsv: 8 examples; left out 2 that are labelled -" in caplog.text
+
+
+def test_a_given_vocabulary_is_used(published, out, tmp_path):
+    """The codes and dictionary of one corpus, applied to one task of an archive."""
+    expected = out / "RTE-bin"
+    vocabulary = expected / "code", expected / "input0" / "dict.txt"
+    [folder] = prepare(["RTE"], published / "RTE.zip", tmp_path, vocabulary, workers=3)
+    assert contents(folder) == contents(expected)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "RTE-bin",
+        "bpe",
+        "raw",
+        "tokenized",
+    ]
 
 
 def test_tables_of_mrpc_are_preferred(tmp_path):
@@ -84,7 +237,7 @@ def test_tables_of_mrpc_are_preferred(tmp_path):
     for name in ("train", "dev", "test"):
         lines = ["#2 String\t#1 String\tQuality", f"it is {name}\tthis is {name}\t1"]
         write_lines(tmp_path / "MRPC" / f"{name}.tsv", lines)
-    glue.prepare(["MRPC"], tmp_path, tmp_path / "out", None, bpe_operations=5, workers=1)
+    prepare(["MRPC"], tmp_path, tmp_path / "out")
     tokenized = tmp_path / "out" / "tokenized" / "MRPC"
     assert (tokenized / "valid.input0").read_text() == "this is dev\n"
     assert (tokenized / "test.input1").read_text() == "it is test\n"
@@ -104,38 +257,19 @@ def test_tables_of_mrpc_are_preferred(tmp_path):
     ],
 )
 def test_a_bad_vocabulary_is_refused_before_work_starts(
-    codes, dictionary, message, archive, tmp_path
+    codes, dictionary, message, published, tmp_path
 ):
     (tmp_path / "code").write_text(codes)
     (tmp_path / "dict.txt").write_text(dictionary)
     vocabulary = tmp_path / "code", tmp_path / "dict.txt"
     with pytest.raises(ValueError, match=message):
-        glue.prepare(["RTE"], archive, tmp_path / "out", vocabulary, bpe_operations=30, workers=1)
+        prepare(["RTE"], published, tmp_path / "out", vocabulary)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["wnli"], "TASK wnli: choose from CoLA, SST-2, MRPC, STS-B, QQP, MNLI, QNLI, RTE"),
-        (["--from", "absent"], "--from absent: no such file or folder"),
-        (["--dict", "absent"], "--dict absent: no such file or folder"),
-        (["--dict", "dict.txt"], "--bpe-codes and --dict belong together; give both or neither"),
-        (
-            ["--bpe-codes", "code", "--dict", "dict.txt", "--bpe-operations", "5"],
-            "--bpe-operations is for learning codes; leave it out with --bpe-codes",
-        ),
-        (
-            ["--from", ".", "--out", "."],
-            "--from . overlaps raw, made by this script; choose another --out",
-        ),
-        (["--workers", "0"], "argument --workers: invalid positive_int value: '0'"),
-    ],
-)
-def test_bad_options(options, message, tmp_path, monkeypatch, capsys):
-    for name in ("code", "dict.txt"):
-        (tmp_path / name).touch()
-    monkeypatch.chdir(tmp_path)
-    line = refusal(glue.main, options, monkeypatch, capsys)
-    assert line == f"prepare-glue.sh: error: {message}"
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["code", "dict.txt"]
+def test_a_missing_column_is_named(tmp_path):
+    """File and column are, and nothing half-done is left."""
+    write_task("RTE", tmp_path / "RTE.zip", lambda lines: [lines[0].upper(), *lines[1:]])
+    with pytest.raises(ValueError, match="raw/RTE/train.tsv has no column sentence1, sentence2, l"):
+        prepare(["RTE"], tmp_path / "RTE.zip", tmp_path / "out")
+    assert list((tmp_path / "out" / "tokenized").iterdir()) == []

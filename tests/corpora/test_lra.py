@@ -1,9 +1,10 @@
-"""Data are found where they lie, splits are known, and preparation resumes."""
+"""Each task has its published examples, data are found where they lie, and preparation resumes."""
 
 import pytest
 import torch
-from lra_release import ARCHIVES, listops, retrieval, write_archive, write_folder
-from script_helpers import contents, refusal, times
+from fairseq.data.encoders.bytes import Bytes
+from published import LRA, listops, picture, retrieval, write_archive, write_folder
+from script_helpers import contents, sentence_prediction, times
 
 from fairseq_odeformers.corpora import lra
 from fairseq_odeformers.corpora.lra import TASKS, locate, prepare, split_randomly
@@ -12,7 +13,7 @@ from fairseq_odeformers.corpora.lra import TASKS, locate, prepare, split_randoml
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory):
     folder = tmp_path_factory.mktemp("published")
-    for name, files in ARCHIVES.items():
+    for name, files in LRA.items():
         write_archive(folder / name, files())
     return folder
 
@@ -20,50 +21,98 @@ def archives(tmp_path_factory):
 @pytest.fixture(scope="module")
 def prepared(archives, tmp_path_factory):
     out = tmp_path_factory.mktemp("prepared")
-    assert prepare(list(TASKS), archives, out, 2) == [out / f"{task}-bin" for task in TASKS]
+    assert prepare(list(TASKS), archives, out) == [out / f"{task}-bin" for task in TASKS]
     return out
 
 
-@pytest.mark.parametrize("split", [2, 7, 12])
-def test_the_result_does_not_depend_on_interruptions_and_workers(
-    split, archives, prepared, tmp_path, monkeypatch
-):
-    calls = []
+def load(data, task, split):
+    """Text and class of each example, as fairseq's task reads them."""
+    prediction, dataset = sentence_prediction(data / f"{task}-bin", split, len(TASKS[task].classes))
+    dictionary, names = prediction.source_dictionary, prediction.label_dictionary
+    return [
+        (
+            dictionary.string(example["net_input.src_tokens"], include_eos=True),
+            names[int(example["target"]) + names.nspecial],
+        )
+        for example in dataset
+    ]
 
-    def interrupt(folder, *args):
-        calls.append(folder)
-        if len(calls) == split:
-            raise KeyboardInterrupt
-        return write_split(folder, *args)
 
-    write_split = lra.write_split
-    with monkeypatch.context() as patch:
-        patch.setattr(lra, "write_split", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(list(TASKS), archives, tmp_path, workers=1)
-    done = [tmp_path / f"{task}-bin" for task in list(TASKS)[: (split - 1) // 3]]
-    assert sorted(tmp_path.glob("*-bin*")) == sorted(done)
-    before = [times(folder) for folder in done]
-    prepare(list(TASKS), archives, tmp_path, workers=1)
-    assert [times(folder) for folder in done] == before
-    assert contents(tmp_path) == contents(prepared)
+def text(string):
+    """The bytes that the symbols before each end name."""
+    return [Bytes.decode(part) for part in string.split("</s>")]
+
+
+def test_listops(prepared):
+    for split, size in (("train", 8), ("valid", 3), ("test", 2)):
+        assert load(prepared, "listops", split) == [
+            (f"[SM {n} 7 ] </s>", str((n + 7) % 10)) for n in range(size)
+        ]
+
+
+def test_text(prepared):
+    """Bytes are kept as they are; the test set is for validation, too."""
+    examples = load(prepared, "text", "train")
+    assert [(text(string), label) for string, label in examples] == [
+        ([f"train {label}<br />\t{n}é", ""], label)
+        for label, size in (("neg", 4), ("pos", 3))
+        for n in range(size)
+    ]
+    assert load(prepared, "text", "valid") == load(prepared, "text", "test")
+    assert len(load(prepared, "text", "test")) == 4
+
+
+def test_retrieval(prepared):
+    for split, name, size in (("train", "train", 7), ("valid", "eval", 3), ("test", "test", 4)):
+        examples = load(prepared, "retrieval", split)
+        assert [(text(string), label) for string, label in examples] == [
+            ([f'b"{name}\\n"', f"b'é {n}'", ""], str(n % 2)) for n in range(size)
+        ]
+
+
+def test_pathfinder(prepared):
+    """Each image is in one split, with its class; intensities are symbols, and nothing follows."""
+    examples = [load(prepared, "pathfinder", split) for split in ("train", "valid", "test")]
+    assert [len(split) for split in examples] == [24, 3, 3]
+    assert sorted(example for split in examples for example in split) == sorted(
+        (" ".join(map(str, picture(batch, number).flatten())), str(number % 2))
+        for batch in (0, 2, 10)
+        for number in range(10)
+    )
+
+
+def test_image(prepared):
+    train, valid, test = (load(prepared, "image", split) for split in ("train", "valid", "test"))
+    classes = ("airplane", "automobile", "bird", "cat")
+    images = [(" ".join([str(n)] * 1024), name) for n, name in enumerate(classes)]
+    assert len(train) == 18
+    assert sorted(train + valid) == sorted(images * 5)
+    assert test == images[:3]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_symbols_of_bytes_and_intensities(prepared, task):
+    """All 256 have a symbol without white space, whether or not they occur."""
+    for path in (prepared / f"{task}-bin").glob("input*/dict.txt"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert len(lines) == (15 if task == "listops" else 256)
+        assert all(len(line.split()) == 2 for line in lines)
 
 
 def results(out):
     """The data sets below a folder, without how they were made."""
-    files = contents(out).items()
     return {
         path: content
-        for path, content in files
+        for path, content in contents(out).items()
         if path.parts[0].endswith("-bin") and path.name != "recipe.json"
     }
 
 
 def test_unpacked_data_are_found_and_preferred(prepared, tmp_path):
-    for name, files in ARCHIVES.items():
+    for name, files in LRA.items():
         write_folder(tmp_path / "source", files())
         (tmp_path / "source" / name).write_bytes(b"not looked at")
-    prepare(list(TASKS), tmp_path / "source", tmp_path / "out", workers=1)
+    prepare(list(TASKS), tmp_path / "source", tmp_path / "out")
     assert results(tmp_path / "out") == results(prepared)
     assert not (tmp_path / "out" / "raw").exists()
 
@@ -79,30 +128,24 @@ def test_unpacked_data_are_found_and_preferred(prepared, tmp_path):
     ],
 )
 def test_the_folder_of_a_task_may_be_given(task, folder, prepared, tmp_path):
-    for files in ARCHIVES.values():
+    for files in LRA.values():
         write_folder(tmp_path, files())
-    prepare([task], tmp_path / folder, tmp_path / "out", workers=1)
+    prepare([task], tmp_path / folder, tmp_path / "out")
     expected = {path: data for path, data in results(prepared).items() if task in path.parts[0]}
     assert results(tmp_path / "out") == expected
 
 
-def test_an_archive_may_be_given_whatever_its_name(prepared, tmp_path):
+def test_other_files_are_another_result(prepared, tmp_path):
+    """An archive may have any name; what was made of it is kept as long as it is the same."""
     archive = write_archive(tmp_path / "data.tar", listops())
-    assert locate(archive, TASKS["listops"]) == archive
-    prepare(["listops"], archive, tmp_path / "out", workers=1)
+    [folder] = prepare(["listops"], archive, tmp_path / "out")
     assert results(tmp_path / "out").items() <= results(prepared).items()
-
-
-def test_other_files_are_another_result(archives, tmp_path):
-    """What is prepared is kept for the same archive only."""
-    archive = write_archive(tmp_path / "lra_release.gz", listops())
-    [folder] = prepare(["listops"], archive, tmp_path / "out", workers=1)
     before = times(folder)
-    prepare(["listops"], archive, tmp_path / "out", workers=1)
+    prepare(["listops"], archive, tmp_path / "out")
     assert times(folder) == before
     files = {name: content.replace(b" 7 ", b" 7 0 ") for name, content in listops().items()}
     write_archive(archive, files)
-    prepare(["listops"], archive, tmp_path / "out", workers=1)
+    prepare(["listops"], archive, tmp_path / "out")
     assert times(folder) != before
 
 
@@ -117,38 +160,31 @@ def test_published_archives_are_fetched(tmp_path, archives, prepared, monkeypatc
             path.write_bytes((archives / path.name).read_bytes())
 
     monkeypatch.setattr(lra, "download", download)
-    prepare(list(TASKS), None, tmp_path, workers=1)
+    prepare(list(TASKS), None, tmp_path)
     assert results(tmp_path) == results(prepared)
     assert sorted(checksum is None for _, checksum in fetched) == [False, False, True]
-    assert all(len(bytes.fromhex(checksum)) == 32 for _, checksum in fetched if checksum)
 
 
 @pytest.mark.parametrize("size", [30, 57, 1000])
 def test_random_splits(size):
     """Tenths that do not overlap, drawn as S4 does."""
-    splits = split_randomly(list(range(size)), ("train", "valid", "test"))
-    assert [len(splits[name]) for name in ("valid", "test")] == [size // 10] * 2
+    train, valid, test = split_randomly(list(range(size)), 3)
+    assert len(valid) == len(test) == size // 10
     order = torch.randperm(size, generator=torch.Generator().manual_seed(42)).tolist()
-    assert [*splits["train"], *splits["valid"], *splits["test"]] == order
+    assert [*train, *valid, *test] == order
 
 
 def test_other_tasks_are_prepared_when_some_cannot_be(tmp_path):
-    files = {**ARCHIVES["lra_release.gz"](), **ARCHIVES["cifar-10-binary.tar.gz"]()}
+    files = {**LRA["lra_release.gz"](), **LRA["cifar-10-binary.tar.gz"]()}
     files = {name: content for name, content in files.items() if "aan" not in name}
     files["cifar-10-batches-bin/data_batch_3.bin"] = b"\x0a" + bytes(3072)
     archive = write_archive(tmp_path / "data.tar", files)
     with pytest.raises(ValueError) as caught:
-        prepare(list(TASKS), archive, tmp_path / "out", workers=1)
-    messages = str(caught.value).split("; ")
-    assert len(messages) == 3
-    assert messages[0].startswith(f"text: {archive} has no test/neg/")
-    assert messages[1] == (
-        f"retrieval: {archive} has no new_aan_pairs.eval.tsv, new_aan_pairs.test.tsv, "
-        "new_aan_pairs.train.tsv"
-    )
-    assert messages[2] == (
-        f"image: {tmp_path}/out/raw/image/data_batch_3.bin, record 1: class 10, expected 0 to 9"
-    )
+        prepare(list(TASKS), archive, tmp_path / "out")
+    text, retrieval, image = str(caught.value).split("; ")
+    assert text.startswith(f"text: {archive} has no test/neg/")
+    assert retrieval.startswith(f"retrieval: {archive} has no new_aan_pairs.eval.tsv")
+    assert image.startswith(f"image: {tmp_path}/out/raw/image/data_batch_3.bin, record 1")
     left = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert left == ["listops-bin", "pathfinder-bin", "raw"]
 
@@ -162,24 +198,5 @@ def test_a_split_without_examples_is_an_error(tmp_path):
     files = {**retrieval(), "lra_release/lra_release/tsv_data/new_aan_pairs.eval.tsv": b""}
     archive = write_archive(tmp_path / "lra_release.gz", files)
     with pytest.raises(ValueError, match="retrieval: .*/raw/retrieval has no examples for valid"):
-        prepare(["retrieval"], archive, tmp_path / "out", workers=1)
+        prepare(["retrieval"], archive, tmp_path / "out")
     assert not list((tmp_path / "out").glob("retrieval-bin*"))
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["imdb"], "TASK imdb: choose from listops, text, retrieval, pathfinder, image"),
-        (["--from", "absent"], "--from absent: no such file or folder"),
-        (
-            ["--from", ".", "--out", "."],
-            "--from . overlaps raw, made by this script; choose another --out",
-        ),
-        (["--workers", "0"], "argument --workers: invalid positive_int value: '0'"),
-    ],
-)
-def test_bad_options(options, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    line = refusal(lra.main, options, monkeypatch, capsys)
-    assert line == f"prepare-lra.sh: error: {message}"
-    assert not list(tmp_path.iterdir())

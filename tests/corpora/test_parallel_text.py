@@ -6,7 +6,7 @@ import pytest
 from script_helpers import binarized_lines, contents, lines, times
 
 from fairseq_odeformers.corpora import parallel_text
-from fairseq_odeformers.corpora.parallel_text import prepare
+from fairseq_odeformers.corpora.parallel_text import Recipe, prepare
 
 NUMBERS = ["Null", "Eins", "Zwei", "Drei", "Vier", "Fünf", "Sechs", "Sieben", "Acht", "Neun"]
 
@@ -30,8 +30,8 @@ def write_corpus(folder, train=100, edit=lambda split, pairs: pairs):
     return raw
 
 
-def run(raw, out, workers=2, **options):
-    return prepare(raw, out, "words", "digits", bpe_operations=30, workers=workers, **options)
+def run(raw, out, workers=2, langs=("words", "digits"), bpe_operations=30, **options):
+    return prepare(raw, out, Recipe(langs, bpe_operations, **options), workers)
 
 
 @pytest.fixture(scope="module")
@@ -81,18 +81,12 @@ def test_an_interrupted_call_resumes(prepared, tmp_path, monkeypatch):
 def test_a_changed_option_repeats_the_steps_that_depend_on_it(prepared, tmp_path):
     raw, out = write_corpus(tmp_path), shutil.copytree(prepared, tmp_path / "out")
     before = times(out / "tokenized")
-    prepare(raw, out, "words", "digits", bpe_operations=5, workers=2)
+    run(raw, out, bpe_operations=5)
     assert times(out / "tokenized") == before
     assert len(lines(out / "data-bin" / "code")) == 6
 
     run(raw, out, lowercase=False)
     assert lines(out / "tokenized" / "train.words")[10] == "Eins Null"
-
-
-def test_changed_raw_text_is_prepared_anew(prepared, tmp_path):
-    out = shutil.copytree(prepared, tmp_path / "out")
-    run(write_corpus(tmp_path, train=50), out)
-    assert len(lines(out / "tokenized" / "train.words")) == 50
 
 
 def test_only_training_pairs_are_cleaned(tmp_path, caplog):
@@ -123,7 +117,7 @@ def test_only_training_pairs_are_cleaned(tmp_path, caplog):
 def test_text_is_tokenised_as_moses_does_for_each_language(tmp_path):
     sentence = 'Er sagt: "Q&A", z.B.\u2028[»it\'s«] am 1.\r'
     raw = write_corpus(tmp_path, edit=lambda _, pairs: [*pairs, (sentence, sentence)])
-    prepare(raw, tmp_path / "out", "de", "en", bpe_operations=30, workers=1)
+    run(raw, tmp_path / "out", langs=("de", "en"))
     quoted = "er sagt : &quot; q &amp; a &quot; , z.b. &#91; » "
     tokenized = tmp_path / "out" / "tokenized"
     for split in ("train", "test"):
@@ -142,53 +136,21 @@ def test_chosen_splits_are_normalised(tmp_path):
     assert lines(tokenized / "test.words")[-1] == "„ ja “ — sagt er … \u00ad nein ’ s"
 
 
-def test_words_are_split_at_hyphens_on_request(tmp_path):
-    sentence = "ein 2-Pfund-Brot - ja"
-    raw = write_corpus(tmp_path, edit=lambda _, pairs: [*pairs, (sentence, sentence)])
-    run(raw, tmp_path / "out", aggressive_hyphens=True, lowercase=False)
-    for split in ("train", "valid", "test"):
-        text = lines(tmp_path / "out" / "tokenized" / f"{split}.words")
-        assert text[-1] == "ein 2 @-@ Pfund @-@ Brot - ja"
-
-
-def test_cleaning_has_the_bounds_that_it_is_given(tmp_path):
-    odd = [
-        ("1 " * 80, "1 " * 80),
-        ("1 " * 81, "1 " * 80),
-        ("1 " * 27, "1 1 1"),
-        ("1 " * 28, "1 1 1"),
-    ]
-    raw = write_corpus(tmp_path, edit=lambda split, pairs: odd + pairs)
-    run(raw, tmp_path / "out", max_tokens=80, max_ratio=9)
-    kept = [len(line.split()) for line in lines(tmp_path / "out" / "tokenized" / "train.words")]
-    assert kept[:2] == [80, 27] and len(kept) == 102
-
-
-def test_different_line_counts_are_an_error_that_names_both_files(tmp_path):
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("test.digits", b"1\n" * 9, "test.words has 8 lines, but .*test.digits has 9"),
+        ("train.words", b"eins\nF\xfcnf\n", "train.words, line 2: not UTF-8"),
+        ("valid.", b"", "valid.words and .*valid.digits are empty"),
+    ],
+)
+def test_bad_files_are_named(name, content, message, tmp_path):
     raw = write_corpus(tmp_path)
-    with open(raw["test"][1], "a") as file:
-        file.write("one more\n")
-    message = "test.words has 8 lines, but .*test.digits has 9"
+    for path in tmp_path.glob(f"{name}*"):
+        path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
         run(raw, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_text_that_is_not_utf8_is_an_error_that_names_file_and_line(tmp_path):
-    raw = write_corpus(tmp_path)
-    with open(raw["train"][0], "ab") as file:
-        file.write("Fünf\n".encode("latin-1"))
-    with pytest.raises(ValueError, match="train.words, line 101: not UTF-8"):
-        run(raw, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_empty_files_are_an_error(tmp_path):
-    raw = write_corpus(tmp_path)
-    for path in raw["valid"]:
-        path.write_text("")
-    with pytest.raises(ValueError, match="valid.words and .*valid.digits are empty"):
-        run(raw, tmp_path / "out")
 
 
 def test_an_error_if_cleaning_leaves_nothing(tmp_path):

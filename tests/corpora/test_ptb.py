@@ -1,15 +1,18 @@
 """The texts are found in folders and archives or downloaded; bad ones are named."""
 
 import gzip
-import tarfile
 
 import pytest
-from script_helpers import contents, refusal, times
+from fairseq.data import Dictionary, data_utils
+from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
+from published import PTB, ptb, write_archive
+from script_helpers import contents, times
 
-from fairseq_odeformers.corpora import ptb
+from fairseq_odeformers.corpora import ptb as corpus
 from fairseq_odeformers.corpora.ptb import Text, prepare
 from fairseq_odeformers.files import sha256
 
+WORDS = ["the", "<unk>", "N", "end", "of", "points", "rose"]  # by frequency, then by alphabet
 TEXTS = {
     "ptb.train.txt": " the <unk> rose \n the N \n",
     "ptb.valid.txt": " the N rose \n",
@@ -21,21 +24,61 @@ PLAIN = {name.removeprefix("ptb."): text for name, text in TEXTS.items()}
 def write(folder, texts):
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, errors="surrogateescape")
     return folder
 
 
-def write_archive(path, texts):
-    folder = write(path.with_suffix(".files"), texts)
-    path.parent.mkdir(exist_ok=True)
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(folder, "./simple-examples/data")
-    return path
+def write_tgz(path, texts):
+    files = {f"./simple-examples/data/{name}": text.encode() for name, text in texts.items()}
+    return write_archive(path, files)
+
+
+@pytest.fixture(scope="module")
+def data_bin(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ptb")
+    archive = write_archive(folder / "simple-examples.tgz", ptb())
+    data_bin = prepare(archive, folder / "out", workers=2)
+    assert contents(prepare(archive, folder / "again", workers=1)) == contents(data_bin)
+    return data_bin
+
+
+def test_the_dictionary_has_the_words_of_the_training_text(data_bin):
+    """Once each, fairseq's own symbols included, and is filled up to a multiple of 8."""
+    dictionary = Dictionary.load(str(data_bin / "dict.txt"))
+    words = [word for word in WORDS if word != "<unk>"]
+    fill = [f"madeupword000{number}" for number in range(6)]
+    assert dictionary.symbols == ["<s>", "<pad>", "</s>", "<unk>", *words, *fill]
+
+
+@pytest.mark.parametrize("split", PTB)
+def test_data_hold_the_text_with_one_kind_of_unknown_word(data_bin, split):
+    dictionary = Dictionary.load(str(data_bin / "dict.txt"))
+    dataset = data_utils.load_indexed_dataset(str(data_bin / split), dictionary)
+    expected = [
+        [word if word in WORDS else "<unk>" for word in line.split()] + ["</s>"]
+        for line in PTB[split]
+    ]
+    assert [[dictionary[index] for index in ids] for ids in dataset] == expected
+    unknown = sum(line.count("<unk>") for line in expected)
+    assert sum((ids == dictionary.unk()).sum().item() for ids in dataset) == unknown > 0
+
+
+@pytest.mark.parametrize("split", PTB)
+def test_language_modeling_predicts_every_word_and_every_end_once(data_bin, split):
+    cfg = LanguageModelingConfig(
+        data=str(data_bin), tokens_per_sample=8, dataset_impl="mmap", use_plasma_view=False
+    )
+    task = LanguageModelingTask.setup_task(cfg)
+    task.load_dataset(split)
+    blocks = [block["target"].tolist() for block in task.dataset(split)]
+    targets = [task.dictionary[index] for block in blocks for index in block]
+    assert len(targets) == sum(len(line.split()) + 1 for line in PTB[split])
+    assert targets.count("</s>") == len(PTB[split])
 
 
 @pytest.fixture
 def expected(tmp_path):
-    """What the texts become."""
+    """The prepared texts."""
     return contents(prepare(write(tmp_path / "texts", TEXTS), tmp_path / "expected", 1))
 
 
@@ -47,9 +90,9 @@ def published(tmp_path, monkeypatch):
     texts = {
         split: Text(*size, sha256(folder / f"ptb.{split}.txt")) for split, size in sizes.items()
     }
-    monkeypatch.setattr(ptb, "PUBLISHED", texts)
-    monkeypatch.setattr(ptb, "ARCHIVE", (folder / "simple-examples.tgz").as_uri())
-    monkeypatch.setattr(ptb, "MIRROR", folder.as_uri())
+    monkeypatch.setattr(corpus, "PUBLISHED", texts)
+    monkeypatch.setattr(corpus, "ARCHIVE", (folder / "simple-examples.tgz").as_uri())
+    monkeypatch.setattr(corpus, "MIRROR", folder.as_uri())
     return folder
 
 
@@ -63,13 +106,13 @@ def test_texts_are_found_wherever_they_are(kind, tmp_path, expected):
         for name, text in TEXTS.items():
             (source / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
     else:
-        archive = write_archive(source / "simple-examples.tgz", TEXTS)
+        archive = write_tgz(source / "simple-examples.tgz", TEXTS)
         source = archive if kind == "archive" else source
     assert contents(prepare(source, tmp_path / "out", 1)) == expected
 
 
 def test_the_archive_is_downloaded(published, tmp_path, expected, caplog):
-    write_archive(published / "simple-examples.tgz", TEXTS)
+    write_tgz(published / "simple-examples.tgz", TEXTS)
     with caplog.at_level("INFO"):
         data_bin = prepare(None, tmp_path / "out", 1)
     assert contents(data_bin) == expected
@@ -133,54 +176,10 @@ def test_the_test_set_may_be_missing_and_come_later(tmp_path, expected, caplog):
         ({**PLAIN, "copy/train.txt": "a\n"}, "source has more than one train.txt$"),
         ({**PLAIN, "valid.txt": " \n"}, "raw/valid.txt is empty$"),
         ({**PLAIN, "test.txt": ""}, "raw/test.txt is empty$"),
+        ({**PLAIN, "valid.txt": "a\n\udce4\n"}, "raw/valid.txt, line 2: not UTF-8"),
     ],
 )
 def test_bad_texts_are_named(texts, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         prepare(write(tmp_path / "source", texts), tmp_path / "out", 1)
     assert not (tmp_path / "out" / "data-bin").exists()
-
-
-def test_text_that_is_not_utf8_is_named(tmp_path):
-    source = write(tmp_path / "source", PLAIN)
-    (source / "valid.txt").write_bytes(b"a\n\xe4\n")
-    with pytest.raises(ValueError, match="raw/valid.txt, line 2: not UTF-8"):
-        prepare(source, tmp_path / "out", 1)
-
-
-def test_an_archive_that_is_cut_off_is_named(tmp_path):
-    archive = write_archive(tmp_path / "source.tgz", TEXTS)
-    archive.write_bytes(archive.read_bytes()[:100])
-    with pytest.raises(ValueError, match="source.tgz is damaged"):
-        prepare(archive, tmp_path / "out", 1)
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_interrupted_call_resumes(tmp_path, monkeypatch, expected):
-    def interrupt(*argv):
-        raise KeyboardInterrupt
-
-    source, out = write(tmp_path / "source", TEXTS), tmp_path / "out"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(ptb, "fairseq_preprocess", interrupt)
-        prepare(source, out, 1)
-    assert [path.name for path in out.iterdir()] == ["raw"]
-    assert contents(prepare(source, out, 1)) == expected
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--from", "absent"], "--from absent: no such file or folder"),
-        (
-            ["--from", ".", "--out", "."],
-            "--from . overlaps raw, made by this script; choose another --out",
-        ),
-        (["--workers", "0"], "argument --workers: invalid positive_int value: '0'"),
-    ],
-)
-def test_bad_options(options, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    line = refusal(ptb.main, options, monkeypatch, capsys)
-    assert line == f"prepare-ptb.sh: error: {message}"
-    assert list(tmp_path.iterdir()) == []

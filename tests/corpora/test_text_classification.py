@@ -1,13 +1,12 @@
 """Published files and tables become the examples they hold, in word pieces; bad ones are named."""
 
-import tarfile
 from collections import Counter
 
 import pytest
 from fairseq.data import Dictionary, data_utils
-from script_helpers import contents, refusal, times
+from published import write_archive, write_folder
+from script_helpers import contents, times
 
-from fairseq_odeformers.corpora import text_classification
 from fairseq_odeformers.corpora.text_classification import DATASETS, hold_out, prepare
 from fairseq_odeformers.data.word_pieces import SPECIAL
 from fairseq_odeformers.files import sha256
@@ -24,7 +23,7 @@ NEWS = {
     "train.csv": ['"4","A ""b"", c","d\ne"', '"1","f","g"', '"2","h","i"', '"3","j","k"'],
     "test.csv": ['"3","Text","a\\b"', '"1","",""'],
 }
-# What IMDb's archive has, with fewer reviews: each says what it is.
+# The files of IMDb's archive, with fewer reviews: each says which it is.
 REVIEWS = {
     f"aclImdb/{split}/{label}/{number}_{rating}.txt": [f"{split} {label}<br /><br />{number}"]
     for split, count in (("train", 12), ("test", 3))
@@ -34,19 +33,15 @@ REVIEWS = {
 OTHERS = {"aclImdb/train/unsup/0_0.txt": ["no"], "aclImdb/train/urls_pos.txt": ["no"]}
 
 
+def encoded(files, end="\n"):
+    return {
+        name: "".join(line + end for line in lines).encode("utf-8", "surrogateescape")
+        for name, lines in files.items()
+    }
+
+
 def write(folder, files, end="\n"):
-    for name, lines in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes("".join(line + end for line in lines).encode())
-    return folder
-
-
-def write_archive(path, files):
-    folder = write(path.with_suffix(".files"), files)
-    with tarfile.open(path, "w:gz") as archive:
-        for name in files:
-            archive.add(folder / name, name)
-    return path
+    return write_folder(folder, encoded(files, end))
 
 
 @pytest.fixture
@@ -68,7 +63,7 @@ def load(data_bin, split):
 def test_imdb_has_the_reviews_of_each_folder_in_the_order_of_their_numbers(tmp_path, vocab):
     """An archive in any order and a folder give the same; nothing but reviews is read."""
     files = {**REVIEWS, **OTHERS}
-    archive = write_archive(tmp_path / "one.tgz", dict(reversed(files.items())))
+    archive = write_archive(tmp_path / "one.tgz", dict(reversed(encoded(files).items())))
     data_bin = prepare("imdb", archive, tmp_path / "one", vocab)
     assert load(data_bin, "test") == [
         (label, f"test {label} {number}") for label in ("neg", "pos") for number in range(3)
@@ -86,10 +81,7 @@ def test_imdb_has_the_reviews_of_each_folder_in_the_order_of_their_numbers(tmp_p
 def test_the_archive_of_imdb_is_downloaded_or_given_in_a_folder(
     given, tmp_path, monkeypatch, vocab
 ):
-    archive = write_archive(tmp_path / "aclImdb.tar.gz", REVIEWS)
-    (tmp_path / "folder").mkdir()
-    archive.rename(tmp_path / "folder" / archive.name)
-    archive = tmp_path / "folder" / archive.name
+    archive = write_archive(tmp_path / "folder" / "aclImdb.tar.gz", encoded(REVIEWS))
     dataset = DATASETS["imdb"]._replace(downloads={archive.as_uri(): sha256(archive)})
     monkeypatch.setitem(DATASETS, "imdb", dataset)
     data_bin = prepare("imdb", archive.parent if given else None, tmp_path / "out", vocab)
@@ -132,7 +124,7 @@ def test_a_table_has_a_class_and_text_in_each_line(end, tmp_path, vocab):
 
 
 def test_texts_to_predict_need_no_class(tmp_path, vocab, caplog):
-    """Where no line of the test set has one; the texts are those of a set that has classes."""
+    """If no line of the test set has a class, the texts are still the same."""
     texts = ["Text 7!", "", "are  text"]
     with caplog.at_level("INFO"):
         bare = prepare("tsv", write(tmp_path / "a", {**TABLE, "test.tsv": texts}), tmp_path, vocab)
@@ -175,7 +167,7 @@ def test_a_part_of_each_class_is_held_out():
 
 
 def test_the_dictionary_is_the_vocabulary_without_special_pieces(tmp_path, vocab):
-    """Those are fairseq's, of which there are as many, but for the one that masks."""
+    """fairseq has as many special symbols of its own, except for the mask."""
     data_bin = prepare("tsv", write(tmp_path / "table", TABLE), tmp_path / "out", vocab)
     dictionary = Dictionary.load(str(data_bin / "input0" / "dict.txt"))
     pieces = [piece for piece in VOCAB if piece not in SPECIAL]
@@ -184,24 +176,12 @@ def test_the_dictionary_is_the_vocabulary_without_special_pieces(tmp_path, vocab
     assert (data_bin / "vocab.txt").read_bytes() == vocab.read_bytes()
 
 
-def test_an_interrupted_preparation_leaves_nothing_and_a_finished_one_stays(
-    tmp_path, monkeypatch, vocab, caplog
-):
-    def interrupt(*args):
-        binarize(*args)
-        raise KeyboardInterrupt
-
-    binarize = text_classification.binarize
+def test_a_finished_preparation_stays_for_the_same_files(tmp_path, vocab):
     folder, out = write(tmp_path / "table", TABLE), tmp_path / "out"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(text_classification, "binarize", interrupt)
-        prepare("tsv", folder, out, vocab)
-    assert list(out.iterdir()) == []
     data_bin = prepare("tsv", folder, out, vocab)
     before = times(out)
-    with caplog.at_level("INFO"):
-        prepare("tsv", folder, out, vocab)
-    assert times(out) == before and "is up to date" in caplog.text
+    prepare("tsv", folder, out, vocab)
+    assert times(out) == before
     write(folder, {"test.tsv": ["no\tchanged"]})
     prepare("tsv", folder, out, vocab)
     assert load(data_bin, "test") == [("no", "changed")]
@@ -210,22 +190,11 @@ def test_an_interrupted_preparation_leaves_nothing_and_a_finished_one_stays(
 @pytest.mark.parametrize(
     "name, files, message",
     [
-        (
-            "tsv",
-            {"test.tsv": ["no\tx", "yes\ty"]},
-            "test.tsv, line 2: class 'yes' is none of a b, no",
-        ),
-        (
-            "tsv",
-            {"train.tsv": ["no x"]},
-            "train.tsv, line 1: 'no x' is not a class, a tab and text",
-        ),
-        ("tsv", {"test.tsv": ["no\tx", ""]}, "test.tsv, line 2: '' is not a class, a tab and text"),
-        (
-            "tsv",
-            {"train.tsv": ["\tx"]},
-            r"train.tsv, line 1: '\\tx' is not a class, a tab and text",
-        ),
+        ("tsv", {"test.tsv": ["no\tx", "yes\ty"]}, "test.tsv, line 2: class 'yes' .* a b, no"),
+        ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: 'no x' is not a class, a tab and"),
+        ("tsv", {"test.tsv": ["no\tx", ""]}, "test.tsv, line 2: '' is not a class, a tab and"),
+        ("tsv", {"train.tsv": ["\tx"]}, r"train.tsv, line 1: '\\tx' is not a class, a tab and"),
+        ("tsv", {"test.tsv": ["no\tx", "no\t\udce4"]}, "test.tsv, line 2: not UTF-8"),
         ("tsv", {"train.tsv": []}, "table has no lines in train.tsv"),
         ("tsv", {"train.tsv": ["no\tx", "<s>\ty"]}, "train.tsv, line 2: no class .* '<s>'"),
         ("tsv", {"train.tsv": ["<unk>\tx"]}, "train.tsv, line 1: no class .* '<unk>'"),
@@ -234,22 +203,10 @@ def test_an_interrupted_preparation_leaves_nothing_and_a_finished_one_stays(
         ("tsv", {"train.tsv": ["no\tx", "a b\ty"]}, "0.1 of 2 training texts leaves none"),
         ("tsv", {"copy/train.tsv": ["no\tx"]}, "table has more than one train.tsv"),
         ("imdb", {}, r"table has no test/neg/\S*, test/pos/\S*, train/neg/\S*, train/pos/"),
-        (
-            "agnews",
-            {"test.csv": ['"5","a","b"']},
-            "test.csv, line 1: class '5' is none of 1, 2, 3, 4",
-        ),
-        (
-            "agnews",
-            {"test.csv": ['"1","a"']},
-            "test.csv, line 1: 2 columns instead of class, title",
-        ),
+        ("agnews", {"test.csv": ['"5","a","b"']}, "test.csv, line 1: class '5' is not one of 1, 2"),
+        ("agnews", {"test.csv": ['"1","a"']}, "test.csv, line 1: 2 columns instead of class"),
         ("agnews", {"test.csv": ['"1","a","b', ""]}, "test.csv, line 2: unexpected end of data"),
-        (
-            "agnews",
-            {"train.csv": ['"1","a","b"']},
-            "no training text of class Business, Sci/Tech, S",
-        ),
+        ("agnews", {"train.csv": ['"1","a","b"']}, "no training text of class Business, Sci/Tech"),
     ],
 )
 def test_bad_files_are_named(name, files, message, tmp_path, vocab):
@@ -257,22 +214,6 @@ def test_bad_files_are_named(name, files, message, tmp_path, vocab):
     with pytest.raises(ValueError, match=message):
         prepare(name, folder, tmp_path / "out", vocab)
     assert not list(tmp_path.glob("out/*"))
-
-
-def test_text_that_is_not_utf8_is_named(tmp_path, vocab):
-    folder = write(tmp_path / "data", TABLE)
-    (folder / "test.tsv").write_bytes(b"no\tx\nno\t\xe4\n")
-    with pytest.raises(ValueError, match="data/test.tsv, line 2: not UTF-8"):
-        prepare("tsv", folder, tmp_path / "out", vocab)
-
-
-def test_an_archive_that_is_cut_off_is_named(tmp_path, vocab):
-    archive = write_archive(tmp_path / "one.tgz", REVIEWS)
-    content = archive.read_bytes()
-    for size in (len(content) // 2, 100, 0):
-        archive.write_bytes(content[:size])
-        with pytest.raises(ValueError, match="one.tgz is damaged"):
-            prepare("imdb", archive, tmp_path / "out", vocab)
 
 
 @pytest.mark.parametrize(
@@ -290,27 +231,3 @@ def test_a_bad_vocabulary_is_refused_before_work_starts(lines, message, tmp_path
     with pytest.raises(ValueError, match=f"vocab.txt,? {message}"):
         prepare("imdb", None, tmp_path / "out", vocab)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["sst"], "argument DATA: invalid choice: 'sst' (choose from "),
-        (["tsv"], "tsv needs --from"),
-        (["imdb", "--from", "absent"], "--from absent: no such file or folder"),
-        (["imdb", "--vocab", "absent"], "--vocab absent: no such file or folder"),
-        (
-            ["imdb", "--vocab", "vocab.txt", "--vocab-size", "9"],
-            "--vocab-size is for learning word pieces; leave it out with --vocab",
-        ),
-        (
-            ["tsv", "--valid-fraction", "1"],
-            "argument --valid-fraction: invalid fraction value: '1'",
-        ),
-    ],
-)
-def test_bad_options(options, message, tmp_path, monkeypatch, capsys, vocab):
-    monkeypatch.chdir(tmp_path)
-    last = refusal(text_classification.main, options, monkeypatch, capsys)
-    assert last.startswith(f"prepare-text-classification.sh: error: {message}")
-    assert list(tmp_path.iterdir()) == [vocab]

@@ -1,46 +1,79 @@
-"""WMT14's published files become the parallel text of each split."""
+"""The published files become the text of each split, cleaned."""
+
+import tarfile
 
 import pytest
+from published import long_pairs, write_wmt14
+from script_helpers import binarized_lines, lines, times
 
 from fairseq_odeformers.corpora import wmt14
 
-SEGMENTS = (
-    '<doc docid="1">\n<seg id="1">{0} – l’une &amp; l\'autre</seg>\n<seg id="2"> {0}. </seg>\n'
-)
+TOKENIZED = {
+    "en": "It &apos;s &quot; well @-@ known &quot; no . {} in {} .",
+    "de": "Das &quot; wohl @-@ bekannte &quot; Nr. {} in {} .",
+    "fr": "C&apos; est le &quot; bien @-@ connu &quot; n ° {} dans {} .",
+}
+CORPORA = {
+    "de": ["europarl", "commoncrawl", "news"],
+    "fr": ["europarl", "commoncrawl", "undoc", "news", "giga"],
+}
 
 
-def write_raw(folder, lang):
-    """The files of the corpus, without markup or with two segments, in folder."""
-    for names in wmt14.archives(lang).values():
-        for name in names:
-            text = SEGMENTS.format(name) if name.endswith(".sgm") else f"{name} ’1\n{name} 2\n"
-            (folder / name).write_text(text, encoding="utf-8")
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wmt14")
+    write_wmt14(folder / "archives")
+    for lang in CORPORA:
+        run(lang, folder / "archives", folder / lang)
+    return folder
 
 
-@pytest.mark.parametrize("lang, corpora", [("de", 3), ("fr", 5)])
-def test_each_split_has_its_documents_in_order(lang, corpora, tmp_path):
-    write_raw(tmp_path, lang)
-    files = wmt14.corpus(lang).write_text(tmp_path, tmp_path / "plain")
-    documents = list(wmt14.archives(lang).values())
-    text = {
-        split: [path.read_text(encoding="utf-8").splitlines() for path in paths]
-        for split, paths in files.items()
-    }
-    for side in (0, 1):
-        names = [document[side] for document in documents]
-        assert text["train"][side] == [f"{n} {i}" for n in names[:corpora] for i in ("’1", "2")]
-        assert text["valid"][side] == [f"{names[corpora]} {i}" for i in ("’1", "2")]
-        test = names[corpora + 1]
-        assert text["test"][side] == [f"{test} – l'une &amp; l'autre", f"{test}."]
+def run(lang, source, out):
+    options = ["--bpe-operations", "60", "--workers", "2"]
+    wmt14.main([f"en-{lang}", "--from", str(source), "--out", str(out), *options])
+
+
+@pytest.mark.parametrize("lang", CORPORA)
+def test_text_of_each_split(prepared, lang):
+    """Corpora follow one another, cleaned; punctuation is normalised except in the test set."""
+    tokenized = prepared / lang / "tokenized"
+    kept = {"de": [2], "fr": [0]}[lang]
+    for side in ("en", lang):
+        train = [TOKENIZED[side].format(n, corpus) for corpus in CORPORA[lang] for n in range(30)]
+        train[30:30] = [long_pairs(side)[index] for index in kept]
+        assert lines(tokenized / f"train.{side}") == train
+        assert binarized_lines(prepared / lang / "data-bin", "train", f"en-{lang}", side) == train
+        valid = [TOKENIZED[side].format(n, "newstest2013") for n in range(30)]
+        assert lines(tokenized / f"valid.{side}") == valid
+    assert lines(tokenized / "test.en") == [
+        f"It &apos;s “ well @-@ known ” no . {n} in newstest2014 ." for n in range(4)
+    ]
+    assert len(lines(tokenized / f"test.{lang}")) == 4
+    assert len(lines(prepared / lang / "data-bin" / "code")) == 61
+
+
+def test_unpacked_files_give_the_same(prepared, tmp_path):
+    """The results stay up to date when some of the archives are unpacked."""
+    source = write_wmt14(tmp_path / "mixed")
+    for archive in ("training-parallel-europarl-v7.tgz", "dev.tgz", "test-full.tgz"):
+        with tarfile.open(source / archive) as tar:
+            tar.extractall(source, filter="data")
+        (source / archive).unlink()
+    steps = [prepared / "fr" / step for step in ("plain", "tokenized", "bpe", "data-bin")]
+    before = [times(step) for step in steps]
+    run("fr", source, prepared / "fr")
+    assert [times(step) for step in steps] == before
 
 
 @pytest.mark.parametrize("name", ["commoncrawl.de-en.de", "newstest2013.de", wmt14.reference("de")])
-def test_a_document_that_does_not_pair_up_is_named(name, tmp_path):
-    write_raw(tmp_path, "de")
-    with open(tmp_path / name, "a") as file:
-        file.write('<seg id="3">more</seg>\n')
-    with pytest.raises(ValueError, match=f"do not pair up: .* has 2, .*{name} has 3"):
-        wmt14.corpus("de").write_text(tmp_path, tmp_path / "plain")
+def test_a_document_that_does_not_pair_up_is_named(name, prepared, tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for path in (prepared / "de" / "raw").iterdir():
+        more = '<seg id="3">more</seg>\n' if path.name == name else ""
+        (raw / path.name).write_text(path.read_text("utf-8") + more, "utf-8")
+    with pytest.raises(ValueError, match=f"do not pair up: .*{name} has "):
+        wmt14.corpus("de").write_text(raw, tmp_path / "plain")
     assert not (tmp_path / "plain").exists()
 
 
