@@ -118,10 +118,9 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
     with preparing(out):
         downloads = dict.fromkeys([*corpus.archives, *corpus.optional])
         source = args.source or fetch(downloads, out / "download")
-        archives = dict(corpus.archives)
-        for url, names in corpus.optional.items():
-            if {path.name for path, _ in members(source, names)} == set(names):
-                archives[url] = names
-        extract(source, archives, raw)
+        found = {
+            url: names for url, names in corpus.optional.items() if any(members(source, names))
+        }
+        extract(source, {**corpus.archives, **found}, raw)
         data_bin = prepare(corpus.write_text(raw, out / "plain"), out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

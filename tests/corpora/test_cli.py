@@ -76,15 +76,17 @@ def prepare(out, name, begun, go_on):
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd):
+def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, request):
     """And says so once; if the first is killed, the second goes on."""
     begun, second_begun = warm.FORK.Event(), warm.FORK.Event()
     go_on, say = os.pipe()
     first = warm.FORK.Process(target=prepare, args=(tmp_path, "first", begun, go_on))
     first.start()
+    request.addfinalizer(first.kill)
     assert begun.wait(60)
     second = warm.FORK.Process(target=prepare, args=(tmp_path, "second", second_begun, go_on))
     second.start()
+    request.addfinalizer(second.kill)
     assert not second_begun.wait(1)
     (said,) = capfd.readouterr().out.splitlines()
     assert said.endswith(f"another process writes to {tmp_path}; waiting for its end")

@@ -58,6 +58,7 @@ def test_text(prepared):
         for label, size in (("neg", 4), ("pos", 3))
         for n in range(size)
     ]
+    assert (prepared / "text-bin" / "label" / "dict.txt").read_text() == "neg 1\npos 1\n"
     assert load(prepared, "text", "valid") == load(prepared, "text", "test")
     assert len(load(prepared, "text", "test")) == 4
 

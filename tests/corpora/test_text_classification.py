@@ -68,6 +68,7 @@ def test_imdb_has_the_reviews_of_each_folder_in_the_order_of_their_numbers(tmp_p
     assert load(data_bin, "test") == [
         (label, f"test {label} {number}") for label in ("neg", "pos") for number in range(3)
     ]
+    assert (data_bin / "label" / "dict.txt").read_text() == "neg 1\npos 1\n"
     valid, train = load(data_bin, "valid"), load(data_bin, "train")
     assert Counter(label for label, _ in valid) == {"neg": 1, "pos": 1}
     every = [(label, f"train {label} {number}") for label in ("neg", "pos") for number in range(12)]
