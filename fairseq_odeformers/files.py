@@ -1,8 +1,6 @@
 """Files that appear complete or not at all, steps that make them, and lines of text."""
 
 import csv
-import errno
-import fcntl
 import glob
 import hashlib
 import json
@@ -12,12 +10,11 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
 RECIPE = "recipe.json"
-LOCK = ".lock"
 
 
 def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) -> None:
@@ -52,27 +49,6 @@ def _read_recipe(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}); remove {path.parent}") from error
-
-
-def lock(folder: Path) -> IO:
-    """Lock *folder*, which is made if it is not there, against others that call this.
-
-    The lock holds until the file that is returned is closed, or the process ends or is killed; its
-    children do not have it. Where the file system has no locks there is a warning, and none.
-
-    Raises:
-        BlockingIOError: another process has the lock.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    file = open(folder / LOCK, "a")
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.EACCES):
-            file.close()
-            raise BlockingIOError(f"another process writes to {folder}") from error
-        logger.warning(f"{folder} cannot be locked ({error}); let nothing else write there")
-    return file
 
 
 @contextmanager
