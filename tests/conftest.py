@@ -13,6 +13,7 @@ def root_logger():
     handlers = logging.root.handlers
     handlers[:] = [one for one in handlers if type(one).__module__.startswith("_pytest.")]
     logging.root.setLevel(logging.WARNING)
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")

@@ -206,7 +206,7 @@ def test_macaron_bert_is_pretrained_and_fine_tuned(text, tmp_path):
     """masked_lm, then sentence_prediction from its checkpoint, interrupted and resumed."""
     sizes = "--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
     sizes += ["--encoder-attention-heads", 2, "--max-positions", 64]
-    length = ["--tokens-per-sample", 64, "--sample-break-mode", "complete"]
+    length = ["--tokens-per-sample", 64, "--sample-break-mode", "eos"]
     train_encoder(
         text / "input0",
         tmp_path,
