@@ -100,9 +100,12 @@ COMMANDS = {
     "options": ("cli:list_options", "print the options of an architecture"),
     "prepare": ("cli:prepare", "prepare a corpus for fairseq-train"),
     "predict": ("inference.predict:main", "classify a data set or lines of text"),
+    "compare": ("compare.command:main", "train architectures side by side and report"),
+    "report": ("compare.command:report", "report on what a comparison has so far"),
     "export": ("inference.export:main", "write a model as safetensors or as a torch program"),
     "benchmark": ("benchmark.command:main", "measure the speed of architectures side by side"),
     "analyse": ("analysis.command:main", "measure what trained models do inside"),
+    "average": ("inference.average:main", "average the parameters of several checkpoints"),
     "score-wmt14": ("corpora.wmt14_score:main", "BLEU of WMT14 translations as the papers score"),
 }
 CORPORA = {

@@ -1,68 +1,194 @@
-"""Run fairseq's commands with the plugin from Python, and read their logs."""
+"""Runs: the trainings of a plan as jobs of submitit, on this machine or on a cluster.
 
-import json
+A run has a folder, ``ARCH-seedN``, and steps: training, averaging, prediction. A step that has left
+its product is not repeated, and an interrupted training goes on from its last checkpoint, so that
+the same command finishes what was begun. A lock keeps two commands from the same run.
+"""
+
+from __future__ import annotations
+
 import os
-import re
 import subprocess
 import sys
-from collections import deque
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+
+import submitit
+import yaml
+from filelock import FileLock, Timeout
+
+from fairseq_odeformers.files import replacing
+
+from .plan import Entry, Plan, train_options
+from .recipe import CLASSIFICATION, TRANSLATION, Options, command_line
+
+SETTINGS, LOCK, FAILURE, LOG = "run.yaml", ".lock", "failed.txt", "train.log"
+TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
+FAIRSEQ = {  # commands of fairseq, and their modules
+    "fairseq-train": "fairseq_cli.train",
+    "fairseq-generate": "fairseq_cli.generate",
+    "fairseq-eval-lm": "fairseq_cli.eval_lm",
+    "odeformers": "fairseq_odeformers",
+}
 
 
-class CommandFailed(RuntimeError):
-    """A command has ended with a status other than 0; the message has the end of its output."""
+@dataclass(frozen=True)
+class Step:
+    """A command of a run.
 
-
-def fairseq_command(name: str, *options: object) -> list[str]:
-    """A fairseq command of this Python's environment, with the plugin.
-
-    Args:
-        name: such as ``fairseq-train``.
-        options: its arguments; data first, where a command has them.
+    Attributes:
+        name: in the table of progress.
+        program: as a user types it, such as ``fairseq-train``.
+        arguments: of the program.
+        product: the file, in the folder of the run, that says that the step is done.
+        log: where the output goes; if it is the product, complete or not at all.
     """
-    program = os.path.relpath(Path(sys.executable).with_name(name))
-    plugin = os.path.relpath(Path(__file__).parents[1])
-    return [program, *map(str, options), "--user-dir", plugin]
+
+    name: str
+    program: str
+    arguments: tuple[str, ...]
+    product: str
+    log: str
+
+    def run(self, folder: Path, environment: dict[str, str]) -> None:
+        """Run the command, unless its product is there.
+
+        Raises:
+            RuntimeError: it fails; the message is the last line of its output.
+        """
+        product = folder / self.product
+        if product.exists():
+            return
+        if self.log == self.product:
+            with replacing(product) as path, open(path, "wb") as file:
+                self.call(file, path, environment)
+        else:
+            with open(folder / self.log, "ab") as file:
+                self.call(file, folder / self.log, environment)
+            product.touch()
+
+    def call(self, file, path: Path, environment: dict[str, str]) -> None:
+        words = [sys.executable, "-m", FAIRSEQ[self.program], *self.arguments]
+        result = subprocess.run(
+            words, stdout=file, stderr=subprocess.STDOUT, env={**os.environ, **environment}
+        )
+        if result.returncode:
+            raise RuntimeError(f"{self.program}: {last_line(path)} (status {result.returncode})")
 
 
-def stream(command: list[str], log: TextIO) -> Iterator[str]:
-    """Run a command and yield its output line by line, which also goes to a log.
+def last_line(path: Path) -> str:
+    """The last line of a text that is not empty."""
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
 
-    Closing the generator ends the command.
+
+@dataclass(eq=False)
+class Run:
+    """A training with one seed, and what follows it; submitit calls it."""
+
+    name: str
+    seed: int
+    folder: Path
+    steps: tuple[Step, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self) -> None:
+        try:
+            with FileLock(self.folder / LOCK, timeout=0):
+                (self.folder / FAILURE).unlink(missing_ok=True)
+                for step in self.steps:
+                    step.run(self.folder, self.environment)
+                self.tidy()
+        except Timeout:
+            return  # another command is at it
+        except Exception as error:
+            (self.folder / FAILURE).write_text(f"{error}\n", encoding="utf-8")
+
+    def checkpoint(self) -> submitit.helpers.DelayedSubmission:
+        """The same run again, where it was left: submitit's answer to preemption."""
+        return submitit.helpers.DelayedSubmission(self)
+
+    def tidy(self) -> None:
+        """Remove the checkpoints that only a training needs."""
+        for path in self.folder.glob("checkpoint*.pt"):
+            if path.stem != BEST:
+                path.unlink()
+
+    @property
+    def finished(self) -> bool:
+        return all((self.folder / step.product).exists() for step in self.steps)
+
+    @property
+    def failure(self) -> str | None:
+        path = self.folder / FAILURE
+        return path.read_text(encoding="utf-8").strip() if path.exists() else None
+
+
+def make_runs(plan: Plan, out: Path, environment: dict[str, str]) -> list[Run]:
+    """The runs of a plan, seed by seed, so that a first comparison is there early."""
+    return [
+        Run(entry.name, seed, folder, tuple(steps(plan, entry, seed, folder)), environment)
+        for seed in plan.recipe.seeds
+        for entry in plan.entries
+        for folder in [out / f"{entry.name}-seed{seed}"]
+    ]
+
+
+def steps(plan: Plan, entry: Entry, seed: int, folder: Path):
+    """The steps of a run."""
+    recipe = plan.recipe
+    saving = {"save-dir": str(folder), "seed": seed, "log-format": "json", "log-interval": 20}
+    if recipe.average:
+        saving["keep-last-epochs"] = recipe.average
+    else:
+        saving["no-epoch-checkpoints"] = True
+    arguments = train_options(recipe, entry, **saving)
+    yield Step("training", "fairseq-train", tuple(arguments), TRAINED, LOG)
+    checkpoints = [BEST]
+    if recipe.average:
+        checkpoints.append(AVERAGED)
+        arguments = ["--checkpoint-dir", str(folder), "--by", "epoch", "--last", recipe.average]
+        arguments += ["--output", str(folder / f"{AVERAGED}.pt")]
+        words = ("average", *map(str, arguments))
+        yield Step("averaging", "odeformers", words, f"{AVERAGED}.pt", LOG)
+    for checkpoint in checkpoints:
+        for split in plan.splits:
+            yield prediction(plan, folder, checkpoint, split)
+
+
+def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
+    """The step that writes ``CHECKPOINT.SPLIT.out``, or ``.tsv`` of a classifier."""
+    recipe = plan.recipe
+    path = str(folder / f"{checkpoint}.pt")
+    given: Options = {"path": path, "user-dir": plan.user_dir, **recipe.evaluate}
+    if recipe.kind == CLASSIFICATION:
+        product = f"{checkpoint}.{split}.tsv"
+        given |= {"split": split, "output": str(folder / product)}
+        words = ("predict", recipe.data, *command_line(given))
+        return Step("predicting", "odeformers", words, product, LOG)
+    product = f"{checkpoint}.{split}.out"
+    given["gen-subset"] = split
+    program = "fairseq-generate" if recipe.kind == TRANSLATION else "fairseq-eval-lm"
+    return Step("predicting", program, (recipe.data, *command_line(given)), product, product)
+
+
+def claim(runs: list[Run]) -> None:
+    """Make the folders of runs, each with its settings.
 
     Raises:
-        CommandFailed: its status is not 0.
+        ValueError: a folder has been begun with other settings.
     """
-    tail: deque[str] = deque(maxlen=20)
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-    ) as process:
-        try:
-            for line in process.stdout:
-                log.write(line)
-                tail.append(line)
-                yield line
-        except BaseException:  # the generator is closed, or interrupted
-            process.terminate()
-            raise
-    if status := process.returncode:
-        raise CommandFailed(
-            f"{command[0]} ended with status {status}; the end of its output:\n{''.join(tail)}"
-        )
-
-
-def log_stats(line: str, kind: str) -> dict[str, str] | None:
-    """The statistics in a line of fairseq's JSON log, if they are of this kind.
-
-    Args:
-        kind: ``train`` for an epoch, ``train_inner`` for some updates, or the name of a validation
-            set, such as ``valid``.
-    """
-    match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
-    return json.loads(match.group(1)) if match else None
+    for run in runs:
+        arguments = list(run.steps[0].arguments)
+        path = run.folder / SETTINGS
+        if path.exists():
+            kept = yaml.safe_load(path.read_text(encoding="utf-8"))["train"]
+            differs = {*kept} ^ {*arguments}
+            if kept != arguments:
+                raise ValueError(
+                    f"{run.folder} was begun with other settings ({' '.join(sorted(differs))}); "
+                    "give these another --out"
+                )
+        run.folder.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(yaml.safe_dump({"train": arguments}), encoding="utf-8")

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Average the parameters of several checkpoints of one training run.
 
 The last ten by update, of a run with --save-interval-updates 2000 --keep-interval-updates 10:
@@ -73,7 +72,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
     return state
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -85,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--by", choices=FILE_NAMES, default="update", help="which in --checkpoint-dir (%(default)s)"
     )
     parser.add_argument("--output", metavar="FILE", type=Path, required=True)
-    args = parser.parse_args(argv)
+    args = parser.parse_args(arguments)
     if (args.checkpoint_dir is None) != (args.last is None):
         parser.error("--checkpoint-dir and --last go together")
     if args.last is not None and args.last < 1:

@@ -1,0 +1,188 @@
+"""The commands ``odeformers compare`` and ``odeformers report``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from fairseq_odeformers.files import markdown_table
+from fairseq_odeformers.inference.loading import import_plugins
+from fairseq_odeformers.options import add_user_dir, positive_int
+
+from .plan import Plan, make_plan
+from .recipe import Recipe, default_recipe, merged, parse_architecture, parse_words, read_recipe
+from .report import DOCUMENT, PAGE, csv_table, latex_table, markdown, save_plan, write_report
+from .runs import claim, make_runs
+from .watch import clock, execute, make_executor
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line of ``odeformers compare``."""
+    parser = argparse.ArgumentParser(
+        prog="odeformers compare",
+        description="Train architectures on the same data with the same recipe, evaluate them, and "
+        "write a report. Options of fairseq-train that follow are for all architectures; those of "
+        "one stand in brackets behind its name: 'transject[--encoder-experts 1]'.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "what", metavar="DATA|RECIPE", type=Path, help="folder of binarised data, or a YAML file"
+    )
+    parser.add_argument(
+        "--archs",
+        metavar="ARCH",
+        nargs="+",
+        help="architectures, the first of which is the baseline; of a recipe, some of its own",
+    )
+    parser.add_argument("--part", help="of a recipe that has parts (default: all of them)")
+    parser.add_argument("--task", help="of fairseq (default: found in DATA)")
+    parser.add_argument(
+        "--epochs", type=positive_int, metavar="N", help="(default: by DATA's size)"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="(default: 1)")
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="(default: %(default)s)")
+    parser.add_argument(
+        "--match",
+        choices=("parameters", "none"),
+        default=None,
+        help="choose widths for equal parameters, or take them as they are (default: parameters "
+        "for DATA, none for a RECIPE)",
+    )
+    parser.add_argument(
+        "--budget", type=minutes, metavar="TIME", help="train for equal time, such as 30m or 2h"
+    )
+    parser.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="at a time (1)")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and the commands")
+    cluster = parser.add_argument_group("on a cluster")
+    cluster.add_argument("--cluster", choices=("local", "slurm"), default="local")
+    cluster.add_argument("--slurm-partition", metavar="NAME")
+    cluster.add_argument("--gpus-per-run", type=int, metavar="N")
+    cluster.add_argument("--time", type=minutes, metavar="TIME", help="limit of a run, such as 24h")
+    add_user_dir(parser)
+    args, others = parser.parse_known_args(arguments)
+    import_plugins(args.user_dir)
+    extra = parse_words(others)
+    for name, recipe in recipes(args).items():
+        recipe.train = merged(recipe.train, extra)
+        compare(args, recipe, args.out / name if name else args.out)
+
+
+def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
+    """Plan, run and report an experiment."""
+    matching = args.match or ("parameters" if args.what.is_dir() else "none")
+    threads = max(1, (os.cpu_count() or 1) // args.jobs)
+    torch.set_num_threads(threads)
+    plan = make_plan(recipe, user_dir(args.user_dir, out), matching == "parameters")
+    runs = make_runs(plan, out, {"OMP_NUM_THREADS": str(threads)})
+    print(overview(plan, len(runs), args.jobs))
+    if args.dry_run:
+        for run in runs:
+            print(f"\n# {run.folder.name}")
+            for step in run.steps:
+                print(shlex.join([step.program, *step.arguments]))
+        return
+    claim(runs)
+    save_plan(plan, out)
+    execute(plan, runs, make_executor(args, out, threads), args.jobs)
+    write_report(out)
+    print(f"The report: {out / PAGE} and {out / DOCUMENT}")
+    failed = [run for run in runs if not run.finished]
+    for run in failed:
+        print(f"{run.folder}: {run.failure or 'not finished; another command is at it'}")
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
+
+
+def overview(plan: Plan, runs: int, jobs: int) -> str:
+    """What a plan will train, as a table, and how long it will take."""
+    rows = [["architecture", "parameters", "updates", "time", "size"]]
+    rows += [
+        [
+            entry.name,
+            f"{entry.parameters:,}",
+            f"{entry.updates:,}",
+            clock(entry.seconds),
+            entry.note,
+        ]
+        for entry in plan.entries
+    ]
+    seconds = sum(entry.seconds for entry in plan.entries) * len(plan.recipe.seeds) / jobs
+    return (
+        f"{markdown_table(rows)}\n{runs} runs, {jobs} at a time: about {clock(seconds)}, by a few "
+        "training steps; validation and evaluation come on top."
+    )
+
+
+def report(arguments: Sequence[str] | None = None) -> None:
+    """The command line of ``odeformers report``."""
+    parser = argparse.ArgumentParser(
+        prog="odeformers report",
+        description="Write the report of a comparison, of what there is so far.",
+    )
+    parser.add_argument("runs", type=Path, metavar="RUNS", help="--out of odeformers compare")
+    parser.add_argument("--csv", type=Path, metavar="DIR", help="also write the tables as CSV")
+    parser.add_argument("--latex", type=Path, metavar="DIR", help="also write them as LaTeX")
+    args = parser.parse_args(arguments)
+    sections = write_report(args.runs)
+    for folder, suffix, make in ((args.csv, "csv", csv_table), (args.latex, "tex", latex_table)):
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+            for section in sections:
+                if section.table and section.title:
+                    name = re.sub(r"\W+", "-", section.title).strip("-").lower()
+                    (folder / f"{name}.{suffix}").write_text(make(section.table), encoding="utf-8")
+    print(markdown(sections))
+
+
+def recipes(args: argparse.Namespace) -> dict[str, Recipe]:
+    """The experiments that the command line asks for, by the names of their parts."""
+    chosen = dict(map(parse_architecture, args.archs or []))
+    if args.what.is_dir():
+        if not chosen:
+            raise ValueError(f"--archs: name the architectures to train on {args.what}")
+        found = {"": default_recipe(args.what, chosen, args.task, args.epochs)}
+    else:
+        found = read_recipe(args.what, args.part)
+        for recipe in found.values():
+            if chosen:
+                recipe.architectures = {
+                    name: merged(recipe.architectures.get(own.get("arch", name), {}), own)
+                    for name, own in chosen.items()
+                }
+    for recipe in found.values():
+        recipe.seeds = args.seeds or recipe.seeds
+        if len(set(recipe.seeds)) < len(recipe.seeds):
+            raise ValueError(f"--seeds {' '.join(map(str, recipe.seeds))}: give each once")
+    return found
+
+
+def minutes(text: str) -> float:
+    """A time in minutes, of text such as ``45s``, ``30m`` or ``2h``."""
+    factor = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}[text[-1]]
+    value = float(text[:-1]) * factor
+    if not value > 0:
+        raise ValueError
+    return value
+
+
+def user_dir(folders: Sequence[str], out: Path) -> str:
+    """The folder for fairseq's ``--user-dir``: this package, or one that imports others too."""
+    if not folders:
+        return str(PACKAGE)
+    paths = [str(Path(folder).resolve()) for folder in folders]
+    folder = out.resolve() / "odeformers_plugins"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "__init__.py").write_text(
+        "from fairseq_odeformers.inference.loading import import_plugins\n\n"
+        f"import_plugins({paths!r})\n",
+        encoding="utf-8",
+    )
+    return str(folder)

@@ -1,0 +1,293 @@
+"""Plans: the models, sizes and commands of a recipe, checked before the first training."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import statistics
+import time
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+import torch
+from fairseq import options, tasks, utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import (
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
+
+from .recipe import CLASSIFICATION, TRANSLATION, Options, Recipe, command_line, merged
+
+STEPS = 3  # that are timed
+TOLERANCE = 0.01  # of the number of parameters
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An architecture of a plan.
+
+    Attributes:
+        name: in tables and folders.
+        arch: as given to ``--arch``.
+        options: all options of fairseq-train, the seed and the folder apart.
+        parameters: of the model.
+        updates: of a training.
+        seconds: estimate for a training, on one run's share of this machine.
+        note: how its size was chosen.
+    """
+
+    name: str
+    arch: str
+    options: Options
+    parameters: int = 0
+    updates: int = 0
+    seconds: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe whose architectures are built and matched, and where its runs go."""
+
+    recipe: Recipe
+    entries: tuple[Entry, ...]
+    user_dir: str
+
+    @property
+    def splits(self) -> list[str]:
+        """The parts of the data that models are evaluated on: all test sets, or else ``valid``."""
+        data, kind = Path(self.recipe.data), self.recipe.kind
+        if kind == TRANSLATION:
+            pair = f"{self.recipe.train['source-lang']}-{self.recipe.train['target-lang']}"
+            paths = data.glob(f"test*.{pair}.{self.recipe.train['target-lang']}.idx")
+        elif kind == CLASSIFICATION:
+            paths = (data / "label").glob("test*.idx")
+        else:
+            paths = data.glob("test*.idx")
+        return sorted(path.name.split(".")[0] for path in paths) or ["valid"]
+
+
+def make_plan(recipe: Recipe, user_dir: str, match: bool = True) -> Plan:
+    """Build and check all that a recipe trains.
+
+    Each architecture's options are parsed as fairseq-train parses them, its model is built, and a
+    few batches of the data go forward and backward through it.
+
+    Args:
+        user_dir: of fairseq's commands.
+        match: choose widths so that each model has as many parameters as the first one.
+
+    Raises:
+        ValueError: something does not fit; the message begins with the name of the architecture.
+    """
+    entries: list[Entry] = []
+    for name, own in recipe.architectures.items():
+        try:
+            entry = make_entry(recipe, name, own, user_dir)
+            entry = replace(entry, parameters=parameters_of(recipe, entry))
+            if match and entries:
+                entry = matched(recipe, entry, entries[0].parameters)
+            entries.append(tried(recipe, entry))
+        except (ValueError, RuntimeError, OSError, KeyError) as error:
+            raise ValueError(f"{name}: {error}") from error
+    return Plan(recipe, tuple(entries), user_dir)
+
+
+def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
+    """An architecture with the options of the recipe, its updates, and its parameters."""
+    own = dict(own)
+    arch = own.pop("arch", name)
+    if arch not in ARCH_MODEL_REGISTRY:
+        near = get_close_matches(arch, ARCH_MODEL_REGISTRY, n=3)
+        remedy = f"did you mean {' or '.join(near)}?" if near else "odeformers list names them"
+        raise ValueError(f"--arch {arch}: no such architecture; {remedy}")
+    known = known_options(recipe, arch)
+    sizes = sizes_of(recipe.sizes, {**known, **own})
+    shared = {key: value for key, value in recipe.shared.items() if key in known}
+    chosen = merged(merged({**sizes, **shared}, recipe.train), own)
+    return Entry(name, arch, {"arch": arch, **chosen, "user-dir": user_dir})
+
+
+def known_options(recipe: Recipe, arch: str) -> Options:
+    """The options that fairseq-train has for an architecture, with their defaults."""
+    parser = options.get_training_parser()
+    line = [recipe.data, "--arch", arch, *command_line({"task": recipe.train.get("task")})]
+    args, _ = options.parse_args_and_arch(parser, line, parse_known=True)
+    names = (name for action in parser._actions for name in action.option_strings)
+    known = {name[2:]: getattr(args, name[2:].replace("-", "_"), None) for name in names}
+    config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
+    defaults = vars(config()) if config else {}
+    return {
+        name: defaults.get(name.replace("-", "_"), known[name])
+        if known[name] is None
+        else known[name]
+        for name in known
+    }
+
+
+def sizes_of(sizes: dict[str, int], known: Options) -> Options:
+    """The options of an architecture for the sizes of a recipe, where it has them.
+
+    A decoder whose option follows the encoder's is left to it.
+    """
+    found: Options = {}
+    for side in ("encoder", "decoder"):
+        for size, value in sizes.items():
+            if size == "layers" and f"{side}-blocks" in known:
+                blocks = known[f"{side}-blocks"]
+                found[f"{side}-depth"] = value // int(blocks) if str(blocks).isdigit() else 0
+            found[f"{side}-{size}"] = value
+    if "embed-dim" in sizes and "decoder-input-dim" in known:
+        found["decoder-input-dim"] = found["decoder-output-dim"] = sizes["embed-dim"]
+    return {
+        name: value
+        for name, value in found.items()
+        if name in known and not str(known[name]).startswith("${model.encoder")
+    }
+
+
+def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
+    """The arguments of fairseq-train; *more* has ``seed`` and ``save_dir``."""
+    return [recipe.data, *command_line({**entry.options, **more})]
+
+
+def configuration(recipe: Recipe, entry: Entry):
+    """What fairseq-train makes of the options.
+
+    Raises:
+        ValueError: an option is unknown, or has a value that it cannot have.
+    """
+    parser = options.get_training_parser()
+
+    def refuse(message):
+        raise ValueError(message)
+
+    parser.error = refuse
+    known_updates = replace(entry, options=scheduled(entry.options, entry.updates or 1000))
+    line = train_options(recipe, known_updates)
+    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))
+
+
+def build(recipe: Recipe, entry: Entry):
+    """The configuration, the task and the model of an architecture."""
+    cfg = configuration(recipe, entry)
+    utils.import_user_module(cfg.common)
+    torch.manual_seed(1)
+    task = tasks.setup_task(cfg.task)
+    return cfg, task, task.build_model(cfg.model)
+
+
+def parameters_of(recipe: Recipe, entry: Entry) -> int:
+    """The number of parameters of the model."""
+    _, _, model = build(recipe, entry)
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+WIDTHS = ("ffn-embed-dim", "embed-dim")  # the first of them that an architecture has is chosen
+
+
+def matched(recipe: Recipe, entry: Entry, target: int) -> Entry:
+    """An architecture with the inner width, or the width, that makes a number of parameters.
+
+    The number grows with the width, so that its neighbours are found by the secant, and then the
+    width by steps of the smallest size that the model accepts.
+    """
+    if abs(entry.parameters - target) <= TOLERANCE * target:
+        return entry
+    known = known_options(recipe, entry.arch)
+    for size in WIDTHS:
+        names = [f"{side}-{size}" for side in ("encoder", "decoder") if f"{side}-{size}" in known]
+        if names:
+            break
+    else:
+        return replace(entry, note="has no width to choose")
+    step = 2 if size == "ffn-embed-dim" else width_step(entry, known)
+    start = int(entry.options.get(names[0], known[names[0]]))
+
+    def sized(width: int) -> Entry:
+        changed = {**entry.options, **dict.fromkeys(names, width)}
+        if size == "embed-dim" and "decoder-input-dim" in known:
+            changed |= dict.fromkeys(("decoder-input-dim", "decoder-output-dim"), width)
+        changed_entry = replace(entry, options=changed, note=f"{names[0]} {start} -> {width}")
+        return replace(changed_entry, parameters=parameters_of(recipe, changed_entry))
+
+    tried = {start: entry}
+    width = start
+    for _ in range(12):
+        ratio = target / tried[width].parameters
+        others = [w for w in tried if w != width]
+        if others:
+            other = min(others, key=lambda w: abs(tried[w].parameters - target))
+            slope = (tried[width].parameters - tried[other].parameters) / (width - other)
+            guess = width + (target - tried[width].parameters) / slope
+        else:
+            guess = width * ratio
+        guess = max(step, round(guess / step) * step)
+        if guess in tried:
+            break
+        tried[guess] = sized(guess)
+        width = min(tried, key=lambda w: abs(tried[w].parameters - target))
+    return tried[width]
+
+
+def width_step(entry: Entry, known: dict[str, str]) -> int:
+    """A width of which this is a divisor fits the heads and the halves of a model."""
+    heads = (f"{side}-attention-heads" for side in ("encoder", "decoder"))
+    numbers = (entry.options.get(name, known.get(name)) for name in heads)
+    return math.lcm(8, *(int(number) for number in numbers if str(number).isdigit()))
+
+
+def tried(recipe: Recipe, entry: Entry) -> Entry:
+    """An architecture with its updates, its schedule, and the time that a few steps promise."""
+    cfg, task, model = build(recipe, entry)
+    criterion = task.build_criterion(cfg.criterion)
+    for subset in (cfg.dataset.train_subset, *cfg.dataset.valid_subset.split(",")):
+        task.load_dataset(subset, combine=False, epoch=1)
+    batches = task.get_batch_iterator(
+        task.dataset(cfg.dataset.train_subset),
+        max_tokens=cfg.dataset.max_tokens,
+        max_sentences=cfg.dataset.batch_size,
+        max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
+        ignore_invalid_inputs=True,
+        required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
+    ).next_epoch_itr(shuffle=True)
+    updates = updates_of(cfg, len(batches))
+    if not updates:
+        raise ValueError(f"{recipe.data}: no training example is short enough for the model")
+    model.train()
+    seconds = []
+    for sample in itertools.islice(batches, STEPS):
+        start = time.perf_counter()
+        loss, *_ = criterion(model, sample)
+        if not torch.isfinite(loss):
+            raise ValueError("the loss of the first batches is not finite")
+        loss.backward()
+        seconds.append(time.perf_counter() - start)
+        model.zero_grad()
+    return replace(
+        entry,
+        options=scheduled(entry.options, updates),
+        updates=updates,
+        seconds=statistics.median(seconds) * updates * cfg.optimization.update_freq[0],
+    )
+
+
+def scheduled(given: Options, updates: int) -> Options:
+    """Options in which shares, such as ``10%``, are numbers of updates."""
+    return {
+        name: max(1, round(float(value[:-1]) / 100 * updates))
+        if isinstance(value, str) and re.fullmatch(r"[\d.]+%", value)
+        else value
+        for name, value in given.items()
+    }
+
+
+def updates_of(cfg, batches: int) -> int:
+    """The updates of a training whose epochs have so many batches."""
+    per_epoch = -(-batches // cfg.optimization.update_freq[0])
+    limits = (cfg.optimization.max_epoch * per_epoch, cfg.optimization.max_update)
+    return min((limit for limit in limits if limit), default=0)
