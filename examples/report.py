@@ -38,7 +38,7 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 from scipy.stats import t as student
 
-from fairseq_odeformers.compare.runs import log_stats
+from fairseq_odeformers.compare.commands import log_stats
 from fairseq_odeformers.corpora.multi30k import LANGS, LATER, SPLITS
 from fairseq_odeformers.corpora.wmt14_score import read_hypotheses
 from fairseq_odeformers.files import markdown_table, read_lines, replacing, write_csv

@@ -19,9 +19,11 @@ PACKAGE = __package__
 EXTRAS = {
     "PIL": ("pillow", "corpora"),
     "matplotlib": ("matplotlib", "plots"),
+    "rich": ("rich", "compare"),
     "sacremoses": ("sacremoses", "corpora"),
     "safetensors": ("safetensors", "export"),
     "sklearn": ("scikit-learn", "analysis"),
+    "submitit": ("submitit", "compare"),
     "subword_nmt": ("subword-nmt", "corpora"),
     "tokenizers": ("tokenizers", "corpora"),
 }

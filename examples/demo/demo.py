@@ -18,7 +18,7 @@ from pathlib import Path
 from pairs import detokenize, write_corpus
 from sacrebleu import corpus_bleu
 
-from fairseq_odeformers.compare.runs import fairseq_command, log_stats, stream
+from fairseq_odeformers.compare.commands import fairseq_command, log_stats, stream
 from fairseq_odeformers.files import read_lines
 
 PAIRS = {"test": 500, "valid": 500, "train": 20_000}

@@ -29,7 +29,7 @@ from experiments import (
 )
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.compare.runs import log_stats
+from fairseq_odeformers.compare.commands import log_stats
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
 
 PAPER = Path(__file__).with_name("paper.csv")

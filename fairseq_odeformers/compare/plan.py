@@ -59,7 +59,9 @@ class Plan:
 
     @property
     def splits(self) -> list[str]:
-        """The parts of the data that models are evaluated on: all test sets, or else ``valid``."""
+        """The parts of the data that models are evaluated on."""
+        if self.recipe.splits is not None:
+            return self.recipe.splits
         data, kind = Path(self.recipe.data), self.recipe.kind
         if kind == TRANSLATION:
             pair = f"{self.recipe.train['source-lang']}-{self.recipe.train['target-lang']}"

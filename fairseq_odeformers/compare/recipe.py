@@ -49,6 +49,8 @@ class Recipe:
         seeds: of the trainings of each architecture.
         average: how many of the last epochs' checkpoints are averaged; 0 for none.
         evaluate: options of fairseq-generate or fairseq-eval-lm.
+        splits: the parts of the data to evaluate on; by default all test sets, or else ``valid``.
+        score: a command for each file of predictions, which stands for ``{output}`` in it.
         prepare: the command that makes the data.
         paper: figures of the paper, by architecture and column of the report.
     """
@@ -61,6 +63,8 @@ class Recipe:
     seeds: list[int] = field(default_factory=lambda: [1])
     average: int = 0
     evaluate: Options = field(default_factory=dict)
+    splits: list[str] | None = None
+    score: str = ""
     prepare: str = ""
     paper: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -73,6 +77,9 @@ class Recipe:
 def read_recipe(path: Path, part: str | None = None) -> dict[str, Recipe]:
     """The experiments of a YAML file, by the names of its parts; "" where it has none.
 
+    With the key ``base`` a recipe, or a part, begins with the content of another file (of its
+    ``part``, if that key is there, too); its own architectures take the place of the base's.
+
     Args:
         part: the only part to read.
 
@@ -80,18 +87,41 @@ def read_recipe(path: Path, part: str | None = None) -> dict[str, Recipe]:
         OSError: there is no such file.
         ValueError: it is not a recipe, or has no such part; the message names file and key.
     """
+    content = _with_base(_read(path), path)
+    parts = content.pop("parts", None) or {"": {}}
+    if part is not None and part not in parts:
+        known = ", ".join(parts) if "" not in parts else "no parts"
+        raise ValueError(f"--part {part}: {path} has {known}")
+    chosen = parts if part is None else {part: parts[part]}
+    return {
+        name: _recipe(merged(content, _with_base(own or {}, path)), path, name)
+        for name, own in chosen.items()
+    }
+
+
+def _read(path: Path) -> dict:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path} is not a recipe: it has no keys such as data and architectures")
-    parts = content.pop("parts", None) or {"": {}}
-    if part is not None and part not in parts:
-        known = ", ".join(parts) if "" not in parts else "no parts"
-        raise ValueError(f"--part {part}: {path} has {known}")
-    chosen = parts if part is None else {part: parts[part]}
-    return {name: _recipe(merged(content, own or {}), path, name) for name, own in chosen.items()}
+    return content
+
+
+def _with_base(content: dict, path: Path) -> dict:
+    """The content of a recipe or part on top of the base that it names."""
+    if "base" not in content:
+        return content
+    own = dict(content)
+    name, part = path.parent / own.pop("base"), own.pop("part", None)
+    base = _with_base(_read(name), name)
+    if part is not None:
+        base = merged(base, base.pop("parts")[part])
+    for key in ("architectures", "paper"):
+        if key in own:
+            base.pop(key, None)
+    return merged(base, own)
 
 
 def merged(base: Mapping, changes: Mapping) -> dict:

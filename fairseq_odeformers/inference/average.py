@@ -2,7 +2,7 @@
 
 The last ten by update, of a run with --save-interval-updates 2000 --keep-interval-updates 10:
 
-    python scripts/average_checkpoints.py --checkpoint-dir checkpoints --by update --last 10 \\
+    odeformers average --checkpoint-dir checkpoints --by update --last 10 \\
         --output checkpoints/averaged.pt
 """
 
@@ -74,6 +74,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
+        prog="odeformers average",
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     which = parser.add_mutually_exclusive_group(required=True)
@@ -89,15 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--checkpoint-dir and --last go together")
     if args.last is not None and args.last < 1:
         parser.error(f"--last {args.last}: must be at least 1")
+    paths = args.inputs or last_checkpoints(args.checkpoint_dir, args.by, args.last)
+    state = average(paths)
     try:
-        paths = args.inputs or last_checkpoints(args.checkpoint_dir, args.by, args.last)
-        state = average(paths)
         with replacing(args.output) as path:
             torch.save(state, path)
-    except (ValueError, OSError, RuntimeError) as error:  # the last one is torch's for a full disk
-        parser.exit(1, f"{parser.prog}: error: {error}\n")
+    except RuntimeError as error:  # torch's for a full disk
+        raise OSError(f"{args.output} cannot be written ({error})") from error
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")
 
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from script_helpers import IN_MAIN_THREAD, contents, example, lines
 
-from fairseq_odeformers.compare.runs import log_stats
+from fairseq_odeformers.compare.commands import log_stats
 from fairseq_odeformers.data.classification import (
     make_dictionary,
     write_dictionaries,

@@ -3,7 +3,7 @@
 import pytest
 from script_helpers import IN_MAIN_THREAD, example, lines, parallel_data, times
 
-from fairseq_odeformers.compare.runs import log_stats
+from fairseq_odeformers.compare.commands import log_stats
 
 SIZES = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 16"
 TINY = [

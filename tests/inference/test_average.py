@@ -1,7 +1,6 @@
-"""``scripts/average_checkpoints.py`` averages parameters and nothing else."""
+"""``odeformers average`` averages parameters and nothing else."""
 
 import argparse
-import importlib.util
 import subprocess
 from pathlib import Path
 
@@ -9,11 +8,10 @@ import pytest
 import torch
 import warm
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
+from fairseq_odeformers import cli
+from fairseq_odeformers.inference import average as average_checkpoints
 
-spec = importlib.util.spec_from_file_location("average_checkpoints", SCRIPT)
-average_checkpoints = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(average_checkpoints)
+SCRIPT = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
 
 
 def checkpoint(seed, dtype=torch.float32, **tensors):
@@ -102,29 +100,26 @@ def test_the_last_checkpoints_are_taken_in_numerical_order(tmp_path, by, last, e
     assert [path.name for path in paths] == expected
 
 
-def run(monkeypatch, capsys, *options):
-    """Exit status and last line on standard error."""
-    monkeypatch.setattr("sys.argv", ["average_checkpoints.py", *map(str, options)])
+def message(capsys, *options):
+    """The line with which the command ends."""
     with pytest.raises(SystemExit) as stopped:
-        average_checkpoints.main()
-    return stopped.value.code, capsys.readouterr().err.splitlines()[-1]
+        cli.main(["average", *map(str, options)])
+    code = stopped.value.code
+    return code if isinstance(code, str) else capsys.readouterr().err.splitlines()[-1]
 
 
-def test_too_few_checkpoints_are_an_error_with_both_numbers(tmp_path, monkeypatch, capsys):
+def test_too_few_checkpoints_are_an_error_with_both_numbers(tmp_path, capsys):
     save(tmp_path, [checkpoint(1)] * 3, "checkpoint_1_{}.pt")
-    status, message = run(
-        *(monkeypatch, capsys, "--checkpoint-dir", tmp_path, "--last", 10),
-        *("--output", tmp_path / "averaged.pt"),
-    )
-    assert status == 1
-    assert message.endswith(f"error: --last 10: {tmp_path} has 3 checkpoints by update")
+    options = ["--checkpoint-dir", tmp_path, "--last", 10, "--output", tmp_path / "averaged.pt"]
+    line = message(capsys, *options)
+    assert line.endswith(f"error: --last 10: {tmp_path} has 3 checkpoints by update")
     assert not (tmp_path / "averaged.pt").exists()
 
 
 PATH = f"{type(Path()).__module__}.{type(Path()).__qualname__}"  # pathlib.PosixPath before 3.13
 
 
-def test_files_that_cannot_be_loaded_are_named(tmp_path, monkeypatch, capsys):
+def test_files_that_cannot_be_loaded_are_named(tmp_path, capsys):
     (cut,) = save(tmp_path, [checkpoint(1)])
     cut.write_bytes(cut.read_bytes()[:1000])
     torch.save({**checkpoint(1), "foreign": Path()}, tmp_path / "foreign.pt")
@@ -134,22 +129,21 @@ def test_files_that_cannot_be_loaded_are_named(tmp_path, monkeypatch, capsys):
         ("absent.pt", "No such file"),
     ):
         options = ("--inputs", tmp_path / name, "--output", tmp_path / "averaged.pt")
-        status, message = run(monkeypatch, capsys, *options)
-        assert status == 1 and name in message and reason in message
+        line = message(capsys, *options)
+        assert name in line and reason in line
     assert not list(tmp_path.glob("averaged*"))
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    "options, expected",
     [
         (["--checkpoint-dir", "."], "--checkpoint-dir and --last go together"),
         (["--inputs", "a.pt", "--last", 2], "--checkpoint-dir and --last go together"),
         (["--checkpoint-dir", ".", "--last", 0], "--last 0: must be at least 1"),
     ],
 )
-def test_bad_options(options, message, monkeypatch, capsys):
-    status, line = run(monkeypatch, capsys, *options, "--output", "averaged.pt")
-    assert status == 2 and line.endswith(f"error: {message}")
+def test_bad_options(options, expected, capsys):
+    assert message(capsys, *options, "--output", "averaged.pt").endswith(f"error: {expected}")
 
 
 def test_the_script_writes_what_fairseq_reads(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_odeformers.compare.runs import CommandFailed, fairseq_command, log_stats, stream
+from fairseq_odeformers.compare.commands import CommandFailed, fairseq_command, log_stats, stream
 
 
 def python(program):
