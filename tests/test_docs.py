@@ -102,7 +102,3 @@ def test_every_feature_is_tested_refused_or_said_not_to_be():
         assert len(cells) == len(rows[0]) - 1, feature
         for cell in cells:
             assert re.match(r"`test_|refused|not applicable: |not run: ", cell), (feature, cell)
-
-
-def test_readme_is_one_page():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130

@@ -107,6 +107,10 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
         near = get_close_matches(arch, ARCH_MODEL_REGISTRY, n=3)
         remedy = f"did you mean {' or '.join(near)}?" if near else "odeformers list names them"
         raise ValueError(f"--arch {arch}: no such architecture; {remedy}")
+    if recipe.kind == TRANSLATION and hasattr(
+        ARCH_MODEL_REGISTRY[arch], "register_classification_head"
+    ):
+        raise ValueError(f"--arch {arch} is a classifier, and {recipe.data} has sentence pairs")
     known = known_options(recipe, arch)
     sizes = sizes_of(recipe.sizes, {**known, **own})
     shared = {key: value for key, value in recipe.shared.items() if key in known}
@@ -140,8 +144,8 @@ def sizes_of(sizes: dict[str, int], known: Options) -> Options:
     for side in ("encoder", "decoder"):
         for size, value in sizes.items():
             if size == "layers" and f"{side}-blocks" in known:
-                blocks = known[f"{side}-blocks"]
-                found[f"{side}-depth"] = value // int(blocks) if str(blocks).isdigit() else 0
+                blocks = str(known[f"{side}-blocks"])  # the decoder's may be those of the encoder
+                found[f"{side}-depth"] = value // max(1, int(blocks) if blocks.isdigit() else 1)
             found[f"{side}-{size}"] = value
     if "embed-dim" in sizes and "decoder-input-dim" in known:
         found["decoder-input-dim"] = found["decoder-output-dim"] = sizes["embed-dim"]

@@ -219,8 +219,8 @@ def find_task(data: Path) -> str:
     if (data / "dict.txt").is_file() and (data / "train.idx").is_file():
         return "language_modeling"
     raise ValueError(
-        f"{data} has neither sentence pairs (train.SRC-TGT.SRC.idx), nor labelled texts (label/), nor "
-        "text (train.idx and dict.txt); odeformers prepare makes such folders"
+        f"{data} has neither sentence pairs (train.SRC-TGT.SRC.idx), nor labelled texts (label/), "
+        "nor text (train.idx and dict.txt); odeformers prepare makes such folders"
     )
 
 

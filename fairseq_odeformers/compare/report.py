@@ -291,9 +291,11 @@ def markdown(sections: Sequence[Section]) -> str:
 
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; }
+body { max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .35rem .7rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
+th, td { padding: .35rem .7rem; border-bottom: 1px solid #ddd; }
+th, td { text-align: left; vertical-align: top; }
 thead th { border-bottom: 2px solid #888; }
 .scroll { overflow-x: auto; }
 img { max-width: 100%; }
@@ -327,7 +329,8 @@ def html_table(table: Table) -> str:
     cells = "".join(f"<th>{cell}</th>" for cell in header)
     lines = ("".join(f"<td>{cell}</td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
+    head = f"<thead><tr>{cells}</tr></thead>"
+    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
 
 
 def inline(line: str) -> str:

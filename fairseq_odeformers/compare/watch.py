@@ -116,7 +116,7 @@ def latest(log: Path) -> dict[str, str]:
     with open(log, "rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))
         text = file.read().decode(errors="replace")
-    for kind, stats in re.findall(r"\| INFO \| (train_inner|valid) \| (\{.*\})$", text, re.M):
+    for stats in re.findall(r"\| INFO \| (?:train_inner|valid) \| (\{.*\})$", text, re.M):
         found.update(json.loads(stats))
     return found
 

@@ -75,7 +75,8 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="odeformers average",
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--inputs", metavar="FILE", type=Path, nargs="+", help="the checkpoints")
@@ -98,4 +99,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RuntimeError as error:  # torch's for a full disk
         raise OSError(f"{args.output} cannot be written ({error})") from error
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")
-

@@ -62,7 +62,7 @@ def test_a_comparison_from_data_to_report(data, tmp_path):
         (["--archs", "transformer", "--lr", "x"], "transformer: argument --lr: invalid"),
         (["--archs", "transformer", "--seeds", "1", "1"], "--seeds 1 1: give each once"),
         ([], "--archs: name the architectures"),
-        (["--archs", "transject"], "transject: --arch transject is a classifier"),
+        (["--archs", "transject"], "transject: --arch transject is a class"),
     ],
 )
 def test_mistakes_are_refused_before_the_first_training(options, message, data, tmp_path):
