@@ -65,7 +65,10 @@ def test_a_comparison_from_data_to_report(data, tmp_path):
         (["--archs", "transject"], "transject: --arch transject is a class"),
     ],
 )
-def test_mistakes_are_refused_before_the_first_training(options, message, data, tmp_path):
+def test_mistakes_are_refused_before_the_first_training(
+    options, message, data, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
     out = tmp_path / "runs"
     with pytest.raises(SystemExit) as stopped:
         cli.main(["compare", str(data), *options, *SMALL, "--out", str(out)])
