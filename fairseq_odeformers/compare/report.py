@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import html
 import io
 import math
@@ -349,8 +350,6 @@ def png(figure: Figure) -> bytes:
 
 def csv_table(table: Table) -> str:
     """A table as CSV."""
-    import csv
-
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows(table)
     return buffer.getvalue()

@@ -7,7 +7,6 @@ Each kind of task has one class of results with the same methods: ``scores``, th
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,8 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 
 from fairseq_odeformers.files import read_lines
+
+from .commands import log_stats
 
 SAMPLES = 1000  # of a bootstrap
 LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
@@ -44,16 +45,6 @@ class Training:
     seconds: list[float] = field(default_factory=list)
     train_losses: list[float] = field(default_factory=list)
     tokens: float = 0.0
-
-
-def log_stats(line: str, kind: str) -> dict[str, str] | None:
-    """The statistics in a line of fairseq's JSON log, if they are of this kind.
-
-    Args:
-        kind: ``train_inner``, ``train``, or the name of a validation set, such as ``valid``.
-    """
-    match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
-    return json.loads(match[1]) if match else None
 
 
 def read_training(log: Path) -> Training:
