@@ -36,7 +36,7 @@ setup(
     entry_points={"console_scripts": ["odeformers=fairseq_odeformers.cli:main"]},
     extras_require={
         "analysis": ["matplotlib", *IMAGES, "scikit-learn", *WORD_PIECES],
-        "compare": ["matplotlib", "pyyaml", "rich", "sacremoses", "submitit>=1.5"],
+        "compare": ["markdown", "matplotlib", "pyyaml", "rich", "sacremoses", "submitit>=1.5"],
         "corpora": CORPORA,
         "export": ["safetensors>=0.4"],
         "plots": ["matplotlib"],

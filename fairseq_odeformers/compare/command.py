@@ -15,9 +15,18 @@ from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.inference.loading import import_plugins
 from fairseq_odeformers.options import add_user_dir, positive_int
 
+from .pages import csv_table, latex_table, markdown_page
 from .plan import Plan, make_plan
-from .recipe import Recipe, default_recipe, merged, parse_architecture, parse_words, read_recipe
-from .report import DOCUMENT, PAGE, csv_table, latex_table, markdown, save_plan, write_report
+from .recipe import (
+    Options,
+    Recipe,
+    default_recipe,
+    merged,
+    parse_architecture,
+    parse_words,
+    read_recipe,
+)
+from .report import DOCUMENT, PAGE, save_plan, write_report
 from .runs import claim, make_runs
 from .watch import clock, execute, make_executor
 
@@ -57,7 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "for DATA, none for a RECIPE)",
     )
     parser.add_argument(
-        "--budget", type=minutes, metavar="TIME", help="train for equal time, such as 30m or 2h"
+        "--budget",
+        type=minutes,
+        metavar="TIME",
+        help="train for equal time, such as 30m or 2h, in place of equal epochs",
     )
     parser.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="at a time (1)")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and the commands")
@@ -80,7 +92,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     matching = args.match or ("parameters" if args.what.is_dir() else "none")
     threads = max(1, (os.cpu_count() or 1) // args.jobs)
     torch.set_num_threads(threads)
-    plan = make_plan(recipe, user_dir(args.user_dir, out), matching == "parameters")
+    plan = make_plan(recipe, user_dir(args.user_dir, out), matching == "parameters", args.budget)
     runs = make_runs(plan, out, {"OMP_NUM_THREADS": str(threads)})
     print(overview(plan, len(runs), args.jobs))
     if args.dry_run:
@@ -96,7 +108,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]
     for run in failed:
-        print(f"{run.folder}: {run.failure or 'not finished; another command is at it'}")
+        print(f"{run.folder}: {run.failure}")
     if failed:
         raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
 
@@ -139,12 +151,16 @@ def report(arguments: Sequence[str] | None = None) -> None:
                 if section.table and section.title:
                     name = re.sub(r"\W+", "-", section.title).strip("-").lower()
                     (folder / f"{name}.{suffix}").write_text(make(section.table), encoding="utf-8")
-    print(markdown(sections))
+    print(markdown_page(sections))
 
 
 def recipes(args: argparse.Namespace) -> dict[str, Recipe]:
     """The experiments that the command line asks for, by the names of their parts."""
-    chosen = dict(map(parse_architecture, args.archs or []))
+    chosen: dict[str, Options] = {}
+    for name, own in map(parse_architecture, args.archs or []):
+        if name in chosen:
+            raise ValueError(f"--archs {name}: give each once")
+        chosen[name] = own
     if args.what.is_dir():
         if not chosen:
             raise ValueError(f"--archs: name the architectures to train on {args.what}")
@@ -166,11 +182,10 @@ def recipes(args: argparse.Namespace) -> dict[str, Recipe]:
 
 def minutes(text: str) -> float:
     """A time in minutes, of text such as ``45s``, ``30m`` or ``2h``."""
-    factor = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}[text[-1]]
-    value = float(text[:-1]) * factor
-    if not value > 0:
+    factor = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}.get(text[-1:])
+    if not factor or not float(text[:-1]) > 0:
         raise ValueError
-    return value
+    return float(text[:-1]) * factor
 
 
 def user_dir(folders: Sequence[str], out: Path) -> str:

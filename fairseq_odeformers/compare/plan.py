@@ -7,22 +7,25 @@ import math
 import re
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
 import torch
 from fairseq import options, tasks, utils
+from fairseq.data import iterators
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import (
     ARCH_MODEL_NAME_REGISTRY,
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
 )
+from fairseq.trainer import Trainer
 
 from .recipe import CLASSIFICATION, TRANSLATION, Options, Recipe, command_line, merged
 
-STEPS = 3  # that are timed
+STEPS, ROUNDS = 4, 3  # updates that are timed, and how often, one architecture after the other
 TOLERANCE = 0.01  # of the number of parameters
 
 
@@ -73,15 +76,18 @@ class Plan:
         return sorted(path.name.split(".")[0] for path in paths) or ["valid"]
 
 
-def make_plan(recipe: Recipe, user_dir: str, match: bool = True) -> Plan:
+def make_plan(
+    recipe: Recipe, user_dir: str, match: bool = True, budget: float | None = None
+) -> Plan:
     """Build and check all that a recipe trains.
 
     Each architecture's options are parsed as fairseq-train parses them, its model is built, and a
-    few batches of the data go forward and backward through it.
+    few updates are made with the data.
 
     Args:
         user_dir: of fairseq's commands.
         match: choose widths so that each model has as many parameters as the first one.
+        budget: minutes of training for each model, in place of the recipe's updates.
 
     Raises:
         ValueError: something does not fit; the message begins with the name of the architecture.
@@ -94,8 +100,10 @@ def make_plan(recipe: Recipe, user_dir: str, match: bool = True) -> Plan:
             if match and entries:
                 entry = matched(recipe, entry, entries[0].parameters)
             entries.append(tried(recipe, entry))
-        except (ValueError, RuntimeError, OSError, KeyError) as error:
-            raise ValueError(f"{name}: {error}") from error
+        except Exception as error:  # whatever fairseq raises
+            raise ValueError(f"{name}: {error or type(error).__name__}") from error
+    if budget:
+        entries = budgeted(recipe, entries, budget)
     return Plan(recipe, tuple(entries), user_dir)
 
 
@@ -248,9 +256,12 @@ def width_step(entry: Entry, known: dict[str, str]) -> int:
 
 
 def tried(recipe: Recipe, entry: Entry) -> Entry:
-    """An architecture with its updates, its schedule, and the time that a few steps promise."""
+    """An architecture with its updates, its schedule, and the time that a few updates promise.
+
+    The updates are fairseq's own, so that options of the optimizer, of precision and of accumulated
+    gradients are tried with the model.
+    """
     cfg, task, model = build(recipe, entry)
-    criterion = task.build_criterion(cfg.criterion)
     for subset in (cfg.dataset.train_subset, *cfg.dataset.valid_subset.split(",")):
         task.load_dataset(subset, combine=False, epoch=1)
     batches = task.get_batch_iterator(
@@ -264,22 +275,53 @@ def tried(recipe: Recipe, entry: Entry) -> Entry:
     updates = updates_of(cfg, len(batches))
     if not updates:
         raise ValueError(f"{recipe.data}: no training example is short enough for the model")
-    model.train()
+    trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    groups = iterators.GroupedIterator(batches, cfg.optimization.update_freq[0])
     seconds = []
-    for sample in itertools.islice(batches, STEPS):
+    for samples in itertools.islice(groups, STEPS):
         start = time.perf_counter()
-        loss, *_ = criterion(model, sample)
-        if not torch.isfinite(loss):
-            raise ValueError("the loss of the first batches is not finite")
-        loss.backward()
+        trainer.train_step(samples)
+        if trainer.cuda:
+            torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
-        model.zero_grad()
-    return replace(
-        entry,
-        options=scheduled(entry.options, updates),
-        updates=updates,
-        seconds=statistics.median(seconds) * updates * cfg.optimization.update_freq[0],
-    )
+    # The first update allocates memory and the optimizer's state.
+    seconds = statistics.median(seconds[1:] or seconds)
+    entry = replace(entry, updates=updates, seconds=seconds * updates)
+    return replace(entry, options=scheduled(entry.options, updates))
+
+
+def budgeted(recipe: Recipe, entries: Sequence[Entry], minutes: float) -> list[Entry]:
+    """Architectures whose trainings all take so many minutes, by updates measured in turn.
+
+    Each schedule is that of the recipe, stretched or shortened to end with the training. Updates
+    are counted, not time, so that a training can be resumed and repeated; the report has the time
+    that it took.
+
+    Raises:
+        ValueError: the learning rate does not fall to zero, or the time is not enough.
+    """
+    rounds = [[tried(recipe, entry) for entry in entries] for _ in range(ROUNDS)]
+    found = []
+    for measured in zip(*rounds):
+        entry = measured[0]
+        if entry.options.get("lr-scheduler") != "polynomial_decay":
+            raise ValueError(
+                f"{entry.name}: --budget: the rate must fall to zero; add --lr-scheduler "
+                "polynomial_decay --total-num-update 100% --warmup-updates 10%"
+            )
+        seconds = statistics.median(e.seconds / e.updates for e in measured)
+        updates = int(minutes * 60 / seconds)
+        if updates < 1:
+            raise ValueError(f"--budget: an update takes {seconds:.1f} seconds; give more time")
+        share = updates / entry.updates
+        changes = {
+            name: max(1, round(int(entry.options.get(name, 0)) * share))
+            for name in ("warmup-updates", "total-num-update")
+        }
+        changes |= {"max-update": updates}
+        options = merged(entry.options, {**changes, "max-epoch": None})
+        found.append(replace(entry, options=options, updates=updates, seconds=minutes * 60))
+    return found
 
 
 def scheduled(given: Options, updates: int) -> Options:

@@ -1,27 +1,23 @@
-"""The report of a comparison: tables and pictures as Markdown, and as one HTML file."""
+"""The report of a comparison: what its runs have left, as tables and pictures."""
 
 from __future__ import annotations
 
-import base64
-import csv
-import html
-import io
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, stdev
 
 import yaml
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-from matplotlib.figure import Figure
 from scipy.stats import t as student
 
-from fairseq_odeformers.files import markdown_table, read_lines, replacing
+from fairseq_odeformers.files import read_lines, replacing
 
 from .figures import learning_curves, quality_against
+from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Entry, Plan
 from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Recipe, command_line
 from .results import (
@@ -41,17 +37,6 @@ UNITS = {
     CLASSIFICATION: "nats an example",
     LANGUAGE_MODELING: "bits a token",
 }
-Table = list[list[str]]  # the header first
-
-
-@dataclass
-class Section:
-    """A part of the report: text, a table and a picture, each of which may be missing."""
-
-    title: str
-    text: str = ""
-    table: Table = field(default_factory=list)
-    figure: tuple[str, Figure] | None = None  # the name of its file, and the picture
 
 
 def save_plan(plan: Plan, out: Path) -> None:
@@ -221,8 +206,9 @@ class Report:
         if len(firsts) < 2 or not all(map(len, firsts.values())):
             return
         for number, example in enumerate(examples(firsts), start=1):
-            rows = [["", f"{split}, text {number}"], ["source", example.source]]
-            rows += [["reference", example.reference], *map(list, example.outputs.items())]
+            texts = {"source": example.source, "reference": example.reference, **example.outputs}
+            rows = [["", f"{split}, text {number}"]]
+            rows += [[name, literal(text)] for name, text in texts.items()]
             title = "Where they differ most" if number == 1 else ""
             yield Section(title, table=rows)
 
@@ -265,110 +251,8 @@ def write_report(out: Path) -> list[Section]:
         if section.figure:
             name, figure = section.figure
             with replacing(out / name) as path:
-                figure.savefig(path, format="png", dpi=110)
-    for name, make in ((PAGE, markdown), (DOCUMENT, document)):
+                path.write_bytes(png(figure))
+    for name, make in ((PAGE, markdown_page), (DOCUMENT, html_page)):
         with replacing(out / name) as path:
             path.write_text(make(sections), encoding="utf-8")
     return sections
-
-
-def markdown(sections: Sequence[Section]) -> str:
-    """The report as Markdown; its pictures are files beside it."""
-    parts = ["# Comparison\n"]
-    for section in sections:
-        if section.title:
-            parts.append(f"## {section.title}\n")
-        if section.table:
-            parts.append(
-                markdown_table(
-                    [[cell.replace("|", "\\|") for cell in row] for row in section.table]
-                )
-            )
-        if section.text:
-            parts.append(section.text + "\n")
-        if section.figure:
-            parts.append(f"![{section.title}]({section.figure[0]})\n")
-    return "\n".join(parts)
-
-
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; }
-body { max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; }
-th, td { padding: .35rem .7rem; border-bottom: 1px solid #ddd; }
-th, td { text-align: left; vertical-align: top; }
-thead th { border-bottom: 2px solid #888; }
-.scroll { overflow-x: auto; }
-img { max-width: 100%; }
-code { background: #f4f4f4; padding: .1rem .3rem; overflow-wrap: anywhere; }
-"""
-
-
-def document(sections: Sequence[Section]) -> str:
-    """The report as one HTML file, with everything in it."""
-    body = ["<h1>Comparison</h1>"]
-    for section in sections:
-        if section.title:
-            body.append(f"<h2>{html.escape(section.title)}</h2>")
-        if section.table:
-            body.append(html_table(section.table))
-        for line in section.text.splitlines():
-            body.append(f"<p>{inline(line)}</p>")
-        if section.figure:
-            data = base64.b64encode(png(section.figure[1])).decode()
-            alt = html.escape(section.title)
-            body.append(f'<img alt="{alt}" src="data:image/png;base64,{data}">')
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    return (
-        f'<!doctype html><html lang="en"><head>{head}<title>Comparison</title>'
-        f"<style>{STYLE}</style></head><body>{''.join(body)}</body></html>\n"
-    )
-
-
-def html_table(table: Table) -> str:
-    header, *rows = ([html.escape(cell) for cell in row] for row in table)
-    cells = "".join(f"<th>{cell}</th>" for cell in header)
-    lines = ("".join(f"<td>{cell}</td>" for cell in row) for row in rows)
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    head = f"<thead><tr>{cells}</tr></thead>"
-    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
-
-
-def inline(line: str) -> str:
-    """A line of text whose code stands between backquotes."""
-    parts = html.escape(line).split("`")
-    return "".join(
-        f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts)
-    )
-
-
-def png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
-
-
-def csv_table(table: Table) -> str:
-    """A table as CSV."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(table)
-    return buffer.getvalue()
-
-
-def latex_table(table: Table) -> str:
-    """A table as LaTeX, for the package booktabs."""
-    escape = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"±": r"$\pm$"})
-    header, *rows = ([cell.translate(escape) for cell in row] for row in table)
-    lines = [" & ".join(row) + r" \\" for row in rows]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
-            r"\toprule",
-            " & ".join(header) + r" \\",
-            r"\midrule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )

@@ -7,7 +7,9 @@ the same command finishes what was begun. A lock keeps two commands from the sam
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -70,10 +72,19 @@ class Step:
     def call(self, file, path: Path, environment: dict[str, str]) -> None:
         words = [sys.executable, "-m", FAIRSEQ[self.program], *self.arguments]
         result = subprocess.run(
-            words, stdout=file, stderr=subprocess.STDOUT, env={**os.environ, **environment}
+            words,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment},
+            preexec_fn=end_with_parent,
         )
         if result.returncode:
             raise RuntimeError(f"{self.program}: {last_line(path)} (status {result.returncode})")
+
+
+def end_with_parent() -> None:
+    """Have Linux kill this process when the one that started it, which holds the lock, ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
 
 def last_line(path: Path) -> str:
@@ -95,14 +106,17 @@ class Run:
     def __call__(self) -> None:
         try:
             with FileLock(self.folder / LOCK, timeout=0):
-                (self.folder / FAILURE).unlink(missing_ok=True)
                 for step in self.steps:
                     step.run(self.folder, self.environment)
                 self.tidy()
         except Timeout:
-            return  # another command is at it
+            return  # busy
         except Exception as error:
-            (self.folder / FAILURE).write_text(f"{error}\n", encoding="utf-8")
+            self.fail(str(error))
+
+    def fail(self, reason: str) -> None:
+        """Keep why the run has ended; it is not tried again by this command."""
+        (self.folder / FAILURE).write_text(f"{reason}\n", encoding="utf-8")
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """The same run again, where it was left: submitit's answer to preemption."""
@@ -113,6 +127,15 @@ class Run:
         for path in self.folder.glob("checkpoint*.pt"):
             if path.stem != BEST:
                 path.unlink()
+
+    @property
+    def busy(self) -> bool:
+        """Whether another process is at it."""
+        try:
+            with FileLock(self.folder / LOCK, timeout=0):
+                return False
+        except Timeout:
+            return True
 
     @property
     def finished(self) -> bool:
@@ -173,7 +196,7 @@ def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
 
 
 def claim(runs: list[Run]) -> None:
-    """Make the folders of runs, each with its settings.
+    """Make the folders of runs, each with its settings, and forget earlier failures.
 
     Raises:
         ValueError: a folder has been begun with other settings.
@@ -192,3 +215,5 @@ def claim(runs: list[Run]) -> None:
         run.folder.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
             temporary.write_text(yaml.safe_dump({"train": arguments}), encoding="utf-8")
+        if not run.busy:
+            (run.folder / FAILURE).unlink(missing_ok=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 import re
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def make_executor(args, out: Path, threads: int) -> submitit.AutoExecutor:
     if args.gpus_per_run:
         settings["gpus_per_node"] = args.gpus_per_run
     if args.cluster == "slurm":
+        logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
         settings |= {"slurm_array_parallelism": args.jobs, "slurm_use_srun": False}
         if args.slurm_partition:
             settings["slurm_partition"] = args.slurm_partition
@@ -38,27 +40,33 @@ def make_executor(args, out: Path, threads: int) -> submitit.AutoExecutor:
 def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
     """Submit the runs that are not finished, so many at a time, and show how far all are.
 
-    On a cluster all are submitted at once, and its scheduler keeps the number.
+    On a cluster all are submitted at once, and its scheduler keeps the number. Runs that another
+    command is at are waited for, and taken over if that command ends without finishing them.
     """
-    waiting = deque(run for run in runs if not run.finished)
+    waiting = [run for run in runs if not run.finished]
     at_once = len(waiting) if executor.cluster == "slurm" else jobs
     active: dict[Run, submitit.Job] = {}
     console = Console()
+    last = -LINE
     try:
-        with Live(console=console, auto_refresh=False, transient=False) as live:
-            last = -LINE
-            while waiting or active:
-                while waiting and len(active) < at_once:
-                    run = waiting.popleft()
-                    active[run] = executor.submit(run)
-                active = {run: job for run, job in active.items() if not job.done()}
-                table = progress(plan, runs, active)
+        with Live(console=console, auto_refresh=False) as live:
+            while True:
+                for run in [run for run, job in active.items() if job.done()]:
+                    if error := active.pop(run).exception():  # killed, or lost
+                        run.fail(f"the job ended early: {str(error).strip().splitlines()[-1]}")
+                waiting = [run for run in waiting if not (run.finished or run.failure)]
+                free = (run for run in waiting if run not in active and not run.busy)
+                if chosen := list(itertools.islice(free, at_once - len(active))):
+                    with executor.batch():  # on a cluster an array, of which --jobs run at a time
+                        active |= {run: executor.submit(run) for run in chosen}
                 if console.is_terminal:
-                    live.update(table, refresh=True)
+                    live.update(progress(plan, runs, active), refresh=True)
                 elif time.monotonic() - last >= LINE:
                     last = time.monotonic()
                     print(summary(runs, active), flush=True)
-                time.sleep(LOOK if active else 0)
+                if not waiting and not active:
+                    break
+                time.sleep(LOOK)
             live.update(progress(plan, runs, active), refresh=True)
     except KeyboardInterrupt:
         for job in active.values():

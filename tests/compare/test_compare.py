@@ -1,12 +1,14 @@
 """``odeformers compare`` from data to a report, and what it refuses before it trains."""
 
 import re
+import shlex
 
 import pytest
 from script_helpers import module, parallel_data
 
 from fairseq_odeformers import cli
-from fairseq_odeformers.compare.plan import TOLERANCE, make_plan
+from fairseq_odeformers.compare import plan
+from fairseq_odeformers.compare.plan import TOLERANCE, Entry, make_plan
 from fairseq_odeformers.compare.recipe import default_recipe
 from fairseq_odeformers.compare.report import over_seeds
 
@@ -31,6 +33,26 @@ def test_models_have_the_parameters_of_the_first(data):
     assert first.options["total-num-update"] == first.updates > 0
 
 
+def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
+    """The schedule ends with the training, and rises in the same share of it."""
+    schedule = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
+    entries = [
+        Entry(name, name, {"max-epoch": 3, **schedule}, updates=100, seconds=seconds)
+        for name, seconds in {"slow": 200.0, "fast": 50.0}.items()
+    ]
+    monkeypatch.setattr(plan, "tried", lambda recipe, entry: entry)
+    slow, fast = plan.budgeted(None, entries, minutes=1)
+    assert (slow.updates, fast.updates) == (30, 120)
+    assert fast.options == {**schedule, "warmup-updates": 30, "total-num-update": 120} | {
+        "max-update": 120
+    }
+    with pytest.raises(ValueError, match="--budget: an update takes 2.0 seconds"):
+        plan.budgeted(None, entries, minutes=0.01)
+    entries[1].options["lr-scheduler"] = "inverse_sqrt"
+    with pytest.raises(ValueError, match="fast: --budget: .*--lr-scheduler"):
+        plan.budgeted(None, entries, minutes=1)
+
+
 def test_a_comparison_from_data_to_report(data, tmp_path):
     """It is not repeated, and a report can be had at any time."""
     out = tmp_path / "runs"
@@ -53,27 +75,60 @@ def test_a_comparison_from_data_to_report(data, tmp_path):
     assert r"\toprule" in (tmp_path / "tex" / "test-best-checkpoint.tex").read_text()
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--archs", "transformer_prenorn"], "--arch transformer_prenorn: .*did you mean"),
-        (["--archs", "transformer", "--encoder-depth", "2"], "transformer: unrecognized .*depth"),
-        (["--archs", "transevolve[--encoder-blocks 0]"], "--encoder-blocks 0: give at least 1"),
-        (["--archs", "transformer", "--lr", "x"], "transformer: argument --lr: invalid"),
-        (["--archs", "transformer", "--seeds", "1", "1"], "--seeds 1 1: give each once"),
-        ([], "--archs: name the architectures"),
-        (["--archs", "transject"], "transject: --arch transject is a class"),
-    ],
-)
+# Of the command line behind DATA; {folder} is an empty folder with two recipes.
+MISTAKES = [
+    ("", "--archs: name the architectures"),
+    ("--archs transformer_prenorn", "--arch transformer_prenorn: .*did you mean"),
+    (
+        "--archs transformer_prenorm transformer_prenorm",
+        "--archs transformer_prenorm: give each once",
+    ),
+    ("--archs transject", "--arch transject is a classifier"),
+    ("--archs transformer[--dropout", "bracket .* is not closed"),
+    ("--archs transformer[dropout]", "dropout: an option .* is expected"),
+    ("--archs transformer --encoder-depth 2", "transformer: unrecognized .*--encoder-depth 2"),
+    ("--archs 'transformer[--encoder-blocks 2]'", "transformer-encoder-blocks-2: unrecognized"),
+    ("--archs transformer --lr x", "transformer: argument --lr: invalid .*x"),
+    ("--archs transformer --criterion crossentropy", "argument --criterion: .*crossentropy"),
+    ("--archs 'transevolve[--encoder-blocks 0]'", "--encoder-blocks 0: give at least 1"),
+    (
+        "--archs macaron_transformer --encoder-attention-heads 3",
+        "--encoder-attention-heads 3: .*16",
+    ),
+    ("--archs transformer --seeds 1 1", "--seeds 1 1: give each once"),
+    ("--archs transformer --epochs 0", "--epochs: .*0"),
+    ("--archs transformer --budget soon", "--budget: .*soon"),
+    ("--archs transformer --task parsing", "--task parsing: there is"),
+    ("--archs transformer --source-lang fr", "fr"),
+    ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
+    ("--archs transformer_prenorm --max-tokens 2", "max_tokens=2"),
+]
+
+
+@pytest.mark.parametrize("options, message", MISTAKES, ids=lambda value: value)
 def test_mistakes_are_refused_before_the_first_training(
-    options, message, data, tmp_path, monkeypatch
+    options, message, data, tmp_path, monkeypatch, capsys
 ):
+    assert_refused(
+        [data, *shlex.split(options.format(folder=tmp_path))],
+        message,
+        tmp_path,
+        monkeypatch,
+        capsys,
+    )
+
+
+def assert_refused(line, message, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
     out = tmp_path / "runs"
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["compare", str(data), *options, *SMALL, "--out", str(out)])
-    assert re.search(f"odeformers compare: error: .*{message}", str(stopped.value))
-    assert "\n" not in str(stopped.value)
+        cli.main(["compare", *map(str, line), *SMALL, "--out", str(out)])
+    said = stopped.value.code
+    if said == 2:  # argparse has printed its usage and this line
+        said = capsys.readouterr().err.splitlines()[-1]
+    message = message.replace("{folder}", str(tmp_path))
+    assert re.search(f"odeformers compare: error: .*{message}", said)
+    assert "\n" not in said
     assert not out.exists()
 
 

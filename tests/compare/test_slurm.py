@@ -1,0 +1,132 @@
+"""Runs on a Slurm cluster of one node, which Debian's slurm-wlm and munge are enough for."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from script_helpers import USER_DIR, parallel_data
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (shutil.which("slurmctld") and shutil.which("munged") and os.getuid() == 0),
+        reason="it takes root, and Debian's slurm-wlm and munge",
+    ),
+]
+
+CONFIG = """\
+ClusterName=one
+SlurmctldHost={host}
+SlurmUser=root
+AuthInfo=socket={folder}/munge.socket
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+ReturnToService=2
+KillWait=2
+NodeName={host} CPUs={cores}
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def free_ports(number):
+    sockets = [socket.socket() for _ in range(number)]
+    for one in sockets:
+        one.bind(("", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """Slurm's two daemons and munge, while the test runs; its commands find them."""
+    folder = tmp_path / "slurm"
+    for name in ("state", "spool"):
+        (folder / name).mkdir(parents=True)
+    folder.chmod(0o700)
+    host = socket.gethostname().partition(".")[0]
+    config = folder / "slurm.conf"
+    ports = free_ports(2)
+    config.write_text(CONFIG.format(host=host, folder=folder, ports=ports, cores=os.cpu_count()))
+    monkeypatch.setenv("SLURM_CONF", str(config))
+    key = folder / "munge.key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o400)
+    munge = {"socket": "munge.socket", "pid-file": "munged.pid", "seed-file": "munged.seed"}
+    options = [f"--{name}={folder / path}" for name, path in munge.items()]
+    options += [f"--key-file={key}", f"--log-file={folder / 'munged.log'}"]
+    commands = [["munged", "--force", "--foreground", *options], ["slurmctld", "-D"]]
+    commands.append(["slurmd", "-D"])
+    daemons = []
+    try:
+        for command in commands:
+            daemons.append(
+                subprocess.Popen(
+                    command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder
+                )
+            )
+            time.sleep(2)
+        wait(lambda: "idle" in output("sinfo", "--noheader"), 60)
+        yield
+    finally:
+        output("scancel", "--user", "root")
+        for daemon in reversed(daemons):
+            daemon.terminate()
+            daemon.wait()
+
+
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def wait(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(1)
+
+
+def jobs():
+    """Id and state of each job in the queue."""
+    return dict(line.split() for line in output("squeue", "-rho", "%i %T").splitlines())
+
+
+def test_a_preempted_run_goes_on(slurm, tmp_path):
+    """Two architectures; the first job is requeued after its first epoch, and both are reported."""
+    (tmp_path / "pairs").mkdir()
+    parallel_data(tmp_path / "pairs", "de", "en", train=500, valid=8, test=8)
+    out = tmp_path / "runs"
+    sizes = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-layers 1".split()
+    compare = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "fairseq_odeformers", "compare", tmp_path / "pairs/data-bin"),
+            *("--archs", "transformer_prenorm", "macaron_transformer", "--epochs", "20"),
+            *("--out", out, "--cluster", "slurm", "--jobs", "1", *sizes),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(USER_DIR)},
+    )
+    log = out / "transformer_prenorm-seed1/train.log"
+    wait(lambda: log.exists() and "| INFO | valid |" in log.read_text(), 600)
+    (running,) = (job for job, state in jobs().items() if state == "RUNNING")
+    subprocess.run(["scontrol", "requeue", running], check=True)
+    assert compare.wait(1800) == 0
+    assert log.read_text().count("Loaded checkpoint") == 1
+    report = (out / "report.md").read_text()
+    assert "| transformer_prenorm | 1 |" in report and "| macaron_transformer | 1 |" in report
