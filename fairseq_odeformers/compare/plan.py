@@ -115,9 +115,6 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
     sizes = sizes_of(recipe.sizes, {**known, **own})
     shared = {key: value for key, value in recipe.shared.items() if key in known}
     chosen = merged(merged({**sizes, **shared}, recipe.train), own)
-    start = chosen.get("finetune-from-model")
-    if start and not Path(start).is_file():
-        raise ValueError(f"--finetune-from-model {start}: no such checkpoint; train it first")
     return Entry(name, arch, {"arch": arch, **chosen, "user-dir": user_dir})
 
 
@@ -255,6 +252,9 @@ def width_step(entry: Entry, known: dict[str, str]) -> int:
 def tried(recipe: Recipe, entry: Entry) -> Entry:
     """An architecture with its updates, its schedule, and the time that a few steps promise."""
     cfg, task, model = build(recipe, entry)
+    start = cfg.checkpoint.finetune_from_model
+    if start and not Path(start).is_file():
+        raise ValueError(f"--finetune-from-model {start}: no such checkpoint; train it first")
     criterion = task.build_criterion(cfg.criterion)
     for subset in (cfg.dataset.train_subset, *cfg.dataset.valid_subset.split(",")):
         task.load_dataset(subset, combine=False, epoch=1)
