@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import shlex
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -104,6 +105,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         return
     claim(runs)
     save_plan(plan, out)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # which ends the jobs as well
     execute(plan, runs, make_executor(args, out, threads), args.jobs)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
