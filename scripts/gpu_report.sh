@@ -74,17 +74,9 @@ trap 'kill "$running" 2> /dev/null; exit 130' INT TERM
 
 last_line() { if [ -e "$out/$1.txt" ]; then sed '/^ *$/d' "$out/$1.txt" | tail -n 1; fi; }
 
-# The same command several times at once: the runs of an experiment are shared.
-shared() {
-    export -f shared_runs
-    WORKERS=$workers step "$1" bash -c 'shared_runs "$@"' bash "${@:2}"
-}
-
-shared_runs() {
-    local status=0 pids=() pid
-    for _ in $(seq "$WORKERS"); do "$@" & pids+=($!); done
-    for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-    return $status
+compare() {  # NAME RECIPE DATA OPTION ...
+    step "$1" python -m fairseq_odeformers compare "examples/$2" --data "$3/data-bin" --jobs "$workers" \
+        "${@:4}" "${training[@]}"
 }
 
 measure() {  # NAME WHAT OPTION ...
@@ -123,16 +115,17 @@ for precision in float32 bf16 fp16; do
 done
 
 if [ "${MULTI30K:-}" ]; then
-    export SEEDS=$seeds DATA=$MULTI30K RUNS=$out/multi30k
-    shared multi30k examples/multi30k/run.sh transevolve_fullff_2_prenorm transformer_prenorm \
-        macaron_transformer transevolve_fullff_2 "${training[@]}" "${translation_training[@]}"
+    # shellcheck disable=SC2086
+    compare multi30k multi30k/recipe.yaml "$MULTI30K" --seeds $seeds --out "$out/multi30k" \
+        --archs transformer_prenorm transevolve_fullff_2_prenorm macaron_transformer transevolve_fullff_2 \
+        "${translation_training[@]}"
     rm -f "$out/multi30k-table.done"  # of the runs that are finished by now
-    step multi30k-table python examples/report.py "$RUNS" --data "$DATA" --baseline transformer_prenorm
+    step multi30k-table python -m fairseq_odeformers report "$out/multi30k"
 fi
 if [ "${IMDB:-}" ]; then
-    SEEDS=1 RUNS=$out/imdb shared imdb examples/text_classification/run.sh "$IMDB" \
-        transevolve_classifier_fullff_1_prenorm transject macaron_classifier \
-        transformer_classifier_prenorm "${training[@]}"
+    compare imdb text_classification/transevolve.yaml "$IMDB" --part imdb --seeds 1 --out "$out" \
+        --archs transformer_classifier_prenorm transevolve_classifier_fullff_1_prenorm transject \
+        macaron_classifier
 fi
 
 {

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import count
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -236,27 +236,6 @@ def times(folder):
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def example(script, *args, root=ROOT, **environment):
-    """The finished process of a script of the examples, with its output and errors in one.
-
-    In the real repository, its Python commands run in forks of this process.
-
-    Args:
-        root: a folder that stands for the repository.
-    """
-    commands = [root / ".venv" / "bin", Path(sys.executable).parent, os.environ["PATH"]]
-    path = os.pathsep.join(map(str, commands))
-    with warm.commands() if root == ROOT else nullcontext((None, {})) as (_, functions):
-        return subprocess.run(
-            ["bash", root / "examples" / script, *map(str, args)],
-            cwd=root,
-            env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", **functions, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-
 def stub_commands(root, **commands):
     """Replace commands by shell scripts, in a folder that stands for the repository.
 
@@ -271,19 +250,3 @@ def stub_commands(root, **commands):
         path = folder / name.replace("_", "-")
         path.write_text(f"#!/bin/bash\n{lines}\n")
         path.chmod(0o755)
-
-
-def training_options(root, script, *args, **environment):
-    """The arguments with which a script of the examples first calls ``fairseq-train``.
-
-    Nothing is trained: stubs replace the commands. The folder *root* stands for the repository and
-    has the data that the script asks for. The script ends when its first training fails.
-    """
-    record = root / "arguments"
-    stub_commands(
-        root, fairseq_train=f"printf '%s\\0' \"$@\" > '{record}'; exit 1", python="echo 1"
-    )
-    record.unlink(missing_ok=True)
-    result = example(script, *args, root=root, **environment)
-    assert record.exists(), result.stdout
-    return record.read_text().split("\0")[:-1]

@@ -1,7 +1,8 @@
 """Draw the BLEU of TransEvolve for learning rates and warm-ups (Dutta et al. 2021, Figure 2).
 
-RUNS is the folder in which ``figure2.sh`` has put its runs. Each counts with its maximum BLEU over
-the checkpoints that were scored, as in the paper (appendix C). Prints a table in Markdown, and
+RUNS is the --out of ``odeformers compare examples/transevolve/figure2.yaml``. Each run counts with
+its maximum BLEU over the checkpoints that were scored, the best one and the average of the last
+ten; the paper's is "the maximum BLEU score" of a run (appendix C). Prints a table in Markdown, and
 leaves ``figure2.csv``, a row a run, and ``figure2.png`` in RUNS. Needs the extra ``plots``.
 """
 
@@ -18,7 +19,7 @@ from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import markdown_table, read_lines, replacing, write_csv
 
-NAME = re.compile(r"(en-\w+)-([\d.]+)-(\d+)-seed(\d+)")
+NAME = re.compile(r"([\d.]+)-(\d+)-seed(\d+)")
 SCORE = re.compile(r"tokenized: .*? = ([\d.]+) ")
 
 Setting = tuple[str, float, int]  # pair of languages, lr_max, warm-up
@@ -32,22 +33,24 @@ def read_scores(folder: Path) -> Scores:
         ValueError: there is none, or one has a line that is no score.
     """
     scores: dict[Setting, dict[int, float]] = defaultdict(dict)
-    for path in folder.glob("*/scores.txt"):
+    for path in folder.glob("*/*/averaged.test.score"):
         if name := NAME.fullmatch(path.parent.name):
-            pair, factor, warmup, seed = name.groups()
-            scores[pair, float(factor), int(warmup)][int(seed)] = maximum(path)
+            factor, warmup, seed = name.groups()
+            pair = path.parent.parent.name
+            scores[pair, float(factor), int(warmup)][int(seed)] = maximum(path.parent)
     if not scores:
-        raise ValueError(f"{folder} has no finished run of figure2.sh")
+        raise ValueError(f"{folder} has no finished run of figure2.yaml")
     return {setting: dict(sorted(scores[setting].items())) for setting in sorted(scores)}
 
 
-def maximum(path: Path) -> float:
+def maximum(run: Path) -> float:
+    """The highest tokenized BLEU that score-wmt14 has printed of a run's translations."""
     found = []
-    for number, line in enumerate(read_lines(path), start=1):
-        match = SCORE.match(line)
-        if match is None:
-            raise ValueError(f"{path}, line {number}: no BLEU of score-wmt14.sh")
-        found.append(float(match[1]))
+    for path in run.glob("*.test.score"):
+        matches = list(filter(None, map(SCORE.match, read_lines(path))))
+        if not matches:
+            raise ValueError(f"{path}: no BLEU of score-wmt14")
+        found += [float(match[1]) for match in matches]
     return max(found)
 
 

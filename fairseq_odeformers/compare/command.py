@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import shlex
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from .recipe import (
     read_recipe,
 )
 from .report import DOCUMENT, PAGE, save_plan, write_report
-from .runs import claim, make_runs
+from .runs import claim, make_runs, prepare
 from .watch import clock, execute, make_executor
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -52,9 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="architectures, the first of which is the baseline; of a recipe, some of its own",
     )
     parser.add_argument("--part", help="of a recipe that has parts (default: all of them)")
+    parser.add_argument("--data", metavar="DIR", help="binarised data, in place of the recipe's")
     parser.add_argument("--task", help="of fairseq (default: found in DATA)")
     parser.add_argument(
         "--epochs", type=positive_int, metavar="N", help="(default: by DATA's size)"
+    )
+    parser.add_argument(
+        "--average", type=int, metavar="N", help="of the last checkpoints; 0 for none"
     )
     parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="(default: 1)")
     parser.add_argument("--out", type=Path, default=Path("runs"), help="(default: %(default)s)")
@@ -81,14 +86,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_user_dir(parser)
     args, others = parser.parse_known_args(arguments)
     import_plugins(args.user_dir)
-    extra = parse_words(others)
-    for name, recipe in recipes(args).items():
-        recipe.train = merged(recipe.train, extra)
+    for name, recipe in recipes(args, parse_words(others)).items():
         compare(args, recipe, args.out / name if name else args.out)
 
 
 def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     """Plan, run and report an experiment."""
+    if args.dry_run and recipe.prepare and not Path(recipe.data).exists():
+        raise ValueError(f"{recipe.data}: no such folder yet; make it: {recipe.prepare}")
+    prepare(recipe)
     matching = args.match or ("parameters" if args.what.is_dir() else "none")
     threads = max(1, (os.cpu_count() or 1) // args.jobs)
     torch.set_num_threads(threads)
@@ -103,6 +109,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         return
     claim(runs)
     save_plan(plan, out)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # which ends the jobs as well
     execute(plan, runs, make_executor(args, out, threads), args.jobs)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
@@ -154,8 +161,12 @@ def report(arguments: Sequence[str] | None = None) -> None:
     print(markdown_page(sections))
 
 
-def recipes(args: argparse.Namespace) -> dict[str, Recipe]:
-    """The experiments that the command line asks for, by the names of their parts."""
+def recipes(args: argparse.Namespace, extra: Options) -> dict[str, Recipe]:
+    """The experiments that the command line asks for, by the names of their parts.
+
+    Args:
+        extra: options for all architectures, in place of a recipe's, but not of those in brackets.
+    """
     chosen: dict[str, Options] = {}
     for name, own in map(parse_architecture, args.archs or []):
         if name in chosen:
@@ -168,12 +179,19 @@ def recipes(args: argparse.Namespace) -> dict[str, Recipe]:
     else:
         found = read_recipe(args.what, args.part)
         for recipe in found.values():
+            if args.data:
+                recipe.data, recipe.prepare = args.data, ""
+            for own in recipe.architectures.values():
+                own.update({name: value for name, value in extra.items() if name in own})
             if chosen:
                 recipe.architectures = {
                     name: merged(recipe.architectures.get(own.get("arch", name), {}), own)
                     for name, own in chosen.items()
                 }
     for recipe in found.values():
+        recipe.train = merged(recipe.train, extra)
+        if args.average is not None:
+            recipe.average = args.average
         recipe.seeds = args.seeds or recipe.seeds
         if len(set(recipe.seeds)) < len(recipe.seeds):
             raise ValueError(f"--seeds {' '.join(map(str, recipe.seeds))}: give each once")

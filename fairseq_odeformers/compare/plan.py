@@ -129,7 +129,8 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
 def known_options(recipe: Recipe, arch: str) -> Options:
     """The options that fairseq-train has for an architecture, with their defaults."""
     parser = options.get_training_parser()
-    line = [recipe.data, "--arch", arch, *command_line({"task": recipe.train.get("task")})]
+    chosen = {name: recipe.train.get(name) for name in ("task", "criterion")}
+    line = [recipe.data, "--arch", arch, *command_line(chosen)]
     args, _ = options.parse_args_and_arch(parser, line, parse_known=True)
     names = (name for action in parser._actions for name in action.option_strings)
     known = {name[2:]: getattr(args, name[2:].replace("-", "_"), None) for name in names}
@@ -160,7 +161,8 @@ def sizes_of(sizes: dict[str, int], known: Options) -> Options:
     return {
         name: value
         for name, value in found.items()
-        if name in known and not str(known[name]).startswith("${model.encoder")
+        if name in known
+        and not (name.startswith("decoder") and str(known[name]).startswith("${model.encoder"))
     }
 
 
@@ -262,6 +264,9 @@ def tried(recipe: Recipe, entry: Entry) -> Entry:
     gradients are tried with the model.
     """
     cfg, task, model = build(recipe, entry)
+    start = cfg.checkpoint.finetune_from_model
+    if start and not Path(start).is_file():
+        raise ValueError(f"--finetune-from-model {start}: no such checkpoint; train it first")
     for subset in (cfg.dataset.train_subset, *cfg.dataset.valid_subset.split(",")):
         task.load_dataset(subset, combine=False, epoch=1)
     batches = task.get_batch_iterator(
@@ -275,6 +280,13 @@ def tried(recipe: Recipe, entry: Entry) -> Entry:
     updates = updates_of(cfg, len(batches))
     if not updates:
         raise ValueError(f"{recipe.data}: no training example is short enough for the model")
+    per_epoch = -(-len(batches) // cfg.optimization.update_freq[0])
+    saved = updates // (cfg.checkpoint.save_interval_updates or per_epoch)
+    if recipe.average > saved:
+        raise ValueError(
+            f"average {recipe.average}: {updates} updates leave {saved} checkpoints; give more "
+            f"updates, or --average {saved}"
+        )
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
     groups = iterators.GroupedIterator(batches, cfg.optimization.update_freq[0])
     seconds = []

@@ -50,8 +50,8 @@ class Recipe:
         average: how many of the last epochs' checkpoints are averaged; 0 for none.
         evaluate: options of fairseq-generate or fairseq-eval-lm.
         splits: the parts of the data to evaluate on; by default all test sets, or else ``valid``.
-        score: a command for each file of predictions, which stands for ``{output}`` in it.
-        prepare: the command that makes the data.
+        score: for a split, a command that prints scores of a file of predictions, ``{output}``.
+        prepare: the command that makes the data, if they are not there.
         paper: figures of the paper, by architecture and column of the report.
     """
 
@@ -64,7 +64,7 @@ class Recipe:
     average: int = 0
     evaluate: Options = field(default_factory=dict)
     splits: list[str] | None = None
-    score: str = ""
+    score: dict[str, str] = field(default_factory=dict)
     prepare: str = ""
     paper: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -118,9 +118,8 @@ def _with_base(content: dict, path: Path) -> dict:
     base = _with_base(_read(name), name)
     if part is not None:
         base = merged(base, base.pop("parts")[part])
-    for key in ("architectures", "paper"):
-        if key in own:
-            base.pop(key, None)
+    if "architectures" in own:
+        base.pop("architectures", None)
     return merged(base, own)
 
 
@@ -146,13 +145,12 @@ def _recipe(content: Mapping, path: Path, part: str) -> Recipe:
     for key in ("data", "train", "architectures"):
         if not content.get(key):
             raise ValueError(f"{where}: the key {key} is missing")
-    for key in ("train", "shared", "sizes", "evaluate", "architectures", "paper"):
+    for key in ("train", "shared", "sizes", "evaluate", "architectures", "score", "paper"):
         if not isinstance(content.get(key, {}), Mapping):
-            raise ValueError(
-                f"{where}: {key} has no names of options; write {key}: {{NAME: VALUE}}"
-            )
+            raise ValueError(f"{where}: {key} has no names; write {key}: {{NAME: VALUE}}")
     architectures = {name: dict(own or {}) for name, own in content["architectures"].items()}
-    return Recipe(**{**content, "architectures": architectures})
+    paper = {name: own for name, own in content.get("paper", {}).items() if name in architectures}
+    return Recipe(**{**content, "architectures": architectures, "paper": paper})
 
 
 def command_line(options: Options) -> list[str]:
@@ -290,7 +288,7 @@ def translation_recipe(data: Path, task: str, epochs: int | None) -> Recipe:
         architectures={},
         shared=dict.fromkeys(("attention-dropout", "activation-dropout", "embedding-dropout"), 0),
         sizes={"embed-dim": 256, "ffn-embed-dim": 1024, "attention-heads": 4, "layers": 4},
-        average=3,
+        average=min(3, train["max-epoch"]),
         evaluate={"beam": 5},
     )
 

@@ -28,7 +28,7 @@ from .results import (
     examples,
     read_training,
 )
-from .runs import AVERAGED, BEST, LOG
+from .runs import AVERAGED, BEST, LOG, SCORE
 
 PLAN, PAGE, DOCUMENT = "plan.yaml", "report.md", "report.html"
 TITLES = {BEST: "best checkpoint", AVERAGED: "average of the last epochs"}
@@ -78,11 +78,12 @@ class Report:
         self.recipe = self.plan.recipe
         self.names = [entry.name for entry in self.plan.entries]
         self.entries = dict(zip(self.names, self.plan.entries))
+        self.metric = self.recipe.train.get("best-checkpoint-metric", "loss")
         self.trainings: dict[str, dict[int, Training]] = defaultdict(dict)
         for name in self.names:
             for seed in self.seeds(name):
                 log = self.folder(name, seed) / LOG
-                if log.exists() and (training := read_training(log)).losses:
+                if log.exists() and (training := read_training(log, self.metric)).losses:
                     self.trainings[name][seed] = training
 
     def folder(self, name: str, seed: int) -> Path:
@@ -136,6 +137,9 @@ class Report:
         """Size, length and loss of the trainings."""
         header = ["architecture", "parameters", "seeds", "updates", "minutes", "tokens a second"]
         header += [f"validation loss ({UNITS[self.recipe.kind]})", "training loss, last epoch"]
+        if self.metric != "loss":
+            header.append(f"validation {self.metric}")
+        best = max if self.recipe.train.get("maximize-best-checkpoint-metric") else min
         rows = [header]
         for name in self.names:
             runs = list(self.trainings.get(name, {}).values())
@@ -148,6 +152,8 @@ class Report:
                     over_seeds([min(run.losses) for run in runs], 3),
                     over_seeds([run.train_losses[-1] for run in runs], 3),
                 ]
+                if self.metric != "loss" and all(run.metrics for run in runs):
+                    row.append(over_seeds([best(run.metrics) for run in runs], 3))
             rows.append(row + [""] * (len(header) - len(row)))
         return Section("Trainings", table=rows)
 
@@ -184,6 +190,7 @@ class Report:
             rows.append(row)
         title = f"{split}, {TITLES[checkpoint]}"
         yield Section(title, "\n".join(f"`{line}`" for line in first.signatures), rows)
+        yield from self.own_scores(split, checkpoint)
         if checkpoint == BEST:
             points = {
                 name: (
@@ -199,6 +206,19 @@ class Report:
                 f"{first.columns[0]} against cost", figure=(f"quality-{split}.png", figure)
             )
             yield from self.differences(outcomes, split)
+
+    def own_scores(self, split: str, checkpoint: str) -> Iterator[Section]:
+        """What the recipe's own command says of each run."""
+        rows = [
+            [f"{name}, seed {seed}", line]
+            for name in self.names
+            for seed in self.seeds(name)
+            for path in [self.folder(name, seed) / f"{checkpoint}.{split}.{SCORE}"]
+            if path.exists()
+            for line in read_lines(path)
+        ]
+        if rows:
+            yield Section("", table=[["run", self.recipe.score[split]], *rows])
 
     def differences(self, outcomes, split: str) -> Iterator[Section]:
         """The texts on which the architectures differ most, by their first seeds."""

@@ -32,7 +32,7 @@ class Training:
 
     Attributes:
         parameters: of the model.
-        updates, losses, accuracies: of each validation.
+        updates, losses, metrics: of each validation; the metric chooses the best checkpoint.
         seconds: of training before each validation; validating and saving do not count.
         train_losses: of the epochs that end at these updates.
         tokens: a second, the median over the log's lines.
@@ -41,13 +41,13 @@ class Training:
     parameters: int = 0
     updates: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
-    accuracies: list[float] = field(default_factory=list)
+    metrics: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     train_losses: list[float] = field(default_factory=list)
     tokens: float = 0.0
 
 
-def read_training(log: Path) -> Training:
+def read_training(log: Path, metric: str = "loss") -> Training:
     """A training by its log, which may still grow."""
     training, valid, ends, speeds = Training(), {}, {}, []
     for line in read_lines(log):
@@ -63,7 +63,8 @@ def read_training(log: Path) -> Training:
     training.updates = sorted(valid)
     of_valid = [valid[update] for update in training.updates]
     training.losses = [float(stats["valid_loss"]) for stats in of_valid]
-    training.accuracies = [float(s["valid_accuracy"]) for s in of_valid if "valid_accuracy" in s]
+    name = f"valid_{metric}"
+    training.metrics = [float(stats[name]) for stats in of_valid if name in stats]
     epochs = sorted(ends)
     elapsed = np.cumsum([float(ends[end]["train_train_wall"]) for end in epochs])
     if epochs:
@@ -71,7 +72,7 @@ def read_training(log: Path) -> Training:
         of_train = [float(ends[end]["train_loss"]) for end in epochs]
         training.train_losses = np.interp(training.updates, epochs, of_train).tolist()
     else:
-        training.updates = training.losses = training.accuracies = []
+        training.updates = training.losses = training.metrics = []
     return training
 
 

@@ -1,14 +1,15 @@
 """Runs: the trainings of a plan as jobs of submitit, on this machine or on a cluster.
 
-A run has a folder, ``ARCH-seedN``, and steps: training, averaging, prediction. A step that has left
-its product is not repeated, and an interrupted training goes on from its last checkpoint, so that
-the same command finishes what was begun. A lock keeps two commands from the same run.
+A run has a folder, ``ARCH-seedN``, and steps: training, averaging, prediction, scoring. A step that
+has left its product is not repeated, and an interrupted training goes on from its last checkpoint,
+so that the same command finishes what was begun. A lock keeps two commands from the same run.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,10 +23,11 @@ from filelock import FileLock, Timeout
 from fairseq_odeformers.files import replacing
 
 from .plan import Entry, Plan, train_options
-from .recipe import CLASSIFICATION, TRANSLATION, Options, command_line
+from .recipe import CLASSIFICATION, TRANSLATION, Options, Recipe, command_line
 
 SETTINGS, LOCK, FAILURE, LOG = "run.yaml", ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
+SCORE = "score"  # the suffix of what a recipe's own command prints
 FAIRSEQ = {  # commands of fairseq, and their modules
     "fairseq-train": "fairseq_cli.train",
     "fairseq-generate": "fairseq_cli.generate",
@@ -70,7 +72,7 @@ class Step:
             product.touch()
 
     def call(self, file, path: Path, environment: dict[str, str]) -> None:
-        words = [sys.executable, "-m", FAIRSEQ[self.program], *self.arguments]
+        words = [*program(self.program), *self.arguments]
         result = subprocess.run(
             words,
             stdout=file,
@@ -85,6 +87,28 @@ class Step:
 def end_with_parent() -> None:
     """Have Linux kill this process when the one that started it, which holds the lock, ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
+
+
+def program(name: str) -> list[str]:
+    """The first words of a command line; commands of fairseq and odeformers are this Python's."""
+    return [sys.executable, "-m", FAIRSEQ[name]] if name in FAIRSEQ else [name]
+
+
+def prepare(recipe: Recipe) -> None:
+    """Make the data of a recipe, if they are not there.
+
+    Raises:
+        ValueError: the recipe has no command for it, or the command fails.
+    """
+    if Path(recipe.data).exists():
+        return
+    if not recipe.prepare:
+        raise ValueError(f"{recipe.data}: no such folder, and the recipe has no command (prepare)")
+    print(f"{recipe.data} is not there: {recipe.prepare}", flush=True)
+    name, *arguments = shlex.split(recipe.prepare)
+    status = subprocess.run([*program(name), *arguments]).returncode
+    if status or not Path(recipe.data).exists():
+        raise ValueError(f"prepare: {recipe.prepare} has not made {recipe.data} (status {status})")
 
 
 def last_line(path: Path) -> str:
@@ -161,22 +185,30 @@ def steps(plan: Plan, entry: Entry, seed: int, folder: Path):
     """The steps of a run."""
     recipe = plan.recipe
     saving = {"save-dir": str(folder), "seed": seed, "log-format": "json", "log-interval": 20}
+    by = "update" if "save-interval-updates" in entry.options else "epoch"
     if recipe.average:
-        saving["keep-last-epochs"] = recipe.average
-    else:
+        saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = recipe.average
+    if by == "update" or not recipe.average:
         saving["no-epoch-checkpoints"] = True
     arguments = train_options(recipe, entry, **saving)
     yield Step("training", "fairseq-train", tuple(arguments), TRAINED, LOG)
     checkpoints = [BEST]
     if recipe.average:
         checkpoints.append(AVERAGED)
-        arguments = ["--checkpoint-dir", str(folder), "--by", "epoch", "--last", recipe.average]
+        arguments = ["--checkpoint-dir", str(folder), "--by", by, "--last", recipe.average]
         arguments += ["--output", str(folder / f"{AVERAGED}.pt")]
         words = ("average", *map(str, arguments))
         yield Step("averaging", "odeformers", words, f"{AVERAGED}.pt", LOG)
     for checkpoint in checkpoints:
         for split in plan.splits:
-            yield prediction(plan, folder, checkpoint, split)
+            predicting = prediction(plan, folder, checkpoint, split)
+            yield predicting
+            if split in recipe.score:
+                output = str(folder / predicting.product)
+                name, *words = shlex.split(recipe.score[split])
+                words = tuple(word.replace("{output}", output) for word in words)
+                product = f"{checkpoint}.{split}.{SCORE}"
+                yield Step("scoring", name, words, product, product)
 
 
 def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:

@@ -1,12 +1,16 @@
 """Recipes: YAML files, folders of data, and options on a command line."""
 
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from make_checkpoints import write_data, write_splits
-from script_helpers import ROOT
 
+from fairseq_odeformers.compare.command import recipes
+from fairseq_odeformers.compare.plan import Entry, Plan
 from fairseq_odeformers.compare.recipe import (
+    Recipe,
     command_line,
     default_recipe,
     find_task,
@@ -14,18 +18,7 @@ from fairseq_odeformers.compare.recipe import (
     parse_words,
     read_recipe,
 )
-
-RECIPES = [
-    path
-    for path in sorted(ROOT.glob("examples/*/*.yaml"))
-    if "odeformers compare" in path.read_text(encoding="utf-8")
-]
-
-
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_every_recipe_of_the_examples_is_read(path):
-    for recipe in read_recipe(path).values():
-        assert recipe.data and recipe.architectures and recipe.train["task"]
+from fairseq_odeformers.compare.runs import make_runs, prepare
 
 
 def test_a_base_gives_what_a_recipe_does_not_say(tmp_path):
@@ -40,6 +33,78 @@ def test_a_base_gives_what_a_recipe_does_not_say(tmp_path):
     assert one.architectures == {"mine": {"dropout": 0}}
     (two,) = read_recipe(tmp_path / "own.yaml", "two").values()
     assert two.data == "second"
+    with pytest.raises(ValueError, match=r"--part three: .* has one, two"):
+        read_recipe(tmp_path / "base.yaml", "three")
+
+
+def test_figures_of_a_paper_are_those_of_the_architectures(tmp_path):
+    (tmp_path / "base.yaml").write_text(
+        "{data: x, train: {lr: 1}, architectures: {a: {}, b: {}}, paper: {a: {BLEU: 1}}}"
+    )
+    (tmp_path / "own.yaml").write_text("{base: base.yaml, architectures: {b: {}}}")
+    for name, paper in (("base.yaml", {"a": {"BLEU": 1}}), ("own.yaml", {})):
+        assert read_recipe(tmp_path / name)[""].paper == paper
+
+
+@pytest.fixture
+def recipe():
+    """A recipe that nothing trains, with a command that makes its data, and scores."""
+    return Recipe(
+        data="data-bin",
+        train={"task": "translation", "source-lang": "de", "target-lang": "en", "lr": 1},
+        architectures={"one": {"arch": "transformer", "dropout": 0}, "two": {}},
+        splits=["valid", "test"],
+        score={"test": "odeformers score-wmt14 en-de {output}"},
+        prepare="mkdir data-bin",
+        average=2,
+    )
+
+
+def test_data_that_are_not_there_are_made(recipe, tmp_path, monkeypatch):
+    """Once; a command that does not make them is refused, and so is a recipe that has none."""
+    monkeypatch.chdir(tmp_path)
+    for command, message in (("", "no command"), ("mkdir other", "has not made data-bin")):
+        with pytest.raises(ValueError, match=f"data-bin.*{message}|{message}"):
+            prepare(replace(recipe, prepare=command))
+    prepare(recipe)
+    assert (tmp_path / "data-bin").is_dir()
+    prepare(recipe)
+
+
+@pytest.mark.parametrize(
+    "saving, by, kept",
+    [
+        ({}, "epoch", "--keep-last-epochs 2"),
+        ({"save-interval-updates": 500}, "update", "--keep-interval-updates 2 --no-epoch"),
+    ],
+)
+def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
+    """The checkpoints that the training keeps, and each translation of the splits with a score."""
+    entry = Entry("one", "transformer", {"arch": "transformer", **saving})
+    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"), {})
+    training, averaging, *others = (" ".join((s.program, *s.arguments)) for s in run.steps)
+    assert kept in training
+    assert averaging.startswith(f"odeformers average --checkpoint-dir out/one-seed1 --by {by}")
+    expected = []
+    for name in ("checkpoint_best", "averaged"):
+        expected += ["fairseq-generate", "fairseq-generate"]
+        expected.append(f"odeformers score-wmt14 en-de out/one-seed1/{name}.test.out")
+    assert [line if "score" in line else line.split()[0] for line in others] == expected
+    products = [step.product for step in run.steps if step.name == "scoring"]
+    assert products == ["checkpoint_best.test.score", "averaged.test.score"]
+
+
+def test_the_command_line_wins_over_a_recipe(tmp_path):
+    """And an option in brackets over one for all architectures."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text("{data: x, train: {lr: 1}, architectures: {a: {dropout: 0.1}, b: {}}}")
+    args = Namespace(what=path, part=None, archs=["a", "b[--lr 3]"], seeds=None)
+    args.data, args.average = "own", 4
+    recipe = recipes(args, {"dropout": "0.2", "lr": "2"})[""]
+    assert (recipe.data, recipe.prepare, recipe.average) == ("own", "", 4)
+    assert recipe.train == {"lr": "2", "dropout": "0.2"}
+    assert recipe.architectures["a"] == {"dropout": "0.2"}
+    assert recipe.architectures["b-lr-3"] == {"arch": "b", "lr": "3"}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +114,8 @@ def test_a_base_gives_what_a_recipe_does_not_say(tmp_path):
         ("just words", "is not a recipe"),
         ("data: x\ntrain: {a: 1}", "the key architectures is missing"),
         ("data: x\ntrain: {a: 1}\narchitectures: {b: {}}\nseed: 1", "has no key seed"),
-        ("data: x\ntrain: [a]\narchitectures: {b: {}}", "train has no names of options"),
+        ("data: x\ntrain: [a]\narchitectures: {b: {}}", "train has no names"),
+        ("data: x\ntrain: {a: 1}\narchitectures: {b: {}}\nscore: x {output}", "score has no names"),
     ],
 )
 def test_bad_recipes_name_the_file_and_the_key(text, message, tmp_path):

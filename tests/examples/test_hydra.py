@@ -2,39 +2,43 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from composing import AS_FAIRSEQ, compose, initialize_config_dir
 from fairseq.dataclass.initialize import add_defaults, hydra_init
 from make_checkpoints import parsed
 from omegaconf import OmegaConf
-from script_helpers import ROOT, training_options
+from script_helpers import ROOT
 
-SCRIPTS = {
-    "transevolve/wmt14": ("data/wmt14-en-de/data-bin/dict.en.txt", "en-de transevolve_fullff_2"),
-    "transject/ptb": ("data/ptb/data-bin", "transject_lm"),
-    "macaron/pretrain": (
-        "data/pretrain/data-bin/dict.txt",
-        "train.txt valid.txt macaron_bert_base",
-    ),
+from fairseq_odeformers.compare.plan import Plan, make_entry
+from fairseq_odeformers.compare.recipe import read_recipe
+from fairseq_odeformers.compare.runs import make_runs
+
+RECIPES = {  # recipe and part, and the architecture
+    "transevolve/hydra": ("wmt14.yaml", "en-de", "transevolve_fullff_2"),
+    "transject/hydra": ("ptb.yaml", "paper", "transject_lm"),
+    "macaron/hydra": ("pretraining.yaml", "small", "macaron_bert_base"),
 }
 PARTS = "task model criterion optimizer lr_scheduler optimization checkpoint dataset".split()
 
 
-def command_line(name, root):
-    """What the script of this name trains, with the data that it asks for; or the README."""
-    if name not in SCRIPTS:
-        text = (ROOT / "examples" / f"{name}.md").with_name("README.md").read_text()
-        line = re.search(r"fairseq-train ((?:.*\\\n)*.*)", text)[1]
-        return [*shlex.split(line.replace("\\\n", " ")), "--no-progress-bar"]
-    data, arguments = SCRIPTS[name]
-    (root / data).mkdir(parents=True)
-    return training_options(root, f"{name}.sh", *arguments.split())
+def command_line(name):
+    """What the recipe beside the file trains, or the README."""
+    folder = (ROOT / "examples" / name).parent
+    if name not in RECIPES:
+        line = re.search(r"fairseq-train ((?:.*\\\n)*.*)", (folder / "README.md").read_text())[1]
+        return shlex.split(line.replace("\\\n", " "))
+    file, part, arch = RECIPES[name]
+    (recipe,) = read_recipe(folder / file, part).values()
+    entry = make_entry(recipe, arch, recipe.architectures[arch], "fairseq_odeformers")
+    (run,) = make_runs(Plan(recipe, (entry,), ""), Path("runs"), {})
+    return [*run.steps[0].arguments]
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, "parity/parity"])
-def test_yaml_is_the_command_line(name, tmp_path):
-    line = command_line(name, tmp_path)
+@pytest.mark.parametrize("name", [*RECIPES, "parity/parity"])
+def test_yaml_is_the_command_line(name):
+    line = command_line(name)
     place = line.index("--user-dir")
     expected = OmegaConf.to_container(parsed(line[:place] + line[place + 2 :]), enum_to_str=True)
     folder, _, stem = name.partition("/")
@@ -44,5 +48,7 @@ def test_yaml_is_the_command_line(name, tmp_path):
     add_defaults(config)
     parts = OmegaConf.masked_copy(config, [*PARTS, "common"])
     found = OmegaConf.to_container(parts, resolve=True, enum_to_str=True)
+    for checkpoint in (found["checkpoint"], expected["checkpoint"]):
+        del checkpoint["save_dir"]
     for part in PARTS:
         assert found[part] == expected[part], part

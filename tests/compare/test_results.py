@@ -1,0 +1,116 @@
+"""What runs have left, on logs and predictions with known statistics."""
+
+import json
+
+import pytest
+from sacrebleu import corpus_bleu, corpus_chrf
+
+from fairseq_odeformers.compare.plan import Entry, Plan
+from fairseq_odeformers.compare.recipe import Recipe
+from fairseq_odeformers.compare.report import save_plan, write_report
+from fairseq_odeformers.compare.results import Classes, Translations, read_training
+
+REFERENCES = [
+    "Two young, White males are outside near many bushes.",
+    "Several men in hard hats are operating a giant pulley system.",
+    "A man in a blue shirt is standing on a ladder cleaning a window.",
+    "Someone's dog isn't in the house.",
+] * 5
+PERFECT = [
+    "two young , white males are outside near many bushes .",
+    "several men in hard hats are operating a giant pulley system .",
+    "a man in a blue shirt is standing on a ladder cleaning a window .",
+    "someone &apos;s dog isn &apos;t in the house .",
+] * 5
+WORSE = [text.replace("a ", "one ").replace("are", "is") for text in PERFECT]
+
+
+def write_log(path, *epochs):
+    """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds."""
+    text = "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,234 (num.\n"
+    for updates, loss, seconds in epochs:
+        valid = {"valid_loss": loss, "valid_num_updates": updates, "valid_mcc": 10 - loss}
+        train = {"train_train_wall": seconds, "train_num_updates": updates, "train_loss": loss}
+        for kind, stats in (("valid", valid), ("train", train)):
+            stats = json.dumps({name: str(value) for name, value in stats.items()})
+            text += f"2026-11-22 16:38:37 | INFO | {kind} | {stats}\n"
+    path.write_text(text)
+    return path
+
+
+def translations(path, texts, references=REFERENCES):
+    """Translations that fairseq-generate has printed, the last sentence first."""
+    lines = [f"T-{n}\tlower case\nH-{n}\t-0.1\t{text}\n" for n, text in enumerate(texts)]
+    path.write_text("".join(reversed(lines)))
+    return Translations(path, "en", references)
+
+
+def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
+    """Seconds are those of training alone."""
+    log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
+    found = read_training(log, "mcc")
+    assert (found.parameters, found.updates) == (1234, [10, 20, 30])
+    assert found.losses == [5.0, 4.0, 4.2] and found.metrics == [5.0, 6.0, 5.8]
+    assert found.seconds == [7, 16, 20]
+
+
+def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):
+    detokenised = [text.replace(" ,", ",").replace(" .", ".") for text in WORSE]
+    detokenised = [text.replace(" &apos;", "'") for text in detokenised]
+    references = [list(map(str.lower, REFERENCES))]
+    bleu, chrf = (score(detokenised, references).score for score in (corpus_bleu, corpus_chrf))
+    found = translations(tmp_path / "worse", WORSE)
+    assert found.scores == pytest.approx({"BLEU": bleu, "chrF": chrf})
+    perfect = translations(tmp_path / "perfect", PERFECT)
+    assert perfect.scores == pytest.approx({"BLEU": 100, "chrF": 100})
+    assert "case:lc" in found.signatures[0] and "tok:13a" in found.signatures[0]
+    assert found.p_value(perfect) == pytest.approx(0.001, abs=1e-3)
+
+
+def test_chance_is_not_significant(tmp_path):
+    """Two systems that make the same errors in different sentences, or in the same."""
+    one = translations(tmp_path / "one", WORSE[:4] + PERFECT[4:])
+    other = translations(tmp_path / "other", PERFECT[:4] + WORSE[4:8] + PERFECT[8:])
+    assert one.p_value(other) > 0.3
+    assert one.p_value(one) == 1
+
+
+def test_translations_of_other_sentences_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="19 translations, and there are 20 references"):
+        translations(tmp_path / "out", PERFECT[1:])
+
+
+def test_classes(tmp_path):
+    """Seven of ten right, of one class: F1 of 2 * 7 / 17, and 0 of the class that is not there."""
+    rows = [f"{n}\ta\t{'a' if n < 7 else 'b'}\t0.5\t0.5\n" for n in range(10)]
+    path = tmp_path / "test.tsv"
+    path.write_text("id\ttarget\tprediction\tp(a)\tp(b)\n" + "".join(rows))
+    found = Classes(path)
+    assert found.scores == pytest.approx({"accuracy": 70, "macro-F1": 100 * 14 / 17})
+    assert found.p_value(found) == 1
+
+
+def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path):
+    recipe = Recipe(
+        data="absent",
+        train={
+            "target-lang": "en",
+            "best-checkpoint-metric": "mcc",
+            "maximize-best-checkpoint-metric": True,
+        },
+        architectures={"good": {}},
+        splits=["test"],
+        score={"test": "odeformers score-wmt14 en-de {output}"},
+    )
+    entry = Entry("good", "transformer", {"arch": "transformer"}, parameters=1234)
+    save_plan(Plan(recipe, (entry,), ""), tmp_path)
+    folder = tmp_path / "good-seed1"
+    folder.mkdir()
+    write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
+    translations(folder / "checkpoint_best.test.out", PERFECT)
+    (folder / "checkpoint_best.test.score").write_text("tokenized: BLEU = 27.55\n")
+    write_report(tmp_path)
+    report = (tmp_path / "report.md").read_text()
+    assert "| good, seed 1 | tokenized: BLEU = 27.55 |" in report
+    header, _, row = (line.split(" | ") for line in report.splitlines()[4:7])
+    assert header[-1] == "validation mcc |" and row[-1] == "6.000 |"
