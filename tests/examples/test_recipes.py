@@ -27,18 +27,21 @@ TRANSLATION = (
     "--lr-scheduler inverse_sqrt --max-update 300000 --batch-size 512 --max-source-positions 256 "
     "--save-interval-updates 2000"
 )
-SHORT_TEXTS = (
+SHORT = (
     "--optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 5e-4 --lr-scheduler fixed "
     "--batch-size 32 --max-epoch 30 --patience 4 --best-checkpoint-metric loss "
     "--max-positions 512 --encoder-embed-dim 512"
 )
-LONG_TEXTS = (
+LONG = (
     "--optimizer adam --weight-decay 0 --lr-scheduler polynomial_decay --max-update 50000 "
     "--total-num-update 50000"
 )
 SKYFORMER = (
     "--encoder-embed-dim 64 --encoder-ffn-embed-dim 128 --encoder-attention-heads 2 "
     "--encoder-layers 2 --dropout 0.1 --attention-dropout 0.1 --pooling mean --encoder-learned-pos"
+)
+TRANSJECT_LRA = (
+    "--encoder-embed-dim 512 --encoder-layers 2 --encoder-experts 4 --reconstruction-weight 1e-4"
 )
 PENN_TREEBANK = (
     "--optimizer adam --lr 0.01 --lr-scheduler fixed --max-epoch 10 --tokens-per-sample 35 "
@@ -48,265 +51,144 @@ MACARON = (
     "--optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 0 --lr-scheduler inverse_sqrt "
     "--warmup-updates 8000 --warmup-init-lr 1e-7 --label-smoothing 0.1 --share-all-embeddings"
 )
+BERT = (
+    "--adam-betas '(0.9, 0.999)' --adam-eps 1e-6 --clip-norm 0 --weight-decay 0.01 --lr 3e-4 "
+    "--max-update 800000 --max-tokens 6400 --update-freq 5 --tokens-per-sample 512"
+)
+SMALL_BERT = "--max-tokens 2048 --max-update 500 --encoder-layers 4 --encoder-embed-dim 256"
 GLUE = (
-    "--optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-6 --clip-norm 0 "
+    "--optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-6 --clip-norm 0 --weight-decay 0 "
     "--lr-scheduler polynomial_decay --total-num-update 1000 --warmup-updates 100"  # of 1,000
 )
-MULTI30K = (
+CAPTIONS = (
     "--optimizer adam --lr 2e-3 --lr-scheduler polynomial_decay --warmup-updates 400 "
     "--total-num-update 1210 --max-epoch 10 --max-tokens 4096 --label-smoothing 0.1 --dropout 0.3 "
     "--encoder-embed-dim 256 --encoder-attention-heads 4 --decoder-attention-heads 4"
 )
 LAYERS = "--encoder-layers 4 --decoder-layers 4 --attention-dropout 0"
 BLOCKS = "--encoder-ffn-embed-dim 1024 --attention-dropout 0 --encoder-blocks"
-SMALL_TEXTS = "--lr 5e-4 --warmup-updates 150 --max-epoch 6 --batch-size 32 --encoder-embed-dim 256"
+SMALL_TEXTS = (
+    "--lr 5e-4 --warmup-updates 150 --max-epoch 6 --batch-size 32 --encoder-embed-dim 256 "
+    "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric"
+)
 SHORT_LISTOPS = (
     "--lr 5e-4 --warmup-updates 300 --total-num-update 3600 --max-epoch 6 --encoder-embed-dim 128"
 )
 
-# What a source says: a recipe and its part, an architecture of it or another, and options.
-STATED = {
-    "Dutta et al. 2021, section 7.3, appendix C: 3.49e-4 = 0.5 (256 x 8000)^-0.5": [
-        ("text_classification/transevolve imdb", "transevolve_classifier_fullff_2", TRANSEVOLVE),
-        ("text_classification/transevolve imdb", "transformer_classifier", "--batch-size 80"),
-        ("text_classification/transevolve agnews", "transformer_classifier", TRANSEVOLVE),
-        ("lra/transevolve text", "transevolve_classifier_randomff_1", TRANSEVOLVE),
-        ("lra/transevolve text", "transformer_classifier", "--batch-size 48"),
-        ("lra/transevolve listops", "transformer_classifier", f"{TRANSEVOLVE} --batch-size 64"),
-    ],
-    "Dutta et al. 2021, section 7.1": [
-        (
-            "lra/transevolve text",
-            f"transevolve_classifier_{ff}_{blocks}",
-            f"--encoder-blocks {blocks} --encoder-depth {6 // blocks}",
-        )
-        for ff, blocks in [("fullff", 1), ("randomff", 2)]
-    ],
-    "Dutta et al. 2021, section 7.3, appendix C: 5.24e-4 = 1.5 (512 x 16000)^-0.5": [
-        (
-            f"transevolve/wmt14 {pair}",
-            "transevolve_fullff_2",
-            f"{TRANSLATION} --lr 5.24e-4 --warmup-updates 16000",
-        )
-        for pair in ("en-de", "en-fr")
-    ],
-    "Dutta et al. 2021, appendix C, Figure 2: lr_max (512 x warm-up)^-0.5": [
-        (
-            f"transevolve/figure2 {pair}",
-            f"{factor}-{warmup}",
-            f"{TRANSLATION} --lr {rate} --warmup-updates {warmup} --encoder-blocks 2",
-        )
-        for pair in ("en-de", "en-fr")
-        for factor, warmup, rate in [
-            ("1.0", 4000, 6.99e-4),
-            ("1.0", 8000, 4.94e-4),
-            ("1.0", 16000, 3.49e-4),
-            ("1.5", 4000, 1.05e-3),
-            ("1.5", 8000, 7.41e-4),
-            ("1.5", 16000, 5.24e-4),
-        ]
-    ],
-    "Dutta et al. 2021, Table 2: the base model of Vaswani et al. 2017": [
-        (
-            "transevolve/wmt14 en-de",
-            "transformer",
-            "--share-all-embeddings --dropout 0.1 --encoder-embed-dim 512 --encoder-layers 6",
-        ),
-    ],
-    "Sengupta et al. 2023, appendix B.1": [
-        *(
-            (f"text_classification/transject {part}", arch, f"{SHORT_TEXTS} --encoder-layers 6")
-            for part, arch in [
-                ("imdb", "transject"),
-                ("agnews", "transject_random"),
-                ("imdb", "transformer_classifier_rezero"),
-            ]
-        ),
-        *(
-            (
-                f"lra/transject {part}",
-                "transject_lra",
-                "--encoder-embed-dim 512 --encoder-layers 2 --encoder-experts 4 "
-                f"--pooling {pooling} --reconstruction-weight 1e-4",
-            )
-            for part, pooling in [("text", "mean"), ("listops", "max"), ("image", "max")]
-        ),
-        *(
-            ("transject/ptb paper", arch, PENN_TREEBANK)
-            for arch in ("transject_lm", "transject_lm_random", "transformer_lm")
-        ),
-    ],
-    "Sengupta et al. 2023, section 4 and Figure 6: one thing differs from the paper's models": [
-        ("transject/figure6 imdb", "transject-paper", f"{SHORT_TEXTS} --encoder-experts 4"),
-        ("transject/figure6 imdb", "transject-experts1", f"{SHORT_TEXTS} --encoder-experts 1"),
-        ("transject/figure6 imdb", "transformer-paper", f"{SHORT_TEXTS} --dropout 0.1"),
-        ("transject/figure6 imdb", "transformer-heads1", "--encoder-attention-heads 1"),
-        ("transject/figure6 imdb", "transformer-dropout0.5", f"{SHORT_TEXTS} --dropout 0.5"),
-        (
-            "transject/figure6 charimdb",
-            "transject-layers6",
-            f"{LONG_TEXTS} --batch-size 32 --encoder-experts 4 --encoder-layers 6",
-        ),
-        (
-            "transject/figure6 charimdb",
-            "transformer-layers4",
-            f"{LONG_TEXTS} --batch-size 32 --encoder-embed-dim 64 --encoder-layers 4",
-        ),
-    ],
-    "Sengupta et al. 2023, Table 5: inner width 2048, in a Macaron layer twice half of it": [
-        (
-            "text_classification/transject imdb",
-            "transformer_classifier",
-            "--encoder-ffn-embed-dim 2048",
-        ),
-        (
-            "text_classification/transject imdb",
-            "macaron_classifier",
-            "--encoder-ffn-embed-dim 1024",
-        ),
-        (
-            "transject/ptb paper",
-            "transformer_lm_rezero",
-            "--decoder-ffn-embed-dim 2048 --decoder-input-dim 512 --decoder-output-dim 512",
-        ),
-    ],
-    "Chen et al. 2021 (Skyformer), released configuration; Sengupta et al. 2023, appendix B.1": [
-        *(
-            (f"lra/transject {part}", arch, f"{LONG_TEXTS} {stated}")
-            for part, stated in [
-                ("listops", "--batch-size 32 --lr 1e-4 --warmup-updates 1000"),
-                ("text", "--batch-size 32 --lr 1e-4 --warmup-updates 80"),
-                ("retrieval", "--batch-size 16 --lr 2e-4 --warmup-updates 800"),
-                ("pathfinder", "--batch-size 128 --lr 2e-4 --warmup-updates 312"),
-                ("image", "--batch-size 256 --lr 1e-4 --warmup-updates 175"),
-            ]
-            for arch in ("transject_lra", "transformer_classifier_orthogonal")
-        ),
-        ("lra/transject image", "transformer_classifier", SKYFORMER),
-        ("lra/transject listops", "transformer_classifier_rezero", SKYFORMER),
-    ],
-    "Lu et al. 2019, Table 1: the authors' scripts": [
-        (
-            "macaron/iwslt14",
-            "macaron_transformer_iwslt_de_en",
-            f"{MACARON} --dropout 0.3 --weight-decay 0.0001 --lr 0.0015 --max-tokens 4096 "
-            "--encoder-embed-dim 512 --encoder-ffn-embed-dim 512",
-        ),
-        (
-            "macaron/wmt14 base",
-            "macaron_transformer_wmt_en_de",
-            f"{MACARON} --lr 0.0015 --max-tokens 8192 --encoder-ffn-embed-dim 1024",
-        ),
-        (
-            "macaron/wmt14 big",
-            "macaron_transformer_wmt_en_de_big",
-            f"{MACARON} --lr 0.003 --max-tokens 4096 --update-freq 16 --encoder-embed-dim 1024",
-        ),
-    ],
-    "Lu et al. 2019, the authors' scripts of pretraining": [
-        (
-            "macaron/pretraining base",
-            "macaron_bert_base",
-            "--adam-betas '(0.9, 0.999)' --adam-eps 1e-6 --clip-norm 0 --weight-decay 0.01 "
-            "--lr 3e-4 --max-update 800000 --max-tokens 6400 --update-freq 5 "
-            "--tokens-per-sample 512",
-        ),
-    ],
-    "Lu et al. 2019, the authors' bert/macaron-scripts/test/test-our-best-setting.sh": [
-        (f"macaron/glue {task}", "macaron_bert_base", f"{GLUE} {stated}")
-        for task, stated in [
-            ("CoLA", "--max-epoch 5 --batch-size 32 --lr 3e-5 --weight-decay 0"),
-            ("SST-2", "--max-epoch 3 --batch-size 24 --lr 5e-5 --weight-decay 0"),
-            ("MRPC", "--max-epoch 4 --batch-size 16 --lr 5e-5 --weight-decay 0"),
-            ("STS-B", "--max-epoch 5 --batch-size 16 --lr 5e-5 --weight-decay 0"),
-            ("QQP", "--max-epoch 5 --batch-size 16 --lr 5e-5 --weight-decay 0"),
-            ("MNLI", "--max-epoch 3 --batch-size 24 --lr 5e-5 --weight-decay 0"),
-            ("QNLI", "--max-epoch 4 --batch-size 16 --lr 3e-5 --weight-decay 0.01"),
-            ("RTE", "--max-epoch 4 --batch-size 16 --lr 5e-5 --weight-decay 0"),
-        ]
-    ],
-    "examples/macaron/README.md, A small trial": [
-        *(
-            (
-                "macaron/pretraining small",
-                arch,
-                "--max-tokens 2048 --max-update 500 --encoder-layers 4 --encoder-embed-dim 256 "
-                f"--encoder-ffn-embed-dim {inner}",
-            )
-            for arch, inner in [("macaron_bert_base", 512), ("roberta_prenorm", 1024)]
-        ),
-        (
-            "macaron/polarity",
-            "macaron_bert_base",
-            f"{GLUE} --max-epoch 4 --batch-size 32 --lr 3e-4 --encoder-layers 4 "
-            "--encoder-embed-dim 256 --encoder-ffn-embed-dim 512",
-        ),
-    ],
-    "examples/multi30k/README.md": [
-        ("multi30k/recipe", "transformer", f"{MULTI30K} {LAYERS} --encoder-ffn-embed-dim 1024"),
-        (
-            "multi30k/recipe",
-            "macaron_transformer",
-            f"{MULTI30K} {LAYERS} --encoder-ffn-embed-dim 512 --activation-dropout 0",
-        ),
-        (
-            "multi30k/recipe",
-            "transevolve_fullff_1",
-            f"{MULTI30K} {BLOCKS} 1 --decoder-blocks 1 --encoder-depth 4 --decoder-depth 4",
-        ),
-        (
-            "multi30k/recipe",
-            "transevolve_randomff_2",
-            f"{MULTI30K} {BLOCKS} 2 --decoder-blocks 2 --encoder-depth 2 --decoder-depth 2",
-        ),
-        (
-            "multi30k/recipe",
-            "node_transformer_mt",
-            f"{MULTI30K} --encoder-layers 2 --decoder-layers 2 --encoder-ffn-embed-dim 1024",
-        ),
-    ],
-    "examples/text_classification/README.md, Small trials": [
-        (
-            "text_classification/small",
-            "transevolve_classifier_fullff_1",
-            f"{SMALL_TEXTS} --encoder-attention-heads 8 --encoder-depth 6 "
-            "--best-checkpoint-metric accuracy --maximize-best-checkpoint-metric",
-        ),
-        (
-            "text_classification/small",
-            "transject",
-            f"{SMALL_TEXTS} --encoder-layers 6 --reconstruction-weight 1e-4",
-        ),
-        (
-            "text_classification/small",
-            "vanilla_transformer",
-            f"{SMALL_TEXTS} --encoder-ffn-embed-dim 256 --pooling mean",
-        ),
-    ],
-    "examples/lra/README.md, Short ListOps": [
-        (
-            "lra/small",
-            "transformer_classifier",
-            f"{SHORT_LISTOPS} --encoder-attention-heads 8 --encoder-ffn-embed-dim 512 "
-            "--encoder-layers 6",
-        ),
-        (
-            "lra/small",
-            "transevolve_classifier_fullff_2",
-            f"{SHORT_LISTOPS} --encoder-blocks 2 --encoder-depth 3",
-        ),
-        ("lra/small", "transject", f"{SHORT_LISTOPS} --encoder-layers 6"),
-        ("lra/small", "node_transformer", f"{SHORT_LISTOPS} --encoder-ffn-embed-dim 512"),
-    ],
-    "examples/transject/README.md, Table 3: the trial": [
-        (
-            "transject/ptb small",
-            "transformer_lm",
-            "--max-epoch 10 --decoder-embed-dim 128 --decoder-ffn-embed-dim 512 --batch-size 20",
-        ),
-    ],
-}
-ROWS = [(*row, source) for source, rows in STATED.items() for row in rows]
+# What a source says: recipe, part, architecture (of the recipe, or another), and options.
+STATED = f"""
+Dutta et al. 2021, section 7.3, appendix C: 3.49e-4 = 0.5 (256 x 8000)^-0.5
+    text_classification/transevolve imdb transevolve_classifier_fullff_2: {TRANSEVOLVE}
+    text_classification/transevolve imdb transformer_classifier: --batch-size 80
+    text_classification/transevolve agnews transformer_classifier: {TRANSEVOLVE}
+    lra/transevolve text transevolve_classifier_randomff_1: {TRANSEVOLVE}
+    lra/transevolve text transformer_classifier: --batch-size 48
+    lra/transevolve listops transformer_classifier: {TRANSEVOLVE} --batch-size 64
+Dutta et al. 2021, section 7.1
+    lra/transevolve text transevolve_classifier_fullff_1: --encoder-blocks 1 --encoder-depth 6
+    lra/transevolve text transevolve_classifier_randomff_2: --encoder-blocks 2 --encoder-depth 3
+Dutta et al. 2021, section 7.3, appendix C: 5.24e-4 = 1.5 (512 x 16000)^-0.5
+    transevolve/wmt14 en-de transevolve_fullff_2: {TRANSLATION} --lr 5.24e-4 --warmup-updates 16000
+    transevolve/wmt14 en-fr transevolve_fullff_2: {TRANSLATION} --lr 5.24e-4 --warmup-updates 16000
+Dutta et al. 2021, appendix C, Figure 2: lr_max (512 x warm-up)^-0.5
+    transevolve/figure2 en-de 1.0-4000: {TRANSLATION} --lr 6.99e-4 --warmup-updates 4000
+    transevolve/figure2 en-de 1.0-8000: {TRANSLATION} --lr 4.94e-4 --warmup-updates 8000
+    transevolve/figure2 en-fr 1.0-16000: {TRANSLATION} --lr 3.49e-4 --warmup-updates 16000
+    transevolve/figure2 en-fr 1.5-4000: {TRANSLATION} --lr 1.05e-3 --warmup-updates 4000
+    transevolve/figure2 en-fr 1.5-8000: {TRANSLATION} --lr 7.41e-4 --warmup-updates 8000
+    transevolve/figure2 en-de 1.5-16000: --lr 5.24e-4 --warmup-updates 16000 --encoder-blocks 2
+Dutta et al. 2021, Table 2: the base model of Vaswani et al. 2017
+    transevolve/wmt14 en-de transformer: --share-all-embeddings --dropout 0.1 --encoder-layers 6
+    transevolve/wmt14 en-fr transformer: --encoder-embed-dim 512 --encoder-ffn-embed-dim 2048
+Sengupta et al. 2023, appendix B.1
+    text_classification/transject imdb transject: {SHORT} --encoder-layers 6
+    text_classification/transject agnews transject_random: {SHORT} --encoder-layers 6
+    text_classification/transject imdb transformer_classifier_rezero: {SHORT}
+    lra/transject text transject_lra: {TRANSJECT_LRA} --pooling mean
+    lra/transject listops transject_lra: {TRANSJECT_LRA} --pooling max
+    lra/transject image transject_lra: {TRANSJECT_LRA} --pooling max
+    transject/ptb paper transject_lm: {PENN_TREEBANK}
+    transject/ptb paper transject_lm_random: {PENN_TREEBANK}
+    transject/ptb paper transformer_lm: {PENN_TREEBANK}
+Sengupta et al. 2023, section 4 and Figure 6: one thing differs from the paper's models
+    transject/figure6 imdb transject-paper: {SHORT} --encoder-experts 4
+    transject/figure6 imdb transject-experts1: {SHORT} --encoder-experts 1
+    transject/figure6 imdb transformer-paper: {SHORT} --dropout 0.1
+    transject/figure6 imdb transformer-heads1: {SHORT} --encoder-attention-heads 1
+    transject/figure6 imdb transformer-dropout0.5: {SHORT} --dropout 0.5
+    transject/figure6 charimdb transject-layers6: {LONG} --batch-size 32 --encoder-layers 6
+    transject/figure6 charimdb transformer-layers4: {LONG} --batch-size 32 --encoder-layers 4
+Sengupta et al. 2023, Table 5: inner width 2048, in a Macaron layer twice half of it
+    text_classification/transject imdb transformer_classifier: --encoder-ffn-embed-dim 2048
+    text_classification/transject imdb macaron_classifier: --encoder-ffn-embed-dim 1024
+    transject/ptb paper transformer_lm_rezero: --decoder-ffn-embed-dim 2048 --decoder-input-dim 512
+Chen et al. 2021 (Skyformer), released configuration; Sengupta et al. 2023, appendix B.1
+    lra/transject listops transject_lra: {LONG} --batch-size 32 --lr 1e-4 --warmup-updates 1000
+    lra/transject text transject_lra: {LONG} --batch-size 32 --lr 1e-4 --warmup-updates 80
+    lra/transject retrieval transject_lra: {LONG} --batch-size 16 --lr 2e-4
+    lra/transject retrieval transformer_classifier: --warmup-updates 800
+    lra/transject pathfinder transject_lra: {LONG} --batch-size 128 --lr 2e-4
+    lra/transject pathfinder transformer_classifier: --warmup-updates 312
+    lra/transject image transject_lra: {LONG} --batch-size 256 --lr 1e-4 --warmup-updates 175
+    lra/transject image transformer_classifier: {SKYFORMER}
+    lra/transject listops transformer_classifier_rezero: {SKYFORMER} {LONG}
+    lra/transject text transformer_classifier_orthogonal: {SKYFORMER} --lr 1e-4
+Lu et al. 2019, Table 1: the authors' scripts
+    macaron/iwslt14 macaron_transformer_iwslt_de_en: {MACARON} --lr 0.0015 --max-tokens 4096
+    macaron/iwslt14 transformer_iwslt_de_en: {MACARON} --dropout 0.3 --weight-decay 0.0001
+    macaron/wmt14 base macaron_transformer_wmt_en_de: {MACARON} --lr 0.0015 --max-tokens 8192
+    macaron/wmt14 big macaron_transformer_wmt_en_de_big: {MACARON} --lr 0.003 --max-tokens 4096
+    macaron/wmt14 big transformer_wmt_en_de_big_t2t: --update-freq 16 --encoder-embed-dim 1024
+Lu et al. 2019, the authors' scripts of pretraining
+    macaron/pretraining base macaron_bert_base: {BERT}
+Lu et al. 2019, the authors' bert/macaron-scripts/test/test-our-best-setting.sh
+    macaron/glue CoLA macaron_bert_base: {GLUE} --max-epoch 5 --batch-size 32 --lr 3e-5
+    macaron/glue SST-2 macaron_bert_base: {GLUE} --max-epoch 3 --batch-size 24 --lr 5e-5
+    macaron/glue MRPC macaron_bert_base: {GLUE} --max-epoch 4 --batch-size 16 --lr 5e-5
+    macaron/glue STS-B macaron_bert_base: {GLUE} --max-epoch 5 --batch-size 16 --lr 5e-5
+    macaron/glue QQP macaron_bert_base: {GLUE} --max-epoch 5 --batch-size 16 --lr 5e-5
+    macaron/glue MNLI macaron_bert_base: {GLUE} --max-epoch 3 --batch-size 24 --lr 5e-5
+    macaron/glue QNLI macaron_bert_base: --max-epoch 4 --batch-size 16 --lr 3e-5 --weight-decay 0.01
+    macaron/glue RTE macaron_bert_base: {GLUE} --max-epoch 4 --batch-size 16 --lr 5e-5
+examples/macaron/README.md, A small trial
+    macaron/pretraining small macaron_bert_base: {SMALL_BERT} --encoder-ffn-embed-dim 512
+    macaron/pretraining small roberta_prenorm: {SMALL_BERT} --encoder-ffn-embed-dim 1024
+    macaron/polarity macaron_bert_base: {GLUE} --max-epoch 4 --batch-size 32 --lr 3e-4
+    macaron/polarity roberta_prenorm: --encoder-layers 4 --encoder-ffn-embed-dim 1024
+examples/multi30k/README.md
+    multi30k/recipe transformer: {CAPTIONS} {LAYERS} --encoder-ffn-embed-dim 1024
+    multi30k/recipe macaron_transformer: {CAPTIONS} {LAYERS} --encoder-ffn-embed-dim 512
+    multi30k/recipe transevolve_fullff_1: {CAPTIONS} {BLOCKS} 1 --decoder-depth 4
+    multi30k/recipe transevolve_randomff_2: {CAPTIONS} {BLOCKS} 2 --decoder-depth 2
+    multi30k/recipe node_transformer_mt: {CAPTIONS} --encoder-layers 2 --decoder-layers 2
+examples/text_classification/README.md, Small trials
+    text_classification/small transevolve_classifier_fullff_1: {SMALL_TEXTS} --encoder-depth 6
+    text_classification/small transject: {SMALL_TEXTS} --encoder-layers 6
+    text_classification/small vanilla_transformer: {SMALL_TEXTS} --pooling mean
+examples/lra/README.md, Short ListOps
+    lra/small transformer_classifier: {SHORT_LISTOPS} --encoder-layers 6
+    lra/small transevolve_classifier_fullff_2: {SHORT_LISTOPS} --encoder-blocks 2 --encoder-depth 3
+    lra/small node_transformer: {SHORT_LISTOPS} --encoder-ffn-embed-dim 512
+examples/transject/README.md, What the paper leaves open, and Table 3: the trial
+    lra/small transject: --encoder-layers 6 --reconstruction-weight 1e-4
+    text_classification/small transject: --reconstruction-weight 1e-4
+    transject/ptb paper transject_lm: --reconstruction-weight 1e-4 --batch-size 20
+    transject/ptb small transformer_lm: --max-epoch 10 --decoder-embed-dim 128 --batch-size 20
+"""
+
+
+def rows():
+    """Recipe and part, architecture, options and source of each line."""
+    source = ""
+    for line in STATED.strip().split("\n"):
+        if line.startswith(" "):
+            what, _, stated = line.strip().partition(": ")
+            yield (*what.rsplit(" ", 1), stated, source)
+        else:
+            source = line
+
+
+ROWS = list(rows())
 RECIPES = {
     str(path.relative_to(ROOT / "examples").with_suffix("")): path
     for path in sorted(ROOT.glob("examples/*/*.yaml"))
