@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import math
 import re
@@ -128,7 +129,7 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
 
 def known_options(recipe: Recipe, arch: str) -> Options:
     """The options that fairseq-train has for an architecture, with their defaults."""
-    parser = options.get_training_parser()
+    parser = training_parser()
     chosen = {name: recipe.train.get(name) for name in ("task", "criterion")}
     line = [recipe.data, "--arch", arch, *command_line(chosen)]
     args, _ = options.parse_args_and_arch(parser, line, parse_known=True)
@@ -177,15 +178,21 @@ def configuration(recipe: Recipe, entry: Entry):
     Raises:
         ValueError: an option is unknown, or has a value that it cannot have.
     """
+    known_updates = replace(entry, options=scheduled(entry.options, entry.updates or 1000))
+    line = train_options(recipe, known_updates)
+    args = options.parse_args_and_arch(training_parser(), line)
+    return convert_namespace_to_omegaconf(args)
+
+
+def training_parser() -> argparse.ArgumentParser:
+    """The parser of fairseq-train, whose errors are exceptions."""
     parser = options.get_training_parser()
 
     def refuse(message):
         raise ValueError(message)
 
     parser.error = refuse
-    known_updates = replace(entry, options=scheduled(entry.options, entry.updates or 1000))
-    line = train_options(recipe, known_updates)
-    return convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))
+    return parser
 
 
 def build(recipe: Recipe, entry: Entry):

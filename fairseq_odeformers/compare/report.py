@@ -40,10 +40,13 @@ UNITS = {
 
 
 def save_plan(plan: Plan, out: Path) -> None:
-    """Keep a plan beside its runs, for reports."""
+    """Keep a plan beside its runs, for reports, with the architectures of earlier commands."""
+    entries = {entry.name: entry for entry in plan.entries}
+    if (out / PLAN).is_file() and (earlier := load_plan(out)).recipe.data == plan.recipe.data:
+        entries |= {entry.name: entry for entry in earlier.entries if entry.name not in entries}
     content = {
         "recipe": asdict(plan.recipe),
-        "entries": [asdict(entry) for entry in plan.entries],
+        "entries": [asdict(entry) for entry in entries.values()],
         "user_dir": plan.user_dir,
     }
     out.mkdir(parents=True, exist_ok=True)
