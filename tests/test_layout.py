@@ -49,7 +49,9 @@ def allowed(importer, imported):
         return True
     if imported in ("cli", "analysis", "benchmark", "compare", "corpora", "patches", "tasks"):
         return (importer, imported) == ("__main__.py", "cli")
-    if importer in ("modules", "options.py", "files.py", "patches"):
+    if importer == "options.py":
+        return imported == "modules"
+    if importer in ("modules", "files.py", "patches"):
         return imported == "files"
     if importer.startswith("models/"):
         return imported in ("modules", "models/common", "options")

@@ -147,8 +147,7 @@ def folder(data, checkpoint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_data(tmp_path / "two", CLASSES[:2])
     write_data(tmp_path / "turned", CLASSES[::-1])
-    with open(write_data(tmp_path / "larger") / "input0" / "dict.txt", "a") as file:
-        file.write("d 1\n")
+    make_dictionary("acb").save(str(write_data(tmp_path / "shuffled") / "input0" / "dict.txt"))
     (tmp_path / "tab").write_text("a b\na\tb\n")
     (tmp_path / "blank").write_text("a b\n \n")
     saved = torch.load(checkpoint, weights_only=True)
@@ -168,7 +167,7 @@ def folder(data, checkpoint, tmp_path, monkeypatch):
         (None, ["--text", "--batch-size", "-1"], "--batch-size: invalid positive_int value: '-1'"),
         ("two", [], "was trained on 3 classes, but two has 2: neither, left"),
         ("turned", [], "classes neither, left, right, but those of turned .* right, left, neither"),
-        ("larger", [], "checkpoint_best.pt does not fit its model or larger .*size mismatch"),
+        ("shuffled", [], "checkpoint_best.pt does not fit .* or shuffled .* another dictionary"),
         (None, ["--path", "model.pt"], "model.pt is of the architecture of_my_own, .* --user-dir"),
         (None, ["--path", "task.pt"], "task.pt is of the task of_my_own, .* --user-dir"),
         (None, ["--path", "export"], r"error: safetensors is missing; .* extra \[export\]"),
