@@ -1,9 +1,9 @@
 """The commands of TransEvolve's translation experiments, on a few generated sentences."""
 
 import csv
+import sys
 
 import pytest
-import warm
 from script_helpers import IN_MAIN_THREAD, example, lines, parallel_data, stub_commands
 
 TINY = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
@@ -49,13 +49,7 @@ def test_what_is_not_there(args, message):
 
 
 @pytest.fixture
-def programs():
-    with warm.commands() as (folder, _):
-        yield folder
-
-
-@pytest.fixture
-def grid(tmp_path, programs):
+def grid(tmp_path):
     """Stubs: of three checkpoints and their average, the second has the highest BLEU."""
     for pair in ("en-de", "en-fr"):
         (tmp_path / f"data/wmt14-{pair}/data-bin/dict.en.txt").mkdir(parents=True)
@@ -69,7 +63,7 @@ def grid(tmp_path, programs):
         fairseq_generate='echo "Generate test: BLEU4 = 99.00"',
         python=f"""
             [[ $1 != *average* ]] || exec touch "${{@: -1}}"
-            exec {programs}/python "$@\"""",
+            exec {sys.executable} "$@\"""",
     )
     (tmp_path / "scripts").mkdir()
     score = tmp_path / "scripts" / "score-wmt14.sh"
