@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,33 +52,57 @@ def _read_recipe(path: Path) -> Any:
         raise ValueError(f"{path} is damaged ({error}); remove {path.parent}") from error
 
 
+TEMPORARY = ".odeformers-tmp"  # the end of names that nobody else gives
+
+
+def _new_name(path: Path) -> Path:
+    """A name beside *path*, at random: children of a killed process may still use the last one."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+
+
+def _remove_left(path: Path) -> None:
+    """Remove what killed processes have left under such names."""
+    for left in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}{TEMPORARY}"):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that, once it is filled, takes the place of *folder*.
 
-    Its name includes the process id, because children of a killed process may still be writing.
+    A link stays a link, and the folder that it leads to is replaced.
     """
-    temporary = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
-    replaced = folder.with_name(f"{folder.name}.old")
-    for left in folder.parent.glob(f"{glob.escape(folder.name)}.*.tmp"):
-        if left.name[len(folder.name) + 1 : -len(".tmp")].isdigit():
-            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(os.path.realpath(folder))
+    _remove_left(folder)
+    temporary = _new_name(folder)
     temporary.mkdir(parents=True)
     try:
         yield temporary
-        shutil.rmtree(replaced, ignore_errors=True)
         if folder.exists():
-            folder.rename(replaced)
+            folder.rename(_new_name(folder))
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    shutil.rmtree(replaced, ignore_errors=True)
+    _remove_left(folder)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path that, once something is written there, takes the place of *path*."""
-    temporary = path.with_name(path.name + ".tmp")
+    """A temporary file that, once it is written, takes the place of *path*.
+
+    A link stays a link, and the file that it leads to is replaced. What is no regular file, such as
+    a device or a FIFO, is written to directly.
+    """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    path = Path(os.path.realpath(path))
+    _remove_left(path)
+    temporary = _new_name(path)
+    temporary.touch(exist_ok=False)  # fails where anything has the name, a link included
     try:
         yield temporary
         temporary.replace(path)

@@ -14,6 +14,8 @@ from fairseq.models import (
 )
 from hydra.core.config_store import ConfigStore
 
+from fairseq_odeformers.modules.dictionary_digest import DictionaryDigest
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -135,7 +137,7 @@ def side(cfg, name: str) -> Namespace:
     return Namespace(**{k[len(prefix) :]: v for k, v in cfg.items() if k.startswith(prefix)})
 
 
-class DataclassOptions:
+class DataclassOptions(DictionaryDigest):
     """Mixin of a model that has a dataclass, while its base class in fairseq has other options.
 
     A switch that is on by default keeps its meaning on the command line and gets another form that

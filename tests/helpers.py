@@ -100,6 +100,22 @@ def make_classifier(arch, *extra, task=None, sizes=None, classes=3):
     return model
 
 
+def make_any(arch, task=None):
+    """A small model of any architecture, a classifier with its head.
+
+    Args:
+        task: what it is built for (default: a task with 50 symbols).
+    """
+    if arch in CLASSIFIERS:
+        return make_classifier(arch, task=task)
+    if "bert" in arch:
+        return make_model(arch, "--task", "masked_lm", task=task)
+    if "_lm" in arch:
+        task = task or LanguageModelling()
+        return make_model(arch, "--task", "language_modeling", task=task, sizes=[])
+    return make_model(arch, task=task)
+
+
 def scores(model, *tokens):
     """The logits of a classifier in training or evaluation, whichever it is in."""
     names = ("src_tokens", "src_tokens1")

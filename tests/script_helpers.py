@@ -31,15 +31,20 @@ IN_MAIN_THREAD = ["--num-workers", "0", "--data-buffer-size", "0"]
 
 
 def run(script, *options, cwd):
-    """The finished process of a shell script, its output captured; Python runs in forks."""
-    with warm.commands() as (programs, functions):
-        return subprocess.run(
-            ["bash", SCRIPTS / script, *map(str, options)],
-            cwd=cwd,
-            env={**os.environ, "PYTHON": str(programs / "python"), **functions},
-            capture_output=True,
-            text=True,
-        )
+    """The output of a shell script of ``scripts``; the Python that it calls runs in a fork.
+
+    Raises:
+        CalledProcessError: it fails; its output is printed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        stub_commands(root, python="printf '%s\\0' \"$@\"")
+        (root / "scripts").symlink_to(SCRIPTS)
+        line = ["bash", root / "scripts" / script, *map(str, options)]
+        found = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout
+    flag, *arguments = found.split("\0")[:-1]
+    assert flag == "-m"
+    return module(*arguments, cwd=cwd)
 
 
 def command(name, *args, cwd=None):
@@ -55,11 +60,8 @@ def module(name, *args, cwd=None):
     It runs in a fork of this process, which saves the five seconds of importing torch and fairseq.
     """
     with tempfile.TemporaryFile() as file:
-        files = [0, file.fileno(), file.fileno()]
-        line = [sys.executable, "-m", name, *map(str, args)]
-        child = warm.FORK.Process(
-            target=warm.become, args=(files, cwd or ".", dict(os.environ), line)
-        )
+        line = (file, cwd or ".", name, list(map(str, args)))
+        child = warm.FORK.Process(target=warm.become, args=line)
         child.start()
         child.join()
         file.seek(0)
@@ -108,12 +110,9 @@ def trainings(configs, cwd, processes=1, main=train.main, **environment):
 
 
 def call_all(main, configs, cwd, output, environment):
+    warm.write_to(output)
     os.chdir(cwd)
     os.environ.update(environment)
-    for stream in (1, 2):
-        os.dup2(output.fileno(), stream)
-    sys.stdout, sys.stderr = (open(n, "w", buffering=1, closefd=False) for n in (1, 2))
-    logging.disable(logging.NOTSET)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, force=True)
     for config in configs:
         print("\f", flush=True)
@@ -124,15 +123,6 @@ def failing_command(*args):
     with pytest.raises(subprocess.CalledProcessError) as error:
         command(*args)
     return error.value.stdout
-
-
-def refusal(main, options, monkeypatch, capsys):
-    """The last line on standard error of a command line that ends with status 2."""
-    monkeypatch.setattr("sys.argv", ["prepare", *options])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    return capsys.readouterr().err.splitlines()[-1]
 
 
 def demo_module(name):
@@ -204,7 +194,7 @@ def assert_survives_kills(monkeypatch, script, *options, cwd):
     It is killed before and after each rename of a step's temporary folder to its final name.
     """
     rename = Path.rename
-    assert run(script, *options, "--out", "whole", cwd=cwd).returncode == 0
+    run(script, *options, "--out", "whole", cwd=cwd)
     for number in count():
 
         def rename_and_die(path, target, done=number % 2):
@@ -216,10 +206,11 @@ def assert_survives_kills(monkeypatch, script, *options, cwd):
 
         with monkeypatch.context() as patch:
             patch.setattr(Path, "rename", rename_and_die)
-            result = run(script, *options, "--out", "killed", cwd=cwd)
-        if result.returncode != 256 - signal.SIGKILL:
-            break
-    assert result.returncode == 0, result.stderr
+            try:
+                run(script, *options, "--out", "killed", cwd=cwd)
+                break
+            except subprocess.CalledProcessError as error:
+                assert error.returncode == -signal.SIGKILL
     assert number == 2 * len(list((cwd / "whole").rglob("recipe.json"))) > 0
     assert contents(cwd / "killed") == contents(cwd / "whole")
 

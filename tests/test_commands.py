@@ -22,12 +22,7 @@ TRAINING = (
 ).split()
 
 # BLEU on the validation set puts numpy arrays into the checkpoint.
-EVALUATION = [
-    "--skip-invalid-size-inputs-valid-test",
-    "--eval-bleu",
-    "--eval-bleu-args",
-    '{"beam": 2, "max_len_b": 10}',
-]
+EVALUATION = ["--eval-bleu", "--eval-bleu-args", '{"beam": 2, "max_len_b": 10}']
 
 
 def train(data, save_dir, *args):
@@ -47,9 +42,6 @@ def generate(data, path, *args):
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     demo_module("pairs").write_corpus(folder / "raw", train=120, valid=8, test=8)
-    for language in ("de", "en"):
-        with open(folder / "raw" / f"valid.{language}", "a") as file:
-            file.write("2 " * 10_000 + "\n")
     raw = {
         split: (folder / "raw" / f"{split}.de", folder / "raw" / f"{split}.en")
         for split in ("train", "valid", "test")
@@ -99,68 +91,68 @@ def test_generation_takes_ensembles_and_prefixes(data, checkpoints):
     assert "Generate test with beam=5: BLEU" in out
 
 
-def hydra_train(data, folder, model):
-    """The parameters after two updates of a model configured in YAML."""
-    (folder / "train.yaml").write_text(f"""
+SIDES = {"encoder": 6, "decoder": 4}
+NAME = r"(encoder|decoder)\.layers\.(\d)\."
+
+
+@pytest.mark.parametrize(
+    "model, pattern, expected",
+    [
+        (
+            "transevolve, encoder_depth: 1",
+            rf"{NAME}depths\.(\d)",
+            [(side, str(block), "0") for side in SIDES for block in range(2)],
+        ),
+        (  # a preset, not the model that it is of, which has two blocks of depth three
+            "transevolve_randomff_1, decoder_depth: 4",
+            rf"{NAME}depths\.(\d)",
+            [(side, "0", str(n)) for side, depth in SIDES.items() for n in range(depth)],
+        ),
+        (
+            "macaron_transformer, encoder_layers: 2, decoder_layers: 1",
+            rf"{NAME}macaron_fc1",
+            [("encoder", "0"), ("encoder", "1"), ("decoder", "0")],
+        ),
+        (
+            "node_transformer_mt, encoder_layers: 1, decoder_layers: 1, ode_max_steps: 99",
+            rf"{NAME}field\.fc1\.time",
+            [("encoder", "0"), ("decoder", "0")],
+        ),
+    ],
+)
+def test_hydra_trains(model, pattern, expected, data, tmp_path):
+    """A model or preset with options in YAML, whose decoder's follow the encoder's."""
+    (tmp_path / "train.yaml").write_text(f"""
 common: {{user_dir: {USER_DIR}, log_format: simple}}
 task: {{_name: translation, data: {data}, source_lang: de, target_lang: en}}
-model: {{{model}, encoder_embed_dim: 16, encoder_ffn_embed_dim: 32, encoder_attention_heads: 2,
-        share_all_embeddings: true}}
+model: {{_name: {model}, encoder_embed_dim: 16, encoder_ffn_embed_dim: 32,
+        encoder_attention_heads: 2, share_all_embeddings: true}}
 criterion: {{_name: label_smoothed_cross_entropy, label_smoothing: 0.1}}
 optimizer: {{_name: adam}}
 lr_scheduler: {{_name: inverse_sqrt, warmup_updates: 2}}
 dataset: {{max_tokens: 400, disable_validation: true}}
 optimization: {{max_update: 2, lr: [0.001]}}
-checkpoint: {{save_dir: {folder / "checkpoints"}}}
+checkpoint: {{save_dir: {tmp_path / "checkpoints"}}}
 """)
-    command("hydra_train", "--config-dir", folder, "--config-name", "train", cwd=folder)
-    return state(folder / "checkpoints" / "checkpoint_last.pt")
-
-
-def test_hydra_trains_transevolve(data, tmp_path):
-    """Options of the family's dataclass, with the decoder's following the encoder's."""
-    saved = hydra_train(data, tmp_path, "_name: transevolve, encoder_depth: 1")
-    blocks = {name.split(".")[2] for name in saved if name.startswith("decoder.layers.")}
-    depths = {name.split(".")[4] for name in saved if name.startswith("decoder.layers.0.depths.")}
-    assert (blocks, depths) == ({"0", "1"}, {"0"})
-
-
-def test_hydra_trains_a_preset(data, tmp_path):
-    """Not the model that it is a preset of, which has two blocks of depth three."""
-    saved = hydra_train(data, tmp_path, "_name: transevolve_randomff_1, decoder_depth: 4")
-    for side, depths in (("encoder", 6), ("decoder", 4)):
-        names = [name.split(".") for name in saved if name.startswith(f"{side}.layers.")]
-        assert {name[2] for name in names} == {"0"}
-        assert len({name[4] for name in names if name[3] == "depths"}) == depths
-    assert len(generate(data, tmp_path / "checkpoints" / "checkpoint_last.pt")) == 16
-
-
-def test_hydra_trains_the_n_ode_transformer(data, tmp_path):
-    options = "_name: node_transformer_mt, encoder_layers: 1, ode_final_time: 2, ode_max_steps: 99"
-    saved = hydra_train(data, tmp_path, options)
-    assert saved["decoder.layers.0.field.fc1.time"].shape == (32,)
+    command("hydra_train", "--config-dir", tmp_path, "--config-name", "train", cwd=tmp_path)
+    path = tmp_path / "checkpoints" / "checkpoint_last.pt"
+    found = (re.match(pattern, name) for name in state(path))
+    assert {match.groups() for match in found if match} == set(expected)
+    assert len(generate(data, path)) == 16
 
 
 def test_n_ode_transformer_trains_and_generates(data, tmp_path):
     """With the arclength in the loss of the adjoint method; the encoder's steps are logged."""
     options = "--arch node_transformer_mt --encoder-layers 1 --adjoint --arclength-weight 0.01"
     criterion = ["--criterion", "label_smoothed_cross_entropy_with_regularizers"]
-    skip = "--skip-invalid-size-inputs-valid-test"
-    log = train(data, tmp_path, *options.split(), *criterion, skip, "--max-update", 2)
+    log = train(data, tmp_path, *options.split(), *criterion, "--max-update", 2)
     assert re.search(r"train \| .* arclength [\d.]+ \| .*encoder_accepted_1 \d", log)
     assert len(generate(data, tmp_path / "checkpoint_last.pt")) == 16
 
 
-def test_hydra_trains_macaron(data, tmp_path):
-    saved = hydra_train(data, tmp_path, "_name: macaron_transformer, decoder_layers: 1")
-    layers = {name.split(".")[2] for name in saved if name.startswith("decoder.layers.")}
-    assert layers == {"0"}
-    assert saved["decoder.layers.0.macaron_fc1.weight"].shape == (32, 16)
-
-
 def test_macaron_trains_and_generates(data, tmp_path):
     arch = ["--arch", "macaron_transformer_iwslt_de_en", "--share-all-embeddings"]
-    train(data, tmp_path, *arch, "--skip-invalid-size-inputs-valid-test", "--max-update", 2)
+    train(data, tmp_path, *arch, "--max-update", 2)
     path = tmp_path / "checkpoint_last.pt"
     assert len(generate(data, path)) == 16
 
@@ -220,7 +212,6 @@ def test_macaron_bert_is_pretrained_and_fine_tuned(text, tmp_path):
     pretrained = state(tmp_path / "checkpoint_last.pt")
     options = ["--criterion", "sentence_prediction", "--num-classes", 2, "--init-token", 0, *sizes]
     options += ["--finetune-from-model", tmp_path / "checkpoint_last.pt"]
-    options += ["--skip-invalid-size-inputs-valid-test"]
     arguments = [text, tmp_path / "tuned", "sentence_prediction", "macaron_bert_base", *options]
     log = train_encoder(*arguments)
     assert re.search(r"valid on 'valid' subset .* accuracy [0-9.]+", log)
@@ -343,14 +334,6 @@ def updates_and_weights(path):
     return saved["optimizer_history"][-1]["num_updates"], saved["model"]
 
 
-def test_folder_without_dictionaries_is_named(data, tmp_path):
-    """fairseq's own message names the file that is missing, before training starts."""
-    out = failing_command(
-        *["train", tmp_path, "-s", "de", "-t", "en", "--user-dir", USER_DIR, *MODEL, *TRAINING]
-    )
-    assert f"No such file or directory: '{tmp_path / 'dict.de.txt'}'" in out
-
-
 def test_bad_option_stops_training_before_it_starts(data, tmp_path):
     out = failing_command(
         *["train", data, "--user-dir", USER_DIR, *MODEL, *TRAINING, "--time-dim", 7],
@@ -358,13 +341,3 @@ def test_bad_option_stops_training_before_it_starts(data, tmp_path):
     )
     assert out.rstrip().splitlines()[-1].startswith("ValueError: --time-dim 7")
     assert not list(tmp_path.iterdir())
-
-
-def test_overlong_sentences_stop_generation_or_are_skipped(data, checkpoints):
-    """fairseq's own message and option: a sentence of the valid split has 10,000 tokens."""
-    args = ["--user-dir", USER_DIR, "--path", checkpoints / "checkpoint_last.pt"]
-    args += ["--gen-subset", "valid", "--beam", 1, "--required-batch-size-multiple", 1]
-    out = failing_command("generate", data, *args)
-    assert "--skip-invalid-size-inputs-valid-test" in out
-    out = command("generate", data, *args, "--skip-invalid-size-inputs-valid-test")
-    assert "Translated 8 sentences" in out

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from helpers import CLASSIFIERS, HEAD, LanguageModelling, make_classifier, make_model, source_batch
-from make_checkpoints import MODELS
+from helpers import CLASSIFIERS, HEAD, make_any, source_batch
+from make_checkpoints import MODELS, task_of
 
 
 def build(arch):
@@ -11,16 +11,10 @@ def build(arch):
     tokens, lengths = source_batch()
     call = {"src_tokens": tokens}
     if arch in CLASSIFIERS:
-        model = make_classifier(arch)
         call["classification_head_name"] = HEAD
-    elif "bert" in arch:
-        model = make_model(arch, "--task", "masked_lm")
-    elif "_lm" in arch:
-        model = make_model(arch, "--task", "language_modeling", task=LanguageModelling(), sizes=[])
-    else:
-        model = make_model(arch)
+    elif task_of(arch) == "translation":
         call |= {"src_lengths": lengths, "prev_output_tokens": tokens}
-    return model.eval(), call
+    return make_any(arch).eval(), call
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """Steps are made once for each recipe, and completely or not at all."""
 
 import hashlib
+import os
+from pathlib import Path
 
 import pytest
 from published import write_folder
 
-from fairseq_odeformers.files import build, fingerprints, sha256, write_csv
+from fairseq_odeformers.files import build, fingerprints, replacing, sha256, write_csv
 
 
 def write_value(folder):
@@ -58,14 +60,69 @@ def test_a_failed_step_leaves_what_was_there(tmp_path, error):
     build(tmp_path / "step", {"n": 1}, never)
 
 
+LEFT = "0123abcd.odeformers-tmp"
+
+
 def test_what_a_killed_process_left_is_removed(tmp_path):
     """The temporary folders of other results stay."""
-    (tmp_path / "step.1.tmp").mkdir()
-    (tmp_path / "step.1.tmp" / "half").touch()
-    (tmp_path / "step.v2.1.tmp").mkdir()
+    write_folder(tmp_path, {f"step.{LEFT}/half": b"", f"table.{LEFT}": b"", f"step.v2.{LEFT}": b""})
     build(tmp_path / "step", {}, write_value)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step", "step.v2.1.tmp"]
+    write_csv(tmp_path / "table", [{"a": 1}])
+    assert {path.name for path in tmp_path.iterdir()} == {"step", "table", f"step.v2.{LEFT}"}
     assert sorted(path.name for path in (tmp_path / "step").iterdir()) == ["recipe.json", "value"]
+
+
+def write_one(path):
+    with replacing(path) as temporary:
+        temporary.write_text("1")
+
+
+def test_a_link_stays_and_its_target_is_written(tmp_path):
+    """Also where the target is not there yet."""
+    for kind, make in ("step", lambda path: build(path, {"n": 1}, write_value)), ("o", write_one):
+        (tmp_path / f"{kind}-disk").mkdir()
+        for name in ("old", "new"):
+            link, target = tmp_path / f"{kind}-{name}", tmp_path / f"{kind}-disk" / name
+            link.symlink_to(target)
+            if name == "old":
+                build(target, {"n": 0}, write_value) if kind == "step" else target.write_text("0")
+            make(link)
+            assert link.is_symlink()
+            assert (target / "value" if kind == "step" else target).read_text() == "1"
+        assert {path.name for path in (tmp_path / f"{kind}-disk").iterdir()} == {"old", "new"}
+
+
+def test_files_of_the_user_s_own_stay(tmp_path):
+    """Whatever their names, they are neither removed nor, as links, written through."""
+    (tmp_path / "other").write_text("mine")
+    for name in ("o.tmp", "step.tmp", "step.1.tmp", "step.old"):
+        (tmp_path / name).symlink_to("other")
+    write_one(tmp_path / "o")
+    build(tmp_path / "step", {"n": 1}, write_value)
+    build(tmp_path / "step", {"n": 2}, write_value)
+    links = [path for path in tmp_path.iterdir() if path.is_symlink()]
+    assert len(links) == 4 and {path.read_text() for path in links} == {"mine"}
+
+
+def test_no_name_that_is_taken_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairseq_odeformers.files.secrets.token_hex", lambda _: "not hex")
+    (tmp_path / "other").write_text("mine")
+    (tmp_path / "o.not hex.odeformers-tmp").symlink_to("other")
+    with pytest.raises(FileExistsError):
+        write_one(tmp_path / "o")
+    assert (tmp_path / "other").read_text() == "mine"
+
+
+def test_what_is_no_regular_file_is_written_directly(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    (tmp_path / "link").symlink_to("fifo")
+    for name in ("fifo", "link"):
+        write_one(tmp_path / name)
+        assert os.read(reader, 9) == b"1"
+    os.close(reader)
+    write_one(Path("/dev/null"))
+    assert Path("/dev/null").is_char_device() and (tmp_path / "fifo").is_fifo()
 
 
 def test_fingerprints_depend_on_names_and_contents(tmp_path):

@@ -5,10 +5,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "fairseq_odeformers"
-ROOMS = {path.name for path in (ROOT / PACKAGE / "models").iterdir() if path.is_dir()} - {
-    "common",
-    "__pycache__",
-}
 
 
 def imports(path):
@@ -49,7 +45,9 @@ def allowed(importer, imported):
         return True
     if imported in ("cli", "analysis", "benchmark", "compare", "corpora", "patches", "tasks"):
         return (importer, imported) == ("__main__.py", "cli")
-    if importer in ("modules", "options.py", "files.py", "patches"):
+    if importer == "options.py":
+        return imported == "modules"
+    if importer in ("modules", "files.py", "patches"):
         return imported == "files"
     if importer.startswith("models/"):
         return imported in ("modules", "models/common", "options")
@@ -58,7 +56,6 @@ def allowed(importer, imported):
 
 def test_parts_import_what_they_may():
     files = [path.relative_to(ROOT / PACKAGE) for path in (ROOT / PACKAGE).rglob("*.py")]
-    assert ROOMS == {"baselines", "macaron", "node_transformer", "transevolve", "transject"}
     refused = {
         (path.as_posix(), module)
         for path in files

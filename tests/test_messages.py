@@ -7,7 +7,7 @@ from fairseq import options
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import _catalog_shared_params
-from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model
+from helpers import CLASSIFIERS, make_any, make_model
 
 from fairseq_odeformers.cli import registered
 from fairseq_odeformers.patches.command_line import check_head
@@ -49,22 +49,13 @@ def test_what_fits_is_not_refused(arch, criterion):
     check_head(arch, Namespace())
 
 
-def build(arch):
-    """A small model; sizes of the layers do not matter here."""
-    if arch in CLASSIFIERS:
-        return make_classifier(arch)
-    if "_lm" in arch:
-        return make_model(arch, "--task", "language_modeling", task=LanguageModelling(), sizes=[])
-    return make_model(arch)
-
-
 @pytest.mark.parametrize("arch", sorted(set(registered()["architectures"])))
 def test_a_training_starts_without_lines_of_our_own(arch, caplog):
     """Of a bias that is not there the trainer would print a line, as of a shared parameter."""
     if "bert" in arch:
         pytest.skip("fairseq's own layers around")
     with caplog.at_level("INFO"):
-        model = build(arch)
+        model = make_any(arch)
     ours = [record for record in caplog.records if record.name.startswith("fairseq_odeformers")]
     assert all(record.levelname == "WARNING" for record in ours)
     for paths in _catalog_shared_params(model):

@@ -85,7 +85,9 @@ WITHOUT_EXTRAS = """
 import logging, sys
 for name in ("PIL", "sacremoses", "safetensors", "subword_nmt", "tokenizers"):
     sys.modules[name] = None  # to import it is an error
-import fairseq_odeformers.cli, fairseq_odeformers.inference.hub
+import fairseq_odeformers.cli
+assert "fairseq_odeformers.inference.hub" not in sys.modules
+import fairseq_odeformers.inference.hub
 assert logging.root.level == logging.WARNING and not logging.root.handlers
 from helpers import make_classifier, make_model
 for arch in ("macaron_transformer", "node_transformer_mt", "transevolve_fullff_2"):

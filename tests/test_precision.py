@@ -24,7 +24,7 @@ SWITCHES = {
     "float32": {},
     "bf16": {"bf16": True},
     "memory_efficient_bf16": {"bf16": True, "memory_efficient_bf16": True},
-    "fp16": {"fp16": True, "fp16_no_flatten_grads": True},  # flat ones ask for a GPU
+    "fp16": {"fp16": True},
     "amp": {"amp": True},
 }
 PRECISIONS = list(SWITCHES)

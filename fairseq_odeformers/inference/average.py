@@ -16,6 +16,7 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.files import replacing
+from fairseq_odeformers.inference.loading import check_finite
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
@@ -44,13 +45,14 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
 
     Raises:
         OSError: a file is not there.
-        ValueError: a file is not a checkpoint; or the checkpoints differ in the names or shapes of
-            their tensors, or in the values of a tensor that is not floating-point.
+        ValueError: a file is not a checkpoint, or a value is not finite; or the checkpoints differ
+            in the names or shapes of their tensors, or in the values of one that has no mean.
     """
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
         state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
         model = state["model"]
+        check_finite(str(path), model)
         sums = sums or {
             name: torch.zeros_like(tensor, dtype=torch.float64)
             if tensor.is_floating_point()

@@ -9,15 +9,24 @@
 The result is a module of torch, which ``cuda``, ``to``, ``half`` and the like move and convert.
 Translators and language models are fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`,
 which ``from_pretrained`` of their classes returns as well.
+
+All treat texts alike. A text of spaces has an empty result. A text without a symbol of the
+dictionary causes a warning, once. A text that is longer than the positions of the model is cut
+where the task cuts the data set, as with the options ``truncate_source=True`` of a translator and
+``shorten_method="truncate"`` of other models; else it is refused.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from fairseq import utils
-from fairseq.data import data_utils
+from fairseq.data import Dictionary, data_utils
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 from torch import Tensor, nn
@@ -26,7 +35,13 @@ from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
 from fairseq_odeformers.inference import loading
 
+logger = logging.getLogger(__name__)
+
 CODES = ("code", "bpecodes")  # as fairseq's from_pretrained looks for them
+GENERATION_OPTIONS = {
+    *(item.name for item in fields(GenerationConfig)),
+    *("prefix_allowed_tokens_fn", "inference_step_args"),
+}
 
 
 def load_translator(checkpoint, data=None, **options) -> "Generator":
@@ -49,27 +64,26 @@ def load_translator(checkpoint, data=None, **options) -> "Generator":
 def load_language_model(checkpoint, data=None, **options) -> "Generator":
     """A causal language model, with the methods ``score`` and ``sample``.
 
-    ``score(sentences)`` returns fairseq's dictionary for each sentence: ``positional_scores`` are
-    the log-probabilities of its tokens, and ``score`` is their mean. ``sample(starts, beam=1)``
-    returns a continuation of each start. For arguments and errors see :func:`load_translator`.
+    For arguments and errors see :func:`load_translator`.
     """
     return load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
 
 
-def load_classifier(checkpoint, data=None) -> "Classifier":
+def load_classifier(checkpoint, data=None, **options) -> "Classifier":
     """A classifier; its ``classify(texts)`` returns the class of each text, and probabilities.
 
     Args:
         checkpoint: file, or several separated by colons, whose probabilities are averaged.
         data: folder with the dictionaries (default: the data set of the training).
+        options: of fairseq, such as ``shorten_method``.
 
     Raises:
         OSError: a file is not there.
         ValueError: it is not a checkpoint, or one of another kind of model or of other classes.
     """
-    task, models = None, []
+    task, models, data = None, [], None if data is None else str(data)
     for path in utils.split_paths(str(checkpoint)):
-        model, task = loading.load_classifier(path, None if data is None else str(data), task)
+        model, task = loading.load_classifier(path, data, task, **options)
         models.append(model)
     return Classifier(models, task)
 
@@ -101,30 +115,126 @@ def byte_pairs(data: str) -> dict[str, str]:
     return {}
 
 
+class TooLong(ValueError):
+    """A text has more tokens than the model has positions, and is not cut."""
+
+
+@lru_cache
+def warn_once(message: str) -> None:
+    logger.warning(message)
+
+
+def check_known(dictionary: Dictionary, symbols: Sequence[int]) -> None:
+    """Warn of a text without a symbol of the dictionary, at most once for each dictionary."""
+    if len(symbols) and all(symbol == dictionary.unk() for symbol in symbols):
+        first = " ".join(dictionary.symbols[dictionary.nspecial :][:8])
+        warn_once(
+            "a text has no symbol of the dictionary, so that its result says nothing; give texts "
+            f"as the data set has them, such as {first}"
+        )
+
+
+def cuts(cfg) -> bool:
+    """Whether the options of a task cut the long texts of a data set."""
+    shortens = getattr(cfg, "shorten_method", "none") != "none"
+    return shortens or getattr(cfg, "truncate_source", False)
+
+
+def fit(tokens: Tensor, longest: int, cut: bool, dictionary: Dictionary, ending: int = 0) -> Tensor:
+    """Tokens (T); if there are more than *longest*, the first of them and the last *ending*.
+
+    Raises:
+        TooLong: there are more, and *cut* is false.
+    """
+    if len(tokens) <= longest:
+        return tokens
+    if not cut:
+        raise TooLong(
+            f"{dictionary.string(tokens)[:40]!r}... has {len(tokens)} tokens, more than {longest}, "
+            "the longest that the model takes; cut it, or use --truncate (in Python see the "
+            "options of the loader)"
+        )
+    return torch.cat([tokens[: longest - ending], tokens[len(tokens) - ending :]])
+
+
+def for_texts(use: Callable[[list[str]], list], texts: str | Sequence[str], empty: Callable):
+    """What *use* makes of a text or of each of several, and ``empty()`` where there is no text."""
+    if isinstance(texts, str):
+        return for_texts(use, [texts], empty)[0]
+    given = [text for text in texts if text.strip()]
+    found = iter(use(given) if given else [])
+    return [next(found) if text.strip() else empty() for text in texts]
+
+
 class Generator(GeneratorHubInterface):
-    """fairseq's interface, which also takes an empty list of sentences."""
+    """fairseq's interface, which treats texts as all of this project's do."""
+
+    def translate(self, sentences, beam=5, verbose=False, **options):
+        """The best translation of a sentence, or a list of those of several.
+
+        Args:
+            sentences: a text, or several, as the data set had them before byte pairs.
+            beam: number of hypotheses that are kept.
+            verbose: log sentences, hypotheses and scores.
+            options: those of ``fairseq-generate``, such as ``max_len_a`` and ``max_len_b`` (the
+                most tokens of a translation are ``max_len_a`` times those of the sentence, and
+                ``max_len_b``), ``min_len``, ``lenpen``, ``unkpen``, ``no_repeat_ngram_size``,
+                ``sampling`` with ``sampling_topk`` or ``sampling_topp``, ``temperature`` and
+                ``diverse_beam_groups``.
+
+        Raises:
+            TypeError: there is no such option.
+            ValueError: *beam* is below 1; or a sentence is too long (:class:`TooLong`).
+        """
+        use = partial(super().translate, beam=beam, verbose=verbose, **options)
+        return for_texts(use, sentences, str)
 
     def sample(self, sentences, beam=1, verbose=False, **options):
-        """The best continuation or translation of each; see :func:`load_translator`."""
+        """The best continuation of a text, or a list of those of several; a text may be empty.
+
+        Arguments and errors are those of :meth:`translate`. With ``sampling=True`` tokens are
+        drawn, instead of the most probable ones.
+        """
         if isinstance(sentences, str) or len(sentences):
             return super().sample(sentences, beam, verbose, **options)
         return []
 
     def score(self, sentences, **options):
-        """Log-probabilities; see :func:`load_language_model`.
+        """The log-probabilities of a text, or a list of those of several.
+
+        Args:
+            sentences: a text, or several.
+            options: ``replace_newline_with_eos=True`` makes the end of a sentence of each "\\n".
+
+        Returns:
+            A dictionary: ``tokens`` (T); ``positional_scores`` (T), the logarithm of the
+            probability of each token after those before it; and ``score``, their mean. It is empty
+            for an empty text.
 
         Raises:
-            ValueError: a sentence has no text, so that there is no mean.
+            TypeError, ValueError: see :meth:`translate`.
         """
-        if not all(map(str.strip, [sentences] if isinstance(sentences, str) else sentences)):
-            raise ValueError("'': no text")
-        if isinstance(sentences, str) or len(sentences):
-            return super().score(sentences, **options)
-        return []
+        return for_texts(partial(super().score, **options), sentences, dict)
+
+    def generate(self, tokenized_sentences, beam=5, verbose=False, **options):
+        """fairseq's method for tokens, which the others use; for errors see :meth:`translate`."""
+        if beam < 1:
+            raise ValueError(f"beam {beam}: give at least 1")
+        for name in options.keys() - GENERATION_OPTIONS:
+            raise TypeError(f"there is no option {name} of generation")
+        if torch.is_tensor(tokenized_sentences) and tokenized_sentences.dim() == 1:
+            return self.generate([tokenized_sentences], beam, verbose, **options)[0]
+        longest = self.max_positions
+        longest = longest[0] if isinstance(longest, tuple) else longest
+        for tokens in tokenized_sentences:
+            check_known(self.src_dict, tokens[:-1])
+        cut = cuts(self.cfg.task)
+        fitting = [fit(tokens, longest, cut, self.src_dict, 1) for tokens in tokenized_sentences]
+        return super().generate(fitting, beam, verbose, **options)
 
 
 class Classification(NamedTuple):
-    """The most probable class of a text, and the probability of each class."""
+    """The most probable class of a text, and the probability of each; nothing if it is empty."""
 
     label: str
     probabilities: dict[str, float]
@@ -144,13 +254,12 @@ class Classifier(nn.Module):
         self.appends_eos = appends_eos(task)
         self.classes = classes_of(task)
 
-    @torch.no_grad()
     def classify(self, texts, batch_size: int = 32):
         """The class of each text and the probabilities of all classes.
 
         Args:
             texts: a text, or a sequence of texts; a model of pairs takes pairs of texts. They are
-                tokenized as the data set is, and cut where its task cuts.
+                tokenized as the data set is.
             batch_size: number of texts, of similar length, that are classified together.
 
         Returns:
@@ -159,13 +268,18 @@ class Classifier(nn.Module):
         Raises:
             ValueError: *batch_size* is below 1; or see :meth:`encode`.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size {batch_size}: give at least 1")
         if isinstance(texts, str):
             return self.classify([texts], batch_size)[0]
-        inputs = [self.encode(text) for text in texts]
-        order = sorted(range(len(inputs)), key=lambda index: len(inputs[index][0]))
-        found: list = [None] * len(inputs)
+        return self.classify_tokens([self.encode(text) for text in texts], batch_size)
+
+    @torch.no_grad()
+    def classify_tokens(self, inputs: list[list[Tensor]], batch_size: int) -> list[Classification]:
+        """See :meth:`classify`; for what :meth:`encode` makes of each text."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size {batch_size}: give at least 1")
+        found = [Classification("", {}) for _ in inputs]
+        given = [index for index, tokens in enumerate(inputs) if tokens]
+        order = sorted(given, key=lambda index: len(inputs[index][0]))
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
             net_input = self.collate([inputs[index] for index in batch])
@@ -177,9 +291,12 @@ class Classifier(nn.Module):
     def encode(self, text: str | Sequence[str]) -> list[Tensor]:
         """The tokens (T) of a text or a joined pair, or of each text of a pair apart.
 
+        Returns:
+            The list is empty if a text is.
+
         Raises:
-            ValueError: see :meth:`symbols`; a text is longer than the model's positions; a text is
-                given where the model takes pairs, or the reverse.
+            TooLong: a text is longer than the model's positions, and the task does not cut it.
+            ValueError: a text is given where the model takes pairs, or the reverse.
         """
         pair = [text] if isinstance(text, str) else list(text)
         towers = getattr(self.task, "towers", 1)
@@ -188,40 +305,19 @@ class Classifier(nn.Module):
         if len(pair) != towers and not (joined and separator is not None):
             kinds = {1: "a text alone", 2: "a pair of texts"}
             raise ValueError(f"{text!r}: the model classifies {kinds[towers]}")
-        ids = [self.symbols(part) for part in pair]
-        if joined:
-            eos = [self.task.source_dictionary.eos()] if self.appends_eos else []
-            ids = [[*ids[0], *eos, separator, *ids[1]]]
-        encoded = [add_special_tokens(self.task, part, self.appends_eos) for part in ids]
-        longest = min(self.task.max_positions(), *(m.max_positions() for m in self.models))
-        cuts = getattr(self.task.cfg, "shorten_method", "none") != "none"
-        if hasattr(self.task, "towers") or cuts:
-            encoded = [tokens[:longest] for tokens in encoded]
-        for tokens in encoded:
-            if len(tokens) > longest:
-                raise ValueError(
-                    f"{text[:40]!r}... has {len(tokens)} tokens, more than {longest}, the "
-                    "--max-positions of the training"
-                )
-        return encoded
-
-    def symbols(self, text: str) -> list[int]:
-        """The numbers of the symbols of a text, without special tokens.
-
-        Raises:
-            ValueError: there are none, or none that the dictionary knows.
-        """
         dictionary = self.task.source_dictionary
-        ids = [dictionary.index(symbol) for symbol in tokenize(self.task, text)[0]]
-        if not ids:
-            raise ValueError(f"{text!r}: no text")
-        if set(ids) == {dictionary.unk()}:
-            raise ValueError(
-                f"{text[:40]!r}: none of its symbols is in the dictionary of "
-                f"{getattr(self.task.cfg, 'data', 'the task')}; give texts as that data set "
-                f"has them, such as {' '.join(dictionary.symbols[dictionary.nspecial :][:8])}"
-            )
-        return ids
+        ids = [[dictionary.index(s) for s in tokenize(self.task, part)[0]] for part in pair]
+        if not all(ids):
+            return []
+        for symbols in ids:
+            check_known(dictionary, symbols)
+        if joined:
+            eos = [dictionary.eos()] if self.appends_eos else []
+            ids = [[*ids[0], *eos, separator, *ids[1]]]
+        longest = min(self.task.max_positions(), *(m.max_positions() for m in self.models))
+        encoded = (add_special_tokens(self.task, part, self.appends_eos) for part in ids)
+        cut = cuts(self.task.cfg) or hasattr(self.task, "towers")
+        return [fit(tokens, longest, cut, dictionary) for tokens in encoded]
 
     def collate(self, inputs: list[list[Tensor]]) -> dict[str, Tensor]:
         """The arguments of the models for texts (B), or pairs of them."""

@@ -8,12 +8,20 @@ from fairseq import checkpoint_utils, utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
+from torch import Tensor
 
 import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.inference.weights import read_export
 
 HEADS = "classification_heads."
+# The modules of fairseq whose models and tasks do nothing but what their names say.
+SAFE = {
+    *("fairseq.models.transformer.transformer_legacy", "fairseq.models.transformer_lm"),
+    *("fairseq.models.roberta.model", "fairseq.models.bart.model"),
+    *("fairseq.tasks.translation", "fairseq.tasks.language_modeling"),
+    *("fairseq.tasks.masked_lm", "fairseq.tasks.sentence_prediction"),
+}
 
 
 def import_plugins(folders: Iterable[str]) -> None:
@@ -33,7 +41,8 @@ def read_checkpoint(path: str) -> dict:
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is not a checkpoint, or nothing has registered its model or task.
+        ValueError: it is not a checkpoint; its model or task is not registered, or of those of
+            fairseq that are not known to be safe; or a weight is not finite.
     """
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")
@@ -42,18 +51,50 @@ def read_checkpoint(path: str) -> dict:
     else:
         state = checkpoint_utils.load_checkpoint_to_cpu(path)
     try:
-        cfg = state["cfg"].model, state["cfg"].task
-    except (AttributeError, KeyError) as error:
+        model, task, weights = state["cfg"].model, state["cfg"].task, dict(state["model"])
+    except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a checkpoint of a training ({error})") from error
-    kinds, registries = ("architecture", "task"), (ARCH_MODEL_REGISTRY, TASK_REGISTRY)
-    for kind, part, registry in zip(kinds, cfg, registries):
-        name = getattr(part, "_name", None) or getattr(part, "arch", None)
-        if name is not None and name not in registry:
-            raise ValueError(
-                f"{path} is of the {kind} {name}, which is not registered; give the folder "
-                "that registers it with --user-dir (in Python: import it)"
-            )
-    return state
+    # The names that fairseq looks up.
+    arch = getattr(model, "_name", None) or getattr(model, "arch", None)
+    legacy = getattr(task, "task", None)
+    name = legacy if isinstance(legacy, str) else getattr(task, "_name", None)
+    check_name(path, "architecture", str(arch), ARCH_MODEL_REGISTRY)
+    check_name(path, "task", str(name), TASK_REGISTRY)
+    check_finite(path, weights)
+    return {**state, "args": None}  # of old checkpoints, which fairseq would read instead of cfg
+
+
+def check_name(path: str, kind: str, name: str, registry: dict) -> None:
+    """Check that the architecture or task of a checkpoint may be built.
+
+    It may if this package or another plugin has registered it. Of fairseq's, some run programs, or
+    load files or models that an option names; here are those that do not.
+
+    Raises:
+        ValueError: it may not.
+    """
+    if name not in registry:
+        raise ValueError(
+            f"{path} is of the {kind} {name}, which is not registered; give the folder "
+            "that registers it with --user-dir (in Python: import it)"
+        )
+    module = registry[name].__module__
+    if module.startswith("fairseq.") and module not in SAFE:
+        raise ValueError(
+            f"{path} is of the {kind} {name}, one of fairseq's that may run code of a checkpoint; "
+            "use fairseq's own commands if you trust the file"
+        )
+
+
+def check_finite(path: str, weights: dict[str, Tensor]) -> None:
+    """Check the weights of a checkpoint.
+
+    Raises:
+        ValueError: one is not finite; it names the first.
+    """
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"{path}: {name} is not finite; take an earlier checkpoint")
 
 
 def load_model(path: str, overrides: dict | None = None, task=None, state: dict | None = None):

@@ -14,7 +14,12 @@ from scipy.stats import binomtest
 from tqdm import tqdm
 
 from fairseq_odeformers.files import decode_lines, read_lines, replacing
-from fairseq_odeformers.inference.hub import Classifier, load_classifier, mean_probabilities
+from fairseq_odeformers.inference.hub import (
+    Classifier,
+    TooLong,
+    load_classifier,
+    mean_probabilities,
+)
 from fairseq_odeformers.inference.loading import import_plugins
 from fairseq_odeformers.options import add_user_dir, positive_int
 
@@ -51,13 +56,17 @@ def main(arguments=None) -> None:
     parser.add_argument(
         "--batch-size", metavar="N", type=positive_int, default=32, help="(default: %(default)s)"
     )
+    parser.add_argument(
+        "--truncate", action="store_true", help="cut texts that are too long for the model"
+    )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
     args = parser.parse_args(arguments)
     if args.text is not None and args.split is not None:
         raise ValueError(f"--split {args.split} and --text {args.text}: give one of them")
     import_plugins(args.user_dir)
-    classifier = load_classifier(args.path, args.data)
+    cuts = {"shorten_method": "truncate"} if args.truncate else {}
+    classifier = load_classifier(args.path, args.data, **cuts)
     if torch.cuda.is_available() and not args.cpu:
         classifier.cuda()
     if args.text is None:
@@ -90,23 +99,29 @@ def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) 
 def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
     """Write number, text, prediction and probabilities of each line, which has no label.
 
+    A text that is empty or too long has no prediction, and no probabilities.
+
     Raises:
-        ValueError: a line has a tab, which would end the column, no text, or too much of it.
+        ValueError: a line has a tab, which would end the column; or see :meth:`Classifier.encode`.
     """
     name = "standard input" if args.text == "-" else args.text
     lines = decode_lines(sys.stdin.buffer, name) if args.text == "-" else read_lines(args.text)
-    texts = [line.rstrip("\r") for line in lines]
+    texts, inputs = [line.rstrip("\r") for line in lines], []
     for number, text in enumerate(texts, start=1):
         try:
             if "\t" in text:
                 raise ValueError("a tab; give the text alone")
-            classifier.encode(text)
+            inputs.append(classifier.encode(text))
+        except TooLong as error:
+            print(f"{name}, line {number}: {error}", file=sys.stderr)
+            inputs.append([])
         except ValueError as error:
             raise ValueError(f"{name}, line {number}: {error}") from error
     rows = [["id", "text", "prediction", *columns(classifier.classes)]]
-    found = classifier.classify(texts, args.batch_size)
+    found = classifier.classify_tokens(inputs, args.batch_size)
     for number, (text, (label, shares)) in enumerate(zip(texts, found)):
-        rows.append([str(number), text, label, *decimals(shares.values())])
+        probabilities = decimals(shares.values()) if shares else [""] * len(classifier.classes)
+        rows.append([str(number), text, label, *probabilities])
     write_table(rows, args.output)
 
 
@@ -144,8 +159,8 @@ def probabilities(task, models, split, batch_size):
     if len(ids) < len(dataset):
         raise ValueError(
             f"{len(dataset) - len(ids):,} of {len(dataset):,} inputs of {split} are longer than "
-            f"{longest}, the --max-positions of the training; train with --task long_range_arena "
-            "or --shorten-method truncate, which cut them"
+            f"{longest}, the --max-positions of the training; use --truncate, or train with --task "
+            "long_range_arena or --shorten-method truncate, which cut them"
         )
     order = ids.argsort()
     targets = torch.cat(targets).cpu()[order] if targets else None

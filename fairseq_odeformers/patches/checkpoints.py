@@ -1,4 +1,4 @@
-"""Makes fairseq name the checkpoint that it cannot read, and write whole ones alone.
+"""Makes fairseq run no code of a checkpoint, name one that it cannot read, and write whole ones.
 
 =================================  =================================================================
 change in fairseq                  why; whose issue; until when
@@ -14,15 +14,21 @@ change in fairseq                  why; whose issue; until when
                                    what the failure has left in the file. Until fairseq stops.
 ``PathManager.copy``               A training that is killed while it copies leaves half a
                                    checkpoint. Until fairseq copies to another name first.
+``eval`` in ``fairseq.models``     fairseq evaluates options of a checkpoint as Python, such as
+and ``fairseq.utils``              ``encoder_layers`` of ``fconv`` and ``xformers_att_config`` of
+                                   every Transformer. Until it reads literals.
 =================================  =================================================================
 
 Every command of fairseq, every loader here and ``scripts/average_checkpoints.py`` read checkpoints
 through the first of these.
 """
 
+import ast
 import dataclasses
+import operator
 import pickle
 import re
+import sys
 import zipfile
 from pathlib import Path
 
@@ -140,3 +146,27 @@ def copy(original, src_path, dst_path, overwrite=False):
         return original(src_path, dst_path, overwrite)
     with replacing(Path(dst_path)) as temporary:
         return original(src_path, str(temporary), overwrite)
+
+
+OPERATORS = {ast.Add: operator.add, ast.Mult: operator.mul}
+
+
+def evaluate(text: str):
+    """The value of a literal, or of sums and products of literals, as ``[(512, 3)] * 20``.
+
+    Raises:
+        ValueError: it is another expression, which could run code.
+    """
+    return value_of(ast.parse(text, mode="eval").body)
+
+
+def value_of(node: ast.expr):
+    """The value of a part of what :func:`evaluate` takes."""
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        return OPERATORS[type(node.op)](value_of(node.left), value_of(node.right))
+    return ast.literal_eval(node)
+
+
+for name, module in [*sys.modules.items()]:
+    if name == "fairseq.utils" or name.startswith("fairseq.models."):
+        module.eval = evaluate

@@ -20,6 +20,9 @@ safe globals of torch              torch >= 2.6 unpickles only types that it tru
                                    fairseq #2879; until fairseq trains on several CPUs.
 ``DistributedDataParallel``        It takes no devices for a model on the CPU, and fairseq gives it
                                    one. fairseq #2879; until the same.
+``FP16Optimizer``                  It keeps the gradients of ``--fp16`` in one tensor of a GPU; on
+                                   a CPU ``--fp16-no-flatten-grads`` is set. Until fairseq asks
+                                   where the parameters are.
 ``_broadcast_object_slow``         The other processes of a training that resumes unpickle, with the
                                    safe loader, a configuration that the first one sends. Until
                                    fairseq sends plain dictionaries.
@@ -49,6 +52,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
 from fairseq.models import distributed_fairseq_model
 from fairseq.modules import SinusoidalPositionalEmbedding
+from fairseq.optim.fp16_optimizer import FP16Optimizer
 
 from fairseq_odeformers.patches.patch import patch
 
@@ -105,6 +109,13 @@ def DistributedDataParallel(original, module, device_ids, output_device, **kwarg
     if next(module.parameters()).is_cpu:
         device_ids = output_device = None
     return original(module, device_ids, output_device, **kwargs)
+
+
+@patch(FP16Optimizer)
+def build_optimizer(original, cfg, params, **kwargs):
+    """fairseq's method; parameters on a CPU stay apart."""
+    cfg.common.fp16_no_flatten_grads |= params[0].is_cpu
+    return original(cfg, params, **kwargs)
 
 
 @patch(distributed_utils)

@@ -1,10 +1,12 @@
 """Predictions of trained classifiers, written and summed up by the command."""
 
+import gzip
 import re
 import shutil
 import subprocess
 import sys
 
+import make_checkpoints
 import pytest
 import torch
 from script_helpers import USER_DIR, command, lines, module
@@ -141,16 +143,35 @@ def test_text(data, checkpoint, tmp_path):
     assert [line.split("\t") for line in out.splitlines()] == [header, *rows]
 
 
+def test_texts_without_a_prediction(tmp_path, capsys):
+    """Empty ones and those that are too long, unless these are cut; the others keep theirs."""
+    make_checkpoints.write_data(tmp_path)
+    path, file, long = tmp_path / "checkpoint.pt", tmp_path / "text", "1 " * 2000
+    path.write_bytes(gzip.decompress(make_checkpoints.PATHS["transject"].read_bytes()))
+    line = ["predict", str(tmp_path / "words"), "--path", str(path), "--cpu", "--text", str(file)]
+
+    def rows(text, *options):
+        file.write_text(text)
+        main([*line, "--batch-size", "1", *options])
+        out, err = capsys.readouterr()
+        return [row.split("\t")[1:] for row in out.splitlines()[1:]], err
+
+    (first, last), _ = rows("3 1\n2 7 5\n")
+    texts = f"3 1\n \n{long}\n2 7 5\n"
+    found, err = rows(texts)
+    assert found == [first, [" ", *[""] * 4], [long, *[""] * 4], last]
+    assert re.match(f"{file}, line 3: '1 .* has \\d+ tokens, more than", err)
+    assert all(rows(texts, "--truncate")[0][2])
+
+
 @pytest.fixture
 def folder(data, checkpoint, tmp_path, monkeypatch):
     """The current folder, with files that ``predict`` refuses; nothing is written there."""
     monkeypatch.chdir(tmp_path)
     write_data(tmp_path / "two", CLASSES[:2])
     write_data(tmp_path / "turned", CLASSES[::-1])
-    with open(write_data(tmp_path / "larger") / "input0" / "dict.txt", "a") as file:
-        file.write("d 1\n")
+    make_dictionary("acb").save(str(write_data(tmp_path / "shuffled") / "input0" / "dict.txt"))
     (tmp_path / "tab").write_text("a b\na\tb\n")
-    (tmp_path / "blank").write_text("a b\n \n")
     saved = torch.load(checkpoint, weights_only=True)
     for part in ("model", "task"):
         name, saved["cfg"][part]["_name"] = saved["cfg"][part]["_name"], "of_my_own"
@@ -163,12 +184,11 @@ def folder(data, checkpoint, tmp_path, monkeypatch):
     "data_set, options, message",
     [
         (None, ["--text", "tab"], "tab, line 2: a tab"),
-        (None, ["--text", "blank"], "blank, line 2: ' ': no text"),
         (None, ["--text", "tab", "--split", "valid"], "--split valid and --text tab: give one"),
         (None, ["--text", "--batch-size", "-1"], "--batch-size: invalid positive_int value: '-1'"),
         ("two", [], "was trained on 3 classes, but two has 2: neither, left"),
         ("turned", [], "classes neither, left, right, but those of turned .* right, left, neither"),
-        ("larger", [], "checkpoint_best.pt does not fit its model or larger .*size mismatch"),
+        ("shuffled", [], "checkpoint_best.pt does not fit .* or shuffled .* another dictionary"),
         (None, ["--path", "model.pt"], "model.pt is of the architecture of_my_own, .* --user-dir"),
         (None, ["--path", "task.pt"], "task.pt is of the task of_my_own, .* --user-dir"),
         (None, ["--path", "export"], r"error: safetensors is missing; .* extra \[export\]"),

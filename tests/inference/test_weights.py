@@ -9,7 +9,7 @@ from make_checkpoints import PATHS
 
 from fairseq_odeformers import load_translator
 from fairseq_odeformers.inference.loading import load_model, read_checkpoint
-from fairseq_odeformers.inference.weights import write_export
+from fairseq_odeformers.inference.weights import OWN_SUM, write_export
 
 pytest.importorskip("safetensors")
 
@@ -44,6 +44,14 @@ def test_tied_embeddings_are_written_once_and_stay_tied(data, tmp_path):
     assert model.decoder.embed_tokens.weight is model.encoder.embed_tokens.weight
 
 
+def test_classes_are_kept(tmp_path):
+    """By which the loaders refuse a data set of others."""
+    path, _ = exported("transject", tmp_path)
+    state = {**read_checkpoint(str(path)), "task_state": {"classes": ["b", "a"]}}
+    write_export(state, tmp_path / "named")
+    assert read_checkpoint(str(tmp_path / "named"))["task_state"] == {"classes": ["b", "a"]}
+
+
 def test_damaged_files_are_named(tmp_path):
     _, folder = exported("transject", tmp_path)
     weights = folder / "model.safetensors"
@@ -52,7 +60,10 @@ def test_damaged_files_are_named(tmp_path):
         read_checkpoint(str(folder))
     config = (folder / "config.json").read_text()
     flipped = config.replace('"seed": ', '"seed": 1')
-    for damaged in ("{}", flipped):
+    parts = json.loads(config)
+    without = [json.dumps({**parts, name: None}) for name in ("sha256", OWN_SUM)]
+    without += [json.dumps({k: v for k, v in parts.items() if k != OWN_SUM})]
+    for damaged in ("{}", flipped, *without):
         assert damaged != config
         (folder / "config.json").write_text(damaged)
         with pytest.raises(ValueError, match="config.json is not of an export, or damaged"):

@@ -7,8 +7,9 @@ from argparse import Namespace
 
 import pytest
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 from fairseq.file_io import PathManager
+from fairseq.models import fconv
 from make_checkpoints import write_data
 from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
 
@@ -130,6 +131,23 @@ def test_commands_end_with_the_reason_and_lose_nothing(tmp_path):
     last = failing_command(*training).splitlines()[-1]
     assert last.startswith(f"ValueError: {path} cannot be loaded (")
     command(*training, "--restore-file", folder / "checkpoint2.pt")
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        ("[(512, 3)] * 2 + [(1, 2)]", [(512, 3), (512, 3), (1, 2)]),
+        ("(0.9, 0.98)", (0.9, 0.98)),
+        ("False", False),
+    ],
+)
+def test_options_that_fairseq_evaluates_are_literals(text, value):
+    """As the architectures of fairseq have them."""
+    assert fconv.eval(text) == utils.eval(text) == value
+    for other in (f"print({text})", "[].append", "(1).real", "2 ** 9", "x"):
+        with pytest.raises(ValueError):
+            fconv.eval(other)
+    assert utils.eval_bool(True) is False  # what is not text
 
 
 class CreatesFolder:

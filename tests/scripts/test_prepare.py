@@ -1,5 +1,7 @@
 """``scripts/prepare-*.sh`` on small data of the published layout: fairseq opens what they leave."""
 
+import subprocess
+
 import pytest
 from fairseq.data import Dictionary, data_utils
 from published import LRA, iwslt14, multi30k, ptb, write_archive, write_folder, write_wmt14
@@ -64,11 +66,8 @@ def test_each_script_is_tested():
 def test_fairseq_opens_what_a_script_leaves(corpus, tmp_path):
     write, options, expected = CORPORA[corpus]
     write(tmp_path / "published")
-    result = run(
-        f"prepare-{corpus}.sh", *options, "--from", "published", "--out", "out", cwd=tmp_path
-    )
-    assert result.returncode == 0, result.stderr
-    assert "ready for fairseq-train" in result.stdout
+    options = [*options, "--from", "published", "--out", "out"]
+    assert "ready for fairseq-train" in run(f"prepare-{corpus}.sh", *options, cwd=tmp_path)
     for name, size in expected.items():
         path = tmp_path / "out" / name
         [dictionary, *_] = path.parent.glob("dict*.txt")
@@ -85,8 +84,9 @@ def test_killed_at_each_step_it_leaves_the_same(tmp_path, monkeypatch):
 def test_a_damaged_archive_ends_a_script_with_one_line(tmp_path):
     archive = write_archive(tmp_path / "cut.tgz", iwslt14())
     archive.write_bytes(archive.read_bytes()[:1000])
-    result = run("prepare-iwslt14.sh", "--from", "cut.tgz", "--out", "out", cwd=tmp_path)
-    assert result.returncode == 1
-    last = result.stderr.splitlines()[-1]
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        run("prepare-iwslt14.sh", "--from", "cut.tgz", "--out", "out", cwd=tmp_path)
+    assert error.value.returncode == 1
+    last = error.value.stdout.splitlines()[-1]
     assert last.startswith("odeformers prepare iwslt14: error: cut.tgz is damaged")
-    assert "Traceback" not in result.stderr
+    assert "Traceback" not in error.value.stdout

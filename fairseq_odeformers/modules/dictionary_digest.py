@@ -1,0 +1,48 @@
+"""Models whose checkpoints know the dictionaries that they were trained with."""
+
+import hashlib
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+
+def digest(dictionary: Dictionary) -> Tensor:
+    """Eight numbers (8) below 256 that depend on the symbols of a dictionary and their order."""
+    symbols = "\n".join(dictionary.symbols).encode()
+    return torch.tensor(list(hashlib.sha256(symbols).digest()[:8]))
+
+
+class DictionaryDigest:
+    """Mixin of a model that refuses a checkpoint which was trained with another dictionary.
+
+    The buffers ``encoder_dictionary_version`` and ``decoder_dictionary_version`` are the digests of
+    the dictionaries of the encoder and the decoder. fairseq's moving average of the weights leaves
+    out what has "version" in its name. A checkpoint without them loads as any does.
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        for side in ("encoder", "decoder"):
+            dictionary = getattr(getattr(self, side, None), "dictionary", None)
+            if dictionary is not None:
+                self.register_buffer(f"{side}_dictionary_version", digest(dictionary))
+
+    def _load_from_state_dict(self, state_dict, prefix, *args):
+        """torch's method, by which a module loads its own parameters and buffers.
+
+        Raises:
+            ValueError: the digest of a dictionary is another.
+        """
+        for side in ("encoder", "decoder"):
+            own = getattr(self, f"{side}_dictionary_version", None)
+            if own is not None:
+                saved = state_dict.setdefault(f"{prefix}{side}_dictionary_version", own)
+                if saved.tolist() != own.tolist():
+                    symbols = getattr(self, side).dictionary.symbols
+                    raise ValueError(
+                        f"the checkpoint was trained with another dictionary of the {side}, not "
+                        f"with these {len(symbols)} symbols: {' '.join(symbols[4:12])} ...; give "
+                        "the data set of its training"
+                    )
+        super()._load_from_state_dict(state_dict, prefix, *args)
