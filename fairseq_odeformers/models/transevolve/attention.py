@@ -44,9 +44,9 @@ class TimeEvolvingAttention(nn.Module):
     def __init__(self, spec: BlockSpec):
         super().__init__()
         d, d_time = spec.embed_dim, spec.time_dim
-        self.num_heads = spec.num_heads
-        self.value_dim = d // spec.num_heads
-        self.scaling = ((d + d_time) / spec.num_heads) ** -0.5
+        self.num_heads = spec.attention_heads
+        self.value_dim = d // self.num_heads
+        self.scaling = ((d + d_time) / self.num_heads) ** -0.5
         self.dropout_module = Dropout(spec.attention_dropout)
         self.backend = spec.attention_backend
         self.q_proj = LinearWithoutBias(d, d + d_time)

@@ -79,7 +79,7 @@ class TransEvolveEncoderBlock(Block):
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
-        self.num_heads = spec.num_heads
+        self.num_heads = spec.attention_heads
         self.normalize_before = spec.normalize_before
         self.self_attn = TimeEvolvingAttention(spec)
         self.encoder_attn = TimeEvolvingAttention(spec) if self.cross_attention else None

@@ -21,7 +21,7 @@ from fairseq_odeformers.models.common.translation import (
     WithoutAlignment,
     build_embeddings,
 )
-from fairseq_odeformers.options import DataclassOptions, flag, option
+from fairseq_odeformers.options import DataclassOptions, option
 
 from .decoder import TransEvolveDecoder
 from .encoder import TransEvolveEncoder
@@ -83,22 +83,8 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     )
 
 
-class RotationOptions(DataclassOptions):
-    """Mixin of the models, whose random rotations pair sines with cosines."""
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        for name in ("encoder_embed_dim", "encoder_ffn_embed_dim", "decoder_ffn_embed_dim"):
-            if cfg.ffn_type == "random" and getattr(cfg, name, 0) % 2:
-                raise ValueError(
-                    f"{flag(name)} {getattr(cfg, name)}: --ffn-type random pairs sines with "
-                    "cosines; give an even number"
-                )
-
-
 @register_model("transevolve", dataclass=TransEvolveConfig)
-class TransEvolveModel(RotationOptions, WithoutAlignment, FairseqEncoderDecoderModel):
+class TransEvolveModel(DataclassOptions, WithoutAlignment, FairseqEncoderDecoderModel):
     """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in place of layers.
 
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
@@ -128,7 +114,7 @@ class TransEvolveClassifierConfig(SequenceClassifierConfig, TransEvolveEncoderCo
 
 
 @register_model("transevolve_classifier", dataclass=TransEvolveClassifierConfig)
-class TransEvolveClassifier(RotationOptions, SequenceClassifier):
+class TransEvolveClassifier(SequenceClassifier):
     """TransEvolve's encoder as a classifier; the architectures are the paper's four variants."""
 
     encoder_class = TransEvolveEncoder

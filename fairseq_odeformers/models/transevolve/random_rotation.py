@@ -15,14 +15,14 @@ def random_rotation(size: int, rows: int, columns: int, depth: int, total_depth:
         j = 1 \dots s/2, \; P = \frac{s L}{2 \pi}, \; w_{ij} \sim N(0, s^2)
 
     Args:
-        size: number s of rows and columns of the whole matrix; even.
+        size: number s of rows and columns of the whole matrix; an odd one has a sine more.
         rows, columns: how many rows and columns to make.
         depth, total_depth: l and L.
 
     Returns:
         Tensor of shape (rows, columns).
     """
-    j = torch.arange(1.0, min(columns, size // 2) + 1)
+    j = torch.arange(1.0, min(columns, (size + 1) // 2) + 1)
     phase = torch.randn(rows, len(j)) * j * (2 * math.pi * depth / total_depth)  # s cancels in w/P
     return torch.cat([phase.sin(), phase.cos()], dim=1)[:, :columns] / math.sqrt(size)
 
@@ -38,8 +38,8 @@ class RandomRotationFeedForward(nn.Module):
     matter, and no more are made. They are buffers: drawn at construction and saved with the model.
 
     Args:
-        embed_dim: width d of input and output; even.
-        ffn_embed_dim: inner width d_ff; even.
+        embed_dim: width d of input and output.
+        ffn_embed_dim: inner width d_ff.
         depth, total_depth: depth l = 1..L of this layer in its block, and L.
     """
 

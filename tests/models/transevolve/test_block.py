@@ -1,10 +1,12 @@
 """Blocks against the paper's formula, and their bookkeeping of beam search."""
 
+import math
+
 import pytest
 import torch
 from helpers import assert_same_gradients
 
-from fairseq_odeformers.models.transevolve import naive, random_rotation
+from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.block import (
     FeedForward,
     TransEvolveDecoderBlock,
@@ -72,7 +74,7 @@ def test_equals_the_formula(float64, cls, ffn_type, backend, normalize_before):
     """Output, and gradients of inputs and parameters."""
     torch.manual_seed(0)
     choices = dict(attention_backend=backend, normalize_before=normalize_before)
-    block = cls(BlockSpec(8, 12, num_heads=2, depth=3, time_dim=4, ffn_type=ffn_type, **choices))
+    block = cls(BlockSpec(8, 12, 2, depth=3, time_dim=4, ffn_type=ffn_type, **choices))
     for parameter in block.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     x, source = torch.randn(4, 2, 8, requires_grad=True), torch.randn(5, 2, 8, requires_grad=True)
@@ -86,17 +88,22 @@ def test_equals_the_formula(float64, cls, ffn_type, backend, normalize_before):
     assert_same_gradients(out, expected.transpose(0, 1), inputs)
 
 
-def test_each_depth_draws_its_own_rotations(monkeypatch):
-    """With l = 1..L, which the drawn matrices no longer show."""
-    drawn = []
+def test_each_depth_has_a_rotation_of_its_own():
+    """Phases at depth l are normal, of standard deviation 2 pi j l / L in column j (Eq. 10).
 
-    def record(size, rows, columns, depth, total_depth):
-        drawn.append((depth, total_depth))
-        return torch.zeros(rows, columns)
-
-    monkeypatch.setattr(random_rotation, "random_rotation", record)
-    TransEvolveEncoderBlock(BlockSpec(8, 12, num_heads=2, depth=3, time_dim=4, ffn_type="random"))
-    assert drawn == [(1, 3)] * 4 + [(2, 3)] * 4 + [(3, 3)] * 4
+    The mean square of their sines tells l; and no two matrices of a block are correlated.
+    """
+    torch.manual_seed(0)
+    size, total_depth = 8192, 12
+    spec = BlockSpec(4, size, 2, total_depth, time_dim=4, ffn_type="random")
+    layers = [depth.feed_forward for depth in TransEvolveEncoderBlock(spec).depths]
+    sines = torch.stack([layer.u2[:, 0] for layer in layers]) * math.sqrt(size)
+    deviation = 2 * math.pi * torch.arange(1, total_depth + 1) / total_depth
+    expected = (1 - (-2 * deviation.square()).exp()) / 2
+    assert (sines.square().mean(1) - expected).abs().max() < 0.02
+    matrices = [m.flatten() for layer in layers for m in (layer.u2, layer.v1_rows)]
+    correlation = torch.corrcoef(torch.stack(matrices)).fill_diagonal_(0)
+    assert correlation.abs().max() < 0.05
 
 
 @pytest.mark.parametrize(

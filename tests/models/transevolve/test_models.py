@@ -145,7 +145,6 @@ def test_hidden_states_follow_each_depth(extra):
         (["--encoder-depth", "0"], "--encoder-depth 0"),
         (["--decoder-blocks", "0"], "--decoder-blocks 0"),
         (["--decoder-embed-dim", "32"], "--encoder-embed-dim 16 and --decoder-embed-dim 32"),
-        (["--ffn-type", "random", "--encoder-ffn-embed-dim", "31"], "--encoder-ffn-embed-dim 31"),
     ],
 )
 def test_bad_options_are_named(extra, message):
