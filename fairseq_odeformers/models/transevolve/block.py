@@ -2,6 +2,7 @@
 
 from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.modules import LayerNorm
+from fairseq.utils import get_activation_fn
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.block import Block
@@ -14,13 +15,25 @@ from .random_rotation import RandomRotationFeedForward
 from .spec import BlockSpec
 
 
+class Activation(nn.Module):
+    """The activation function of a feed-forward layer, ReLU in the paper, and its dropout."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__()
+        self.activation_fn = get_activation_fn(spec.activation_fn)
+        self.dropout_module = Dropout(spec.activation_dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout_module(self.activation_fn(x))
+
+
 class FeedForward(nn.Sequential):
     """fullFF: the Transformer's feed-forward layer (paper, Eq. 3)."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__(
             nn.Linear(spec.embed_dim, spec.ffn_embed_dim),
-            nn.ReLU(),
+            Activation(spec),
             nn.Linear(spec.ffn_embed_dim, spec.embed_dim),
         )
         if spec.initialization == "glorot":
@@ -43,11 +56,11 @@ class TransEvolveDepth(nn.Module):
         self.self_attn_out_proj = output_projection(spec)
         self.encoder_attn_out_proj = output_projection(spec) if cross_attention else None
         self.final_layer_norm = LayerNorm(spec.embed_dim)
-        self.feed_forward = (
-            FeedForward(spec)
-            if spec.ffn_type == "full"
-            else RandomRotationFeedForward(spec.embed_dim, spec.ffn_embed_dim, depth, spec.depth)
-        )
+        if spec.ffn_type == "full":
+            self.feed_forward = FeedForward(spec)
+        else:
+            sizes = spec.embed_dim, spec.ffn_embed_dim, depth, spec.depth
+            self.feed_forward = RandomRotationFeedForward(*sizes, Activation(spec))
         self.dropout_module = Dropout(spec.dropout)
 
     def values(self, x: Tensor, num_heads: int) -> Tensor:

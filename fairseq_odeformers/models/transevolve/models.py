@@ -10,6 +10,7 @@ from fairseq.models import (
     register_model,
     register_model_architecture,
 )
+from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
 from fairseq_odeformers.models.common.sequence_classifier import (
@@ -65,6 +66,12 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     dropout: float = option(0.1, "dropout probability of residual branches")
     embedding_dropout: float = option(0.0, "dropout probability of embeddings")
     attention_dropout: float = option(0.1, "dropout probability of queries and keys")
+    activation_dropout: float = option(
+        0.0, "dropout probability after activation in feed-forward layers"
+    )
+    activation_fn: ChoiceEnum(get_available_activation_fns()) = option(
+        "relu", "activation function of feed-forward layers"
+    )
     checkpoint_activations: bool = option(
         False, "compute the activations of a block again in the backward pass, to save memory"
     )

@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -41,10 +42,12 @@ class RandomRotationFeedForward(nn.Module):
         embed_dim: width d of input and output.
         ffn_embed_dim: inner width d_ff.
         depth, total_depth: depth l = 1..L of this layer in its block, and L.
+        activation: the function between both matrices.
     """
 
-    def __init__(self, embed_dim, ffn_embed_dim, depth, total_depth):
+    def __init__(self, embed_dim, ffn_embed_dim, depth, total_depth, activation=F.relu):
         super().__init__()
+        self.activation = activation
         rank = min(embed_dim, ffn_embed_dim)
         for index, (size, out_size) in enumerate(
             [(embed_dim, ffn_embed_dim), (ffn_embed_dim, embed_dim)], start=1
@@ -69,5 +72,5 @@ class RandomRotationFeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From and to (..., C)."""
-        h = nn.functional.linear(x @ self.u1 * self.s1, self.v1_rows.T, self.b1).relu()
-        return nn.functional.linear(h @ self.u2 * self.s2, self.v2_rows.T, self.b2)
+        h = self.activation(F.linear(x @ self.u1 * self.s1, self.v1_rows.T, self.b1))
+        return F.linear(h @ self.u2 * self.s2, self.v2_rows.T, self.b2)

@@ -20,6 +20,8 @@ class BlockSpec:
         ffn_type: ``full`` or ``random``.
         dropout: dropout probability of the residual branches.
         attention_dropout: dropout probability of queries and keys.
+        activation_fn: fairseq's name of the function in the feed-forward layers.
+        activation_dropout: dropout probability after it.
         attention_backend: one of :data:`BACKENDS`, see :meth:`.TimeEvolvingAttention.evolve`.
         normalize_before: whether LayerNorm comes before queries and keys, not after the block.
         initialization: start of W_o and of fullFF. ``glorot`` is the released code's: uniform
@@ -36,6 +38,8 @@ class BlockSpec:
     ffn_type: str = "full"
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    activation_fn: str = "relu"
+    activation_dropout: float = 0.0
     attention_backend: str = "auto"
     normalize_before: bool = False
     initialization: str = "glorot"

@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
-from helpers import Task, count_parameters, make_model, source_batch
+import torch.nn.functional as F
+from helpers import Task, count_parameters, make_classifier, make_model, source_batch
 
-from fairseq_odeformers.models.transevolve.block import TransEvolveEncoderBlock
+from fairseq_odeformers.models.transevolve.block import TransEvolveDepth, TransEvolveEncoderBlock
+from fairseq_odeformers.modules.recording import recorded
 
 # --- sizes -----------------------------------------------------------------
 
@@ -97,6 +99,26 @@ def test_dropout_of_embeddings_has_its_own_option():
             assert {side.dropout_module.p for side in (model.encoder, model.decoder)} == {p}
             embedded = model.encoder.train().forward_embedding(torch.full((1, 200), 7))[0]
             assert embedded.eq(0).float().mean().item() == pytest.approx(p, abs=0.03)
+
+
+@pytest.mark.parametrize("ffn_type", ["full", "random"])
+@pytest.mark.parametrize("make", [make_model, make_classifier])
+def test_activation_function_and_its_dropout(make, ffn_type):
+    """The inner state of each feed-forward layer, in the place of ReLU, in training and without."""
+    arch = "transevolve_classifier" if make is make_classifier else "transevolve"
+    extra = "--activation-fn gelu --activation-dropout 0.25 --ffn-type"
+    model, x = make(arch, *extra.split(), ffn_type), torch.randn(400, 16)
+    layers = [m.feed_forward for m in model.modules() if isinstance(m, TransEvolveDepth)]
+    assert len(layers) == (6 if make is make_classifier else 12)
+    for layer in layers:
+        with recorded([layer[1] if ffn_type == "full" else layer.activation]) as calls:
+            layer.train()(x)
+            layer.eval()(x)
+        (expected, dropped), (other, kept) = ((F.gelu(*call.args), call.output) for call in calls)
+        assert torch.equal(other, kept)
+        left = dropped != 0
+        assert left.float().mean().item() == pytest.approx(0.75, abs=0.03)
+        assert torch.allclose(dropped[left], expected[left] / 0.75, atol=1e-5)
 
 
 @pytest.mark.parametrize("extra", [[], ["--encoder-normalize-before"]])
