@@ -66,6 +66,9 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     dropout: float = option(0.1, "dropout probability of residual branches")
     embedding_dropout: float = option(0.0, "dropout probability of embeddings")
     attention_dropout: float = option(0.1, "dropout probability of queries and keys")
+    attention_weights_dropout: float = option(
+        0.0, "dropout probability of attention weights; in training fused stands in for factored"
+    )
     activation_dropout: float = option(
         0.0, "dropout probability after activation in feed-forward layers"
     )

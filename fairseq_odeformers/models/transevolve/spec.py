@@ -20,6 +20,7 @@ class BlockSpec:
         ffn_type: ``full`` or ``random``.
         dropout: dropout probability of the residual branches.
         attention_dropout: dropout probability of queries and keys.
+        attention_weights_dropout: dropout probability of A^l.
         activation_fn: fairseq's name of the function in the feed-forward layers.
         activation_dropout: dropout probability after it.
         attention_backend: one of :data:`BACKENDS`, see :meth:`.TimeEvolvingAttention.evolve`.
@@ -38,6 +39,7 @@ class BlockSpec:
     ffn_type: str = "full"
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    attention_weights_dropout: float = 0.0
     activation_fn: str = "relu"
     activation_dropout: float = 0.0
     attention_backend: str = "auto"
