@@ -91,6 +91,12 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
         "apply layernorm before the queries and keys of each decoder block and after "
         "the last block, instead of after each",
     )
+    cross_attention_value_norm: bool = option(
+        False, "apply layernorm to the values of the cross-attention at each depth"
+    )
+    cross_attention_value_projection: bool = option(
+        False, "apply a linear map to the values of the cross-attention at each depth"
+    )
 
 
 @register_model("transevolve", dataclass=TransEvolveConfig)

@@ -29,6 +29,8 @@ class BlockSpec:
             matrices by Glorot, zero biases. ``transformer`` is fairseq's: W_o has a gain of
             1/sqrt(2), which fairseq gives to values (they have no projection here), and the
             feed-forward layers start as torch's.
+        cross_attention_value_norm, cross_attention_value_projection: whether each depth of a
+            decoder normalises and projects the encoder output, the values of its attention to it.
     """
 
     embed_dim: int
@@ -45,6 +47,8 @@ class BlockSpec:
     attention_backend: str = "auto"
     normalize_before: bool = False
     initialization: str = "glorot"
+    cross_attention_value_norm: bool = False
+    cross_attention_value_projection: bool = False
 
     @classmethod
     def from_config(cls, cfg, name: str) -> "BlockSpec":
@@ -52,4 +56,5 @@ class BlockSpec:
         options = {**cfg, **vars(side(cfg, name))}
         if options["initialization"] == "auto":
             options["initialization"] = "transformer" if options["normalize_before"] else "glorot"
-        return cls(**{item.name: options[item.name] for item in fields(cls)})
+        names = (item.name for item in fields(cls) if item.name in options)
+        return cls(**{name: options[name] for name in names})

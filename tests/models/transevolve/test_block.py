@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from helpers import assert_same_gradients
+from helpers import assert_same_gradients, layer_norm
 
 from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.block import (
@@ -13,7 +13,7 @@ from fairseq_odeformers.models.transevolve.block import (
     TransEvolveEncoderBlock,
     shared_rows,
 )
-from fairseq_odeformers.models.transevolve.spec import BlockSpec
+from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 
 def block_formula(block, x, source=None):
@@ -44,9 +44,17 @@ def block_formula(block, x, source=None):
         if source is not None:
             weights = naive.attention(source_scores, time_map(block.encoder_attn))
             w_o = depth.encoder_attn_out_proj.weight.T
-            x = naive.residual_attention(x, weights, source, w_o)
+            x = naive.residual_attention(x, weights, source_values(depth, source), w_o)
         x = feed_forward_formula(depth.feed_forward, depth.final_layer_norm(x)) + x
     return x if block.normalize_before else block.layer_norm(x)
+
+
+def source_values(depth, source):
+    """The encoder output as it stands (Eq. 13), or what options make of it at each depth."""
+    parts = dict(depth.encoder_attn_value.named_children())
+    if "layer_norm" in parts:
+        source = layer_norm(parts["layer_norm"], source)
+    return source @ parts["proj"].weight.T if "proj" in parts else source
 
 
 def feed_forward_formula(ffn, x):
@@ -66,15 +74,23 @@ def whole(part):
     return matrix
 
 
-@pytest.mark.parametrize("normalize_before", [False, True])
-@pytest.mark.parametrize("backend", ["direct", "factored", "fused"])
-@pytest.mark.parametrize("ffn_type", ["full", "random"])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"normalize_before": True},
+        {"cross_attention_value_norm": True},
+        {"cross_attention_value_projection": True, "ffn_type": "random"},
+        {"cross_attention_value_norm": True, "cross_attention_value_projection": True},
+        {"normalize_before": True, "ffn_type": "random"},
+    ],
+)
+@pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize("cls", [TransEvolveEncoderBlock, TransEvolveDecoderBlock])
-def test_equals_the_formula(float64, cls, ffn_type, backend, normalize_before):
+def test_equals_the_formula(float64, cls, backend, choices):
     """Output, and gradients of inputs and parameters."""
     torch.manual_seed(0)
-    choices = dict(attention_backend=backend, normalize_before=normalize_before)
-    block = cls(BlockSpec(8, 12, 2, depth=3, time_dim=4, ffn_type=ffn_type, **choices))
+    block = cls(BlockSpec(8, 12, 2, depth=3, time_dim=4, attention_backend=backend, **choices))
     for parameter in block.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     x, source = torch.randn(4, 2, 8, requires_grad=True), torch.randn(5, 2, 8, requires_grad=True)
