@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
+from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.transformer import (
     PreNormTransformer,
     PreNormTransformerConfig,
@@ -41,9 +42,9 @@ class TransformerClassifierModel(TransformerClassifier):
     """fairseq's own encoder as a classifier."""
 
 
-@register_model_architecture("transformer_classifier", "transformer_classifier_prenorm")
-def transformer_classifier_prenorm(args):
-    args.encoder_normalize_before = getattr(args, "encoder_normalize_before", True)
+register_preset(
+    "transformer_classifier", "transformer_classifier_prenorm", encoder_normalize_before=True
+)
 
 
 class WithoutLayerNorm(TransformerClassifier):

@@ -1,18 +1,14 @@
 """The registered models: TransEvolve (Dutta et al. 2021) for translation and as a classifier."""
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import (
-    FairseqEncoderDecoderModel,
-    register_model,
-    register_model_architecture,
-)
+from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
+from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
@@ -136,27 +132,12 @@ class TransEvolveClassifier(SequenceClassifier):
     encoder_class = TransEvolveEncoder
 
 
-def register_variants(model: str, *sides: str):
-    """Register the paper's variants (section 7.1), ``MODEL_{random,full}ff_{1,2}``.
-
-    They have six depths in one or two blocks, and as encoder-decoders tied embeddings. The variants
-    whose names end with ``_prenorm`` have LayerNorm before, not after the blocks of each side.
-    """
-    for ffn_type, blocks, suffix in product(("random", "full"), (1, 2), ("", "_prenorm")):
-        preset = {"ffn_type": ffn_type, "encoder_blocks": blocks, "encoder_depth": 6 // blocks}
-        if "decoder" in sides:
-            preset["share_all_embeddings"] = True
-        if suffix == "_prenorm":
-            preset.update({f"{name}_normalize_before": True for name in sides})
-        name = f"{model}_{ffn_type}ff_{blocks}{suffix}"
-        register_model_architecture(model, name)(partial(set_unset, preset=preset))
-
-
-def set_unset(args, preset: dict):
-    """Set the options of a preset that the command line leaves open."""
-    for name, value in preset.items():
-        setattr(args, name, getattr(args, name, value))
-
-
-register_variants("transevolve", "encoder", "decoder")
-register_variants("transevolve_classifier", "encoder")
+# The paper's variants (section 7.1): six depths in one or two blocks, randomFF or fullFF, and tied
+# embeddings for translation. Those named _prenorm have LayerNorm before, not after, the blocks.
+for _ffn_type, _blocks, _prenorm in product(("random", "full"), (1, 2), (False, True)):
+    _name = f"{_ffn_type}ff_{_blocks}" + "_prenorm" * _prenorm
+    _options = dict(ffn_type=_ffn_type, encoder_blocks=_blocks, encoder_depth=6 // _blocks)
+    _options["encoder_normalize_before"] = _prenorm
+    register_preset("transevolve_classifier", f"transevolve_classifier_{_name}", **_options)
+    _options |= dict(decoder_normalize_before=_prenorm, share_all_embeddings=True)
+    register_preset("transevolve", f"transevolve_{_name}", **_options)
