@@ -56,19 +56,11 @@ class RandomRotationFeedForward(nn.Module):
             v = random_rotation(out_size, rank, out_size, depth, total_depth)
             self.register_buffer(f"u{index}", u)
             self.register_buffer(f"v{index}_rows", v)
-        self.s1 = nn.Parameter(torch.empty(rank))
+        bound = math.sqrt(6 / rank)  # of the released code
+        self.s1 = nn.Parameter(torch.empty(rank).uniform_(-bound, bound))
         self.b1 = nn.Parameter(torch.zeros(ffn_embed_dim))
-        self.s2 = nn.Parameter(torch.empty(rank))
+        self.s2 = nn.Parameter(torch.empty(rank).uniform_(-bound, bound))
         self.b2 = nn.Parameter(torch.zeros(embed_dim))
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        """Diagonals uniform in +-sqrt(6/k), biases zero, as in the released code."""
-        bound = math.sqrt(6 / self.s1.numel())
-        nn.init.uniform_(self.s1, -bound, bound)
-        nn.init.uniform_(self.s2, -bound, bound)
-        nn.init.zeros_(self.b1)
-        nn.init.zeros_(self.b2)
 
     def forward(self, x: Tensor) -> Tensor:
         """From and to (..., C)."""
