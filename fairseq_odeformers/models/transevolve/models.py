@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqEncoderDecoderModel, register_model
+from fairseq.models import register_model
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
@@ -13,12 +13,8 @@ from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
 )
-from fairseq_odeformers.models.common.translation import (
-    TranslationConfig,
-    WithoutAlignment,
-    build_embeddings,
-)
-from fairseq_odeformers.options import DataclassOptions, option
+from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
+from fairseq_odeformers.options import option
 
 from .decoder import TransEvolveDecoder
 from .encoder import TransEvolveEncoder
@@ -96,7 +92,7 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
 
 
 @register_model("transevolve", dataclass=TransEvolveConfig)
-class TransEvolveModel(DataclassOptions, WithoutAlignment, FairseqEncoderDecoderModel):
+class TransEvolveModel(TranslationModel):
     """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in place of layers.
 
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
@@ -105,16 +101,8 @@ class TransEvolveModel(DataclassOptions, WithoutAlignment, FairseqEncoderDecoder
     tied, and with ``_prenorm`` the same variants with LayerNorm before, not after the blocks.
     """
 
-    @classmethod
-    def build_model(cls, cfg, task):
-        cls.check_config(cfg)
-        encoder_embed, decoder_embed = build_embeddings(
-            cfg, task, "use --arch transevolve, whose embeddings are not tied"
-        )
-        return cls(
-            TransEvolveEncoder(cfg, task.source_dictionary, encoder_embed),
-            TransEvolveDecoder(cfg, task.target_dictionary, decoder_embed),
-        )
+    encoder_class = TransEvolveEncoder
+    decoder_class = TransEvolveDecoder
 
 
 @dataclass
