@@ -6,7 +6,7 @@ from fairseq.modules import FairseqDropout
 from torch import Tensor
 
 
-def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
+def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability *p* and scale the others by 1 / (1 - p).
 
     On a CPU torch draws one Bernoulli variable an element, which takes a tenth of a training step.
@@ -14,8 +14,8 @@ def dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     2^-16, and the scale is that of the rounded *p*. On other devices this is torch's own dropout.
     """
     dropped = round(p * 2**16)
-    if not training or not 0 < dropped < 2**16 or x.device.type != "cpu":
-        return F.dropout(x, p, training)
+    if not 0 < dropped < 2**16 or x.device.type != "cpu":
+        return F.dropout(x, p)
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     keep = bits.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
     return x * (keep.to(x.dtype) * (2**16 / (2**16 - dropped)))
@@ -25,4 +25,9 @@ class Dropout(FairseqDropout):
     """fairseq's dropout module on top of :func:`dropout`."""
 
     def forward(self, x, inplace: bool = False):
-        return dropout(x, self.p, self.training or self.apply_during_inference)
+        return dropout(x, self.active_p)
+
+    @property
+    def active_p(self) -> float:
+        """p where the module drops, which is in training or as fairseq is asked to; else 0."""
+        return self.p if self.training or self.apply_during_inference else 0.0

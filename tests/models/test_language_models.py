@@ -101,32 +101,15 @@ def test_half_precision(model):
         assert model(tokens[:, :length], incremental_state=state)[0].isfinite().all()
 
 
-def test_automatic_mixed_precision(model):
-    """A step of training; every parameter gets a gradient."""
-    with torch.autocast("cpu", torch.bfloat16):
+@pytest.mark.parametrize("mixed", [False, True])
+def test_every_parameter_gets_a_gradient(model, mixed):
+    """A step of training, in automatic mixed precision as well."""
+    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
         loss = model(torch.randint(4, 50, (2, 7)))[0].float().square().sum()
     loss.backward()
     assert loss.isfinite()
-    assert all(p.grad.isfinite().all() and p.grad.any() for p in model.parameters())
-
-
-def test_every_parameter_gets_a_gradient(model):
-    model(torch.randint(4, 50, (2, 7)))[0].square().sum().backward()
-    assert not [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
-
-
-def test_baselines_differ_from_fairseq_s_model():
-    """ReZero: no LayerNorm, a number a layer. Orthogonal: six matrices a layer."""
-    rezero, orthogonal = map(make_lm, ("transformer_lm_rezero", "transformer_lm_orthogonal"))
-    names = [name for name, _ in rezero.named_parameters()]
-    assert not [name for name in names if "layer_norm" in name]
-    assert sum(name.endswith("residual_weight") for name in names) == 6
-    for layer in orthogonal.decoder.layers:
-        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            weight = getattr(layer.self_attn, name).weight
-            assert torch.allclose(weight @ weight.T, torch.eye(16), atol=1e-5)
-        for weight in (layer.fc1.weight.T, layer.fc2.weight):
-            assert torch.allclose(weight @ weight.T, torch.eye(16), atol=1e-5)
+    for name, parameter in model.named_parameters():
+        assert parameter.grad.isfinite().all() and parameter.grad.any(), name
 
 
 @pytest.mark.parametrize("arch", ["transject_lm", "transject_lm_random"])
@@ -138,18 +121,7 @@ def test_fewer_symbols_come_out_than_go_in(arch):
 
 
 @pytest.mark.parametrize("arch", ["transformer_lm_rezero", "macaron_transformer_lm"])
-@pytest.mark.parametrize(
-    "option, value, message",
-    [
-        ("--decoder-attention-heads", "3", "--decoder-attention-heads 3: give a divisor"),
-        ("--dropout", "1.5", "--dropout 1.5: give at least 0 and below 1"),
-    ],
-)
-def test_bad_options(arch, option, value, message):
-    with pytest.raises(ValueError, match=message):
-        make_model(
-            arch,
-            *["--task", "language_modeling", option, value],
-            sizes=SIZES[arch].split(),
-            task=LanguageModelling(),
-        )
+def test_bad_options(arch):
+    extra = ["--task", "language_modeling", "--decoder-attention-heads", "3"]
+    with pytest.raises(ValueError, match="--decoder-attention-heads 3: give a divisor"):
+        make_model(arch, *extra, sizes=SIZES[arch].split(), task=LanguageModelling())

@@ -13,6 +13,7 @@ ARCHITECTURES = [
     *(f"transevolve_{ffn}_{blocks}" for ffn in ("randomff", "fullff") for blocks in (1, 2)),
     "transevolve_fullff_2_prenorm",
     "transevolve_randomff_1_prenorm",
+    "transevolve --cross-attention-value-norm --cross-attention-value-projection",
     "macaron_transformer",
     "macaron_transformer_iwslt_de_en",
     "node_transformer_mt",
@@ -21,7 +22,7 @@ ARCHITECTURES = [
 
 @pytest.fixture(params=ARCHITECTURES)
 def model(request):
-    model = make_model(request.param, "--share-all-embeddings").eval()
+    model = make_model(*request.param.split(), "--share-all-embeddings").eval()
     for name, parameter in model.named_parameters():  # at the start randomFF adds next to nothing
         if name.endswith((".s1", ".s2")):
             torch.nn.init.normal_(parameter, std=2)
@@ -48,7 +49,7 @@ def test_decoder_is_causal(model):
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_every_parameter_gets_a_gradient(arch):
-    model = make_model(arch, "--share-all-embeddings")
+    model = make_model(*arch.split(), "--share-all-embeddings")
     source, lengths = source_batch()
     model(source, lengths, torch.randint(4, 50, (3, 7)))[0].square().sum().backward()
     assert not [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
+from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.transformer import (
+    Decoder,
+    Encoder,
     PreNormTransformer,
     PreNormTransformerConfig,
 )
@@ -15,8 +18,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifierConfig,
 )
 
-from .decoder import OrthogonalDecoder, ReZeroDecoder
-from .encoder import OrthogonalEncoder, PlainEncoder, ReZeroEncoder
+from . import layers
 
 NO_LAYER_NORM = "the layers of this model have no LayerNorm"
 NO_QUANT_NOISE = "noise would not reach orthogonal matrices, which are made anew in each pass"
@@ -41,9 +43,9 @@ class TransformerClassifierModel(TransformerClassifier):
     """fairseq's own encoder as a classifier."""
 
 
-@register_model_architecture("transformer_classifier", "transformer_classifier_prenorm")
-def transformer_classifier_prenorm(args):
-    args.encoder_normalize_before = getattr(args, "encoder_normalize_before", True)
+register_preset(
+    "transformer_classifier", "transformer_classifier_prenorm", encoder_normalize_before=True
+)
 
 
 class WithoutLayerNorm(TransformerClassifier):
@@ -55,11 +57,19 @@ class WithoutLayerNorm(TransformerClassifier):
     }
 
 
+class ReZeroEncoder(Encoder):
+    layer_class = layers.ReZeroEncoderLayer
+
+
 @register_model("transformer_classifier_rezero", dataclass=TransformerClassifierConfig)
 class ReZeroClassifier(WithoutLayerNorm):
     """The Transformer with zero-initialised residual weights instead of LayerNorm."""
 
     encoder_class = ReZeroEncoder
+
+
+class OrthogonalEncoder(Encoder):
+    layer_class = layers.OrthogonalEncoderLayer
 
 
 @register_model("transformer_classifier_orthogonal", dataclass=TransformerClassifierConfig)
@@ -68,6 +78,10 @@ class OrthogonalClassifier(TransformerClassifier):
 
     encoder_class = OrthogonalEncoder
     unsupported = {**TransformerClassifier.unsupported, "quant_noise_pq": NO_QUANT_NOISE}
+
+
+class PlainEncoder(Encoder):
+    layer_class = layers.PlainEncoderLayer
 
 
 @dataclass
@@ -85,6 +99,10 @@ class VanillaTransformer(ParityModel, WithoutLayerNorm):
 # --- language models: the baselines of TransJect's Table 3 -----------------
 
 
+class ReZeroDecoder(Decoder):
+    layer_class = layers.ReZeroDecoderLayer
+
+
 @register_model("transformer_lm_rezero", dataclass=LanguageModelConfig)
 class ReZeroLanguageModel(LanguageModel):
     """The Transformer LM with zero-initialised residual weights instead of LayerNorm."""
@@ -94,6 +112,10 @@ class ReZeroLanguageModel(LanguageModel):
         ("decoder_normalize_before", "layernorm_embedding", "scale_attn", "scale_fc"),
         NO_LAYER_NORM,
     )
+
+
+class OrthogonalDecoder(Decoder):
+    layer_class = layers.OrthogonalDecoderLayer
 
 
 @register_model("transformer_lm_orthogonal", dataclass=LanguageModelConfig)

@@ -1,7 +1,7 @@
-"""What the models of several papers share: fairseq's Transformer, opened for other layers.
+"""What the models of several papers share.
 
-Read ``options``, how a model declares and checks the options of the command line; ``stacks``,
-fairseq's encoder and decoder over layers of another class; then what surrounds a paper's layers:
-``sequence_classifier``, with ``transformer_classifier`` and ``parity_model`` on top of it,
-``translation`` and ``language_model``.
+Read ``transformer``, fairseq's encoder and decoder over layers of another class;
+``sequence_classifier``, which all classifiers are, with ``transformer_classifier`` and
+``parity_model`` on top of it; then ``translation``, ``language_model``, and ``preset``, which names
+architectures.
 """

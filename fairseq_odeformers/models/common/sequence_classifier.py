@@ -162,23 +162,19 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
         So an encoder that was trained on one task starts another (``--finetune-from-model``).
         """
         super().upgrade_state_dict_named(state_dict, name)
-        prefix = f"{name}." if name else ""
-        heads = {
-            f"{prefix}classification_heads.{head}.": module.state_dict()
-            for head, module in self.classification_heads.items()
-        }
-        for key in [key for key in state_dict if key.startswith(f"{prefix}classification_heads.")]:
-            if not key.startswith(tuple(heads)):
-                logger.warning(f"leaving out {key} of the checkpoint: the model has no such head")
-                del state_dict[key]
-        for start, own in heads.items():
-            saved = {k[len(start) :]: v for k, v in state_dict.items() if k.startswith(start)}
-            if {k: v.shape for k, v in saved.items()} != {k: v.shape for k, v in own.items()}:
+        prefix = f"{name}.classification_heads." if name else "classification_heads."
+        saved = {key: state_dict.pop(key) for key in [*state_dict] if key.startswith(prefix)}
+        for head, module in self.classification_heads.items():
+            start = f"{prefix}{head}."
+            own = {start + key: value for key, value in module.state_dict().items()}
+            fitting = {key: saved.pop(key) for key in [*saved] if key.startswith(start)}
+            if {k: v.shape for k, v in fitting.items()} != {k: v.shape for k, v in own.items()}:
                 logger.warning(
                     f"{start[:-1]} is not in the checkpoint, or has other shapes there, and keeps "
                     "its initial values; to start another task from a checkpoint use "
                     "--finetune-from-model"
                 )
-                for key in saved:
-                    del state_dict[start + key]
-                state_dict.update({start + key: value for key, value in own.items()})
+                fitting = own
+            state_dict.update(fitting)
+        for key in saved:
+            logger.warning(f"leaving out {key} of the checkpoint: the model has no such head")

@@ -1,8 +1,9 @@
-"""What encoder-decoder models without fairseq's Transformer config share."""
+"""Encoder-decoder models that do not take fairseq's Transformer config."""
 
 from dataclasses import dataclass
 
 from fairseq.dataclass import FairseqDataclass
+from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.models.transformer import Embedding
 from fairseq.models.transformer.transformer_config import (
     DEFAULT_MAX_SOURCE_POSITIONS,
@@ -10,7 +11,7 @@ from fairseq.models.transformer.transformer_config import (
 )
 from omegaconf import II
 
-from fairseq_odeformers.options import flag, option
+from fairseq_odeformers.options import DataclassOptions, flag, option
 
 
 @dataclass
@@ -34,14 +35,51 @@ class TranslationConfig(FairseqDataclass):
     )
 
 
-class WithoutAlignment:
-    """Mixin of an encoder-decoder model that returns no attention weights."""
+class TranslationModel(DataclassOptions, FairseqEncoderDecoderModel):
+    """An encoder and a decoder that do not take fairseq's Transformer config.
+
+    A model is a subclass that names its ``encoder_class`` and ``decoder_class``, each made of the
+    config, a dictionary and an embedding, and whose config derives from :class:`TranslationConfig`.
+    """
+
+    encoder_class = None
+    decoder_class = None
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        """A model of the languages of a task.
+
+        Raises:
+            ValueError: widths differ, or one embedding is to serve two dictionaries; or as
+                :meth:`check_config`.
+        """
+        cls.check_config(cfg)
+        if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
+            raise ValueError(
+                f"--encoder-embed-dim {cfg.encoder_embed_dim} and --decoder-embed-dim "
+                f"{cfg.decoder_embed_dim} differ: the decoder attends to the encoder output as it "
+                "stands; give both the same width"
+            )
+        source, target = task.source_dictionary, task.target_dictionary
+        encoder_embed = Embedding(len(source), cfg.encoder_embed_dim, source.pad())
+        if not cfg.share_all_embeddings:
+            decoder_embed = Embedding(len(target), cfg.decoder_embed_dim, target.pad())
+        elif source == target:
+            decoder_embed = encoder_embed
+        else:
+            raise ValueError(
+                f"--share-all-embeddings needs one dictionary, but source and target have two, of "
+                f"{len(source)} and {len(target)} symbols; prepare the data with "
+                "fairseq-preprocess --joined-dictionary, or choose an --arch and options without it"
+            )
+        encoder = cls.encoder_class(cfg, source, encoder_embed)
+        return cls(encoder, cls.decoder_class(cfg, target, decoder_embed))
 
     def prepare_for_inference_(self, cfg):
         """fairseq's function.
 
         Raises:
-            ValueError: an option of generation asks for what the weights say.
+            ValueError: an option of generation asks for attention weights.
         """
         for name in ("print_alignment", "replace_unk"):
             value = getattr(cfg.generation, name, None)
@@ -51,31 +89,3 @@ class WithoutAlignment:
                     "target and source; leave the option out"
                 )
         super().prepare_for_inference_(cfg)
-
-
-def build_embeddings(cfg, task, untied: str):
-    """Embeddings of source and target, which may be one.
-
-    Args:
-        untied: what to choose, in the message, if source and target have two dictionaries.
-
-    Raises:
-        ValueError: widths differ, or one embedding is to serve two dictionaries.
-    """
-    if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
-        raise ValueError(
-            f"--encoder-embed-dim {cfg.encoder_embed_dim} and --decoder-embed-dim "
-            f"{cfg.decoder_embed_dim} differ: the decoder attends to the encoder output as it "
-            "stands; give both the same width"
-        )
-    source, target = task.source_dictionary, task.target_dictionary
-    encoder_embed = Embedding(len(source), cfg.encoder_embed_dim, source.pad())
-    if not cfg.share_all_embeddings:
-        return encoder_embed, Embedding(len(target), cfg.decoder_embed_dim, target.pad())
-    if source != target:
-        raise ValueError(
-            f"--share-all-embeddings needs one dictionary, but source and target have two, of "
-            f"{len(source)} and {len(target)} symbols; prepare the data with fairseq-preprocess "
-            f"--joined-dictionary, or {untied}"
-        )
-    return encoder_embed, encoder_embed

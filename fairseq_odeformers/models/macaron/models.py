@@ -1,17 +1,17 @@
 """The registered models: the Macaron Net (Lu et al. 2019) on fairseq's Transformer and RoBERTa."""
 
-import logging
 from argparse import Namespace
 from dataclasses import dataclass
 from typing import Optional
 
 from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 from fairseq.models.roberta import RobertaModel
 from omegaconf import II
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
+from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.transformer import (
     EncoderConfig,
     PreNormTransformer,
@@ -26,34 +26,11 @@ from fairseq_odeformers.options import DataclassOptions, option
 from .decoder import MacaronDecoder
 from .encoder import MacaronBertEncoder, MacaronEncoder
 
-logger = logging.getLogger(__name__)
-
 NOT_QUANTIZED = {
     "quant_noise_scalar": "fairseq cannot quantize the output layers of half-step FFNs to integers"
 }
 ONE_FFN = "NormFormer defines it for a layer with one FFN"
 NO_SPECTRAL_NORM = "fairseq's RoBERTa loads no checkpoint whose head has spectral normalization"
-
-
-class HalfStepOptions(DataclassOptions):
-    """Mixin of the models, whose layers have two FFNs."""
-
-    unsupported = NOT_QUANTIZED
-
-    @classmethod
-    def check_config(cls, cfg):
-        """Also warns, once, if a layer has not the parameters of a Transformer's."""
-        super().check_config(cfg)
-        for name in ("encoder", "decoder"):
-            width = getattr(cfg, f"{name}_embed_dim", None)
-            inner = getattr(cfg, f"{name}_ffn_embed_dim", None)
-            if inner is not None and inner != 2 * width:
-                logger.warning(
-                    f"--{name}-ffn-embed-dim {inner} is not twice the width {width}: a layer has "
-                    f"the parameters of a Transformer layer with inner width {2 * inner}, not "
-                    f"{4 * width}"
-                )
-                break
 
 
 # --- translation -----------------------------------------------------------
@@ -76,11 +53,13 @@ class MacaronTransformerConfig(PreNormTransformerConfig):
 
 
 @register_model("macaron_transformer", dataclass=MacaronTransformerConfig)
-class MacaronTransformerModel(HalfStepOptions, PreNormTransformer):
+class MacaronTransformerModel(PreNormTransformer):
     """Encoder-decoder Macaron Net; ``--arch macaron_transformer`` is the paper's base model.
 
     ``fairseq-generate --path`` also reads checkpoints in the layout of the authors' code.
     """
+
+    unsupported = NOT_QUANTIZED
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
@@ -91,32 +70,32 @@ class MacaronTransformerModel(HalfStepOptions, PreNormTransformer):
         return MacaronDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
 
-def paper_model(args, embed_dim, ffn_embed_dim, attention_heads):
-    """A model of the paper's section 4.1, with the inner width of the authors' code."""
-    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", embed_dim)
-    args.encoder_ffn_embed_dim = getattr(args, "encoder_ffn_embed_dim", ffn_embed_dim)
-    for name in ("encoder_attention_heads", "decoder_attention_heads"):
-        setattr(args, name, getattr(args, name, attention_heads))
-
-
-# The second name of each preset is the one in the authors' checkpoints.
-@register_model_architecture("macaron_transformer", "transformer_iwslt_de_en_macaron_v2")
-@register_model_architecture("macaron_transformer", "macaron_transformer_iwslt_de_en")
-def macaron_transformer_iwslt_de_en(args):
-    paper_model(args, 512, 512, 4)
-
-
-@register_model_architecture("macaron_transformer", "transformer_wmt_en_de_macaron_v2")
-@register_model_architecture("macaron_transformer", "macaron_transformer_wmt_en_de")
-def macaron_transformer_wmt_en_de(args):
-    paper_model(args, 512, 1024, 8)
-
-
-@register_model_architecture("macaron_transformer", "transformer_wmt_en_de_big_t2t_macaron")
-@register_model_architecture("macaron_transformer", "macaron_transformer_wmt_en_de_big")
-def macaron_transformer_wmt_en_de_big(args):
-    args.dropout = getattr(args, "dropout", 0.3)
-    paper_model(args, 1024, 2048, 16)
+# The models of section 4.1, with the inner width of the authors' code. The second name of each is
+# the one in the authors' checkpoints.
+register_preset(
+    "macaron_transformer",
+    "macaron_transformer_iwslt_de_en",
+    "transformer_iwslt_de_en_macaron_v2",
+    encoder_embed_dim=512,
+    encoder_ffn_embed_dim=512,
+    encoder_attention_heads=4,
+    decoder_attention_heads=4,
+)
+register_preset(
+    "macaron_transformer",
+    "macaron_transformer_wmt_en_de",
+    "transformer_wmt_en_de_macaron_v2",
+)
+register_preset(
+    "macaron_transformer",
+    "macaron_transformer_wmt_en_de_big",
+    "transformer_wmt_en_de_big_t2t_macaron",
+    encoder_embed_dim=1024,
+    encoder_ffn_embed_dim=2048,
+    encoder_attention_heads=16,
+    decoder_attention_heads=16,
+    dropout=0.3,
+)
 
 
 # --- language model --------------------------------------------------------
@@ -133,7 +112,7 @@ class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
 
 
 @register_model("macaron_transformer_lm", dataclass=MacaronTransformerLanguageModelConfig)
-class MacaronTransformerLanguageModel(HalfStepOptions, LanguageModel):
+class MacaronTransformerLanguageModel(LanguageModel):
     """Causal language model of Macaron layers, for fairseq's ``language_modeling`` task.
 
     The defaults are those of the decoder of the paper's base translation model; the paper has no
@@ -176,7 +155,7 @@ class MacaronBertConfig(EncoderConfig):
 
 
 @register_model("macaron_bert", dataclass=MacaronBertConfig)
-class MacaronBertModel(HalfStepOptions, RobertaModel):
+class MacaronBertModel(DataclassOptions, RobertaModel):
     """Masked language model with classification heads.
 
     fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it as they do
@@ -195,9 +174,7 @@ class MacaronBertModel(HalfStepOptions, RobertaModel):
         return cls(args, MacaronBertEncoder(args, task.dictionary))
 
 
-@register_model_architecture("macaron_bert", "macaron_bert_base")
-def macaron_bert_base(args):
-    """The defaults."""
+register_preset("macaron_bert", "macaron_bert_base")
 
 
 @dataclass
@@ -209,7 +186,7 @@ class MacaronClassifierConfig(TransformerClassifierConfig):
 
 
 @register_model("macaron_classifier", dataclass=MacaronClassifierConfig)
-class MacaronClassifier(HalfStepOptions, TransformerClassifier):
+class MacaronClassifier(TransformerClassifier):
     """The Macaron Net's encoder as a classifier."""
 
     encoder_class = MacaronEncoder

@@ -4,15 +4,11 @@ from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqEncoderDecoderModel, register_model
+from fairseq.models import register_model
 from omegaconf import II
 
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
-from fairseq_odeformers.models.common.translation import (
-    TranslationConfig,
-    WithoutAlignment,
-    build_embeddings,
-)
+from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
 from fairseq_odeformers.options import (
     DataclassOptions,
     option,
@@ -165,14 +161,8 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
 
 
 @register_model("node_transformer_mt", dataclass=NodeTransformerMTConfig)
-class NodeTransformerMT(SolverOptions, WithoutAlignment, FairseqEncoderDecoderModel):
+class NodeTransformerMT(SolverOptions, TranslationModel):
     """Encoder-decoder over N-ODE blocks: the encoder adaptive, the decoder on a fixed grid."""
 
-    @classmethod
-    def build_model(cls, cfg, task):
-        cls.check_config(cfg)
-        encoder_embed, decoder_embed = build_embeddings(cfg, task, "leave the option out")
-        return cls(
-            NodeTransformerEncoder(cfg, task.source_dictionary, encoder_embed),
-            NodeTransformerDecoder(cfg, task.target_dictionary, decoder_embed),
-        )
+    encoder_class = NodeTransformerEncoder
+    decoder_class = NodeTransformerDecoder

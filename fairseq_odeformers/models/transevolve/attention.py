@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout
+from fairseq_odeformers.modules.dropout import Dropout, dropout
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 
 from .factored import LARGEST_SPAN, FactoredAttention
@@ -44,10 +44,11 @@ class TimeEvolvingAttention(nn.Module):
     def __init__(self, spec: BlockSpec):
         super().__init__()
         d, d_time = spec.embed_dim, spec.time_dim
-        self.num_heads = spec.num_heads
-        self.value_dim = d // spec.num_heads
-        self.scaling = ((d + d_time) / spec.num_heads) ** -0.5
+        self.num_heads = spec.attention_heads
+        self.value_dim = d // self.num_heads
+        self.scaling = ((d + d_time) / self.num_heads) ** -0.5
         self.dropout_module = Dropout(spec.attention_dropout)
+        self.weights_dropout_module = Dropout(spec.attention_weights_dropout)
         self.backend = spec.attention_backend
         self.q_proj = LinearWithoutBias(d, d + d_time)
         self.k_proj = LinearWithoutBias(d, d + d_time)
@@ -105,14 +106,16 @@ class TimeEvolvingAttention(nn.Module):
         ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
         hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
         for short sequences and in generation, else ``factored`` up to 4 GiB, else ``fused``.
-        ``fused`` also stands in for ``factored`` where :meth:`factors` returns None.
+        ``fused`` also stands in for ``factored`` where :meth:`factors` returns None, and where
+        attention weights are dropped, of which ``factored`` has none.
         """
+        dropout_p = self.weights_dropout_module.active_p
         backend = self.fastest_backend(q, k) if self.backend == "auto" else self.backend
         if backend == "direct":
-            return DirectAttention(q, k, bias, causal)
-        if backend == "factored" and (factors := self.factors(bias)) is not None:
+            return DirectAttention(q, k, bias, causal, dropout_p)
+        if backend == "factored" and not dropout_p and (factors := self.factors(bias)) is not None:
             return FactoredAttention(q, k, *factors, self.value_dim, causal)
-        return FusedAttention(q, k, bias, causal)
+        return FusedAttention(q, k, bias, causal, dropout_p)
 
     @staticmethod
     def fastest_backend(q: Tensor, k: Tensor) -> str:
@@ -158,11 +161,12 @@ class DirectAttention:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
         bias: b of every depth (B, H, S, L).
         causal: whether a query sees no key after its own position.
+        dropout_p: dropout probability of the attention weights.
     """
 
-    def __init__(self, q, k, bias, causal):
+    def __init__(self, q, k, bias, causal, dropout_p=0.0):
         scores = masked_scores(q, k, causal).unsqueeze(2) + bias.transpose(-2, -1).unsqueeze(3)
-        self.weights = scores.softmax(-1)  # B, H, L, T, S
+        self.weights = dropout(scores.softmax(-1), dropout_p)  # B, H, L, T, S
         # Indexing depth by depth would fill a tensor of zeros for each in the backward pass.
         self.weight = self.weights.unbind(2)
 
@@ -183,12 +187,13 @@ class FusedAttention:
     common multiple of 8, which the fused kernels ask for.
     """
 
-    def __init__(self, q, k, bias, causal):
+    def __init__(self, q, k, bias, causal, dropout_p=0.0):
         self.width = (q.size(-1) // 8 + 1) * 8
         self.q = self._pad(torch.cat([q, torch.ones_like(q[..., :1])], -1))
         self.k = k
         self.bias = bias
         self.causal = causal
+        self.dropout_p = dropout_p
 
     def _pad(self, x):
         return F.pad(x, (0, self.width - x.size(-1)))
@@ -197,7 +202,7 @@ class FusedAttention:
         """A^l V at depth index l - 1, from and to (B, H, T, D)."""
         k = self._pad(torch.cat([self.k, self.bias[..., depth : depth + 1]], -1))
         out = F.scaled_dot_product_attention(
-            self.q, k, self._pad(value), is_causal=self.causal, scale=1.0
+            self.q, k, self._pad(value), None, self.dropout_p, self.causal, scale=1.0
         )
         return out[..., : value.size(-1)]
 

@@ -1,7 +1,9 @@
 """Blocks of TransEvolve (Dutta et al. 2021, section 6)."""
 
+import torch
 from fairseq.incremental_decoding_utils import with_incremental_state
 from fairseq.modules import LayerNorm
+from fairseq.utils import get_activation_fn
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.block import Block
@@ -14,13 +16,25 @@ from .random_rotation import RandomRotationFeedForward
 from .spec import BlockSpec
 
 
+class Activation(nn.Module):
+    """The activation function of a feed-forward layer, ReLU in the paper, and its dropout."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__()
+        self.activation_fn = get_activation_fn(spec.activation_fn)
+        self.dropout_module = Dropout(spec.activation_dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout_module(self.activation_fn(x))
+
+
 class FeedForward(nn.Sequential):
     """fullFF: the Transformer's feed-forward layer (paper, Eq. 3)."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__(
             nn.Linear(spec.embed_dim, spec.ffn_embed_dim),
-            nn.ReLU(),
+            Activation(spec),
             nn.Linear(spec.ffn_embed_dim, spec.embed_dim),
         )
         if spec.initialization == "glorot":
@@ -34,20 +48,28 @@ class TransEvolveDepth(nn.Module):
 
     Args:
         depth: l, from 1 to L.
-        cross_attention: whether there is a W_o^l for the encoder-decoder attention as well.
+        cross_attention: whether there is a W_o^l for the encoder-decoder attention as well, and
+            what maps its values, if options ask for that.
     """
 
     def __init__(self, spec: BlockSpec, depth: int, cross_attention: bool):
         super().__init__()
         self.self_attn_layer_norm = LayerNorm(spec.embed_dim)
-        self.self_attn_out_proj = output_projection(spec)
-        self.encoder_attn_out_proj = output_projection(spec) if cross_attention else None
+        gain = 1 if spec.initialization == "glorot" else 2**-0.5
+        self.self_attn_out_proj = projection(spec.embed_dim, gain)
+        if cross_attention:
+            self.encoder_attn_out_proj = projection(spec.embed_dim, gain)
+            self.encoder_attn_value = nn.Sequential()
+            if spec.cross_attention_value_norm:
+                self.encoder_attn_value.add_module("layer_norm", LayerNorm(spec.embed_dim))
+            if spec.cross_attention_value_projection:
+                self.encoder_attn_value.add_module("proj", projection(spec.embed_dim))
         self.final_layer_norm = LayerNorm(spec.embed_dim)
-        self.feed_forward = (
-            FeedForward(spec)
-            if spec.ffn_type == "full"
-            else RandomRotationFeedForward(spec.embed_dim, spec.ffn_embed_dim, depth, spec.depth)
-        )
+        if spec.ffn_type == "full":
+            self.feed_forward = FeedForward(spec)
+        else:
+            sizes = spec.embed_dim, spec.ffn_embed_dim, depth, spec.depth
+            self.feed_forward = RandomRotationFeedForward(*sizes, Activation(spec))
         self.dropout_module = Dropout(spec.dropout)
 
     def values(self, x: Tensor, num_heads: int) -> Tensor:
@@ -79,7 +101,7 @@ class TransEvolveEncoderBlock(Block):
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
-        self.num_heads = spec.num_heads
+        self.num_heads = spec.attention_heads
         self.normalize_before = spec.normalize_before
         self.self_attn = TimeEvolvingAttention(spec)
         self.encoder_attn = TimeEvolvingAttention(spec) if self.cross_attention else None
@@ -123,13 +145,17 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
 
     In the encoder-decoder attention, queries come from the block's input and keys from the encoder
     output, and the values are the encoder output at every depth. So one product computes the
-    attention of all depths.
+    attention of all depths, unless options give each depth values of its own.
 
     In incremental decoding, a new token adds its key, the key's bias, and at each depth its value
     to the saved state of the block.
     """
 
     cross_attention = True
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec)
+        self.own_values = spec.cross_attention_value_norm or spec.cross_attention_value_projection
 
     def forward(
         self,
@@ -181,12 +207,23 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         if "source_key" not in saved:
             key, bias = self.encoder_attn.keys(encoder_out, padding_mask)
             saved["source_key"], saved["source_bias"] = key.contiguous(), bias
-            saved["source_value"] = split_heads(encoder_out, self.num_heads).contiguous()
+            saved["source_value"] = self._source_values(encoder_out).contiguous()
         # The beams of a sentence are more queries to its encoder output: B, H, beams * T, D.
         query = self.encoder_attn.queries(x).unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
         attend = self.encoder_attn.evolve(query, saved["source_key"], saved["source_bias"])
-        attn = attend.all_depths(saved["source_value"]).unflatten(3, (beams, -1))
-        return attn.transpose(2, 3).flatten(1, 2).unbind(0)
+        value = saved["source_value"]
+        if self.own_values:
+            attn = torch.stack([attend(index, own) for index, own in enumerate(value.unbind(1))])
+        else:
+            attn = attend.all_depths(value)
+        return attn.unflatten(3, (beams, -1)).transpose(2, 3).flatten(1, 2).unbind(0)
+
+    def _source_values(self, encoder_out):
+        """X_enc (B, H, S, C/H), or what each depth makes of it (B, L, H, S, C/H)."""
+        if not self.own_values:
+            return split_heads(encoder_out, self.num_heads)
+        values = (depth.encoder_attn_value(encoder_out) for depth in self.depths)
+        return torch.stack([split_heads(value, self.num_heads) for value in values], 1)
 
     def reorder_incremental_state(self, incremental_state, new_order: Tensor):
         """Put the saved state into the order of ``new_order``, an index of hypotheses."""
@@ -217,9 +254,8 @@ def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
     return (distinct, beams) if (counts == beams).all() else (rows, 1)
 
 
-def output_projection(spec: BlockSpec) -> nn.Linear:
-    """W_o, without a bias, Glorot-uniform with the gain of the initialization."""
-    projection = LinearWithoutBias(spec.embed_dim, spec.embed_dim)
-    gain = 1 if spec.initialization == "glorot" else 2**-0.5
-    nn.init.xavier_uniform_(projection.weight, gain)
-    return projection
+def projection(embed_dim: int, gain: float = 1.0) -> nn.Linear:
+    """A square matrix without a bias, such as W_o, Glorot-uniform with a gain."""
+    linear = LinearWithoutBias(embed_dim, embed_dim)
+    nn.init.xavier_uniform_(linear.weight, gain)
+    return linear

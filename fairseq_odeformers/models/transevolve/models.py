@@ -1,27 +1,20 @@
 """The registered models: TransEvolve (Dutta et al. 2021) for translation and as a classifier."""
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import (
-    FairseqEncoderDecoderModel,
-    register_model,
-    register_model_architecture,
-)
+from fairseq.models import register_model
+from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
+from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
 )
-from fairseq_odeformers.models.common.translation import (
-    TranslationConfig,
-    WithoutAlignment,
-    build_embeddings,
-)
-from fairseq_odeformers.options import DataclassOptions, flag, option
+from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
+from fairseq_odeformers.options import option
 
 from .decoder import TransEvolveDecoder
 from .encoder import TransEvolveEncoder
@@ -65,6 +58,15 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     dropout: float = option(0.1, "dropout probability of residual branches")
     embedding_dropout: float = option(0.0, "dropout probability of embeddings")
     attention_dropout: float = option(0.1, "dropout probability of queries and keys")
+    attention_weights_dropout: float = option(
+        0.0, "dropout probability of attention weights; in training fused stands in for factored"
+    )
+    activation_dropout: float = option(
+        0.0, "dropout probability after activation in feed-forward layers"
+    )
+    activation_fn: ChoiceEnum(get_available_activation_fns()) = option(
+        "relu", "activation function of feed-forward layers"
+    )
     checkpoint_activations: bool = option(
         False, "compute the activations of a block again in the backward pass, to save memory"
     )
@@ -81,24 +83,16 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
         "apply layernorm before the queries and keys of each decoder block and after "
         "the last block, instead of after each",
     )
-
-
-class RotationOptions(DataclassOptions):
-    """Mixin of the models, whose random rotations pair sines with cosines."""
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        for name in ("encoder_embed_dim", "encoder_ffn_embed_dim", "decoder_ffn_embed_dim"):
-            if cfg.ffn_type == "random" and getattr(cfg, name, 0) % 2:
-                raise ValueError(
-                    f"{flag(name)} {getattr(cfg, name)}: --ffn-type random pairs sines with "
-                    "cosines; give an even number"
-                )
+    cross_attention_value_norm: bool = option(
+        False, "apply layernorm to the values of the cross-attention at each depth"
+    )
+    cross_attention_value_projection: bool = option(
+        False, "apply a linear map to the values of the cross-attention at each depth"
+    )
 
 
 @register_model("transevolve", dataclass=TransEvolveConfig)
-class TransEvolveModel(RotationOptions, WithoutAlignment, FairseqEncoderDecoderModel):
+class TransEvolveModel(TranslationModel):
     """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in place of layers.
 
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
@@ -107,16 +101,8 @@ class TransEvolveModel(RotationOptions, WithoutAlignment, FairseqEncoderDecoderM
     tied, and with ``_prenorm`` the same variants with LayerNorm before, not after the blocks.
     """
 
-    @classmethod
-    def build_model(cls, cfg, task):
-        cls.check_config(cfg)
-        encoder_embed, decoder_embed = build_embeddings(
-            cfg, task, "use --arch transevolve, whose embeddings are not tied"
-        )
-        return cls(
-            TransEvolveEncoder(cfg, task.source_dictionary, encoder_embed),
-            TransEvolveDecoder(cfg, task.target_dictionary, decoder_embed),
-        )
+    encoder_class = TransEvolveEncoder
+    decoder_class = TransEvolveDecoder
 
 
 @dataclass
@@ -128,33 +114,18 @@ class TransEvolveClassifierConfig(SequenceClassifierConfig, TransEvolveEncoderCo
 
 
 @register_model("transevolve_classifier", dataclass=TransEvolveClassifierConfig)
-class TransEvolveClassifier(RotationOptions, SequenceClassifier):
+class TransEvolveClassifier(SequenceClassifier):
     """TransEvolve's encoder as a classifier; the architectures are the paper's four variants."""
 
     encoder_class = TransEvolveEncoder
 
 
-def register_variants(model: str, *sides: str):
-    """Register the paper's variants (section 7.1), ``MODEL_{random,full}ff_{1,2}``.
-
-    They have six depths in one or two blocks, and as encoder-decoders tied embeddings. The variants
-    whose names end with ``_prenorm`` have LayerNorm before, not after the blocks of each side.
-    """
-    for ffn_type, blocks, suffix in product(("random", "full"), (1, 2), ("", "_prenorm")):
-        preset = {"ffn_type": ffn_type, "encoder_blocks": blocks, "encoder_depth": 6 // blocks}
-        if "decoder" in sides:
-            preset["share_all_embeddings"] = True
-        if suffix == "_prenorm":
-            preset.update({f"{name}_normalize_before": True for name in sides})
-        name = f"{model}_{ffn_type}ff_{blocks}{suffix}"
-        register_model_architecture(model, name)(partial(set_unset, preset=preset))
-
-
-def set_unset(args, preset: dict):
-    """Set the options of a preset that the command line leaves open."""
-    for name, value in preset.items():
-        setattr(args, name, getattr(args, name, value))
-
-
-register_variants("transevolve", "encoder", "decoder")
-register_variants("transevolve_classifier", "encoder")
+# The paper's variants (section 7.1): six depths in one or two blocks, randomFF or fullFF, and tied
+# embeddings for translation. Those named _prenorm have LayerNorm before, not after, the blocks.
+for _ffn_type, _blocks, _prenorm in product(("random", "full"), (1, 2), (False, True)):
+    _name = f"{_ffn_type}ff_{_blocks}" + "_prenorm" * _prenorm
+    _options = dict(ffn_type=_ffn_type, encoder_blocks=_blocks, encoder_depth=6 // _blocks)
+    _options["encoder_normalize_before"] = _prenorm
+    register_preset("transevolve_classifier", f"transevolve_classifier_{_name}", **_options)
+    _options |= dict(decoder_normalize_before=_prenorm, share_all_embeddings=True)
+    register_preset("transevolve", f"transevolve_{_name}", **_options)

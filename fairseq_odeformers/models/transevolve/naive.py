@@ -94,7 +94,7 @@ def rotation(w: Tensor, depth: int, total_depth: int) -> Tensor:
         w: (s, s/2), drawn from N(0, s^2) once.
     """
     size = len(w)
-    phase = w * torch.arange(1, size // 2 + 1) * depth / (size * total_depth / (2 * math.pi))
+    phase = w * torch.arange(1, w.size(1) + 1) * depth / (size * total_depth / (2 * math.pi))
     return torch.cat([phase.sin(), phase.cos()], 1) / math.sqrt(size)
 
 

@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -15,14 +16,14 @@ def random_rotation(size: int, rows: int, columns: int, depth: int, total_depth:
         j = 1 \dots s/2, \; P = \frac{s L}{2 \pi}, \; w_{ij} \sim N(0, s^2)
 
     Args:
-        size: number s of rows and columns of the whole matrix; even.
+        size: number s of rows and columns of the whole matrix; an odd one has a sine more.
         rows, columns: how many rows and columns to make.
         depth, total_depth: l and L.
 
     Returns:
         Tensor of shape (rows, columns).
     """
-    j = torch.arange(1.0, min(columns, size // 2) + 1)
+    j = torch.arange(1.0, min(columns, (size + 1) // 2) + 1)
     phase = torch.randn(rows, len(j)) * j * (2 * math.pi * depth / total_depth)  # s cancels in w/P
     return torch.cat([phase.sin(), phase.cos()], dim=1)[:, :columns] / math.sqrt(size)
 
@@ -38,13 +39,15 @@ class RandomRotationFeedForward(nn.Module):
     matter, and no more are made. They are buffers: drawn at construction and saved with the model.
 
     Args:
-        embed_dim: width d of input and output; even.
-        ffn_embed_dim: inner width d_ff; even.
+        embed_dim: width d of input and output.
+        ffn_embed_dim: inner width d_ff.
         depth, total_depth: depth l = 1..L of this layer in its block, and L.
+        activation: the function between both matrices.
     """
 
-    def __init__(self, embed_dim, ffn_embed_dim, depth, total_depth):
+    def __init__(self, embed_dim, ffn_embed_dim, depth, total_depth, activation=F.relu):
         super().__init__()
+        self.activation = activation
         rank = min(embed_dim, ffn_embed_dim)
         for index, (size, out_size) in enumerate(
             [(embed_dim, ffn_embed_dim), (ffn_embed_dim, embed_dim)], start=1
@@ -53,21 +56,13 @@ class RandomRotationFeedForward(nn.Module):
             v = random_rotation(out_size, rank, out_size, depth, total_depth)
             self.register_buffer(f"u{index}", u)
             self.register_buffer(f"v{index}_rows", v)
-        self.s1 = nn.Parameter(torch.empty(rank))
+        bound = math.sqrt(6 / rank)  # of the released code
+        self.s1 = nn.Parameter(torch.empty(rank).uniform_(-bound, bound))
         self.b1 = nn.Parameter(torch.zeros(ffn_embed_dim))
-        self.s2 = nn.Parameter(torch.empty(rank))
+        self.s2 = nn.Parameter(torch.empty(rank).uniform_(-bound, bound))
         self.b2 = nn.Parameter(torch.zeros(embed_dim))
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        """Diagonals uniform in +-sqrt(6/k), biases zero, as in the released code."""
-        bound = math.sqrt(6 / self.s1.numel())
-        nn.init.uniform_(self.s1, -bound, bound)
-        nn.init.uniform_(self.s2, -bound, bound)
-        nn.init.zeros_(self.b1)
-        nn.init.zeros_(self.b2)
 
     def forward(self, x: Tensor) -> Tensor:
         """From and to (..., C)."""
-        h = nn.functional.linear(x @ self.u1 * self.s1, self.v1_rows.T, self.b1).relu()
-        return nn.functional.linear(h @ self.u2 * self.s2, self.v2_rows.T, self.b2)
+        h = self.activation(F.linear(x @ self.u1 * self.s1, self.v1_rows.T, self.b1))
+        return F.linear(h @ self.u2 * self.s2, self.v2_rows.T, self.b2)

@@ -40,29 +40,20 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         prev_output_tokens,
         encoder_out=None,
         incremental_state=None,
+        features_only=False,
         return_all_hiddens=False,
         **unused,
     ):
         """
         Args:
             prev_output_tokens: tokens (B, T); with an incremental state only the last is read.
+            features_only: return the states (B, T, C) of the last layer in place of scores.
             return_all_hiddens: return X_0 and the output of each layer, too.
 
         Returns:
             Scores (B, T, V), or (B, 1, V) with an incremental state; and a dictionary with
             ``regularizers``, ``inner_states`` and, for fairseq's generator, ``attn``.
         """
-        x, extra = self.extract_features(
-            prev_output_tokens,
-            incremental_state=incremental_state,
-            return_all_hiddens=return_all_hiddens,
-        )
-        return self.output_layer(x), extra
-
-    def extract_features(
-        self, prev_output_tokens, incremental_state=None, return_all_hiddens=False, **unused
-    ):
-        """States (B, T, C) of the last layer, and the dictionary of :meth:`forward`."""
         x = self.embedding(prev_output_tokens, incremental_state)
         padding_mask = prev_output_tokens[:, -x.size(1) :].eq(self.padding_idx)
         sigma, regularizers = self.eigenvalues(x, incremental_state)
@@ -72,10 +63,12 @@ class TransJectDecoder(FairseqIncrementalDecoder):
             states = [*states, x] if return_all_hiddens else []
         inner_states = [x.transpose(0, 1) for x in states]
         extra = {"attn": [None], "inner_states": inner_states, "regularizers": regularizers}
-        return x, extra
+        return x if features_only else self.output_layer(x), extra
+
+    def extract_features(self, prev_output_tokens, **kwargs):
+        return self(prev_output_tokens, features_only=True, **kwargs)
 
     def output_layer(self, features, **unused):
-        """Scores (B, T, V) of states (B, T, C)."""
         return self.output_projection(features)
 
     def max_positions(self):

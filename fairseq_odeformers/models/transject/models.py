@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqLanguageModel, register_model, register_model_architecture
+from fairseq.models import FairseqLanguageModel, register_model
 from omegaconf import II
 
+from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
@@ -93,9 +94,6 @@ class RandomTransJectLanguageModel(TransJectLanguageModel):
     regularizer_weights = {}
 
 
-@register_model_architecture("transject", "transject_lra")
-@register_model_architecture("transject_random", "transject_lra_random")
-def transject_lra(args):
-    """The paper's model for the Long Range Arena; for its text task give ``--pooling mean``."""
-    args.encoder_layers = getattr(args, "encoder_layers", 2)
-    args.pooling = getattr(args, "pooling", "max")
+# The paper's model for the Long Range Arena; for its text task give --pooling mean.
+register_preset("transject", "transject_lra", encoder_layers=2, pooling="max")
+register_preset("transject_random", "transject_lra_random", encoder_layers=2, pooling="max")

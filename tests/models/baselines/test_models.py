@@ -1,7 +1,10 @@
-"""The baseline in translation is fairseq's own Transformer."""
+"""The baselines are fairseq's own Transformer, or that over other layers."""
 
+import pytest
 import torch
-from helpers import make_model, source_batch
+from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model, source_batch
+
+from fairseq_odeformers.models.baselines import layers
 
 
 def test_is_the_transformer_of_fairseq():
@@ -12,3 +15,24 @@ def test_is_the_transformer_of_fairseq():
     ours.load_state_dict(theirs.state_dict())
     tokens, lengths = source_batch()
     assert torch.equal(ours(tokens, lengths, tokens)[0], theirs(tokens, lengths, tokens)[0])
+
+
+@pytest.mark.parametrize(
+    "arch, layer",
+    [
+        ("vanilla_transformer", layers.PlainEncoderLayer),
+        ("transformer_classifier_rezero", layers.ReZeroEncoderLayer),
+        ("transformer_classifier_orthogonal", layers.OrthogonalEncoderLayer),
+        ("transformer_lm_rezero", layers.ReZeroDecoderLayer),
+        ("transformer_lm_orthogonal", layers.OrthogonalDecoderLayer),
+    ],
+)
+def test_layers(arch, layer):
+    """All are of the baseline, and no LayerNorm is left beside layers without it."""
+    if arch in CLASSIFIERS:
+        stack = make_classifier(arch).encoder
+    else:
+        task = LanguageModelling()
+        stack = make_model(arch, "--task", "language_modeling", task=task, sizes=[]).decoder
+    assert stack.layers and all(type(own) is layer for own in stack.layers)
+    assert stack.layer_norm is None

@@ -1,7 +1,5 @@
 """The models of the Macaron Net: sizes, options, and what they inherit from fairseq's."""
 
-import logging
-
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -82,17 +80,6 @@ def test_bad_options(make, option, message):
     arch = ["macaron_transformer"] if make is make_model else []
     with pytest.raises(ValueError, match=option + message):
         make(*arch, *option.split())
-
-
-def test_unequal_parameters_are_warned_of_once(caplog):
-    caplog.set_level(logging.WARNING)
-    make_model("macaron_transformer", "--encoder-ffn-embed-dim", "31")
-    assert [record.getMessage()[:40] for record in caplog.records] == [
-        "--encoder-ffn-embed-dim 31 is not twice "
-    ]
-    caplog.clear()
-    make_model("macaron_transformer")
-    assert not caplog.records
 
 
 # --- translation -----------------------------------------------------------

@@ -243,6 +243,39 @@ def test_dropout_acts_on_queries_and_keys_in_training_only():
     assert (attn.queries(x) != 0).all() and (attn.keys(x)[0] != 0).all()
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dropout_of_attention_weights(backend, causal):
+    """Each weight is zero or 1 / (1 - p) times itself; it is itself on average, and in evaluation.
+
+    Values that are an identity matrix bring the weights out. The depths drop independently.
+    """
+    n, p = 40, 0.25
+    choices = dict(attention_weights_dropout=p, attention_backend=backend)
+    attn = TimeEvolvingAttention(BlockSpec(n, n, 1, 2, 2, **choices))
+    q, k, bias = (torch.randn(1, 1, n, size) / 4 for size in (n + 2, n + 2, 2))
+    value = torch.eye(n).expand(100, 1, -1, -1)
+
+    def weights():
+        """(L, B, H, T, S), depth by depth and from one call for all."""
+        inputs = [x.expand(100, -1, -1, -1) for x in (q, k, bias)]
+        attend, again = attn.evolve(*inputs, causal), attn.evolve(*inputs, causal)
+        return torch.stack([attend(depth, value) for depth in range(2)]), again.all_depths(value)
+
+    exact = DirectAttention(q, k, bias, causal).weights.movedim(2, 0)
+    seen = exact.expand(-1, 100, -1, -1, -1) != 0
+    for dropped in weights():
+        ratio = (dropped / exact)[seen].view(2, 100, -1)
+        assert torch.allclose(ratio[ratio != 0], torch.tensor(1 / (1 - p)), rtol=1e-3)
+        deviation = (p / (1 - p)) ** 0.5
+        assert abs(ratio.mean().item() - 1) < 5 * deviation / ratio.numel() ** 0.5
+        assert (ratio.mean(1) - 1).abs().max() < 6 * deviation / 100**0.5
+        assert torch.corrcoef(ratio.flatten(1))[0, 1].abs() < 0.02
+    attn.eval()
+    for kept in weights():
+        assert torch.allclose(kept, exact.expand_as(kept), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("queries", "keys", "dtype", "form"),
     [

@@ -1,17 +1,19 @@
 """Blocks against the paper's formula, and their bookkeeping of beam search."""
 
+import math
+
 import pytest
 import torch
-from helpers import assert_same_gradients
+from helpers import assert_same_gradients, layer_norm
 
-from fairseq_odeformers.models.transevolve import naive, random_rotation
+from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.block import (
     FeedForward,
     TransEvolveDecoderBlock,
     TransEvolveEncoderBlock,
     shared_rows,
 )
-from fairseq_odeformers.models.transevolve.spec import BlockSpec
+from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 
 def block_formula(block, x, source=None):
@@ -42,9 +44,17 @@ def block_formula(block, x, source=None):
         if source is not None:
             weights = naive.attention(source_scores, time_map(block.encoder_attn))
             w_o = depth.encoder_attn_out_proj.weight.T
-            x = naive.residual_attention(x, weights, source, w_o)
+            x = naive.residual_attention(x, weights, source_values(depth, source), w_o)
         x = feed_forward_formula(depth.feed_forward, depth.final_layer_norm(x)) + x
     return x if block.normalize_before else block.layer_norm(x)
+
+
+def source_values(depth, source):
+    """The encoder output as it stands (Eq. 13), or what options make of it at each depth."""
+    parts = dict(depth.encoder_attn_value.named_children())
+    if "layer_norm" in parts:
+        source = layer_norm(parts["layer_norm"], source)
+    return source @ parts["proj"].weight.T if "proj" in parts else source
 
 
 def feed_forward_formula(ffn, x):
@@ -64,15 +74,23 @@ def whole(part):
     return matrix
 
 
-@pytest.mark.parametrize("normalize_before", [False, True])
-@pytest.mark.parametrize("backend", ["direct", "factored", "fused"])
-@pytest.mark.parametrize("ffn_type", ["full", "random"])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"normalize_before": True},
+        {"cross_attention_value_norm": True},
+        {"cross_attention_value_projection": True, "ffn_type": "random"},
+        {"cross_attention_value_norm": True, "cross_attention_value_projection": True},
+        {"normalize_before": True, "ffn_type": "random"},
+    ],
+)
+@pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize("cls", [TransEvolveEncoderBlock, TransEvolveDecoderBlock])
-def test_equals_the_formula(float64, cls, ffn_type, backend, normalize_before):
+def test_equals_the_formula(float64, cls, backend, choices):
     """Output, and gradients of inputs and parameters."""
     torch.manual_seed(0)
-    choices = dict(attention_backend=backend, normalize_before=normalize_before)
-    block = cls(BlockSpec(8, 12, num_heads=2, depth=3, time_dim=4, ffn_type=ffn_type, **choices))
+    block = cls(BlockSpec(8, 12, 2, depth=3, time_dim=4, attention_backend=backend, **choices))
     for parameter in block.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     x, source = torch.randn(4, 2, 8, requires_grad=True), torch.randn(5, 2, 8, requires_grad=True)
@@ -86,17 +104,22 @@ def test_equals_the_formula(float64, cls, ffn_type, backend, normalize_before):
     assert_same_gradients(out, expected.transpose(0, 1), inputs)
 
 
-def test_each_depth_draws_its_own_rotations(monkeypatch):
-    """With l = 1..L, which the drawn matrices no longer show."""
-    drawn = []
+def test_each_depth_has_a_rotation_of_its_own():
+    """Phases at depth l are normal, of standard deviation 2 pi j l / L in column j (Eq. 10).
 
-    def record(size, rows, columns, depth, total_depth):
-        drawn.append((depth, total_depth))
-        return torch.zeros(rows, columns)
-
-    monkeypatch.setattr(random_rotation, "random_rotation", record)
-    TransEvolveEncoderBlock(BlockSpec(8, 12, num_heads=2, depth=3, time_dim=4, ffn_type="random"))
-    assert drawn == [(1, 3)] * 4 + [(2, 3)] * 4 + [(3, 3)] * 4
+    The mean square of their sines tells l; and no two matrices of a block are correlated.
+    """
+    torch.manual_seed(0)
+    size, total_depth = 8192, 12
+    spec = BlockSpec(4, size, 2, total_depth, time_dim=4, ffn_type="random")
+    layers = [depth.feed_forward for depth in TransEvolveEncoderBlock(spec).depths]
+    sines = torch.stack([layer.u2[:, 0] for layer in layers]) * math.sqrt(size)
+    deviation = 2 * math.pi * torch.arange(1, total_depth + 1) / total_depth
+    expected = (1 - (-2 * deviation.square()).exp()) / 2
+    assert (sines.square().mean(1) - expected).abs().max() < 0.02
+    matrices = [m.flatten() for layer in layers for m in (layer.u2, layer.v1_rows)]
+    correlation = torch.corrcoef(torch.stack(matrices)).fill_diagonal_(0)
+    assert correlation.abs().max() < 0.05
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ import math
 
 import pytest
 import torch
-from helpers import Task, count_parameters, make_model, source_batch
+import torch.nn.functional as F
+from helpers import Task, count_parameters, make_classifier, make_model, source_batch
 
-from fairseq_odeformers.models.transevolve.block import TransEvolveEncoderBlock
+from fairseq_odeformers.models.transevolve.block import TransEvolveDepth, TransEvolveEncoderBlock
+from fairseq_odeformers.modules.recording import recorded
 
 # --- sizes -----------------------------------------------------------------
 
@@ -99,6 +101,26 @@ def test_dropout_of_embeddings_has_its_own_option():
             assert embedded.eq(0).float().mean().item() == pytest.approx(p, abs=0.03)
 
 
+@pytest.mark.parametrize("ffn_type", ["full", "random"])
+@pytest.mark.parametrize("make", [make_model, make_classifier])
+def test_activation_function_and_its_dropout(make, ffn_type):
+    """The inner state of each feed-forward layer, in the place of ReLU, in training and without."""
+    arch = "transevolve_classifier" if make is make_classifier else "transevolve"
+    extra = "--activation-fn gelu --activation-dropout 0.25 --ffn-type"
+    model, x = make(arch, *extra.split(), ffn_type), torch.randn(400, 16)
+    layers = [m.feed_forward for m in model.modules() if isinstance(m, TransEvolveDepth)]
+    assert len(layers) == (6 if make is make_classifier else 12)
+    for layer in layers:
+        with recorded([layer[1] if ffn_type == "full" else layer.activation]) as calls:
+            layer.train()(x)
+            layer.eval()(x)
+        (expected, dropped), (other, kept) = ((F.gelu(*call.args), call.output) for call in calls)
+        assert torch.equal(other, kept)
+        left = dropped != 0
+        assert left.float().mean().item() == pytest.approx(0.75, abs=0.03)
+        assert torch.allclose(dropped[left], expected[left] / 0.75, atol=1e-5)
+
+
 @pytest.mark.parametrize("extra", [[], ["--encoder-normalize-before"]])
 def test_hidden_states_follow_each_depth(extra):
     """X_0 and the state after each depth: the inputs of all depths, and the output of the last."""
@@ -145,7 +167,6 @@ def test_hidden_states_follow_each_depth(extra):
         (["--encoder-depth", "0"], "--encoder-depth 0"),
         (["--decoder-blocks", "0"], "--decoder-blocks 0"),
         (["--decoder-embed-dim", "32"], "--encoder-embed-dim 16 and --decoder-embed-dim 32"),
-        (["--ffn-type", "random", "--encoder-ffn-embed-dim", "31"], "--encoder-ffn-embed-dim 31"),
     ],
 )
 def test_bad_options_are_named(extra, message):

@@ -3,10 +3,7 @@
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.optim.adam import Adam
 from helpers import HEAD, PAD, LanguageModelling, Task, make_classifier, make_model
-
-from fairseq_odeformers.modules.orthogonal import OnManifold
 
 CLASSIFIERS = ["transject", "transject_random"]
 
@@ -64,43 +61,6 @@ def test_distances_stay_within_the_bound(arch, lr):
     assert ratio.max() < (1 + 1 / 4) ** 8 < (1 + 3 / 4) ** 8
     assert ratio.min() > (1 - 1 / 4) ** 8
     assert 0.5 < ratio.median() < 2
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_evaluation_follows_the_weights(training):
-    """After updates by fairseq's Adam, which writes to ``.data``, and after a checkpoint."""
-    model, tokens = wake(make_classifier("transject")), torch.randint(4, 50, (4, 8))
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    optimizer = Adam(model.parameters(), lr=1e-2)
-
-    def evaluated():
-        with torch.no_grad():
-            return model(tokens, classification_head_name=HEAD)[0]
-
-    first = model.eval() and evaluated()
-    recorded = model.train(training)(tokens, classification_head_name=HEAD)[0]
-    recorded.square().sum().backward()
-    optimizer.step()
-    if training:
-        model.eval()
-    second = model(tokens, classification_head_name=HEAD)[0]
-    assert torch.allclose(evaluated(), second, atol=1e-5)
-    assert (first - second).abs().max() > 1e-2
-    model.load_state_dict(before)
-    assert torch.equal(evaluated(), first)
-
-
-def test_matrices_are_made_once_in_evaluation(monkeypatch):
-    model = make_classifier("transject").eval()
-    made = []
-    for module in model.modules():
-        if isinstance(module, OnManifold):
-            make = module.make
-            monkeypatch.setattr(module, "make", lambda make=make: made.append(1) or make())
-    with torch.no_grad():
-        for _ in range(3):
-            model(torch.randint(4, 50, (2, 8)))
-    assert len(made) == 2 + 2 * 6  # the embedding, U_0, and those of six layers
 
 
 @pytest.mark.parametrize(
