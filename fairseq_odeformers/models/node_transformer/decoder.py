@@ -4,8 +4,9 @@ The paper leaves a decoder open, since its adaptive steps would differ from one 
 Here the decoder's solver has a fixed grid.
 """
 
-from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
-from fairseq.models.transformer.transformer_config import DecoderConfig
+from fairseq.models.transformer import TransformerDecoderBase
+
+from fairseq_odeformers.models.common.transformer import stack_config
 
 from .block import NodeDecoderBlock
 from .field import TransformerField
@@ -23,18 +24,10 @@ class NodeTransformerDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         self.node_config = cfg
-        config = TransformerConfig(
-            dropout=cfg.dropout,
-            decoder=DecoderConfig(
-                embed_dim=cfg.decoder_embed_dim,
-                layers=cfg.decoder_layers,
-                normalize_before=cfg.encoder_normalize_before,
-            ),
-            max_target_positions=cfg.max_target_positions,
-            no_token_positional_embeddings=cfg.no_token_positional_embeddings,
-            share_decoder_input_output_embed=(
-                cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
-            ),
+        config = stack_config(
+            cfg,
+            decoder_normalize_before=cfg.encoder_normalize_before,
+            checkpoint_activations=False,  # the solvers do that
         )
         super().__init__(config, dictionary, embed_tokens)
         for index, block in enumerate(self.layers, 1):

@@ -1,7 +1,8 @@
 """The encoder of the N-ODE Transformer."""
 
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
-from fairseq.models.transformer.transformer_config import EncDecBaseConfig
+from fairseq.models.transformer import TransformerEncoderBase
+
+from fairseq_odeformers.models.common.transformer import stack_config
 
 from .adjoint import Adjoint
 from .block import NodeBlock
@@ -21,16 +22,7 @@ class NodeTransformerEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         self.node_config = cfg
-        config = TransformerConfig(
-            dropout=cfg.dropout,
-            encoder=EncDecBaseConfig(
-                embed_dim=cfg.encoder_embed_dim,
-                layers=cfg.encoder_layers,
-                normalize_before=cfg.encoder_normalize_before,
-            ),
-            max_source_positions=cfg.max_source_positions,
-            no_token_positional_embeddings=cfg.no_token_positional_embeddings,
-        )
+        config = stack_config(cfg, checkpoint_activations=False)  # the solvers do that
         super().__init__(config, dictionary, embed_tokens)
         for index, block in enumerate(self.layers, 1):
             block.name = f"encoder block {index}"
