@@ -23,7 +23,6 @@ from torchdiffeq import odeint
 
 from fairseq_odeformers.files import replacing, write_csv
 from fairseq_odeformers.inference.loading import load_classifier
-from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
@@ -105,7 +104,7 @@ def trajectory(model, tokens: Tensor) -> np.ndarray:
     states = []
     for block in model.encoder.layers:
         times = torch.linspace(0, block.final_time, POINTS)
-        states.append(odeint(block.field.bind(Batch(x)), x, times, rtol=1e-6, atol=1e-6))
+        states.append(odeint(block.field.bind(x), x, times, rtol=1e-6, atol=1e-6))
         x = states[-1][-1]
     return torch.cat(states)[..., 0].transpose(1, 2).numpy()
 

@@ -30,7 +30,6 @@ from fairseq_odeformers.criterions.sequence_classification import (
     SequenceClassificationConfig,
     SequenceClassificationCriterion,
 )
-from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
@@ -229,7 +228,7 @@ def test_euler_steps_of_an_ode(float64):
     x = x.masked_fill(padding.T.unsqueeze(-1), 0)
     block = NodeBlock(field, FixedGrid("euler", steps))
     end, solution = block(x, padding)
-    f, states = field.bind(Batch(features_first(x), padding)), [features_first(x)]
+    f, states = field.bind(features_first(x), padding), [features_first(x)]
     for step in range(steps):
         states.append(states[-1] + f(step / steps, states[-1]) / steps)
     states = [tokens_first(state) for state in states]
