@@ -196,14 +196,6 @@ def test_pairs_add_up():
     assert torch.allclose(logged(model, "transject", first), expected)
 
 
-def test_the_n_ode_transformer_keeps_its_own():
-    """Of its trajectories, whatever its hidden states are."""
-    model = make("node_transformer")
-    sample = make_sample("node_transformer")
-    own = model(**sample["net_input"])[1]["regularizers"]["arclength"]
-    assert torch.allclose(logged(model, "node_transformer", sample), own.sum())
-
-
 def test_gradient(float64):
     """What a weight adds to the gradient is that of the formula."""
     model, sample = make("transformer_classifier").double(), make_sample("transformer_classifier")

@@ -89,7 +89,7 @@ class SolverOptions(DataclassOptions):
             (
                 not on_grid and cfg.tpu,
                 method,
-                "XLA cannot compile steps that depend on the data; choose one of "
+                "adaptive steps depend on the data, which XLA cannot compile; choose one of "
                 f"{grids} with --ode-steps, or leave out --tpu",
             ),
             (
