@@ -11,11 +11,8 @@ from fairseq_odeformers.options import positive_int
 
 VANILLA, NODE = "vanilla_transformer", "node_transformer"
 LOG = "train.log.gz"
-
-# The paper does not say which; see README.md.
-LEARNING_RATES = (3e-4, 1e-3, 3e-3)
-UPDATES = 3000
 KEY = ("ensemble", "learning_rate", "seed")
+LEARNING_RATES = (3e-4, 1e-3, 3e-3)  # the paper does not say which; see README.md
 
 
 @dataclass(frozen=True)
@@ -132,10 +129,7 @@ def settings() -> list[Ensemble]:
         (("--token-positional-embeddings",), LEARNING_RATES),
         (("--parity-visible-padding",), LEARNING_RATES),
     ]
-    of_the_ode = [
-        ("--ode-rtol", "1e-3", "--ode-atol", "1e-3"),
-        ("--ode-final-time", "4"),
-    ]
+    of_the_ode = [("--ode-rtol", "1e-3", "--ode-atol", "1e-3"), ("--ode-final-time", "4")]
     return [
         *(Ensemble(arch, 6, 8, 2, *how) for how in both for arch in (VANILLA, NODE)),
         *(Ensemble(NODE, 6, 8, 2, options) for options in of_the_ode),
@@ -152,7 +146,6 @@ HISTOGRAMS = {
 }
 CURVES = {"figure2": regularization(6), "figure6": regularization(8), "figure7": regularization(10)}
 EXPERIMENTS = {**TABLES, **HISTOGRAMS, **CURVES, "settings": settings()}
-
 
 # Options that choose a part of an experiment: their attribute of an ensemble, type and help.
 FILTERS = {
@@ -186,19 +179,15 @@ def make_parser(description: str) -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("experiment", choices=EXPERIMENTS, help="table or figure of the paper")
-    parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder of all runs")
-    parser.add_argument("--runs", type=positive_int, default=72, help="runs of each ensemble")
-    parser.add_argument("--updates", type=positive_int, default=UPDATES, help="updates of each run")
-    parser.add_argument(
-        "--reports",
-        type=Path,
-        nargs="+",
-        default=[],
-        help="CSV files of report.py with runs of as many updates whose logs are gone",
-    )
+    add = parser.add_argument
+    add("experiment", choices=EXPERIMENTS, help="table or figure of the paper")
+    add("--out", type=Path, default=Path("data/parity"), help="folder of all runs")
+    add("--runs", type=positive_int, default=72, help="runs of each ensemble")
+    add("--updates", type=positive_int, default=3000, help="updates of each run")
+    what = "CSV files of report.py with runs of as many updates whose logs are gone"
+    add("--reports", type=Path, nargs="+", default=[], help=what)
     for option, (_, kind, what) in FILTERS.items():
-        parser.add_argument(f"--{option}", type=kind, nargs="+", help=f"only these {what}")
+        add(f"--{option}", type=kind, nargs="+", help=f"only these {what}")
     return parser
 
 
@@ -206,15 +195,11 @@ def chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> dict[En
     """The ensembles that a command line asks for, each with its runs; stop at bad options."""
     ensembles = EXPERIMENTS[args.experiment]
     for option, (attribute, *_) in FILTERS.items():
-        wanted = getattr(args, option)
-        if not wanted:
-            continue
         found = {getattr(ensemble, attribute) for ensemble in ensembles}
+        wanted = getattr(args, option) or found
         if not found.issuperset(wanted):
-            parser.error(
-                f"--{option} {' '.join(map(str, wanted))}: {args.experiment} has "
-                f"{', '.join(map(str, sorted(found)))}"
-            )
+            given, known = (" ".join(map(str, values)) for values in (wanted, sorted(found)))
+            parser.error(f"--{option} {given}: {args.experiment} has {known}")
         ensembles = [e for e in ensembles if getattr(e, attribute) in wanted]
     return {
         ensemble: [Run(ensemble, number, args.updates) for number in range(args.runs)]

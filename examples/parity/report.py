@@ -31,6 +31,7 @@ from matplotlib.figure import Figure
 
 from fairseq_odeformers.compare.commands import log_stats
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
+from fairseq_odeformers.plots import panels, save
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first
@@ -53,26 +54,6 @@ class Result:
 Results = Mapping[Ensemble, Sequence[Result]]
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Means of an ensemble and their spread: the standard deviation over the runs."""
-
-    accuracy: tuple[float, float]
-    seconds: tuple[float, float]
-    updates: float
-    runs: str
-
-    def __str__(self) -> str:
-        """Accuracy, time, updates (and runs)."""
-        accuracy, seconds = plus_minus(*self.accuracy, 1), plus_minus(*self.seconds, 0)
-        return f"{accuracy}%, {seconds} s, {self.updates:,.0f} ({self.runs})"
-
-
-def plus_minus(mean: float, spread: float, digits: int) -> str:
-    text = f"{mean:.{digits}f}"
-    return text if math.isnan(spread) else f"{text} ± {spread:.{digits}f}"
-
-
 def read(log: Path, updates: int) -> Result:
     """The result of a run after so many updates, or all that it has, from fairseq's log."""
     with gzip.open(log, "rt", encoding="utf-8") as file:
@@ -83,22 +64,33 @@ def read(log: Path, updates: int) -> Result:
     return Result(float(best["train_accuracy"]), seconds, int(best["train_num_updates"]))
 
 
-def summarize(results: Sequence[Result]) -> Summary | None:
-    """Statistics without the worst sixth of the runs by accuracy; None of no runs."""
-    if not results:
-        return None
-    ordered = sorted(results, key=lambda result: result.accuracy, reverse=True)
-    kept = ordered[: len(ordered) - round(len(ordered) / 6)]
+class Summary:
+    """Means and standard deviations of runs, without the worst sixth of them by accuracy."""
 
-    def mean_and_spread(values: list[float]) -> tuple[float, float]:
+    def __init__(self, results: Sequence[Result]):
+        ordered = sorted(results, key=lambda result: result.accuracy, reverse=True)
+        self.kept = ordered[: len(ordered) - round(len(ordered) / 6)]
+        self.runs = f"{len(self.kept)} of {len(ordered)}"
+
+    def mean_and_spread(self, attribute: str) -> tuple[float, float]:
+        """The mean of an attribute of the results, and its standard deviation; nan of one run."""
+        values = [getattr(result, attribute) for result in self.kept]
         return fmean(values), stdev(values) if len(values) > 1 else math.nan
 
-    return Summary(
-        mean_and_spread([result.accuracy for result in kept]),
-        mean_and_spread([result.seconds for result in kept]),
-        fmean(result.updates for result in kept),
-        f"{len(kept)} of {len(results)}",
-    )
+    def __str__(self) -> str:
+        """Accuracy, time, updates (and runs)."""
+        if not self.kept:
+            return NOT_RUN
+        accuracy, seconds, (updates, _) = map(
+            self.mean_and_spread, ("accuracy", "seconds", "updates")
+        )
+        accuracy, seconds = plus_minus(*accuracy, 1), plus_minus(*seconds, 0)
+        return f"{accuracy}%, {seconds} s, {updates:,.0f} ({self.runs})"
+
+
+def plus_minus(mean: float, spread: float, digits: int) -> str:
+    text = f"{mean:.{digits}f}"
+    return text if math.isnan(spread) else f"{text} ± {spread:.{digits}f}"
 
 
 def beside_the_paper(name: str, results: Results) -> str:
@@ -114,16 +106,14 @@ def beside_the_paper(name: str, results: Results) -> str:
     for ensemble, found in results.items():
         numbers = paper[ensemble.arch, ensemble.dim, ensemble.layers]
         row = rows.setdefault((str(ensemble.dim), str(ensemble.layers)), [])
-        row += ["{accuracy}%, {seconds} s".format(**numbers), str(summarize(found) or NOT_RUN)]
+        row += ["{accuracy}%, {seconds} s".format(**numbers), str(Summary(found))]
     return markdown_table([[*size, *row] for size, row in rows.items()])
 
 
 def by_ensemble(results: Results) -> str:
     """A row for each ensemble."""
-    rows = [["ensemble", "accuracy, time, updates (runs)"]]
-    for ensemble, found in results.items():
-        rows.append([label(ensemble), str(summarize(found) or NOT_RUN)])
-    return markdown_table(rows)
+    rows = [[label(ensemble), str(Summary(found))] for ensemble, found in results.items()]
+    return markdown_table([["ensemble", "accuracy, time, updates (runs)"], *rows])
 
 
 def label(ensemble: Ensemble) -> str:
@@ -132,10 +122,14 @@ def label(ensemble: Ensemble) -> str:
     return " ".join((ensemble.arch, *ensemble.options, *learning_rates))
 
 
+def title(results: Results) -> str:
+    ensemble = next(iter(results))
+    return f"strings of length ≤ {ensemble.max_length}, d = {ensemble.dim}, N = {ensemble.layers}"
+
+
 def histogram(results: Results) -> Figure:
     """Figures 1 and 3 to 5: how many runs of each variant have reached which accuracy."""
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, 7.4, 3.4)
     width = 0.8 / len(results)
     for index, (ensemble, found) in enumerate(results.items()):
         bins = np.digitize([result.accuracy for result in found], BIN_EDGES, right=True)
@@ -148,43 +142,33 @@ def histogram(results: Results) -> Figure:
     axes.set_xticks(range(len(names)), names)
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel="highest training accuracy (%)", ylabel="runs", title=title(results))
-    axes.legend(fontsize="small")
+    axes.legend()
     return figure
 
 
 def curves(results: Results) -> Figure:
     """Figures 2, 6 and 7: accuracy and time against the weight of the arclength."""
-    figure = Figure(figsize=(8, 6), layout="constrained")
-    panels = figure.subplots(2, 1, sharex=True)
-    summaries = {ensemble: summarize(found) for ensemble, found in results.items() if found}
-    weighted = {e.weight: found for e, found in summaries.items() if e.weight}
+    figure, grid = panels(2, 1, 7.4, 2.7, sharex=True)
+    summaries = {ensemble: Summary(found) for ensemble, found in results.items() if found}
+    weighted = {e.weight: summary for e, summary in summaries.items() if e.weight}
     names = {"accuracy": "training accuracy (%)", "seconds": "training time (s)"}
-    for axes, (attribute, name) in zip(panels, names.items()):
-        points = [(weight, *getattr(found, attribute)) for weight, found in weighted.items()]
+    for axes, (attribute, name) in zip(grid, names.items()):
+        points = [(w, *summary.mean_and_spread(attribute)) for w, summary in weighted.items()]
         if points:
             x, y, spread = zip(*points)
-            runs = ", ".join(sorted({found.runs for found in weighted.values()}))
-            axes.errorbar(
-                *(x, y, np.nan_to_num(spread)),
-                fmt="o-",
-                capsize=3,
-                label=f"{NODE} with regularization ({runs} runs each)",
-            )
-        lines = [(e, found) for e, found in summaries.items() if not e.weight]
-        for color, (ensemble, found) in zip(("C1", "C2"), lines):
-            mean, _ = getattr(found, attribute)
-            axes.axhline(mean, color=color, label=f"{label(ensemble)} ({found.runs} runs)")
+            runs = ", ".join(sorted({summary.runs for summary in weighted.values()}))
+            text = f"{NODE} with regularization ({runs} runs each)"
+            axes.errorbar(x, y, np.nan_to_num(spread), fmt="o-", capsize=3, label=text)
+        lines = [(e, summary) for e, summary in summaries.items() if not e.weight]
+        for color, (ensemble, summary) in zip(("C1", "C2"), lines):
+            mean, _ = summary.mean_and_spread(attribute)
+            axes.axhline(mean, color=color, label=f"{label(ensemble)} ({summary.runs} runs)")
         axes.set_ylabel(name)
-    panels[0].set_title(title(results))
-    panels[0].legend(fontsize="small")
-    panels[1].set_xscale("log", base=4)
-    panels[1].set_xlabel("weight of the arclength")
+    grid[0].set_title(title(results))
+    grid[0].legend()
+    grid[1].set_xscale("log", base=4)
+    grid[1].set_xlabel("weight of the arclength")
     return figure
-
-
-def title(results: Results) -> str:
-    ensemble = next(iter(results))
-    return f"strings of length ≤ {ensemble.max_length}, d = {ensemble.dim}, N = {ensemble.layers}"
 
 
 def write(name: str, out: Path, results: Results, rows: list[dict]) -> str:
@@ -196,9 +180,7 @@ def write(name: str, out: Path, results: Results, rows: list[dict]) -> str:
     if rows:
         write_csv(out / f"{name}.csv", rows)
     if rows and (name in HISTOGRAMS or name in CURVES):
-        figure = histogram(results) if name in HISTOGRAMS else curves(results)
-        with replacing(out / f"{name}.png") as path:
-            figure.savefig(path, format="png", dpi=100)
+        save(histogram if name in HISTOGRAMS else curves, results, out / f"{name}.png")
     return text
 
 

@@ -56,16 +56,12 @@ def train(run: Run, folder: Path) -> None:
 
 def train_all(runs: Sequence[Run], out: Path, workers: int) -> None:
     """Train several runs at a time; after an error, or an interruption, start no more."""
+
+    def train_one(run: Run) -> None:
+        build(run.folder(out), {"options": run.options()}, lambda folder: train(run, folder))
+
     with ThreadPoolExecutor(workers) as pool:
-        futures = [
-            pool.submit(
-                build,
-                run.folder(out),
-                {"options": run.options()},
-                lambda folder, run=run: train(run, folder),
-            )
-            for run in runs
-        ]
+        futures = [pool.submit(train_one, run) for run in runs]
         try:
             for future in tqdm(as_completed(futures), total=len(runs), unit=" runs"):
                 future.result()
@@ -79,17 +75,12 @@ def main() -> None:
         "--workers", type=positive_int, default=os.cpu_count(), help="runs at a time"
     )
     args = parser.parse_args()
-    ensembles = chosen(parser, args)
+    # The first run of each ensemble, then the second: ensembles grow evenly.
+    runs = [run for number in zip(*chosen(parser, args).values()) for run in number]
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
         done = finished(args.reports)
-        # The first run of each ensemble, then the second: ensembles grow evenly.
-        runs = [
-            run
-            for number in zip(*ensembles.values())
-            for run in number
-            if run.key not in done and not run.log(args.out)
-        ]
+        runs = [run for run in runs if run.key not in done and not run.log(args.out)]
         train_all(runs, args.out, args.workers)
     except (RuntimeError, ValueError, OSError) as error:
         sys.exit(f"run.py: error: {error}")

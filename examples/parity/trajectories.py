@@ -9,8 +9,7 @@ Leaves trajectories.png, and steps.csv with all strings. Needs the extra ``plots
 import argparse
 import math
 import sys
-from collections import defaultdict
-from dataclasses import replace
+from argparse import Namespace
 from pathlib import Path
 from statistics import fmean
 
@@ -21,12 +20,13 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 from torchdiffeq import odeint
 
-from fairseq_odeformers.files import replacing, write_csv
+from fairseq_odeformers.files import write_csv
 from fairseq_odeformers.inference.loading import load_classifier
-from fairseq_odeformers.models.node_transformer.batch import Batch
+from fairseq_odeformers.models.node_transformer.encoder import encoder_solver
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
+from fairseq_odeformers.plots import save
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 
 STRINGS = "000 001 011 0110 0111 111111".split()
@@ -49,36 +49,30 @@ def main() -> None:
     args = parser.parse_args()
     try:
         model, task = load_classifier(args.checkpoint, "")
-        draw(model.eval(), task, args)
+        model.eval()
+        check(model, task, args.checkpoint)
+        longest = task.max_positions() - 1
+        strings = args.strings or [text for text in STRINGS if len(text) <= longest] or ["0", "1"]
+        texts = {string: encode(string, task) for string in strings}
+        trajectories = {string: trajectory(model, task, tokens) for string, tokens in texts.items()}
+        rows = steps_of_all(model, task)
+        args.out.mkdir(parents=True, exist_ok=True)
+        write_csv(args.out / "steps.csv", rows)
+        save(draw, (trajectories, rows), args.out / "trajectories.png")
     except (ValueError, OSError) as error:
         sys.exit(f"trajectories.py: error: {error}")
+    print(f"wrote {args.out / 'trajectories.png'} and steps.csv")
 
 
-@torch.no_grad()
-def draw(model, task, args: argparse.Namespace) -> None:
-    """Compute and write both parts."""
+def check(model, task, checkpoint: str) -> None:
+    """Raise a ValueError if there is nothing to draw of a checkpoint."""
     if not isinstance(task, ParityTask) or not isinstance(model, NodeTransformer):
-        raise ValueError(f"{args.checkpoint} is not of a node_transformer on the task parity")
+        raise ValueError(f"{checkpoint} is not of a node_transformer on the task parity")
     if model.args.ode_method not in ADAPTIVE:
         raise ValueError(
-            f"{args.checkpoint} was trained with --ode-method {model.args.ode_method}, whose steps "
+            f"{checkpoint} was trained with --ode-method {model.args.ode_method}, whose steps "
             f"are fixed; train with one of {', '.join(ADAPTIVE)}"
         )
-    longest = task.max_positions() - 1
-    strings = args.strings or [string for string in STRINGS if len(string) <= longest] or ["0", "1"]
-    texts = {string: encode(string, task) for string in strings}
-    states = {string: trajectory(model, tokens) for string, tokens in texts.items()}
-    verdicts = {string: CLASSES[classify(model, task, tokens)] for string, tokens in texts.items()}
-    rows = steps_of_all(model, task)
-    args.out.mkdir(parents=True, exist_ok=True)
-    write_csv(args.out / "steps.csv", rows)
-    figure = Figure(figsize=(12, 6), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=[2, 1])
-    draw_trajectories(left, states, verdicts)
-    draw_steps(right.subplots(), rows)
-    with replacing(args.out / "trajectories.png") as path:
-        figure.savefig(path, format="png", dpi=100)
-    print(f"wrote {args.out / 'trajectories.png'} and steps.csv")
 
 
 def encode(string: str, task) -> Tensor:
@@ -93,36 +87,26 @@ def encode(string: str, task) -> Tensor:
     return torch.tensor([[dictionary.bos(), *map(dictionary.index, string)]])
 
 
-def classify(model, task, tokens: Tensor) -> int:
-    logits, _ = model(tokens, classification_head_name=task.cfg.classification_head_name)
-    return int(logits.argmax())
-
-
-def trajectory(model, tokens: Tensor) -> np.ndarray:
-    """States over the time of all blocks (N POINTS, T, C)."""
+@torch.no_grad()
+def trajectory(model, task, tokens: Tensor) -> tuple[np.ndarray, str]:
+    """States over the time of all blocks (N POINTS, T, C), and the class of a string."""
     x, _ = model.encoder.forward_embedding(tokens)
     x = features_first(x.transpose(0, 1))
     states = []
     for block in model.encoder.layers:
         times = torch.linspace(0, block.final_time, POINTS)
-        states.append(odeint(block.field.bind(Batch(x)), x, times, rtol=1e-6, atol=1e-6))
+        states.append(odeint(block.field.bind(x), x, times, rtol=1e-6, atol=1e-6))
         x = states[-1][-1]
-    return torch.cat(states)[..., 0].transpose(1, 2).numpy()
+    logits, _ = model(tokens, classification_head_name=task.cfg.classification_head_name)
+    return torch.cat(states)[..., 0].transpose(1, 2).numpy(), CLASSES[logits.argmax()]
 
 
-def principal_components(states) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (C) and the first two components (C, 2) of the states of all strings."""
-    rows = np.concatenate([state.reshape(-1, state.shape[-1]) for state in states])
-    mean = rows.mean(0)
-    _, _, directions = np.linalg.svd(rows - mean, full_matrices=False)
-    return mean, directions[:2].T
-
-
+@torch.no_grad()
 def steps_of_all(model, task) -> list[dict]:
     """The steps over all blocks, with the rejected ones, that each string takes by itself."""
+    alone = {"adaptivity": "sequence", "adjoint": False, "checkpoint_activations": False}
     for block in model.encoder.layers:
-        solver = getattr(block.solver, "solver", block.solver)  # without what saves memory
-        block.solver = replace(solver, per_sequence=True)
+        block.solver = encoder_solver(Namespace(**{**vars(model.args), **alone}))
     task.load_dataset("train")
     strings = task.dataset("train")
     batch = strings.collater(range(len(strings)))
@@ -138,20 +122,35 @@ def steps_of_all(model, task) -> list[dict]:
     return rows
 
 
-def draw_trajectories(figure, states, verdicts) -> None:
+def draw(data: tuple[dict, list[dict]]) -> Figure:
+    """Both parts of the figure, of the trajectories of some strings and the steps of all."""
+    trajectories, rows = data
+    figure = Figure(figsize=(12, 6), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=[2, 1])
+    draw_trajectories(left, trajectories)
+    draw_steps(right.subplots(), rows)
+    return figure
+
+
+def draw_trajectories(figure, trajectories: dict) -> None:
     """A panel for each string: a line for each token, from a dot to a cross."""
-    mean, directions = principal_components(states.values())
-    columns = math.ceil(len(states) ** 0.5)
-    panels = figure.subplots(
-        math.ceil(len(states) / columns), columns, sharex=True, sharey=True, squeeze=False
+    points = np.concatenate(
+        [states.reshape(-1, states.shape[-1]) for states, _ in trajectories.values()]
     )
-    for axes in panels.flat[len(states) :]:
-        axes.remove()
-    for axes, (string, tokens) in zip(panels.flat, states.items()):
-        for symbol, path in zip(("<s>", *string), (tokens - mean).swapaxes(0, 1) @ directions):
+    mean = points.mean(0)
+    _, _, directions = np.linalg.svd(points - mean, full_matrices=False)
+    columns = math.ceil(len(trajectories) ** 0.5)
+    rows = math.ceil(len(trajectories) / columns)
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
+    for (string, (states, parity)), axes in zip(trajectories.items(), panels):
+        for symbol, path in zip(
+            ("<s>", *string), (states - mean).swapaxes(0, 1) @ directions[:2].T
+        ):
             axes.plot(*path.T, color=COLORS[symbol], alpha=0.7)
             axes.plot(*path[0], "o", *path[-1], "x", color=COLORS[symbol])
-        axes.set_title(f"{string}: {verdicts[string]}")
+        axes.set_title(f"{string}: {parity}")
+    for axes in panels:  # those that are left
+        axes.remove()
     lines = [Line2D([], [], color=color, label=symbol) for symbol, color in COLORS.items()]
     figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
     figure.supxlabel("first principal component")
@@ -161,10 +160,10 @@ def draw_trajectories(figure, states, verdicts) -> None:
 def draw_steps(axes, rows: list[dict]) -> None:
     """Mean, least and most steps of the strings of each length and parity."""
     for shift, parity in zip((-0.1, 0.1), CLASSES):
-        by_length = defaultdict(list)
+        by_length = {}
         for row in rows:
             if row["parity"] == parity:
-                by_length[len(row["string"])].append(row["steps"])
+                by_length.setdefault(len(row["string"]), []).append(row["steps"])
         x = [length + shift for length in by_length]
         y = [fmean(steps) for steps in by_length.values()]
         below = [fmean(steps) - min(steps) for steps in by_length.values()]

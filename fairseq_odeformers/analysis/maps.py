@@ -8,7 +8,6 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.layout import features_first, layer_norm
 from fairseq_odeformers.models.transevolve.attention import DirectAttention, split_heads
@@ -105,11 +104,10 @@ def node_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
     ends = [(0.0, features_first(given["x"])), (block.final_time, features_first(call.output[0]))]
     source, padding = given.get("encoder_out"), given.get("encoder_padding_mask")
     if source is None:
-        batch = Batch(ends[0][1], padding)
+        f = field.bind(ends[0][1], padding)
     else:
         own_padding = given.get("self_attn_padding_mask")
-        batch = Batch(ends[0][1], own_padding, source, padding, causal=True)
-    f = field.bind(batch)
+        f = field.bind(ends[0][1], own_padding, source, padding, causal=True)
     found = [field_maps(f, float(t), x) for t, x in ends]
     for kind, weights in zip((side, "cross"), zip(*found)):
         yield Maps(kind, torch.stack(weights))

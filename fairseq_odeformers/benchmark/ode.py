@@ -16,7 +16,6 @@ from fairseq.tasks import setup_task
 from torchdiffeq import odeint
 
 from fairseq_odeformers.models.node_transformer import naive
-from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.problem import Solution
 from fairseq_odeformers.modules.block import Block
@@ -34,7 +33,7 @@ class TorchdiffeqBlock(Block):
 
     def forward(self, x, encoder_padding_mask):
         start = features_first(x)
-        end = self.solve(self.field.bind(Batch(start, encoder_padding_mask)), start)
+        end = self.solve(self.field.bind(start, encoder_padding_mask), start)
         return tokens_first(end), Solution(end, x.new_zeros(x.size(1)), {})
 
     def solve(self, f, x):

@@ -16,7 +16,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_odeformers.options import option, validate
+from fairseq_odeformers.options import option
 
 from .arclength import with_arclength
 
@@ -52,13 +52,9 @@ class Regularizers:
 
     Args:
         cfg: the weights.
-
-    Raises:
-        ValueError: a weight is below zero.
     """
 
     def __init__(self, cfg: RegularizerConfig):
-        validate(cfg, RegularizerConfig)
         weights = {name: getattr(cfg, f"{name}_weight") for name in REGULARIZERS}
         self.given = {name: weight for name, weight in weights.items() if weight is not None}
 

@@ -7,9 +7,11 @@ import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
 
-from fairseq_odeformers.options import option
+from fairseq_odeformers.options import option, validate
 
 from .regularizers import RegularizerConfig, Regularizers
+
+UNSUPPORTED = {"regression_target": "for numbers there is --criterion sentence_prediction"}
 
 
 @dataclass
@@ -39,13 +41,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
 
     def __init__(self, cfg: SequenceClassificationConfig, task):
         super().__init__(task)
-        if cfg.regression_target:
-            raise ValueError(
-                "--regression-target: this criterion classifies; use --criterion "
-                "sentence_prediction for numbers"
-            )
-        if not 0 <= cfg.label_smoothing < 1:
-            raise ValueError(f"--label-smoothing {cfg.label_smoothing}: give 0 or more, below 1")
+        validate(cfg, SequenceClassificationConfig, UNSUPPORTED)
         self.cfg = cfg
         self.regularizers = Regularizers(cfg)
 

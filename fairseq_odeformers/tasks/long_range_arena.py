@@ -27,7 +27,7 @@ from fairseq_odeformers.data.classification import INTENSITIES, class_names, mak
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
-from fairseq_odeformers.options import flag, option
+from fairseq_odeformers.options import flag, option, validate
 
 # The longest input of each task, in tokens.
 MAX_POSITIONS = {
@@ -46,14 +46,12 @@ LAYOUTS = (
     (PIXEL_TEXT, None, "label"),
 )
 
-# Options of sentence_prediction that do not apply, with their defaults and the reasons.
-OTHER_OPTIONS = {
-    "separator_token": (None, "pairs are encoded separately"),
-    "shorten_method": ("none", "inputs are cut at --max-positions"),
-    "shorten_data_split_list": ("", "inputs are cut at --max-positions"),
-    "add_prev_output_tokens": (False, "the models have no decoder"),
-    "regression_target": (False, "this task has classes; use --task sentence_prediction"),
-    "d2v2_multi": (False, "the models read one kind of data"),
+# Options of sentence_prediction that do not apply, and why.
+UNSUPPORTED = {
+    "separator_token": "pairs are encoded separately",
+    "add_prev_output_tokens": "the models have no decoder",
+    "regression_target": "this task has classes; use --task sentence_prediction",
+    "d2v2_multi": "the models read one kind of data",
 }
 
 
@@ -70,7 +68,7 @@ class LongRangeArenaConfig(SentencePredictionConfig):
         "token", "pixels as 256 symbols, or as numbers that an affine map embeds"
     )
     num_batch_buckets: int = option(
-        0, "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off"
+        0, "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off", at_least=0
     )
 
 
@@ -239,6 +237,7 @@ def find_layout(folder: Path) -> tuple:
 
 def check_config(cfg, dictionary, classes) -> None:
     """Raise a ValueError that names an option that does not fit the data set, and the remedy."""
+    validate(cfg, LongRangeArenaConfig, UNSUPPORTED)
     _, second, _ = find_layout(Path(cfg.data))
     pairs = second is not None and Path(cfg.data, second).is_dir()
     images = dictionary.indices.keys() >= set(INTENSITIES)
@@ -251,17 +250,14 @@ def check_config(cfg, dictionary, classes) -> None:
             "num_classes",
             f"{cfg.data} has {len(classes)} classes, {', '.join(classes)}; leave the option out",
         ),
-        (cfg.num_batch_buckets < 0, "num_batch_buckets", "give 0 or more"),
         (values and not images, "pixel_input", f"{cfg.data} lacks symbols from 0 to 255"),
         (
             values and cfg.init_token is not None,
             "init_token",
             "a token has no intensity for --pixel-input value; leave the option out",
         ),
+        (cfg.shorten_method != "none", "shorten_method", "give --max-positions instead"),
     ]
-    for name, (default, reason) in OTHER_OPTIONS.items():
-        changed = getattr(cfg, name, default) != default
-        refusals.append((changed, name, f"{reason}; leave the option out"))
     for refused, name, reason in refusals:
         if refused:
             raise ValueError(f"{flag(name)} {getattr(cfg, name)}: {reason}")

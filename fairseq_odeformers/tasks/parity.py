@@ -1,8 +1,6 @@
 """The parity of binary strings (Baier-Reinio and De Sterck 2020, section 4)."""
 
-import os
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 import torch
@@ -13,17 +11,16 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_odeformers.data.classification import class_names, make_dictionary
-from fairseq_odeformers.options import option
+from fairseq_odeformers.options import option, validate
 
 CLASSES = ("even", "odd")
-BYTES_PER_TOKEN = 3 * 8  # at most, while the strings are made
 
 
 @dataclass
 class ParityConfig(FairseqDataclass):
     """Options of the task."""
 
-    parity_max_length: int = option(6, "bits of the longest strings")
+    parity_max_length: int = option(6, "bits of the longest strings", at_least=1, at_most=20)
     parity_visible_padding: bool = option(
         False, "pad with a token that models attend to, that of the end of sentences"
     )
@@ -41,7 +38,7 @@ class ParityTask(FairseqTask):
     them, not whether it generalises.
 
     Raises:
-        ValueError: ``--parity-max-length`` is below 1, or the strings do not fit into memory.
+        ValueError: ``--parity-max-length`` is not from 1 to 20, which are two million strings.
     """
 
     source_dictionary = make_dictionary("01")
@@ -50,7 +47,7 @@ class ParityTask(FairseqTask):
 
     def __init__(self, cfg, **kwargs):
         super().__init__(cfg)
-        check_length(cfg.parity_max_length)
+        validate(cfg, ParityConfig)
 
     def load_dataset(self, split, **kwargs):
         """Make the strings; they are the same for every split."""
@@ -138,21 +135,3 @@ class BinaryStrings(FairseqDataset):
         return np.full(len(indices), self.tokens.size(1))
 
     size = num_tokens
-
-
-def check_length(longest: int) -> None:
-    """Raise a ValueError if there are no strings of this length, or too many."""
-    if longest < 1:
-        raise ValueError(f"--parity-max-length {longest}: give 1 or more")
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    largest = next(length for length in count(1) if size_of(length + 1) > memory)
-    if longest > largest:
-        raise ValueError(
-            f"--parity-max-length {longest}: the strings do not fit into this machine's "
-            f"{memory / 10**9:.3g} GB of memory; give at most {largest}"
-        )
-
-
-def size_of(longest: int) -> int:
-    """Bytes that all strings up to a length take."""
-    return (2 ** (longest + 1) - 2) * (1 + longest) * BYTES_PER_TOKEN

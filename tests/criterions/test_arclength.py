@@ -30,7 +30,6 @@ from fairseq_odeformers.criterions.sequence_classification import (
     SequenceClassificationConfig,
     SequenceClassificationCriterion,
 )
-from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
@@ -197,14 +196,6 @@ def test_pairs_add_up():
     assert torch.allclose(logged(model, "transject", first), expected)
 
 
-def test_the_n_ode_transformer_keeps_its_own():
-    """Of its trajectories, whatever its hidden states are."""
-    model = make("node_transformer")
-    sample = make_sample("node_transformer")
-    own = model(**sample["net_input"])[1]["regularizers"]["arclength"]
-    assert torch.allclose(logged(model, "node_transformer", sample), own.sum())
-
-
 def test_gradient(float64):
     """What a weight adds to the gradient is that of the formula."""
     model, sample = make("transformer_classifier").double(), make_sample("transformer_classifier")
@@ -229,7 +220,7 @@ def test_euler_steps_of_an_ode(float64):
     x = x.masked_fill(padding.T.unsqueeze(-1), 0)
     block = NodeBlock(field, FixedGrid("euler", steps))
     end, solution = block(x, padding)
-    f, states = field.bind(Batch(features_first(x), padding)), [features_first(x)]
+    f, states = field.bind(features_first(x), padding), [features_first(x)]
     for step in range(steps):
         states.append(states[-1] + f(step / steps, states[-1]) / steps)
     states = [tokens_first(state) for state in states]

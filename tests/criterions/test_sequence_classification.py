@@ -102,7 +102,7 @@ def test_no_f1_in_training():
 
 
 def test_statistics_are_logged():
-    """Their means over the sequences of all batches; they add nothing to the loss."""
+    """Their means over the sequences of one update or several; they add nothing to the loss."""
     outputs = []
     for values in (torch.arange(5.0), torch.ones(3)):
         model = Model()
@@ -111,6 +111,10 @@ def test_statistics_are_logged():
         assert loss == make_criterion()(Model(), make_sample(len(values)))[0]
         outputs.append(output)
     assert reduced(outputs)["nfe"] == 13 / 8
+    with metrics.aggregate(new_root=True) as values:
+        for output in outputs:
+            SequenceClassificationCriterion.reduce_metrics([output])
+    assert values.get_smoothed_values()["nfe"] == 13 / 8
 
 
 def test_regularizers_are_weighted_and_logged():

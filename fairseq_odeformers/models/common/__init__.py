@@ -1,6 +1,6 @@
 """What the models of several papers share.
 
-Read ``transformer``, fairseq's encoder and decoder over layers of another class;
+Read ``transformer``, fairseq's encoder and decoder over other layers, and their options and config;
 ``sequence_classifier``, which all classifiers are, with ``transformer_classifier`` and
 ``parity_model`` on top of it; then ``translation``, ``language_model``, and ``preset``, which names
 architectures.

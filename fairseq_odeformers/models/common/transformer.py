@@ -93,6 +93,23 @@ class Decoder(TransformerDecoderBase):
         return wrap_layer(self.layer_class(cfg, no_encoder_attn), cfg)
 
 
+def stack_config(cfg, **changes) -> TransformerConfig:
+    """fairseq's config for an encoder or a decoder whose layers are not made of it.
+
+    Args:
+        cfg: the options of the model.
+        changes: options of fairseq's that the model gives other names or other values.
+    """
+    tied = (cfg.get(name) for name in ("share_all_embeddings", "share_decoder_input_output_embed"))
+    options = {
+        **cfg,
+        "decoder_output_dim": cfg.get("decoder_embed_dim"),
+        "share_decoder_input_output_embed": any(tied),
+        **changes,
+    }
+    return TransformerConfig.from_namespace(Namespace(**options))
+
+
 def wrap_layer(layer, cfg):
     """Activation checkpointing and FSDP, as ``cfg`` asks for them."""
     checkpoint = cfg.checkpoint_activations or cfg.offload_activations

@@ -1,6 +1,8 @@
 """The adjoint method (Chen et al. 2018, Neural Ordinary Differential Equations), by torchdiffeq."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +11,7 @@ from torchdiffeq import odeint_adjoint
 
 from .problem import Problem, Solution
 from .runge_kutta import VectorField
-from .solver import Adaptive, FixedGrid
+from .solver import Adaptive, FixedGrid, check_finite
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,9 @@ class Adjoint:
         """The solution. Messages are the solver's; those of the backward solve say so.
 
         Raises:
-            SolveError: the solver raises it.
+            RuntimeError: the solver raises it.
             TypeError: f hides tensors that it depends on.
         """
-        problem.refuse_xla("the adjoint method")
         solver, x = self.solver, problem.x
         entries = problem.entries.sum().clamp(min=1)
         augmented = AugmentedField(problem, solver)
@@ -55,7 +56,7 @@ class Adjoint:
             adjoint_params=differentiable_tensors(problem.f),
             **tolerances,
         )
-        problem.check_finite(states[-1])
+        check_finite(problem, states[-1])
         counts = {name: torch.full_like(integrals[-1], n) for name, n in augmented.counts.items()}
         return Solution(states[-1], integrals[-1], counts)
 
@@ -70,15 +71,14 @@ class AugmentedField:
     """
 
     def __init__(self, problem: Problem, solver: FixedGrid | Adaptive):
-        self.problem, self.solver = problem, solver
-        self.counts = {"nfe": 0}
-        self.steps = {"": 0, ", backwards": 0}
+        self.problem, self.counts = problem, {"nfe": 0}
         if isinstance(solver, Adaptive):
+            backwards = problem._replace(name=f"{problem.name}, backwards")
             self.counts.update(accepted=0, rejected=0)
             self.callback_accept_step = lambda *step: self.count("accepted")
             self.callback_reject_step = lambda *step: self.count("rejected")
-            self.callback_step = lambda *step: self.check("", *step)
-            self.callback_step_adjoint = lambda *step: self.check(", backwards", *step)
+            self.callback_step = limit(solver, problem)
+            self.callback_step_adjoint = limit(solver, backwards)
 
     def __call__(self, t: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         self.count("nfe")
@@ -91,11 +91,16 @@ class AugmentedField:
     def count(self, what: str) -> None:
         self.counts[what] += 1
 
-    def check(self, direction: str, t: Tensor, state, h: Tensor) -> None:
-        problem = self.problem._replace(name=self.problem.name + direction)
-        running, steps = torch.tensor([True]), torch.tensor([self.steps[direction]])
-        self.solver.check(problem, t.cpu().view(1), h.cpu().view(1), steps, running)
-        self.steps[direction] += 1
+
+def limit(solver: Adaptive, problem: Problem) -> Callable:
+    """What stops a solve, before one of its steps, that would not reach its end."""
+    steps = count()
+
+    def callback(t: Tensor, state, h: Tensor) -> None:
+        taken, running = torch.tensor([next(steps)]), torch.tensor([True])
+        solver.check(problem, t.cpu().view(1), h.cpu().view(1), taken, running)
+
+    return callback
 
 
 def differentiable_tensors(f: VectorField) -> list[Tensor]:

@@ -7,10 +7,34 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from .batch import Batch, KeyValueCache
-from .layout import attend, features_first
+from fairseq_odeformers.modules.incremental import append
+
+from .layout import attend, causal_bias, features_first, padding_bias
 from .linear import Affine, TimeDependentLinear, column
 from .runge_kutta import Time
+
+
+class KeyValueCache:
+    """Keys and values of the tokens before the newest, for each evaluation of a field in turn.
+
+    A method on a fixed grid evaluates the field at the same times whenever a token is added.
+
+    Args:
+        saved: tensors (..., B) from the steps before; those of this step are added to it.
+    """
+
+    def __init__(self, saved: dict[str, Tensor]):
+        self.saved = saved
+        self.evaluation = 0
+
+    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add those of the newest token (C, 1, B), and return those of all tokens (C, T, B)."""
+        index = self.evaluation
+        self.evaluation += 1
+        return (
+            append(self.saved, f"key{index}", key, dim=1),
+            append(self.saved, f"value{index}", value, dim=1),
+        )
 
 
 class MultiheadAttention(nn.Module):
@@ -41,9 +65,18 @@ class MultiheadAttention(nn.Module):
 class SelfAttention(MultiheadAttention):
     """MHSA_t(X)."""
 
-    def bind(self, batch: Batch) -> "BoundSelfAttention":
+    def bind(
+        self, x: Tensor, padding_mask: Tensor | None, causal: bool, cache: KeyValueCache | None
+    ) -> "BoundSelfAttention":
+        """For the arguments see :meth:`.TransformerField.bind`."""
+        bias = padding_bias(padding_mask, x)
+        if cache is not None:  # of the newest token as a key (1, 1, B); then of all (T, 1, B)
+            newest = x.new_zeros(1, 1, x.size(-1)) if bias is None else bias
+            bias = append(cache.saved, "bias", newest, dim=0)
+        if causal:
+            bias = causal_bias(x) if bias is None else causal_bias(x).minimum(bias)
         qkv, out = Affine.join(self.q, self.k, self.v), Affine.join(self.out)
-        return BoundSelfAttention(self.num_heads, qkv, out, batch.self_bias(), batch.cache)
+        return BoundSelfAttention(self.num_heads, qkv, out, bias, cache)
 
 
 class BoundSelfAttention(NamedTuple):
@@ -74,17 +107,20 @@ class BoundSelfAttention(NamedTuple):
 class SourceAttention(MultiheadAttention):
     """MHA_t(X, E), where E is the encoder's output."""
 
-    def bind(self, batch: Batch) -> "BoundSourceAttention":
-        saved = batch.cache.saved if batch.cache else {}
+    def bind(
+        self, x: Tensor, source: Tensor, padding_mask: Tensor | None, cache: KeyValueCache | None
+    ) -> "BoundSourceAttention":
+        """For the arguments see :meth:`.TransformerField.bind`."""
+        saved = {} if cache is None else cache.saved
         if "source" not in saved:
-            saved["source"] = Affine.join(self.k, self.v)(0.0, features_first(batch.source))
+            saved["source"] = Affine.join(self.k, self.v)(0.0, features_first(source))
         return BoundSourceAttention(
             self.num_heads,
             Affine.join(self.q),
             saved["source"],
             column(self.k.time, self.v.time),
             Affine.join(self.out),
-            batch.source_bias(),
+            padding_bias(padding_mask, x),
         )
 
 

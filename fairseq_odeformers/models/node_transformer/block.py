@@ -7,7 +7,7 @@ from torch import Tensor
 from fairseq_odeformers.modules.block import Block
 
 from .arclength import arclength
-from .batch import Batch, KeyValueCache
+from .attention import KeyValueCache
 from .field import TransformerField
 from .layout import features_first, tokens_first
 from .problem import Problem, Solution, Solver
@@ -17,9 +17,9 @@ class NodeBlock(Block):
     """Encoder block: X(T_F) from X(0), where X' is a function of t and X (paper, section 3).
 
     Args:
-        field: X'. Its ``bind`` takes a :class:`Batch` and returns a function of t and X. For the
-            adjoint method that function is a module, or a NamedTuple or another pytree of all
-            tensors that X' depends on.
+        field: X'. Its ``bind`` takes what :meth:`.TransformerField.bind` takes, and returns a
+            function of t and X. For the adjoint method that function is a module, or a NamedTuple
+            or another pytree of all tensors that X' depends on.
         solver: solves the ODE.
         final_time: T_F.
         arclength_order: K of :func:`arclength`.
@@ -41,7 +41,6 @@ class NodeBlock(Block):
         self.final_time = final_time
         self.arclength_order = arclength_order
         self.name = "block"
-        self.num_updates = 0
 
     def forward(
         self, x: Tensor, encoder_padding_mask: Tensor | None = None
@@ -54,29 +53,31 @@ class NodeBlock(Block):
         Returns:
             X(T_F) (T, B, C), and the solution. In training its integral is the arclength.
         """
-        solution = self.solve(Batch(features_first(x), encoder_padding_mask))
+        solution = self.solve(features_first(x), encoder_padding_mask)
         return tokens_first(solution.state).to(x), solution
 
-    def solve(self, batch: Batch) -> Solution:
-        """The solution from X(0), in single precision or better."""
-        width, length, size = batch.x.shape
-        lengths = batch.lengths()
-        batch_name = f"a batch of {size} x {length} tokens after {self.num_updates:,} updates"
-        with torch.autocast(batch.x.device.type, enabled=False):
-            f = self.field.bind(batch)
+    def solve(self, x: Tensor, padding_mask: Tensor | None, **batch) -> Solution:
+        """The solution from X(0) = x (C, T, B), in single precision or better.
+
+        Args:
+            batch: further arguments of the field's ``bind``.
+        """
+        width, length, size = x.shape
+        if padding_mask is None:
+            lengths = torch.full((size,), length, device=x.device)
+        else:
+            lengths = (~padding_mask).sum(1)
+        with torch.autocast(x.device.type, enabled=False):
+            f = self.field.bind(x, padding_mask, **batch)
             problem = Problem(
                 f,
-                batch.x,
+                x,
                 entries=width * lengths,
                 final_time=self.final_time,
                 integrand=arclength(f, self.arclength_order, lengths) if self.training else None,
-                name=f"{self.name}, {batch_name}",
+                name=f"{self.name}, a batch of {size} x {length} tokens",
             )
             return self.solver(problem)
-
-    def set_num_updates(self, num_updates: int) -> None:
-        """fairseq calls this before each update."""
-        self.num_updates = num_updates
 
 
 @with_incremental_state
@@ -114,14 +115,12 @@ class NodeDecoderBlock(NodeBlock):
         """
         saved = self.get_incremental_state(incremental_state, "saved") or {}
         solution = self.solve(
-            Batch(
-                features_first(x),
-                self_attn_padding_mask,
-                encoder_out,
-                encoder_padding_mask,
-                causal=self_attn_mask is not None,
-                cache=None if incremental_state is None else KeyValueCache(saved),
-            )
+            features_first(x),
+            self_attn_padding_mask,
+            source=encoder_out,
+            source_padding_mask=encoder_padding_mask,
+            causal=self_attn_mask is not None,
+            cache=None if incremental_state is None else KeyValueCache(saved),
         )
         self.set_incremental_state(incremental_state, "saved", saved)
         return tokens_first(solution.state).to(x), None, solution

@@ -1,15 +1,17 @@
 """The encoder of the N-ODE Transformer."""
 
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
-from fairseq.models.transformer.transformer_config import EncDecBaseConfig
+from fairseq.models.transformer import TransformerEncoderBase
+from torch import Tensor
+
+from fairseq_odeformers.models.common.transformer import stack_config
+from fairseq_odeformers.modules.recording import Call, recorded
 
 from .adjoint import Adjoint
 from .block import NodeBlock
-from .field import TransformerField
+from .field import FieldSpec, TransformerField
 from .methods import FIXED_GRID
 from .problem import Solver
-from .solver import Adaptive, Checkpointed, FixedGrid
-from .stack import field_spec, recorded_solves, summary
+from .solver import Adaptive, FixedGrid, checkpointed
 
 
 class NodeTransformerEncoder(TransformerEncoderBase):
@@ -20,24 +22,12 @@ class NodeTransformerEncoder(TransformerEncoderBase):
     """
 
     def __init__(self, cfg, dictionary, embed_tokens):
-        self.node_config = cfg
-        config = TransformerConfig(
-            dropout=cfg.dropout,
-            encoder=EncDecBaseConfig(
-                embed_dim=cfg.encoder_embed_dim,
-                layers=cfg.encoder_layers,
-                normalize_before=cfg.encoder_normalize_before,
-            ),
-            max_source_positions=cfg.max_source_positions,
-            no_token_positional_embeddings=cfg.no_token_positional_embeddings,
-        )
-        super().__init__(config, dictionary, embed_tokens)
+        super().__init__(stack_config(cfg), dictionary, embed_tokens)
         for index, block in enumerate(self.layers, 1):
             block.name = f"encoder block {index}"
 
     def build_encoder_layer(self, cfg):
-        cfg = self.node_config
-        field = TransformerField(field_spec(cfg, "encoder"))
+        field = TransformerField(FieldSpec.from_config(cfg, "encoder"))
         return NodeBlock(field, encoder_solver(cfg), cfg.ode_final_time, cfg.arclength_order)
 
     def forward(
@@ -48,7 +38,7 @@ class NodeTransformerEncoder(TransformerEncoderBase):
         Raises:
             RuntimeError: a solve takes more than ``--ode-max-steps``, or a state is not finite.
         """
-        with recorded_solves(self.layers) as calls:
+        with recorded(self.layers) as calls:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         return {**out, **summary("encoder", calls)}
 
@@ -68,4 +58,24 @@ def encoder_solver(cfg) -> Solver:
         )
     if cfg.adjoint:
         return Adjoint(solver)
-    return Checkpointed(solver) if cfg.checkpoint_activations else solver
+    return checkpointed(solver) if cfg.checkpoint_activations else solver
+
+
+def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
+    """The regularisers, in training, and the statistics of the ``encoder`` or ``decoder``.
+
+    Each is a dictionary of values (B) a sequence. The arclength is summed over the blocks.
+
+    Args:
+        calls: of the blocks, whose last output is a solution.
+    """
+    solutions = [call.output[-1] for call in calls]
+    regularizers = {}
+    if calls[0].module.training:
+        regularizers["arclength"] = sum(solution.integral for solution in solutions)
+    statistics = {
+        f"{side}_{name}_{index}": value
+        for index, solution in enumerate(solutions, 1)
+        for name, value in solution.statistics.items()
+    }
+    return {"regularizers": regularizers, "statistics": statistics}

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.dropout import dropout
 from fairseq_odeformers.modules.precision import at_least_float32
 
-from .attention import SelfAttention, SourceAttention
-from .batch import Batch
+from .attention import KeyValueCache, SelfAttention, SourceAttention
 from .layout import layer_norm
 from .linear import Affine, TimeDependentLinear
 from .runge_kutta import Time, VectorField
@@ -46,6 +45,21 @@ class FieldSpec:
     dropout: float = 0.0
     decoder: bool = False
 
+    @classmethod
+    def from_config(cls, cfg, side: str) -> "FieldSpec":
+        """The vector field of the blocks of the ``encoder`` or ``decoder``."""
+        return cls(
+            embed_dim=getattr(cfg, f"{side}_embed_dim"),
+            num_heads=getattr(cfg, f"{side}_attention_heads"),
+            ffn_embed_dim=getattr(cfg, f"{side}_ffn_embed_dim"),
+            residual=cfg.vector_field == "residual",
+            skip_connection=cfg.skip_connection,
+            time_dependent_attention=cfg.time_dependent_attention,
+            layer_norm=cfg.encoder_normalize_before,
+            dropout=cfg.dropout,
+            decoder=side == "decoder",
+        )
+
 
 class TransformerField(nn.Module):
     r"""X' in a block of the encoder or the decoder.
@@ -75,15 +89,33 @@ class TransformerField(nn.Module):
         self.layer_norms = nn.ModuleList(nn.LayerNorm(spec.embed_dim) for _ in range(norms))
         self.encoder_attn = SourceAttention(*maps) if spec.decoder else None
 
-    def bind(self, batch: Batch) -> "BoundField":
+    def bind(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        source: Tensor | None = None,
+        source_padding_mask: Tensor | None = None,
+        causal: bool = False,
+        cache: KeyValueCache | None = None,
+    ) -> "BoundField":
         """X' for a batch, as a function of t and X.
+
+        A solve evaluates it many times. What depends on neither t nor X is computed here, once.
 
         In training each sub-layer has a dropout mask of its own for the whole solve. With a new
         mask at each evaluation X' would not be a function of t and X.
+
+        Args:
+            x: X(0) (C, T, B); in incremental decoding, of the newest token alone.
+            padding_mask: true where a token is padding (B, T).
+            source: the encoder's output (S, B, C), for a decoder.
+            source_padding_mask: true where a token of the source is padding (B, S).
+            causal: whether self-attention hides later tokens.
+            cache: given in incremental decoding.
         """
-        functions: list[VectorField] = [self.self_attn.bind(batch)]
+        functions: list[VectorField] = [self.self_attn.bind(x, padding_mask, causal, cache)]
         if self.encoder_attn is not None:
-            functions.append(self.encoder_attn.bind(batch))
+            functions.append(self.encoder_attn.bind(x, source, source_padding_mask, cache))
         functions.append(FeedForward(Affine.join(self.fc1), Affine.join(self.fc2)))
         norms = masks = [None] * len(functions)
         if self.spec.layer_norm:
@@ -92,11 +124,14 @@ class TransformerField(nn.Module):
                 for norm in self.layer_norms
             ]
         if self.training and self.spec.dropout:
-            masks = [dropout(torch.ones_like(batch.x), self.spec.dropout) for _ in functions]
+            masks = [dropout(torch.ones_like(x), self.spec.dropout) for _ in functions]
         *attentions, feed_forward = map(Sublayer, functions, norms, masks)
-        skip_connection = self.spec.skip_connection or self.spec.residual
         return BoundField(
-            attentions, feed_forward, skip_connection, self.spec.residual, batch.token_mask()
+            attentions,
+            feed_forward,
+            self.spec.skip_connection or self.spec.residual,
+            self.spec.residual,
+            None if padding_mask is None else (~padding_mask).T.to(x),
         )
 
 

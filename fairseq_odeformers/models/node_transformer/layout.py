@@ -1,10 +1,11 @@
-"""States laid out features first, (C, T, B), with the LayerNorm and the attention of this layout.
+"""States laid out features first, (C, T, B), and the LayerNorm and attention of this layout.
 
 Each operation then works on few long rows rather than many short ones. For the small models of the
 paper this is several times faster. States are in single precision or better, since the errors of a
 solve are smaller than half precision can tell.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -28,6 +29,22 @@ def tokens_first(x: Tensor) -> Tensor:
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """LayerNorm of the features of each token, with weight and bias (C)."""
     return F.layer_norm(x.movedim(0, -1), weight.shape, weight, bias).movedim(-1, 0)
+
+
+def padding_bias(padding_mask: Tensor | None, x: Tensor) -> Tensor | None:
+    """Hides the keys (S, 1, B) that are padding (B, S).
+
+    It is finite because the scores of a sequence of padding alone may not become nan.
+    """
+    if padding_mask is None:
+        return None
+    return (padding_mask.T.to(x) * torch.finfo(x.dtype).min).unsqueeze(1)
+
+
+def causal_bias(x: Tensor) -> Tensor:
+    """Hides the keys of later tokens (T, T, 1)."""
+    bias = x.new_full((x.size(1), x.size(1)), torch.finfo(x.dtype).min)
+    return bias.tril(-1).unsqueeze(-1)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, num_heads: int, bias: Tensor | None) -> Tensor:

@@ -9,16 +9,15 @@ from omegaconf import II
 
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
-from fairseq_odeformers.options import (
-    DataclassOptions,
-    option,
-)
+from fairseq_odeformers.options import DataclassOptions, option
 
 from .decoder import NodeTransformerDecoder
 from .encoder import NodeTransformerEncoder
 from .methods import ADAPTIVE, FIXED_GRID
 
-Decomposition = ChoiceEnum(["composed", "residual"])
+VectorField = ChoiceEnum(["composed", "residual"])
+FORMULAS = "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
+NORMALIZE = "apply layernorm before each part of X', of a decoder too, and after the last block"
 
 
 @dataclass
@@ -44,21 +43,14 @@ class NodeEncoderConfig(FairseqDataclass):
         "that does not grow with the number of adaptive steps",
     )
     checkpoint_activations: bool = option(
-        False,
-        "compute the activations of a solve again in the backward pass, to save memory",
+        False, "compute the activations of a solve again in the backward pass, to save memory"
     )
-    vector_field: Decomposition = option(
-        "composed", "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
-    )
+    vector_field: VectorField = option("composed", FORMULAS)
     skip_connection: bool = option(False, "alpha is 1 in the composed vector field")
     time_dependent_attention: bool = option(
         False, "give the affine maps of the attention a term c t, too"
     )
-    encoder_normalize_before: bool = option(
-        False,
-        "apply layernorm before each part of the vector fields, of a decoder too, and "
-        "after the last block",
-    )
+    encoder_normalize_before: bool = option(False, NORMALIZE)
     arclength_order: int = option(
         1,
         "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
@@ -76,13 +68,13 @@ class SolverOptions(DataclassOptions):
     def check_config(cls, cfg):
         super().check_config(cfg)
         method, on_grid = f"--ode-method {cfg.ode_method}", cfg.ode_method in FIXED_GRID
-        sequence, adjoint = cfg.adaptivity == "sequence", cfg.adjoint
-        steps, adaptive, grids = cfg.ode_steps, ", ".join(ADAPTIVE), ", ".join(FIXED_GRID)
-        for refused, options, reason in (
-            (on_grid and steps is None, f"{method}", "give --ode-steps, too"),
+        adaptive, grids = ", ".join(ADAPTIVE), ", ".join(FIXED_GRID)
+        sequence = cfg.adaptivity == "sequence"
+        refusals = [  # whether, the options, why and what to do
+            (on_grid and cfg.ode_steps is None, method, "give --ode-steps, too"),
             (
-                not on_grid and steps is not None,
-                f"--ode-steps {steps}",
+                not on_grid and cfg.ode_steps is not None,
+                f"--ode-steps {cfg.ode_steps}",
                 f"{method} chooses its steps; leave it out, or choose one of {grids}",
             ),
             (
@@ -97,17 +89,17 @@ class SolverOptions(DataclassOptions):
                 f"{grids} with --ode-steps, or leave out --tpu",
             ),
             (
-                adjoint and sequence,
+                cfg.adjoint and sequence,
                 "--adjoint",
                 "its backward solve is of the whole batch; leave out --adaptivity sequence",
             ),
             (
-                adjoint and cfg.checkpoint_activations,
+                cfg.adjoint and cfg.checkpoint_activations,
                 "--checkpoint-activations",
                 "--adjoint keeps no activations either; leave one of them out",
             ),
             (
-                adjoint and cfg.tpu,
+                cfg.adjoint and cfg.tpu,
                 "--adjoint",
                 "torchdiffeq's solver does not compile with XLA; leave it out",
             ),
@@ -116,7 +108,8 @@ class SolverOptions(DataclassOptions):
                 "--skip-connection",
                 "--vector-field residual has all skip connections; leave it out",
             ),
-        ):
+        ]
+        for refused, options, reason in refusals:
             if refused:
                 raise ValueError(f"{options}: {reason}")
 
@@ -141,19 +134,13 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
     encoder_attention_heads: int = option(8, "encoder attention heads")
     encoder_layers: int = option(3, "number of blocks of the encoder")
-    encoder_normalize_before: bool = option(
-        True,
-        "apply layernorm before each part of the vector fields, of a decoder too, and "
-        "after the last block",
-    )
+    encoder_normalize_before: bool = option(True, NORMALIZE)
     decoder_layers: int = option(II("model.encoder_layers"), "number of blocks of the decoder")
     decoder_ode_method: ChoiceEnum(list(FIXED_GRID)) = option(
         "rk4", "solver of the decoder, on a fixed grid"
     )
     decoder_ode_steps: int = option(1, "steps of the decoder's solver", at_least=1)
-    vector_field: Decomposition = option(
-        "residual", "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
-    )
+    vector_field: VectorField = option("residual", FORMULAS)
     ode_rtol: float = option(1e-3, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-3, "absolute tolerance of an adaptive solver", above=0)
     dropout: float = option(0.1, "dropout probability")

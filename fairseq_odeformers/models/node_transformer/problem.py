@@ -1,12 +1,10 @@
-"""Initial value problems for batches of sequences, their solutions."""
+"""Initial value problems for batches of sequences, and their solutions."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 from torch import Tensor
 
-from .errors import NotFinite
-from .methods import FIXED_GRID
 from .runge_kutta import Integrand, VectorField
 
 
@@ -28,19 +26,6 @@ class Problem(NamedTuple):
     final_time: float = 1.0
     integrand: Integrand | None = None
     name: str = "a solve"
-
-    def refuse_xla(self, what: str) -> None:
-        """Raise a ValueError if the state is on an XLA device."""
-        if self.x.device.type == "xla":
-            raise ValueError(
-                f"{what} does not run on XLA, where computations may not depend on the data; take "
-                f"a fixed grid, {', '.join(FIXED_GRID)}, and gradients through its steps"
-            )
-
-    def check_finite(self, end: Tensor) -> None:
-        """Raise NotFinite if X(T_F) is not finite; XLA compiles no such branch."""
-        if end.device.type != "xla" and not end.isfinite().all():
-            raise NotFinite(f"{self.name}, at t = {self.final_time:g}: the state is not finite")
 
 
 class Solution(NamedTuple):

@@ -7,17 +7,19 @@ which a small model would spend most of its time.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from .errors import NotFinite, TooManySteps
 from .methods import ADAPTIVE, EULER, FIXED_GRID
-from .problem import Problem, Solution
+from .problem import Problem, Solution, Solver
 from .runge_kutta import Step, Time, VectorField
 
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # from one step to the next
+
+SMALLER_RATE = "give a smaller learning rate"
 
 
 @dataclass(frozen=True)
@@ -27,24 +29,16 @@ class FixedGrid:
     Args:
         method: one of ``FIXED_GRID``.
         steps: the number of steps, at least 1.
-
-    Raises:
-        ValueError: there is no such method, or no step.
     """
 
     method: str = "rk4"
     steps: int = 1
 
-    def __post_init__(self):
-        check_method(self.method, FIXED_GRID)
-        if self.steps < 1:
-            raise ValueError(f"{self.steps} steps: a fixed grid has at least 1")
-
     def __call__(self, problem: Problem) -> Solution:
         """The solution.
 
         Raises:
-            NotFinite: the state is not finite at T_F. XLA devices do not check this.
+            RuntimeError: the state is not finite at T_F. XLA devices do not check this.
         """
         f, x, tableau = problem.f, problem.x, FIXED_GRID[self.method]
         h = problem.final_time / self.steps
@@ -55,7 +49,7 @@ class FixedGrid:
             if problem.integrand:
                 integral = integral + tableau.integral(h, step, problem.integrand)
             x = step.end
-        problem.check_finite(x)
+        check_finite(problem, x)
         nfe = torch.full_like(integral, self.steps * len(tableau.weights))
         return Solution(x, integral, {"nfe": nfe})
 
@@ -73,9 +67,6 @@ class Adaptive:
         per_sequence: whether each sequence has its own steps, as if it were alone. Otherwise all
             sequences have the same steps, and within the tolerance a solution depends on the rest
             of the batch.
-
-    Raises:
-        ValueError: there is no such method.
     """
 
     method: str = "dopri5"
@@ -84,21 +75,15 @@ class Adaptive:
     max_steps: int = 1000
     per_sequence: bool = False
 
-    def __post_init__(self):
-        check_method(self.method, ADAPTIVE)
-
     def __call__(self, problem: Problem) -> Solution:
         """The solution.
 
         The variables that control the steps have one value (1), or one a sequence (B), on the CPU.
 
         Raises:
-            ValueError: the state is on an XLA device.
-            TooManySteps: the solve needs more than ``max_steps``.
-            NotFinite: the solve needs steps too small for a float, since the state or its slope
-                grows without bound.
+            RuntimeError: the solve needs more than ``max_steps``, or steps too small for a float,
+                since the state or its slope grows without bound.
         """
-        problem.refuse_xla(self.method)
         f, x, final = problem.f, problem.x, problem.final_time
         tableau = ADAPTIVE[self.method]
         entries = problem.entries if self.per_sequence else problem.entries.sum(0, keepdim=True)
@@ -187,32 +172,29 @@ class Adaptive:
             where = f"{where} of sequence {index}"
         where = f"{where} of {problem.final_time:g}"
         if excessive.any():
-            raise TooManySteps(f"{where}: a solve may take {self.max_steps:,} steps")
-        raise NotFinite(
-            f"{where}: the state or its slope is not finite, or changes too fast for any step"
+            raise RuntimeError(
+                f"{where}: a solve may take {self.max_steps:,} steps; give more with "
+                "--ode-max-steps, a larger --ode-rtol and --ode-atol, a smaller learning rate or, "
+                "to keep trajectories simple, an --arclength-weight"
+            )
+        raise RuntimeError(
+            f"{where}: the state or its slope is not finite, or changes too fast for any step; "
+            f"{SMALLER_RATE}"
         )
 
 
-@dataclass(frozen=True)
-class Checkpointed:
-    """Activation checkpointing: the backward pass computes the steps again.
-
-    Until then only the problem stays in memory.
-
-    Args:
-        solver: computes the steps.
-    """
-
-    solver: FixedGrid | Adaptive
-
-    def __call__(self, problem: Problem) -> Solution:
-        """The solution; the errors are the solver's."""
-        return checkpoint(self.solver, problem, use_reentrant=False)
+def checkpointed(solver: Solver) -> Solver:
+    """The same solver, whose steps the backward pass computes again, to save memory."""
+    return partial(checkpoint, solver, use_reentrant=False)
 
 
-def check_method(name: str, methods: dict) -> None:
-    if name not in methods:
-        raise ValueError(f"method {name}: choose one of {', '.join(methods)}")
+def check_finite(problem: Problem, end: Tensor) -> None:
+    """Raise a RuntimeError if X(T_F) is not finite; XLA compiles no such branch."""
+    if end.device.type != "xla" and not end.isfinite().all():
+        raise RuntimeError(
+            f"{problem.name}, at t = {problem.final_time:g}: the state is not finite; "
+            f"{SMALLER_RATE}"
+        )
 
 
 def merge(choose: Tensor, x: Tensor, y: Tensor) -> Tensor:

@@ -1,9 +1,8 @@
 """The decoder: fairseq's Transformer decoder over blocks of TransEvolve."""
 
-from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
-from fairseq.models.transformer.transformer_config import DecoderConfig
+from fairseq.models.transformer import TransformerDecoderBase
 
-from fairseq_odeformers.models.common.transformer import wrap_layer
+from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
 
 from .block import TransEvolveDecoderBlock
 from .encoder import depth_states
@@ -15,19 +14,7 @@ class TransEvolveDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         self.block_spec = BlockSpec.from_config(cfg, "decoder")
-        config = TransformerConfig(
-            dropout=cfg.embedding_dropout,
-            decoder=DecoderConfig(
-                embed_dim=cfg.decoder_embed_dim,
-                layers=cfg.decoder_blocks,
-                normalize_before=cfg.decoder_normalize_before,
-            ),
-            checkpoint_activations=cfg.checkpoint_activations,
-            max_target_positions=cfg.max_target_positions,
-            share_decoder_input_output_embed=(
-                cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
-            ),
-        )
+        config = stack_config(cfg, decoder_layers=cfg.decoder_blocks, dropout=cfg.embedding_dropout)
         super().__init__(config, dictionary, embed_tokens)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):

@@ -3,10 +3,9 @@
 from contextlib import contextmanager
 
 import torch
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
-from fairseq.models.transformer.transformer_config import EncDecBaseConfig
+from fairseq.models.transformer import TransformerEncoderBase
 
-from fairseq_odeformers.models.common.transformer import wrap_layer
+from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
 from fairseq_odeformers.modules.recording import recorded
 
 from .block import TransEvolveEncoderBlock, shared_rows
@@ -18,16 +17,7 @@ class TransEvolveEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens):
         self.block_spec = BlockSpec.from_config(cfg, "encoder")
-        config = TransformerConfig(
-            dropout=cfg.embedding_dropout,
-            encoder=EncDecBaseConfig(
-                embed_dim=cfg.encoder_embed_dim,
-                layers=cfg.encoder_blocks,
-                normalize_before=cfg.encoder_normalize_before,
-            ),
-            checkpoint_activations=cfg.checkpoint_activations,
-            max_source_positions=cfg.max_source_positions,
-        )
+        config = stack_config(cfg, encoder_layers=cfg.encoder_blocks, dropout=cfg.embedding_dropout)
         super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg):

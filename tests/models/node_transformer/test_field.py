@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from fairseq_odeformers.models.node_transformer import layout
-from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
 
 C, H, INNER = 6, 3, 5
@@ -23,17 +22,17 @@ def test_padding_has_no_slope_and_no_effect(float64, monkeypatch, few):
     x = torch.randn(C, 7, 3)
     padding = torch.arange(7) >= torch.tensor([[7], [4], [0]])
     x = x * ~padding.T
-    out = field.bind(Batch(x, padding))(0.5, x)
+    out = field.bind(x, padding)(0.5, x)
     assert not out[:, 4:, 1].any() and not out[:, :, 2].any()
     alone = x[:, :4, 1:2].contiguous()
-    assert (field.bind(Batch(alone))(0.5, alone) - out[:, :4, 1:2]).abs().max() < 1e-12
+    assert (field.bind(alone)(0.5, alone) - out[:, :4, 1:2]).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("decoder", [False, True])
 def test_a_time_for_each_sequence(float64, decoder):
     field = make_field(time_dependent_attention=True, decoder=decoder)
     x = torch.randn(C, 4, 3)
-    f = field.bind(Batch(x, source=torch.randn(5, 3, C) if decoder else None))
+    f = field.bind(x, source=torch.randn(5, 3, C) if decoder else None)
     times = torch.tensor([0.0, 0.4, 1.0])
     together = f(times, x)
     for index, t in enumerate(times.tolist()):
@@ -59,14 +58,14 @@ def test_dropout_masks_are_independent_and_constant_during_a_solve():
     """Each sub-layer has its own, and each solve: half of what one drops another drops, too."""
     field = make_field(dropout=0.5, decoder=True)
     x, source = torch.randn(C, 40, 30), torch.randn(5, 30, C)
-    masks = torch.cat([dropped(field.bind(Batch(x, source=source))) for _ in range(2)]).flatten(1)
+    masks = torch.cat([dropped(field.bind(x, source=source)) for _ in range(2)]).flatten(1)
     assert torch.allclose(
         masks @ masks.T / masks.size(1), torch.eye(6).double() / 4 + 0.25, atol=0.03
     )
-    f = field.bind(Batch(x, source=source))
+    f = field.bind(x, source=source)
     kept = sublayers(f)[0](0.3, x)
     assert torch.allclose(kept, 2 * sublayers(f)[0].function(0.3, x) * (kept != 0))
-    assert not dropped(field.eval().bind(Batch(x, source=source))).any()
+    assert not dropped(field.eval().bind(x, source=source)).any()
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():

@@ -7,7 +7,6 @@ import torch
 from helpers import assert_same_gradients, layer_norm
 
 from fairseq_odeformers.models.node_transformer import layout, naive
-from fairseq_odeformers.models.node_transformer.batch import Batch
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
@@ -92,22 +91,28 @@ def test_field_equals_the_literal_formula(float64, monkeypatch, decoder, options
     else:
         expected = formula(field, mask)(0.3, x)
     state = features_first(x.transpose(0, 1))
-    out = tokens_first(field.bind(Batch(state, padding, **batch))(0.3, state)).transpose(0, 1)
+    out = tokens_first(field.bind(state, padding, **batch)(0.3, state)).transpose(0, 1)
     assert not out[padding].any()
     assert_same_gradients(out[~padding], expected[~padding], inputs)
 
 
 @pytest.mark.parametrize("options", VARIANTS)
-def test_block_solves_the_formula(float64, options):
-    """The state at T_F, and the arclength on the way to it."""
+@pytest.mark.parametrize("per_sequence", [False, True])
+def test_block_solves_the_formula(float64, options, per_sequence):
+    """The state of each sequence of a batch at T_F, and the arclength on the way to it."""
     field = make_field(**options)
     torch.nn.init.constant_(field.fc1.bias, 9)  # ReLUs change no sign, so that X' is smooth
-    block = NodeBlock(field, Adaptive(**PRECISE), final_time=2.0)
-    x = torch.randn(5, C) / 2
-    out, solution = block(x.unsqueeze(1))
-    assert (out[:, 0] - naive.solve(formula(field), x, 2.0, **PRECISE)).abs().max() < 1e-6
-    length = naive.arclength(formula(field), x, 2.0, **PRECISE)
-    assert solution.integral.item() == pytest.approx(length.item(), rel=1e-5)
+    block = NodeBlock(field, Adaptive(**PRECISE, per_sequence=per_sequence), final_time=2.0)
+    lengths = (5, 2)
+    states, padding = padded(*lengths)
+    states = states.detach() / 2 * ~padding.unsqueeze(-1)
+    out, solution = block(states.transpose(0, 1), padding)
+    for index, length in enumerate(lengths):
+        x = states[index, :length]
+        end = naive.solve(formula(field), x, 2.0, **PRECISE)
+        assert (out[:length, index] - end).abs().max() < 1e-6
+        arclength = naive.arclength(formula(field), x, 2.0, **PRECISE).item()
+        assert solution.integral[index].item() == pytest.approx(arclength, rel=1e-5)
 
 
 @pytest.mark.parametrize("time_dependent", [False, True])
