@@ -116,6 +116,7 @@ CORPORA = {
     "listops": "listops",
     "lra": "lra",
     "multi30k": "multi30k",
+    "parallel": "parallel",
     "ptb": "ptb",
     "text-classification": "text_classification",
     "wmt14": "wmt14",

@@ -1,6 +1,7 @@
 """Fetching published data sets and reading them where they are: a folder, tar or zip archive."""
 
 import gzip
+import hashlib
 import logging
 import lzma
 import shutil
@@ -22,14 +23,8 @@ from fairseq_odeformers.files import build, fingerprints, sha256
 
 logger = logging.getLogger(__name__)
 
-DAMAGED = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    gzip.BadGzipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-)
+DAMAGED = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def download(url: str, path: Path, checksum: str | None = None) -> None:
@@ -58,12 +53,12 @@ def download(url: str, path: Path, checksum: str | None = None) -> None:
             start = 0
         length = response.headers["Content-Length"]
         total = start + int(length) if length else None
-        progress = tqdm(desc=path.name, initial=start, total=total, unit="B", unit_scale=True)
-        with progress, open(partial, "ab" if start else "wb") as file:
-            while block := response.read(1 << 16):
-                file.write(block)
-                progress.update(len(block))
-            size = file.tell()
+        with (
+            open(partial, "ab" if start else "wb") as file,
+            tqdm.wrapattr(file, "write", total, desc=path.name, initial=start, disable=None) as to,
+        ):
+            shutil.copyfileobj(response, to)
+    size = partial.stat().st_size
     if total and size < total:
         raise ConnectionError(
             f"{url}: the connection closed after {size:,} of {total:,} bytes; run again to resume"
@@ -72,6 +67,13 @@ def download(url: str, path: Path, checksum: str | None = None) -> None:
         partial.unlink()
         raise ValueError(f"{url}: SHA-256 is not {checksum}; run again to fetch it anew")
     partial.rename(path)
+
+
+def fetch(downloads: Mapping[str, str | None], folder: Path) -> Path:
+    """Download URLs, whose SHA-256 may be given, into *folder*, and return it."""
+    for url, checksum in downloads.items():
+        download(url, folder / Path(url).name, checksum)
+    return folder
 
 
 @contextmanager
@@ -83,16 +85,26 @@ def naming_damage(name: object) -> Iterator[None]:
     """
     try:
         yield
-    except DAMAGED as error:
+    except (*DAMAGED, EOFError) as error:
         raise ValueError(f"{name} is damaged, cut off, or in another format ({error})") from error
+
+
+def plain_name(name: str) -> str:
+    """The name of a file without what says that it is compressed."""
+    return name.removesuffix(".gz").removesuffix(".xz")
+
+
+def decompressed(name: str, stream: BinaryIO) -> BinaryIO:
+    """The content of a file called *name* that is open as *stream*."""
+    return COMPRESSED.get(Path(name).suffix, lambda file: file)(stream)
 
 
 def members(source: Path, patterns: Iterable[str]) -> Iterator[tuple[Path, BinaryIO]]:
     """Path and content of the files in a folder, tar or zip archive that match one of *patterns*.
 
-    A file may be compressed as ``name.gz``. It then has the path ``name``, and its content is
-    decompressed. Files are read where they are: nothing is written under a name that an archive
-    gives, and links and devices in archives are passed over.
+    A file may be compressed as ``name.gz`` or ``name.xz``. It then has the path ``name``, and its
+    content is decompressed. Files are read where they are: nothing is written under a name that an
+    archive gives, and links and devices in archives are passed over.
 
     Args:
         patterns: of the end of a path, as ``Path.match`` takes them: ``train/pos/*.txt``.
@@ -101,12 +113,12 @@ def members(source: Path, patterns: Iterable[str]) -> Iterator[tuple[Path, Binar
         ValueError: *source* is damaged or cut off, or neither a folder nor an archive.
     """
     with naming_damage(source):
-        files = tqdm(_files(source), source.name, unit=" files", mininterval=1)
+        files = tqdm(_files(source), source.name, unit=" files", mininterval=1, disable=None)
         for name, open_file in files:
-            path = Path(name.removesuffix(".gz"))
+            path = Path(plain_name(name))
             if any(map(path.match, patterns)):
                 with open_file() as stream:
-                    yield path, gzip.open(stream) if name.endswith(".gz") else stream
+                    yield path, decompressed(name, stream)
 
 
 def _files(source: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
@@ -127,7 +139,45 @@ def _files(source: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
                 archive.members.clear()  # it would keep all of them, maybe millions
 
 
-def unpack(source: Path, names: Sequence[str], folder: Path) -> None:
+def read_files(
+    source: Path, patterns: Sequence[str], optional: Iterable[str] = ()
+) -> dict[str, bytes]:
+    """The content of the files that match *patterns*, by their names.
+
+    A name has as many folders as the pattern that it matches.
+
+    Args:
+        optional: those of the patterns that need not match a file.
+
+    Raises:
+        ValueError: *source* is damaged, has two files of a name, or none for a pattern.
+    """
+    logger.info(f"reading {source}")
+    files = {}
+    missing = set(patterns).difference(optional)
+    for path, stream in members(source, patterns):
+        pattern = next(filter(path.match, patterns))
+        name = "/".join(path.parts[-len(Path(pattern).parts) :])
+        if name in files:
+            raise ValueError(f"{source} has more than one {name}")
+        with naming_damage(f"{path} in {source}"):
+            files[name] = stream.read()
+        missing.discard(pattern)
+    if missing:
+        raise ValueError(f"{source} has no {', '.join(sorted(missing))}")
+    return files
+
+
+def fingerprint(files: Mapping[str, bytes]) -> str:
+    """SHA-256 of the names and contents of files, in any order."""
+    digest = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def unpack(source: Path, names: Iterable[str], folder: Path) -> None:
     """Copy the files called *names* from any folder of *source* into *folder*.
 
     A name may begin with the last folders of the file's path, as in ``RTE/train.tsv``; the copy is
@@ -149,13 +199,6 @@ def unpack(source: Path, names: Sequence[str], folder: Path) -> None:
         raise ValueError(f"{source} has no {', '.join(sorted(missing))}")
 
 
-def fetch(downloads: Mapping[str, str | None], folder: Path) -> Path:
-    """Download URLs, whose SHA-256 may be given, into *folder*, and return it."""
-    for url, checksum in downloads.items():
-        download(url, folder / Path(url).name, checksum)
-    return folder
-
-
 def locate(source: Path, url: str, names: Sequence[str]) -> Path:
     """The archive of a URL in the folder *source*, or else *source* itself.
 
@@ -163,8 +206,7 @@ def locate(source: Path, url: str, names: Sequence[str]) -> Path:
         names: of the files that the archive has. A file of such a name is not an archive.
     """
     archive = source / Path(url).name
-    is_archive = archive.is_file() and archive.name.removesuffix(".gz") not in names
-    return archive if is_archive else source
+    return archive if archive.is_file() and plain_name(archive.name) not in names else source
 
 
 def extract(

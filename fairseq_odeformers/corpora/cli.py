@@ -4,10 +4,11 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -15,37 +16,53 @@ from fairseq_odeformers.options import positive_int
 
 
 def make_parser(
-    name: str, description: str, out: str, result: str = "data-bin", source: str | None = None
+    name: str,
+    description: str,
+    out: str,
+    result: str = "data-bin",
+    source: str | None = None,
+    tasks: Iterable[str] = (),
 ) -> argparse.ArgumentParser:
     """The parser of ``odeformers prepare {name}``, with the options that all corpora have.
 
     Args:
-        out: default of ``--out``; ``{}`` in it stands for something that the corpus chooses.
+        out: default of ``--out``, which may have other options in it: ``data/{pair}``.
         result: what is left in that folder.
         source: help of ``--from``; None if the corpus is generated.
+        tasks: tasks to choose from, if the corpus has several.
     """
     parser = argparse.ArgumentParser(
         prog=f"odeformers prepare {name}", description=description, allow_abbrev=False
     )
-    if source:
+    parser.set_defaults(default_out=out, source=None, tasks=[], all_tasks=list(tasks))
+    if tasks:
         parser.add_argument(
-            "--from", dest="source", metavar="PATH", type=existing_path, help=source
+            "tasks", metavar="TASK", nargs="*", help=f"{', '.join(tasks)} (default: all of them)"
         )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        default=None if "{" in out else Path(out),
-        help=f"where to put the result, in DIR/{result} (default: {out})",
-    )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=positive_int,
-        default=os.cpu_count(),
-        help="number of processes or threads (default: one a core, %(default)s)",
+    if source:
+        add_options(parser, ("--from", existing_path, None, source))
+    text = "number of processes or threads, one a core if it is not given"
+    add_options(
+        parser,
+        ("--out", Path, None, f"where to put the result, in PATH/{result} (default: {out})"),
+        ("--workers", positive_int, os.cpu_count(), text),
     )
     return parser
+
+
+def add_options(
+    parser: argparse.ArgumentParser, *options: tuple[str, Callable[[str], Any], Any, str]
+) -> None:
+    """Add options, each with its type, its default, and its help, to which the default is added."""
+    for name, kind, default, text in options:
+        parser.add_argument(
+            name,
+            dest="source" if name == "--from" else None,
+            metavar="PATH" if kind in (Path, existing_path) else "N",
+            type=kind,
+            default=default,
+            help=text if default is None else f"{text} (default: {default})",
+        )
 
 
 def existing_path(text: str) -> Path:
@@ -55,24 +72,29 @@ def existing_path(text: str) -> Path:
     return Path(text)
 
 
-def choose_tasks(
-    parser: argparse.ArgumentParser, names: Sequence[str], tasks: Sequence[str]
-) -> list[str]:
-    """The tasks that are named, once each, or all; stop at a name that is not one of *tasks*."""
-    for name in names:
-        if name not in tasks:
-            parser.error(f"TASK {name}: choose from {', '.join(tasks)}")
-    return list(dict.fromkeys(names)) or list(tasks)
+def parse_options(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], extracts: bool = True
+) -> argparse.Namespace:
+    """The options, ``out`` included.
 
-
-def check_overlap(parser: argparse.ArgumentParser, source: Path | None, raw: Path) -> None:
-    """Stop if ``--from`` overlaps the folder *raw* that the preparation makes."""
-    if source:
-        one, other = source.resolve(), raw.resolve()
+    Args:
+        extracts: whether files of ``--from`` are copied to ``raw`` in *out*; the program ends if
+            that folder and ``--from`` overlap.
+    """
+    args = parser.parse_args(arguments)
+    for task in args.tasks:
+        if task not in args.all_tasks:
+            parser.error(f"TASK {task}: choose from {', '.join(args.all_tasks)}")
+    args.tasks = list(dict.fromkeys(args.tasks)) or args.all_tasks
+    args.out = args.out or Path(args.default_out.format(**vars(args)))
+    if args.source and extracts:
+        raw = args.out / "raw"
+        one, other = args.source.resolve(), raw.resolve()
         if one.is_relative_to(other) or other.is_relative_to(one):
             parser.error(
-                f"--from {source} overlaps {raw}, made by this command; choose another --out"
+                f"--from {args.source} overlaps {raw}, made by this command; choose another --out"
             )
+    return args
 
 
 @contextmanager

@@ -9,40 +9,248 @@ order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are d
 """
 
 import logging
+import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, repeat
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from fairseq.data import Dictionary
 from sacremoses import MosesPunctNormalizer
 
 from fairseq_odeformers.corpora.archives import extract, fetch, members
 from fairseq_odeformers.corpora.cli import (
-    check_overlap,
-    choose_tasks,
+    add_options,
     existing_path,
     make_parser,
+    parse_options,
     preparing,
 )
-from fairseq_odeformers.corpora.glue_tables import examples, split_mrpc
-from fairseq_odeformers.corpora.glue_tasks import MSR_FILES, TASKS, URL, Task
 from fairseq_odeformers.corpora.text import (
     Row,
     bpe_encoder,
-    fairseq_preprocess,
+    count_words,
     learn_codes,
     load_codes,
     map_rows,
     moses_tokenizer,
     write_rows,
 )
-from fairseq_odeformers.files import build, fingerprints, read_lines, sha256, write_lines
+from fairseq_odeformers.data.classification import write_dictionaries, write_split
+from fairseq_odeformers.files import build, fingerprints, read_lines, write_lines
 from fairseq_odeformers.options import positive_int
 
+logger = logging.getLogger(__name__)
+
 BPE_OPERATIONS = 32_000
+URL = "https://dl.fbaipublicfiles.com"
+SPLITS = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
+BINARY = ("0", "1")
+ENTAILMENT = ("entailment", "not_entailment")
+MAX_SCORE = 5
+
+# MRPC is published as Microsoft's corpus and a list of the pairs that are GLUE's development set.
+MSR_TRAIN, MSR_TEST, MSR_DEV_IDS = MSR_FILES = (
+    "msr_paraphrase_train.txt",
+    "msr_paraphrase_test.txt",
+    "mrpc_dev_ids.tsv",
+)
+
+
+class Task(NamedTuple):
+    """How a task is published.
+
+    Args:
+        downloads: SHA-256 of each file, by its path below ``URL``.
+        sentences: columns of the sentence or of the two sentences.
+        label: column of the label.
+        labels: the labels in the order of the classes; none for a score from 0 to 5.
+        files: the file of each split.
+        header: columns of the files with labels, if they have no header line.
+        ragged: whether some lines of the files with labels are fragments, to be left out.
+    """
+
+    downloads: dict[str, str]
+    sentences: tuple[str, ...]
+    label: str
+    labels: tuple[str, ...]
+    files: dict[str, str] = SPLITS
+    header: tuple[str, ...] = ()
+    ragged: bool = False
+
+    @property
+    def inputs(self) -> list[str]:
+        """``sentence_prediction``'s names of the sentences."""
+        return [f"input{number}" for number in range(len(self.sentences))]
+
+    @property
+    def labelled(self) -> list[str]:
+        """The splits that have labels."""
+        return [split for split in self.files if not split.startswith("test")]
+
+    def target(self, label: str) -> str:
+        """A label as it is, a score divided by the largest one.
+
+        Raises:
+            ValueError: the task has no such label or score.
+        """
+        if self.labels:
+            if label not in self.labels:
+                raise ValueError(f"is {label!r}, not one of {', '.join(self.labels)}")
+            return label
+        try:
+            score = float(label)
+        except ValueError:
+            score = math.nan
+        if not 0 <= score <= MAX_SCORE:
+            raise ValueError(f"is {label!r}, not a number from 0 to {MAX_SCORE}")
+        return str(score / MAX_SCORE)
+
+
+def _zip(name: str, checksum: str) -> dict[str, str]:
+    return {f"glue/data/{name}.zip": checksum}
+
+
+PAIR = ("sentence1", "sentence2")
+TASKS = {
+    "CoLA": Task(
+        _zip("CoLA", "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"),
+        *(("sentence",), "label", BINARY),
+        header=("source", "label", "star", "sentence"),
+    ),
+    "SST-2": Task(
+        _zip("SST-2", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
+        *(("sentence",), "label", BINARY),
+    ),
+    "MRPC": Task(
+        {
+            f"senteval/senteval_data/{MSR_TRAIN}": (
+                "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"
+            ),
+            f"senteval/senteval_data/{MSR_TEST}": (
+                "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"
+            ),
+            f"glue/data/{MSR_DEV_IDS}": (
+                "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7"
+            ),
+        },
+        *(("#1 String", "#2 String"), "Quality", BINARY),
+    ),
+    "STS-B": Task(
+        _zip("STS-B", "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85"),
+        *(PAIR, "score", ()),
+    ),
+    "QQP": Task(
+        _zip("QQP-clean", "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),
+        *(("question1", "question2"), "is_duplicate", BINARY),
+        ragged=True,
+    ),
+    "MNLI": Task(
+        _zip("MNLI", "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),
+        *(PAIR, "gold_label", ("entailment", "neutral", "contradiction")),
+        files={
+            "train": "train.tsv",
+            "valid": "dev_matched.tsv",
+            "valid1": "dev_mismatched.tsv",
+            "test": "test_matched.tsv",
+            "test1": "test_mismatched.tsv",
+        },
+    ),
+    "QNLI": Task(
+        _zip("QNLIv2", "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),
+        *(("question", "sentence"), "label", ENTAILMENT),
+    ),
+    "RTE": Task(
+        _zip("RTE", "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),
+        *(PAIR, "label", ENTAILMENT),
+    ),
+}
+UNDECIDED = "-"  # MultiNLI's label of pairs on which the annotators do not agree
+
+
+def read_table(
+    path: Path, columns: Sequence[str], header: Sequence[str] = (), ragged: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Line number and values of *columns* for each line of a table of tab-separated values.
+
+    Args:
+        header: the names of all columns, if the first line does not have them.
+        ragged: whether to leave out lines that have not as many columns as the header.
+
+    Raises:
+        ValueError: the table has no such column, or a line is too short to have it.
+    """
+    lines = (line.rstrip("\r").split("\t") for line in read_lines(path))
+    names = header or [name.lstrip("\ufeff") for name in next(lines, [""])]
+    if missing := [column for column in columns if column not in names]:
+        raise ValueError(
+            f"{path} has no column {', '.join(missing)}; its columns are {', '.join(names)}"
+        )
+    fragments = 0
+    for number, row in enumerate(lines, start=1 if header else 2):
+        values = dict(zip(names, row))
+        if ragged and len(row) != len(names):
+            fragments += 1
+        elif missing := [column for column in columns if column not in values]:
+            raise ValueError(
+                f"{path}, line {number} has no column {', '.join(missing)}, "
+                f"only the first {len(row)} of {len(names)}"
+            )
+        else:
+            yield number, [values[column] for column in columns]
+    if fragments:
+        logger.info(f"{path}: left out {fragments:,} lines that have not {len(names)} columns")
+
+
+def examples(path: Path, task: Task, labelled: bool) -> Iterator[list[str]]:
+    """The sentences of each example, and its label if it has one, as the files of results have it.
+
+    Raises:
+        ValueError: there is no example, or one has a label or score that the task does not have.
+    """
+    if labelled:
+        table = read_table(path, (*task.sentences, task.label), task.header, task.ragged)
+    else:
+        table = read_table(path, task.sentences)
+    found = undecided = 0
+    for number, row in table:
+        if labelled:
+            if row[-1] == UNDECIDED:
+                undecided += 1
+                continue
+            try:
+                row[-1] = task.target(row[-1])
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {task.label} {error}") from error
+        found += 1
+        yield row
+    if not found:
+        raise ValueError(f"{path} has no examples")
+    skipped = f"; left out {undecided:,} that are labelled {UNDECIDED}" if undecided else ""
+    logger.info(f"{path}: {found:,} examples{skipped}")
+
+
+def split_mrpc(folder: Path) -> None:
+    """Make MRPC's ``train.tsv``, ``dev.tsv`` and ``test.tsv`` of Microsoft's files in *folder*.
+
+    Raises:
+        ValueError: the development set would be empty.
+    """
+    task = TASKS["MRPC"]
+    columns = (task.label, *task.sentences)
+    dev_ids = {line.strip() for line in read_lines(folder / MSR_DEV_IDS)}
+    splits = {"train": ["\t".join(columns)], "dev": ["\t".join(columns)]}
+    for _, row in read_table(folder / MSR_TRAIN, ("#1 ID", "#2 ID", *columns)):
+        split = "dev" if "\t".join(row[:2]) in dev_ids else "train"
+        splits[split].append("\t".join(row[2:]))
+    if len(splits["dev"]) == 1:
+        raise ValueError(f"{folder / MSR_DEV_IDS} names no pair of {MSR_TRAIN}")
+    for split, lines in splits.items():
+        write_lines(folder / f"{split}.tsv", lines)
+    (folder / MSR_TEST).rename(folder / "test.tsv")
 
 
 def prepare(
@@ -62,8 +270,8 @@ def prepare(
         names: keys of ``TASKS``.
         source: folder that has the published files or what they contain, or an archive that
             contains the tasks; None to download the published files.
-        out: folder for the results and for what the steps leave: ``raw``, ``tokenized`` and ``bpe``
-            with a folder for each task, and ``vocabulary``.
+        out: folder for the results and for what the steps leave: ``raw`` and ``tokenized`` with a
+            folder for each task, and ``vocabulary``.
         vocabulary: subword-nmt's byte-pair codes and fairseq's dictionary; None to learn both on
             the training sentences of the named tasks together.
         bpe_operations: merges to learn if there is no *vocabulary*.
@@ -80,19 +288,24 @@ def prepare(
         load_codes(vocabulary[0])
         Dictionary.load(str(vocabulary[1]))
     recipes = {name: _prepare_text(name, source, out, workers) for name in names}
+    tokenized = out / "tokenized"
     if vocabulary is None:
         texts = [
-            out / "tokenized" / name / f"train.{column}"
-            for name in names
-            for column in TASKS[name].inputs
+            tokenized / name / f"train.{column}" for name in names for column in TASKS[name].inputs
         ]
         build(
             out / "vocabulary",
             {"text": recipes, "bpe_operations": bpe_operations},
-            lambda folder: learn_vocabulary(texts, bpe_operations, folder),
+            lambda folder: learn_vocabulary(texts, bpe_operations, folder, workers),
         )
         vocabulary = out / "vocabulary" / "code", out / "vocabulary" / "dict.txt"
-    return [_prepare_data(name, recipes[name], out, *vocabulary, workers) for name in names]
+    for name in names:
+
+        def make(folder: Path, name=name) -> None:
+            binarize(TASKS[name], tokenized / name, vocabulary, folder, workers)
+
+        build(out / f"{name}-bin", {**recipes[name], "vocabulary": fingerprints(vocabulary)}, make)
+    return [out / f"{name}-bin" for name in names]
 
 
 def _prepare_text(name: str, source: Path | None, out: Path, workers: int) -> dict[str, Any]:
@@ -110,22 +323,6 @@ def _prepare_text(name: str, source: Path | None, out: Path, workers: int) -> di
     recipe = {"raw": fingerprints(raw / file for file in task.files.values())}
     build(tokenized, recipe, lambda folder: tokenize(task, raw, folder, workers))
     return recipe
-
-
-def _prepare_data(
-    name: str, recipe: dict[str, Any], out: Path, codes: Path, dictionary: Path, workers: int
-) -> Path:
-    """Encode and binarise the tokenised sentences of a task."""
-    tokenized, bpe, result = out / "tokenized" / name, out / "bpe" / name, out / f"{name}-bin"
-
-    def make(folder: Path) -> None:
-        binarize(TASKS[name], tokenized, bpe, dictionary, folder, workers)
-        shutil.copy(codes, folder / "code")
-
-    recipe = {**recipe, "codes": sha256(codes)}
-    build(bpe, recipe, lambda folder: encode(TASKS[name], tokenized, codes, folder, workers))
-    build(result, {**recipe, "dictionary": sha256(dictionary)}, make)
-    return result
 
 
 def tokenize(task: Task, raw: Path, folder: Path, workers: int) -> None:
@@ -151,12 +348,13 @@ def tokenizer() -> Callable[[str], str]:
     return lambda text: tokenize(normalize(text).lower())
 
 
-def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -> None:
+def learn_vocabulary(
+    texts: Sequence[Path], bpe_operations: int, folder: Path, workers: int
+) -> None:
     """Learn a joint byte-pair encoding, ``code``, and its dictionary, ``dict.txt``."""
-    code = folder / "code"
-    learn_codes(chain.from_iterable(map(read_lines, texts)), bpe_operations, code)
-    bpe = load_codes(code)
-    words = Counter(word for text in texts for line in read_lines(text) for word in line.split())
+    words = count_words(texts, workers)
+    learn_codes(words, bpe_operations, folder / "code")
+    bpe = load_codes(folder / "code")
     dictionary = Dictionary()
     for word, count in words.items():
         for symbol in bpe.segment(word).split():
@@ -165,43 +363,39 @@ def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -
     dictionary.save(str(folder / "dict.txt"))
 
 
-def encode(task: Task, tokenized: Path, codes: Path, folder: Path, workers: int) -> None:
-    """Byte-pair encode the sentences in *tokenized*."""
-    for split in task.files:
-        texts = (read_lines(tokenized / f"{split}.{column}") for column in task.inputs)
-        label = f"{tokenized.name}/{split}"
-        rows = map_rows(bpe_encoder, (codes,), zip(*texts), workers, label)
-        write_rows(zip(repeat(split), rows), folder, task.inputs)
-
-
 def binarize(
-    task: Task, tokenized: Path, bpe: Path, dictionary: Path, folder: Path, workers: int
+    task: Task, tokenized: Path, vocabulary: tuple[Path, Path], folder: Path, workers: int
 ) -> None:
-    """Binarise the encoded sentences and the labels; scores stay text."""
-    for column in task.inputs:
-        _binarize_column(bpe, column, task.files, dictionary, folder / column, workers)
-    labels = folder / "label"
-    labels.mkdir()
+    """Encode and binarise the tokenised sentences of a task, and its labels; scores stay text."""
+    codes, dictionary = vocabulary
+    shutil.copy(codes, folder / "code")
+    write_dictionaries(folder, len(task.inputs), Dictionary.load(str(dictionary)), task.labels)
+    label = folder / "label"
     if task.labels:
         counts = Counter(read_lines(tokenized / "train.label"))
-        write_lines(labels / "dict.txt", (f"{label} {counts[label]}" for label in task.labels))
-        _binarize_column(tokenized, "label", task.labelled, labels / "dict.txt", labels, workers)
-    else:
-        for split in task.labelled:
-            shutil.copy(tokenized / f"{split}.label", labels)
+        write_lines(label / "dict.txt", (f"{name} {counts[name]}" for name in task.labels))
+    for split in task.files:
+        texts = zip(*(read_lines(tokenized / f"{split}.{column}") for column in task.inputs))
+        progress = f"{tokenized.name}/{split}"
+        sentences = map_rows(_indexer, (codes, dictionary), texts, workers, progress)
+        classes = repeat(None)
+        if labelled := bool(task.labels) and split in task.labelled:
+            classes = read_lines(tokenized / f"{split}.label")
+        elif split in task.labelled:
+            label.mkdir(exist_ok=True)
+            shutil.copy(tokenized / f"{split}.label", label)
+        write_split(folder, split, zip(sentences, classes), labelled)
 
 
-def _binarize_column(
-    texts: Path, column: str, splits: Iterable[str], dictionary: Path, folder: Path, workers: int
-) -> None:
-    files = {"train": [], "valid": [], "test": []}
-    for split in splits:
-        files[split.rstrip("1")].append(str(texts / f"{split}.{column}"))
-    fairseq_preprocess(
-        *["--only-source", "--srcdict", str(dictionary)],
-        *(f"--{split}pref={','.join(paths)}" for split, paths in files.items() if paths),
-        *["--destdir", str(folder), "--workers", str(workers)],
-    )
+def _indexer(codes: Path, dictionary: Path) -> Callable[[Row], list[np.ndarray]]:
+    """A function that gives the indices of the byte pairs of each text of a row."""
+    encode = bpe_encoder(codes)
+    symbols = Dictionary.load(str(dictionary))
+
+    def index(row: Row) -> list[np.ndarray]:
+        return [symbols.encode_line(text, add_if_not_exist=False).numpy() for text in encode(row)]
+
+    return index
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -212,42 +406,23 @@ def main(arguments: Sequence[str]) -> None:
         result="TASK-bin",
         source="folder with the published files or the unpacked tasks, or an archive of them "
         "(default: download the files)",
+        tasks=TASKS,
     )
-    parser.add_argument(
-        "tasks", metavar="TASK", nargs="*", help=f"{', '.join(TASKS)} (default: all of them)"
+    learnt = f"merges to learn without --bpe-codes (default: {BPE_OPERATIONS})"
+    codes = "byte-pair codes of the pretraining corpus (default: learn them on the tasks)"
+    add_options(
+        parser,
+        ("--bpe-codes", existing_path, None, codes),
+        ("--dict", existing_path, None, "fairseq's dictionary of the pretraining corpus"),
+        ("--bpe-operations", positive_int, None, learnt),
     )
-    parser.add_argument(
-        "--bpe-codes",
-        metavar="FILE",
-        type=existing_path,
-        help="byte-pair codes of the pretraining corpus (default: learn them on the tasks)",
-    )
-    parser.add_argument(
-        "--dict",
-        metavar="FILE",
-        type=existing_path,
-        help="fairseq's dictionary of the pretraining corpus",
-    )
-    parser.add_argument(
-        "--bpe-operations",
-        metavar="N",
-        type=positive_int,
-        help=f"merges to learn without --bpe-codes (default: {BPE_OPERATIONS})",
-    )
-    args = parser.parse_args(arguments)
-    tasks = choose_tasks(parser, args.tasks, TASKS)
-    check_overlap(parser, args.source, args.out / "raw")
+    args = parse_options(parser, arguments)
     if bool(args.bpe_codes) != bool(args.dict):
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     if args.bpe_codes and args.bpe_operations:
         parser.error("--bpe-operations is for learning codes; leave it out with --bpe-codes")
+    vocabulary = (args.bpe_codes, args.dict) if args.bpe_codes else None
+    operations = args.bpe_operations or BPE_OPERATIONS
     with preparing(args.out):
-        results = prepare(
-            tasks,
-            args.source,
-            args.out,
-            (args.bpe_codes, args.dict) if args.bpe_codes else None,
-            args.bpe_operations or BPE_OPERATIONS,
-            args.workers,
-        )
+        results = prepare(args.tasks, args.source, args.out, vocabulary, operations, args.workers)
         logging.info(f"ready for fairseq-train: {', '.join(map(str, results))}")

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fairseq_odeformers.corpora.parallel_text import Recipe
-from fairseq_odeformers.corpora.sgm import test_sentences
-from fairseq_odeformers.corpora.translation import Corpus, prepare_published
+from fairseq_odeformers.corpora.translation import Corpus, prepare_published, test_sentences
 from fairseq_odeformers.files import read_lines
 
 URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"

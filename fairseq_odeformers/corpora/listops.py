@@ -19,13 +19,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from fairseq_odeformers.corpora.cli import make_parser, preparing
+from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.processes import map_in_processes
 from fairseq_odeformers.data.classification import (
     make_dictionary,
@@ -42,6 +42,7 @@ OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "[MED": lambda args: int(median(args)),
     "[SM": lambda args: sum(args) % 10,
 }
+OPERATOR_NAMES = list(OPERATORS)
 END = "]"
 VOCABULARY = [*DIGITS, *OPERATORS, END]
 DICTIONARY = make_dictionary(VOCABULARY)
@@ -181,66 +182,47 @@ def _drawing(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str], s
 
 def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
     """Draw ``TREES`` random expressions; tokens and class of those that have the right length."""
-    levels = grow(shape, rng)
-    places = arrange(levels)
-    starts, sizes = places[0]
-    indices = np.empty(sizes.sum(), dtype=np.uint8)
-    for args, (start, size) in zip(levels, places):
-        operator = args > 0
-        indices[start] = np.where(
-            operator,
-            len(DIGITS) + rng.integers(len(OPERATORS), size=len(args)),
-            rng.integers(len(DIGITS), size=len(args)),
-        )
-        indices[(start + size - 1)[operator]] = VOCABULARY.index(END)
-    examples = []
-    for tree in np.flatnonzero((shape.min_length < sizes) & (sizes < shape.max_length)):
-        row = indices[starts[tree] : starts[tree] + sizes[tree]]
-        tokens = [VOCABULARY[index] for index in row.tolist()]
-        examples.append((tokens, str(evaluate(tokens))))
-    return examples
+    levels, length = grow(shape, rng)
+    drawn = [
+        (rng.integers(len(OPERATORS), size=len(args)), rng.integers(len(DIGITS), size=len(args)))
+        for args, _ in levels
+    ]
+    chosen = (shape.min_length < length) & (length < shape.max_length)
+    texts: list[str] = []  # of the nodes of a level, and their values
+    values: list[int] = []
+    for (args, tree), (operators, digits) in zip(reversed(levels), reversed(drawn)):
+        kept = np.flatnonzero(chosen[tree])
+        texts_below, values_below = iter(texts), iter(values)
+        texts, values = [], []
+        for size, operator, digit in zip(*(x[kept].tolist() for x in (args, operators, digits))):
+            name = OPERATOR_NAMES[operator]
+            if size:
+                texts.append(" ".join([name, *islice(texts_below, size), END]))
+                values.append(OPERATORS[name](list(islice(values_below, size))))
+            else:
+                texts.append(str(digit))
+                values.append(digit)
+    return [(text.split(), str(value)) for text, value in zip(texts, values)]
 
 
-def grow(shape: Shape, rng: np.random.Generator) -> list[np.ndarray]:
-    """The number of arguments of each node of ``TREES`` random trees, level by level.
+def grow(shape: Shape, rng: np.random.Generator) -> tuple[list[tuple[np.ndarray, ...]], np.ndarray]:
+    """``TREES`` random trees. Trees that get too long stop growing.
 
-    It is 0 for a digit. The nodes of a level are in the order of their parents.
-    Trees that get too long stop growing.
+    Returns:
+        For each level, the number of arguments of each node (0 for a digit) and the number of its
+        tree; the nodes are in the order of their parents. And the number of tokens of each tree.
     """
     levels = []
-    tree = np.arange(TREES)  # the tree of each node of the level
+    tree = np.arange(TREES)
     length = np.zeros(TREES)
     for depth in range(1, shape.max_depth + 1):
         growing = (depth < shape.max_depth) & (length[tree] < shape.max_length)
         operator = growing & (rng.random(len(tree)) < OPERATOR_PROBABILITY)
         args = np.where(operator, rng.integers(2, shape.max_args + 1, len(tree)), 0)
-        levels.append(args)
+        levels.append((args, tree))
         length += np.bincount(tree, 1 + operator, minlength=TREES)
         tree = np.repeat(tree, args)
-    return levels
-
-
-def arrange(levels: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Where the tokens of each node stand if all trees are written one after another.
-
-    Args:
-        levels: numbers of arguments, as from :func:`grow`; the last level has digits only.
-
-    Returns:
-        Start and number of the tokens of each node, level by level.
-    """
-    parents = [np.repeat(np.arange(len(args)), args) for args in levels]
-    sizes = [np.ones(len(levels[-1]), dtype=int)]
-    for args, parent in zip(levels[-2::-1], parents[-2::-1]):
-        below = np.bincount(parent, sizes[0], minlength=len(args)).astype(int)
-        sizes.insert(0, np.where(args > 0, below + 2, 1))
-
-    starts = [np.cumsum(sizes[0]) - sizes[0]]
-    for args, parent, size in zip(levels, parents, sizes[1:]):
-        before = np.cumsum(size) - size
-        first = (np.cumsum(args) - args)[parent]  # the first argument of the same operator
-        starts.append(starts[-1][parent] + 1 + before - before[first])
-    return list(zip(starts, sizes))
+    return levels, length
 
 
 def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, workers: int) -> Path:
@@ -263,24 +245,18 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "listops", "Generate ListOps, long as in the Long Range Arena.", out="data/listops"
     )
-    for option, default, text in (
-        ("--train", 96_000, "number of examples to train with"),
-        ("--valid", 2_000, "to validate with"),
-        ("--test", 2_000, "to test with"),
-        ("--seed", 1, "of the random numbers"),
-        ("--min-length", Shape.min_length, "all expressions are longer"),
-        ("--max-length", Shape.max_length, "all expressions are shorter"),
-        ("--max-depth", Shape.max_depth, "levels of a tree, the root's included"),
-        ("--max-args", Shape.max_args, "arguments of an operator"),
-    ):
-        parser.add_argument(
-            option,
-            metavar="N",
-            type=positive_int,
-            default=default,
-            help=f"{text} (default: %(default)s)",
-        )
-    args = parser.parse_args(arguments)
+    add_options(
+        parser,
+        ("--train", positive_int, 96_000, "number of examples to train with"),
+        ("--valid", positive_int, 2_000, "to validate with"),
+        ("--test", positive_int, 2_000, "to test with"),
+        ("--seed", positive_int, 1, "of the random numbers"),
+        ("--min-length", positive_int, Shape.min_length, "all expressions are longer"),
+        ("--max-length", positive_int, Shape.max_length, "all expressions are shorter"),
+        ("--max-depth", positive_int, Shape.max_depth, "levels of a tree, the root's included"),
+        ("--max-args", positive_int, Shape.max_args, "arguments of an operator"),
+    )
+    args = parse_options(parser, arguments)
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
     sizes = {"train": args.train, "valid": args.valid, "test": args.test}
     with preparing(args.out):

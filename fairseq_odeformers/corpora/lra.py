@@ -21,22 +21,22 @@ are random. The benchmark's own splits come from the shuffling of TensorFlow Dat
 order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
 """
 
+import io
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
 from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
 from torch.utils.data import random_split
 from tqdm import tqdm
 
-from fairseq_odeformers.corpora import listops, lra_readers
-from fairseq_odeformers.corpora.archives import download, unpack
-from fairseq_odeformers.corpora.cli import check_overlap, choose_tasks, make_parser, preparing
-from fairseq_odeformers.corpora.text_classification import DATASETS
+from fairseq_odeformers.corpora import listops
+from fairseq_odeformers.corpora.archives import extract, fetch, fingerprint, locate, read_files
+from fairseq_odeformers.corpora.cli import make_parser, parse_options, preparing
+from fairseq_odeformers.corpora.text_classification import DATASETS, by_number
 from fairseq_odeformers.data.classification import (
     INTENSITIES,
     make_dictionary,
@@ -49,109 +49,212 @@ logger = logging.getLogger(__name__)
 
 BYTES = [BYTE_TO_BCHAR[byte].replace(SPACE, SPACE_ESCAPE) for byte in range(256)]
 SEED = 42
-DEPTH = 3  # how many folders below the given one the data of a task may be
-
-Examples = Iterable[lra_readers.Example]
-
-
-class Archive(NamedTuple):
-    """A published archive; the SHA-256 is None if it is not known."""
-
-    url: str
-    sha256: str | None = None
-
-    @property
-    def name(self) -> str:
-        return Path(self.url).name
-
-
-RELEASE = Archive("https://storage.googleapis.com/long-range-arena/lra_release.gz")
-CIFAR10 = Archive(
-    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-    "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+CIFAR10_CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
 )
-IMDB = Archive(*next(iter(DATASETS["imdb"].downloads.items())))
+PATHFINDER = "pathfinder32/curv_contour_length_14"  # 32x32 pixels, the hardest level
+BINARY = ("0", "1")
+PIXELS = 32 * 32
+RECORD = 1 + 3 * PIXELS
+
+# The SHA-256 of each published archive by its URL, if it is known.
+RELEASE = {"https://storage.googleapis.com/long-range-arena/lra_release.gz": None}
+CIFAR10 = {
+    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz": (
+        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+    )
+}
 LISTOPS_FILES = ("basic_train.tsv", "basic_val.tsv", "basic_test.tsv")
 AAN_FILES = tuple(f"new_aan_pairs.{split}.tsv" for split in ("train", "eval", "test"))
 CIFAR10_FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
+IMDB = DATASETS["imdb"]
+IMDB_FILES = (*IMDB.files["train"], *IMDB.files["test"])
+PATHFINDER_FILES = (f"{PATHFINDER}/metadata/*.npy", f"{PATHFINDER}/imgs/*/*.png")
+
+Contents = dict[str, bytes]  # of files, by their names
+Example = tuple[list[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
 
 
-def read_listops(folder: Path) -> dict[str, Examples]:
-    return _by_split(lra_readers.listops_examples(folder / file) for file in LISTOPS_FILES)
+def listops_examples(path: Path) -> Iterator[Example]:
+    """Expressions and their values."""
+    for tokens, label in listops.read(path):
+        yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
 
 
-def read_text(source: Path) -> dict[str, Examples]:
-    reviews = lra_readers.imdb_examples(source)
-    return _by_split([reviews["train"], reviews["test"], reviews["test"]])
+def imdb_examples(files: Contents) -> list[list[Example]]:
+    """The bytes and the class of each film review, by split; ``test`` is also ``valid``."""
+    reviews: dict[str, list[Example]] = {"train": [], "test": []}
+    for name, text in by_number(files).items():
+        split, label, _ = name.split("/")
+        reviews[split].append(([np.frombuffer(text, np.uint8)], label))
+    return [reviews["train"], reviews["test"], reviews["test"]]
 
 
-def read_retrieval(folder: Path) -> dict[str, Examples]:
-    return _by_split(lra_readers.aan_examples(folder / file) for file in AAN_FILES)
+def aan_examples(path: Path) -> Iterator[Example]:
+    r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
+
+    A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
+    is written as 0.0 or 1.0. Nothing is quoted. A text is what Python prints for bytes
+    (``b'...\\n...'``); the Long Range Arena's own code takes it literally, and so does this.
+
+    Raises:
+        ValueError: a line is different.
+    """
+    with open(path, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
+            label = columns[0].decode("utf-8", "backslashreplace").removesuffix(".0")
+            if len(columns) != 5 or label not in BINARY:
+                raise ValueError(
+                    f"{path}, line {number}: expected class (0 or 1), two ids and two texts, found "
+                    f"{len(columns)} columns and class {label!r}"
+                )
+            yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
 
 
-def read_pathfinder(source: Path) -> dict[str, Examples]:
-    return _by_split(split_randomly(lra_readers.pathfinder_examples(source), 3))
+def pathfinder_examples(files: Contents) -> list[Example]:
+    """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
+
+    Images are files such as ``imgs/0/sample_7.png``. For each of their folders there is a text, in
+    spite of its name, such as ``metadata/0.npy``. A line of it describes an image: folder, file,
+    number, class (1 if a path joins the dots), and how the image was drawn::
+
+        imgs/0 sample_7.png 7 1 1.0 14 4 2 0.5 1 1
+
+    Raises:
+        ValueError: a line of the metadata is not as above; an image is not a PNG of 32x32 pixels;
+            an image has no label, or a label no image.
+    """
+    images: dict[str, np.ndarray] = {}
+    metadata: dict[int, list[tuple[str, str]]] = {}
+    for name, content in files.items():
+        path = Path(name).relative_to(PATHFINDER)
+        if path.suffix == ".png":
+            images[path.as_posix()] = _decode_png(content, name)
+        elif path.stem.isdecimal():
+            metadata[int(path.stem)] = list(_parse_metadata(content, name))
+    labels = {path: label for number in sorted(metadata) for path, label in metadata[number]}
+    if unpaired := sorted(labels.keys() ^ images.keys()):
+        raise ValueError(
+            f"{PATHFINDER} has {len(images):,} images but {len(labels):,} labels; "
+            f"the first without the other is {unpaired[0]}"
+        )
+    return [([images[path]], label) for path, label in labels.items()]
 
 
-def read_image(folder: Path) -> dict[str, Examples]:
-    *train, test = (list(lra_readers.cifar10_examples(folder / file)) for file in CIFAR10_FILES)
-    return _by_split([*split_randomly(sum(train, []), 2), test])
+def _parse_metadata(content: bytes, name: str) -> Iterator[tuple[str, str]]:
+    lines = content.decode("utf-8", "backslashreplace").splitlines()
+    for number, line in enumerate(lines, start=1):
+        columns = line.split()
+        if len(columns) < 4 or columns[3] not in BINARY:
+            raise ValueError(
+                f"{name}, line {number}: expected folder, file, number, class (0 or 1), "
+                f"found {line[:80]!r}"
+            )
+        yield "/".join(columns[:2]), columns[3]
 
 
-def _by_split(examples: Iterable[Examples]) -> dict[str, Examples]:
-    return dict(zip(("train", "valid", "test"), examples))
+def _decode_png(content: bytes, name: str) -> np.ndarray:
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(content), formats=["PNG"]) as png:
+            if png.size != (32, 32):
+                raise ValueError(f"{png.width}x{png.height} pixels, expected 32x32")
+            return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
+    except (Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError) as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
-def split_randomly(examples: Sequence, parts: int) -> list[Examples]:
+def cifar10_examples(content: bytes, name: str) -> Iterator[Example]:
+    """Images of CIFAR-10 (Krizhevsky, 2009), made grey, and their classes.
+
+    The file called *name* is a row of records of 3,073 bytes: the class, then the red, the green
+    and the blue values of 32x32 pixels, row by row.
+
+    Raises:
+        ValueError: the file is cut off, or has a class that CIFAR-10 does not have.
+    """
+    if len(content) == 0 or len(content) % RECORD:
+        raise ValueError(
+            f"{name} has {len(content):,} bytes, expected a multiple of {RECORD:,}, the bytes of "
+            "an image"
+        )
+    for number, record in enumerate(np.frombuffer(content, np.uint8).reshape(-1, RECORD), start=1):
+        if record[0] >= len(CIFAR10_CLASSES):
+            raise ValueError(f"{name}, record {number}: class {record[0]}, expected 0 to 9")
+        yield [grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
+
+
+def grey(rgb: np.ndarray) -> np.ndarray:
+    """Intensities, ``uint8[n]``, of the colours ``uint8[3, n]``, as the Long Range Arena has them.
+
+    That is TensorFlow's ``rgb_to_grayscale``: 0.2989 R + 0.587 G + 0.114 B of values from 0 to 1,
+    times 255.5 and rounded down.
+    """
+    weights = np.array([0.2989, 0.587, 0.114], dtype=np.float32)
+    return (weights @ (rgb / np.float32(255)) * np.float32(255.5)).astype(np.uint8)
+
+
+def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
     """A tenth of *examples* for each part but the first, which has the others."""
     tenth = len(examples) // 10
     sizes = [len(examples) - tenth * (parts - 1)] + [tenth] * (parts - 1)
     return random_split(examples, sizes, torch.Generator().manual_seed(SEED))
 
 
+def pathfinder_splits(files: Contents) -> list[Sequence[Example]]:
+    return split_randomly(pathfinder_examples(files), 3)
+
+
+def cifar10_splits(files: Contents) -> list[Sequence[Example]]:
+    *train, test = (list(cifar10_examples(files[name], name)) for name in CIFAR10_FILES)
+    return [*split_randomly(sum(train, []), 2), test]
+
+
 class Task(NamedTuple):
     """How a task is published.
 
     Attributes:
-        archive: has the data.
-        marker: file or folder by which the data are found where they have been unpacked.
+        download: SHA-256 of the archive that has the data, by its URL.
+        files: names of the files that have the data, or patterns of them.
+        read: gives the examples of ``train``, ``valid`` and ``test``. It takes the content of the
+            files by their names or, if they are large, the path of each.
         symbols: of the dictionary of the inputs.
         classes: in the order of their numbers.
-        read: ``read(source)`` returns the examples of each split. The source is a folder with
-            *files*, or, if there are none, the archive or the folder that has the marker.
-        files: names of the files that have the data, unless there are too many.
+        large: whether the files are too large to be held in memory.
         inputs: 1, or 2 if the examples are pairs.
         eos: whether inputs end with ``</s>``.
     """
 
-    archive: Archive
-    marker: str
+    download: dict[str, str | None]
+    files: Sequence[str]
+    read: Callable[..., Iterable[Iterable[Example]]]
     symbols: Sequence[str]
     classes: Sequence[str]
-    read: Callable[[Path], dict[str, Examples]]
-    files: Sequence[str] = ()
+    large: bool = False
     inputs: int = 1
     eos: bool = True
 
 
 TASKS = {
     "listops": Task(
-        *(RELEASE, LISTOPS_FILES[0], listops.VOCABULARY, listops.DIGITS),
-        *(read_listops, LISTOPS_FILES),
+        *(RELEASE, LISTOPS_FILES, lambda *paths: map(listops_examples, paths)),
+        *(listops.VOCABULARY, list(listops.DIGITS)),
+        large=True,
     ),
-    "text": Task(IMDB, "train/pos", BYTES, ("neg", "pos"), read_text),
+    "text": Task(IMDB.downloads, IMDB_FILES, imdb_examples, BYTES, ("neg", "pos")),
     "retrieval": Task(
-        *(RELEASE, AAN_FILES[0], BYTES, lra_readers.BINARY, read_retrieval, AAN_FILES), inputs=2
+        *(RELEASE, AAN_FILES, lambda *paths: map(aan_examples, paths), BYTES, BINARY),
+        large=True,
+        inputs=2,
     ),
     "pathfinder": Task(
-        *(RELEASE, f"{lra_readers.PATHFINDER}/metadata", INTENSITIES, lra_readers.BINARY),
-        read_pathfinder,
-        eos=False,
+        *(RELEASE, PATHFINDER_FILES, pathfinder_splits, INTENSITIES, BINARY), eos=False
     ),
     "image": Task(
-        *(CIFAR10, CIFAR10_FILES[0], INTENSITIES, lra_readers.CIFAR10_CLASSES),
-        *(read_image, CIFAR10_FILES),
-        eos=False,
+        *(CIFAR10, CIFAR10_FILES, cifar10_splits, INTENSITIES, CIFAR10_CLASSES), eos=False
     ),
 }
 
@@ -191,41 +294,22 @@ def prepare(names: Sequence[str], source: Path | None, out: Path) -> list[Path]:
 
 def _prepare_task(name: str, source: Path | None, out: Path) -> Path:
     task = TASKS[name]
-    if source is None:
-        data = out / "download" / task.archive.name
-        download(task.archive.url, data, task.archive.sha256)
+    [url] = task.download
+    source = source or fetch(task.download, out / "download")
+    if task.large:
+        raw = out / "raw" / name
+        extract(source, {url: task.files}, raw)
+        data = [raw / file for file in task.files]
+        made_of = fingerprints(data)
     else:
-        data = locate(source, task)
-    if task.files and data.is_file():
-        archive, data = data, out / "raw" / name
-        recipe = {"from": fingerprints([archive])}
-        build(data, recipe, lambda folder: unpack(archive, task.files, folder))
-    inputs = [data / file for file in task.files] or [data]
+        data = [read_files(locate(source, url, task.files), task.files)]
+        made_of = fingerprint(*data)
     result = out / f"{name}-bin"
-    build(
-        result,
-        {"task": name, "from": fingerprints(inputs)},
-        lambda folder: write(task, data, folder),
-    )
+    build(result, {"task": name, "from": made_of}, lambda folder: write(task, data, folder))
     return result
 
 
-def locate(source: Path, task: Task) -> Path:
-    """The folder in *source* that has the data of a task, or else the archive that has them.
-
-    Raises:
-        ValueError: there is neither.
-    """
-    if source.is_file():
-        return source
-    for path in (task.marker, task.archive.name):
-        for depth in range(DEPTH + 1):
-            for found in sorted(source.glob("*/" * depth + path)):
-                return found if path == task.archive.name else found.parents[path.count("/")]
-    raise ValueError(f"{source} has no {task.marker} and no {task.archive.name}")
-
-
-def write(task: Task, source: Path, folder: Path) -> None:
+def write(task: Task, data: Sequence[Path | Contents], folder: Path) -> None:
     """Write a task's data set to *folder*.
 
     Raises:
@@ -233,19 +317,19 @@ def write(task: Task, source: Path, folder: Path) -> None:
     """
     dictionary = make_dictionary(task.symbols)
     write_dictionaries(folder, task.inputs, dictionary, task.classes)
-    for split, examples in task.read(source).items():
-        progress = tqdm(examples, desc=split, unit=" examples", mininterval=1)
-        count = write_split(folder, split, _binarized(progress, dictionary, task.eos))
+    end = [dictionary.eos()] if task.eos else []
+
+    def binarized(examples: Iterable[Example]) -> Iterator[tuple[list[np.ndarray], str]]:
+        for parts, label in examples:
+            ids = (symbols.astype(int) + dictionary.nspecial for symbols in parts)
+            yield [np.append(row, end).astype(int) for row in ids], label
+
+    for split, examples in zip(("train", "valid", "test"), task.read(*data)):
+        examples = tqdm(examples, split, unit=" examples", mininterval=1, disable=None)
+        count = write_split(folder, split, binarized(examples))
         if not count:
-            raise ValueError(f"{source} has no examples for {split}")
+            raise ValueError(f"there are no examples for {split}")
         logger.info(f"{split}: {count:,} examples")
-
-
-def _binarized(examples: Examples, dictionary: Dictionary, eos: bool) -> Examples:
-    end = np.full(int(eos), dictionary.eos())
-    for inputs, label in examples:
-        ids = (np.append(symbols.astype(int) + dictionary.nspecial, end) for symbols in inputs)
-        yield tuple(ids), label
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -256,12 +340,8 @@ def main(arguments: Sequence[str]) -> None:
         result="TASK-bin",
         source="archive, or folder that has the archives under their published names or what has "
         "been unpacked of them (default: download them)",
+        tasks=TASKS,
     )
-    parser.add_argument(
-        "tasks", metavar="TASK", nargs="*", help=f"{', '.join(TASKS)} (default: all of them)"
-    )
-    args = parser.parse_args(arguments)
-    tasks = choose_tasks(parser, args.tasks, TASKS)
-    check_overlap(parser, args.source, args.out / "raw")
+    args = parse_options(parser, arguments)
     with preparing(args.out):
-        prepare(tasks, args.source, args.out)
+        prepare(args.tasks, args.source, args.out)

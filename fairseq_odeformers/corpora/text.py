@@ -4,11 +4,15 @@ A row is texts that belong together, such as a sentence and its translation, or 
 their label. Rows are streamed: only the vocabulary is held in memory.
 """
 
+import io
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, redirect_stderr
+from itertools import chain, islice
 from pathlib import Path
 
 from fairseq import options
@@ -16,11 +20,13 @@ from fairseq_cli import preprocess
 from tqdm import tqdm
 
 from fairseq_odeformers.corpora.processes import map_in_processes
+from fairseq_odeformers.files import read_lines
 
 logger = logging.getLogger(__name__)
 
 FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 MAX_CACHED_WORDS = 200_000
+LINES = 10_000  # whose words are counted at a time
 
 Row = Sequence[str]
 
@@ -48,8 +54,22 @@ def moses_tokenizer(
     return tokenize
 
 
-def learn_codes(text: Iterable[str], operations: int, path: Path) -> None:
-    """Write the codes of a joint byte-pair encoding, learnt on lines of tokens.
+def count_words(texts: Iterable[Path], workers: int) -> Counter[str]:
+    """How often each word is in *texts*, by *workers* processes."""
+    lines = chain.from_iterable(map(read_lines, texts))
+    batches = iter(lambda: list(islice(lines, LINES)), [])
+    counts: Counter[str] = Counter()
+    for batch in map_in_processes(_word_counter, (), batches, workers, chunk_size=1):
+        counts.update(batch)
+    return counts
+
+
+def _word_counter() -> Callable[[list[str]], Counter[str]]:
+    return lambda lines: Counter(word for line in lines for word in line.split(" ") if word)
+
+
+def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
+    """Write the codes of a joint byte-pair encoding, learnt on words and their numbers.
 
     Raises:
         ValueError: no word has two letters.
@@ -57,9 +77,11 @@ def learn_codes(text: Iterable[str], operations: int, path: Path) -> None:
     from subword_nmt.learn_bpe import learn_bpe
 
     logger.info(f"learning {operations:,} BPE operations")
-    with open(path, "w", encoding="utf-8") as file:
+    lines = [f"{word} {count}" for word, count in words.items()]
+    quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
+    with open(path, "w", encoding="utf-8") as file, quiet:
         try:
-            learn_bpe(text, file, operations)
+            learn_bpe(lines, file, operations, is_dict=True)
         except ValueError as error:
             if "empty" not in str(error):  # max() of nothing
                 raise
@@ -100,10 +122,10 @@ def map_rows(
     workers: int,
     label: str,
     total: int | None = None,
-) -> Iterable[Row]:
+) -> Iterator[Row]:
     """:func:`~fairseq_odeformers.corpora.processes.map_in_processes` with a progress bar."""
     results = map_in_processes(make_function, args, rows, workers)
-    return tqdm(results, label, total, unit=" lines", mininterval=1)
+    return tqdm(results, label, total, unit=" lines", mininterval=1, disable=None)
 
 
 def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:

@@ -14,7 +14,6 @@ has as many rows as the vocabulary has pieces.
 """
 
 import csv
-import hashlib
 import logging
 import os
 import re
@@ -29,8 +28,14 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_odeformers.corpora.archives import fetch, locate, members, naming_damage
-from fairseq_odeformers.corpora.cli import existing_path, make_parser, preparing
+from fairseq_odeformers.corpora.archives import fetch, fingerprint, locate, read_files
+from fairseq_odeformers.corpora.cli import (
+    add_options,
+    existing_path,
+    make_parser,
+    parse_options,
+    preparing,
+)
 from fairseq_odeformers.data.classification import (
     is_class_name,
     make_dictionary,
@@ -183,7 +188,7 @@ def prepare(
         read_pieces(vocab)
     if source is None:
         source = fetch(dataset.downloads, out / "download")
-    files = read_files(source, dataset)
+    files = read_published(source, dataset)
 
     def make(folder: Path) -> None:
         splits, classes = read_splits(dataset, files, source, valid_fraction)
@@ -196,7 +201,7 @@ def prepare(
 
     recipe = {
         "data": name,
-        "from": _fingerprint(files),
+        "from": fingerprint(files),
         "vocab": sha256(vocab) if vocab else vocab_size,
         "valid_fraction": valid_fraction,
     }
@@ -204,45 +209,26 @@ def prepare(
     return out / "data-bin"
 
 
-def read_files(source: Path, dataset: Dataset) -> dict[str, bytes]:
-    """The files of a data set in a folder or archive.
-
-    Returns:
-        The content of each file by its name, which has as many folders as the pattern that it
-        matches. They are in the order of the numbers in the names.
+def read_published(source: Path, dataset: Dataset) -> dict[str, bytes]:
+    """The files of a data set in a folder or archive, in the order of the numbers in their names.
 
     Raises:
         ValueError: *source* is damaged, lacks a file, or has two of a name.
     """
-    logger.info(f"reading {source}")
-    patterns = {pattern for patterns in dataset.files.values() for pattern in patterns}
-    missing = patterns.difference(dataset.files.get("valid", ()))
+    patterns = [pattern for patterns in dataset.files.values() for pattern in patterns]
     for url in dataset.downloads:
         source = locate(source, url, patterns)
-    files = {}
-    for path, stream in members(source, patterns):
-        for pattern in filter(path.match, patterns):
-            name = "/".join(path.parts[-len(Path(pattern).parts) :])
-            if name in files:
-                raise ValueError(f"{source} has more than one {name}")
-            with naming_damage(f"{path} in {source}"):
-                files[name] = stream.read()
-            missing.discard(pattern)
-    if missing:
-        raise ValueError(f"{source} has no {', '.join(sorted(missing))}")
-    return dict(sorted(files.items(), key=lambda file: _by_number(file[0])))
+    files = read_files(source, patterns, optional=dataset.files.get("valid", ()))
+    return by_number(files)
 
 
-def _by_number(name: str) -> list[str | int]:
-    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
+def by_number(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files in the order of their names, numbers in these by their size."""
 
+    def key(name: str) -> list[str | int]:
+        return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
 
-def _fingerprint(files: dict[str, bytes]) -> str:
-    digest = hashlib.sha256()
-    for name, content in files.items():
-        digest.update(f"{name} {len(content)}\n".encode())
-        digest.update(content)
-    return digest.hexdigest()
+    return {name: files[name] for name in sorted(files, key=key)}
 
 
 def read_splits(
@@ -333,7 +319,7 @@ def binarize(
         labelled = None not in counts
         described = ", ".join(f"{counts[label]:,} {label}" for label in classes if labelled)
         logger.info(f"{split}: {len(examples):,} texts ({described or 'without classes'})")
-        progress = tqdm(encode(examples), split, len(examples), unit=" texts", mininterval=1)
+        progress = tqdm(encode(examples), split, len(examples), unit=" texts", disable=None)
         write_split(folder, split, progress, labelled)
 
 
@@ -341,42 +327,33 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "text-classification",
         "Prepare labelled text for fairseq-train --task sentence_prediction.",
-        out="data/{DATA}",
+        out="data/{data}",
         source="folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv "
         "and perhaps valid.tsv of lines CLASS<tab>TEXT, or of test.tsv TEXT alone (default: "
         "download the published files)",
     )
     parser.add_argument("data", metavar="DATA", choices=DATASETS, help=", ".join(DATASETS))
-    parser.add_argument(
-        "--vocab",
-        metavar="FILE",
-        type=existing_path,
-        help="vocab.txt of an uncased BERT (default: learn word pieces on the training texts)",
+    pieces = "vocab.txt of an uncased BERT (default: learn word pieces on the training texts)"
+    held_out = (
+        "what to hold out of the training texts of each class if there is no file for validation; "
+        "0 for no validation set"
     )
-    parser.add_argument(
-        "--vocab-size",
-        metavar="N",
-        type=positive_int,
-        help=f"word pieces to learn without --vocab (default: {VOCAB_SIZE})",
+    learnt = f"word pieces to learn without --vocab (default: {VOCAB_SIZE})"
+    add_options(
+        parser,
+        ("--vocab", existing_path, None, pieces),
+        ("--vocab-size", positive_int, None, learnt),
+        ("--valid-fraction", fraction, VALID_FRACTION, held_out),
     )
-    parser.add_argument(
-        "--valid-fraction",
-        metavar="F",
-        type=fraction,
-        default=VALID_FRACTION,
-        help="what to hold out of the training texts of each class if there is no file for "
-        "validation; 0 for no validation set (default: %(default)s)",
-    )
-    args = parser.parse_args(arguments)
+    args = parse_options(parser, arguments, extracts=False)
     if args.source is None and not DATASETS[args.data].downloads:
         parser.error(f"{args.data} needs --from")
     if args.vocab and args.vocab_size:
         parser.error("--vocab-size is for learning word pieces; leave it out with --vocab")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
-    out = args.out or Path("data", args.data)
-    vocab_size = args.vocab_size or VOCAB_SIZE
-    with preparing(out):
-        data_bin = prepare(args.data, args.source, out, args.vocab, vocab_size, args.valid_fraction)
+    options = args.vocab, args.vocab_size or VOCAB_SIZE, args.valid_fraction
+    with preparing(args.out):
+        data_bin = prepare(args.data, args.source, args.out, *options)
         logging.info(f"{data_bin} is ready for fairseq-train")
 
 

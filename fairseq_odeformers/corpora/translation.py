@@ -1,15 +1,18 @@
 """Parallel corpora as they are published, and the command line that prepares one."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairseq_odeformers.corpora.archives import extract, fetch, members
-from fairseq_odeformers.corpora.cli import check_overlap, make_parser, preparing
+from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.parallel_text import Files, Recipe, prepare
 from fairseq_odeformers.files import build, fingerprints, read_lines
 from fairseq_odeformers.options import positive_int
+
+SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
 
 
 @dataclass(frozen=True)
@@ -46,41 +49,66 @@ class Corpus:
             for split, names in self.documents.items()
             if all((raw / name).exists() for pair in names for name in pair)
         }
-
-        def files(folder: Path, split: str) -> tuple[Path, Path]:
-            source, target = self.recipe.langs
-            return folder / f"{split}.{source}", folder / f"{split}.{target}"
-
-        def write(folder: Path) -> None:
-            for split, paths in documents.items():
-                concatenate(paths, self.sentences.get(split, read_lines), files(folder, split))
-
-        paths = [path for pairs in documents.values() for pair in pairs for path in pair]
-        build(plain, {"raw": fingerprints(paths)}, write)
-        return {split: files(plain, split) for split in documents}
+        return write_documents(documents, self.recipe.langs, plain, self.sentences)
 
 
-def concatenate(
-    documents: Iterable[tuple[Path, Path]],
-    sentences: Callable[[Path], Iterable[str]],
-    files: tuple[Path, Path],
-) -> None:
-    """Write the sentences of parallel documents, one after the other, to a pair of files.
+def write_documents(
+    documents: Mapping[str, Sequence[tuple[Path, Path]]],
+    langs: tuple[str, str],
+    plain: Path,
+    sentences: Mapping[str, Callable[[Path], Iterable[str]]],
+) -> Files:
+    """Write the sentences of each split's documents, one after the other, to a folder.
+
+    Args:
+        documents: pairs of files, by their split.
+        plain: the folder, for ``{split}.{lang}``.
+        sentences: of a file, by its split; the default is a sentence a line.
+
+    Returns:
+        The files of each split.
 
     Raises:
         ValueError: a document has not as many sentences as its translation.
     """
-    for document in documents:
-        counts = []
-        for path, file in zip(document, files):
-            counts.append(0)
-            with open(file, "a", encoding="utf-8") as stream:
-                for sentence in sentences(path):
-                    stream.write(sentence + "\n")
-                    counts[-1] += 1
-        if counts[0] != counts[1]:
-            described = (f"{path} has {count:,}" for path, count in zip(document, counts))
-            raise ValueError(f"sentences do not pair up: {', '.join(described)}")
+
+    def write(folder: Path) -> None:
+        for split, pairs in documents.items():
+            read = sentences.get(split, read_lines)
+            for pair in pairs:
+                counts = []
+                for path, lang in zip(pair, langs):
+                    counts.append(0)
+                    with open(folder / f"{split}.{lang}", "a", encoding="utf-8") as file:
+                        for sentence in read(path):
+                            file.write(sentence + "\n")
+                            counts[-1] += 1
+                if counts[0] != counts[1]:
+                    described = (f"{path} has {count:,}" for path, count in zip(pair, counts))
+                    raise ValueError(f"sentences do not pair up: {', '.join(described)}")
+
+    paths = [path for pairs in documents.values() for pair in pairs for path in pair]
+    build(plain, {"raw": fingerprints(paths)}, write)
+    return {split: tuple(plain / f"{split}.{lang}" for lang in langs) for split in documents}
+
+
+def segments(path: Path) -> Iterator[str]:
+    """The segments of an evaluation set of WMT or IWSLT: one ``<seg id="...">`` a line.
+
+    They are as published, with entities such as ``&amp;``.
+    """
+    for line in read_lines(path):
+        if "<seg id" in line:
+            yield SEGMENT_TAG.sub("", line)
+
+
+def test_sentences(path: Path) -> Iterator[str]:
+    """The segments with the typewriter's apostrophe, which is the one in training text."""
+    return map(plain_apostrophes, segments(path))
+
+
+def plain_apostrophes(text: str) -> str:
+    return text.replace("’", "'")
 
 
 def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[str]) -> None:
@@ -90,11 +118,10 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         corpora: if there are several, the first argument chooses the language pair.
     """
     pairs = {"-".join(corpus.recipe.langs): corpus for corpus in corpora}
-    default_out = f"data/{name}-{{pair}}" if len(pairs) > 1 else f"data/{name}"
     parser = make_parser(
         name,
         f"Prepare {name} for fairseq-train --task translation.",
-        out=default_out,
+        out=f"data/{name}-{{pair}}" if len(pairs) > 1 else f"data/{name}",
         source="archive (tar, zip) of the corpus, or folder that has its files or its archives "
         "under their published names (default: download it)",
     )
@@ -102,25 +129,20 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         parser.add_argument("pair", choices=pairs, help="source and target language")
     else:
         parser.set_defaults(pair=next(iter(pairs)))
-    parser.add_argument(
-        "--bpe-operations",
-        metavar="N",
-        type=positive_int,
-        default=corpora[0].recipe.bpe_operations,
-        help="merges of the joint byte-pair encoding (default: %(default)s)",
-    )
-    args = parser.parse_args(arguments)
+    operations = corpora[0].recipe.bpe_operations
+    merges = "merges of the joint byte-pair encoding"
+    add_options(parser, ("--bpe-operations", positive_int, operations, merges))
+    args = parse_options(parser, arguments)
     corpus = pairs[args.pair]
     recipe = replace(corpus.recipe, bpe_operations=args.bpe_operations)
-    out = args.out or Path(default_out.format(pair=args.pair))
-    raw = out / "raw"
-    check_overlap(parser, args.source, raw)
-    with preparing(out):
+    with preparing(args.out):
         downloads = dict.fromkeys([*corpus.archives, *corpus.optional])
-        source = args.source or fetch(downloads, out / "download")
+        source = args.source or fetch(downloads, args.out / "download")
         found = {
             url: names for url, names in corpus.optional.items() if any(members(source, names))
         }
+        raw = args.out / "raw"
         extract(source, {**corpus.archives, **found}, raw)
-        data_bin = prepare(corpus.write_text(raw, out / "plain"), out, recipe, args.workers)
+        text = corpus.write_text(raw, args.out / "plain")
+        data_bin = prepare(text, args.out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

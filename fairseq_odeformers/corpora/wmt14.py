@@ -10,8 +10,7 @@ follow fairseq's recipe for this pair, which learns 40,000 merges.
 from collections.abc import Sequence
 
 from fairseq_odeformers.corpora.parallel_text import Recipe
-from fairseq_odeformers.corpora.sgm import test_sentences
-from fairseq_odeformers.corpora.translation import Corpus, prepare_published
+from fairseq_odeformers.corpora.translation import Corpus, prepare_published, test_sentences
 
 EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"

@@ -20,8 +20,8 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from fairseq_odeformers.corpora.cli import existing_path
-from fairseq_odeformers.corpora.sgm import plain_apostrophes, segments
 from fairseq_odeformers.corpora.text import moses_tokenizer
+from fairseq_odeformers.corpora.translation import plain_apostrophes, segments
 from fairseq_odeformers.corpora.wmt14 import TRAIN, reference
 from fairseq_odeformers.files import read_lines
 

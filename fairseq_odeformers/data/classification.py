@@ -54,10 +54,13 @@ def write_dictionaries(
     Args:
         folder: of the data set.
         inputs: 1, or 2 if the examples are pairs.
-        classes: names of the classes, in the order of their numbers.
+        classes: names of the classes, in the order of their numbers; none if they are written
+            otherwise.
     """
     parts = {f"input{index}": dictionary for index in range(inputs)}
-    for part, symbols in {**parts, "label": make_dictionary(classes)}.items():
+    if classes:
+        parts["label"] = make_dictionary(classes)
+    for part, symbols in parts.items():
         (folder / part).mkdir(parents=True, exist_ok=True)
         symbols.save(str(folder / part / "dict.txt"))
 
@@ -80,7 +83,7 @@ def write_split(
     """
     parts = sorted(path.name for path in folder.iterdir() if (path / "dict.txt").exists())
     if not labelled:
-        parts.remove("label")
+        parts = [part for part in parts if part != "label"]
     dictionaries = [Dictionary.load(str(folder / part / "dict.txt")) for part in parts]
     stems = [str(folder / part / split) for part in parts]
     builders = [
@@ -110,5 +113,7 @@ def write_splits(
         sizes: number of examples of each split.
     """
     for split, size in sizes.items():
-        progress = tqdm(islice(examples, size), desc=split, total=size, unit=" examples")
+        progress = tqdm(
+            islice(examples, size), desc=split, total=size, unit=" examples", disable=None
+        )
         write_split(folder, split, progress)

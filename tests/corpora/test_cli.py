@@ -13,6 +13,7 @@ from fairseq_odeformers.corpora.cli import preparing
 from fairseq_odeformers.files import build
 
 OVERLAP = "overlaps raw, made by this command"
+PAIR = ["-s", "de", "-t", "en"]
 BOTH = ["--bpe-codes", "file", "--dict", "file"]
 
 
@@ -37,6 +38,11 @@ BOTH = ["--bpe-codes", "file", "--dict", "file"]
         ("wmt14", ["de-en"], "argument pair: invalid choice: 'de-en'"),
         ("multi30k", ["--bpe-operations", "x"], "--bpe-operations: invalid"),
         ("multi30k", ["--from", "raw/corpus", "--out", "."], OVERLAP),
+        ("parallel", ["-s", "de"], "the following arguments are required: -t"),
+        ("parallel", PAIR, "the following arguments are required: --from"),
+        ("parallel", ["-s", "de", "-t", "de", "--from", "."], "-s and -t are both de"),
+        ("parallel", [*PAIR, "--from", ".", "--valid", "9"], "--valid and --test divide one file"),
+        ("parallel", [*PAIR, "--max-ratio", "0.5"], "--max-ratio: invalid"),
         *((corpus, ["--workers", "0"], "--workers: invalid") for corpus in cli.CORPORA),
         *(
             (corpus, ["--from", "absent"], "--from: absent: no such file or folder")

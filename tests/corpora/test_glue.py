@@ -1,4 +1,4 @@
-"""The published tables become examples of sentence_prediction, and preparation resumes."""
+"""The published tables become examples of sentence_prediction; bad ones are named."""
 
 from collections import Counter
 
@@ -6,8 +6,9 @@ import pytest
 from published import write_archive, write_folder
 from script_helpers import contents, sentence_prediction, times
 
+from fairseq_odeformers import cli, files
 from fairseq_odeformers.corpora import glue
-from fairseq_odeformers.files import write_lines
+from fairseq_odeformers.corpora.glue import MSR_FILES, TASKS, examples, read_table, split_mrpc
 
 OPERATIONS = 60
 SIZES = {"train": 30, "valid": 8, "valid1": 7, "test": 6, "test1": 5}
@@ -59,7 +60,7 @@ def splits(task):
     return MNLI_FILES if task == "MNLI" else FILES
 
 
-def examples(task, split):
+def published_examples(task, split):
     """Texts, the same as they should become, and label of each example."""
     _, columns, _, labels, _, _ = LAYOUTS[task]
     for number in range(SIZES[split]):
@@ -73,7 +74,7 @@ def cola(split):
     if split == "test":
         yield from plain("CoLA", split)
     else:
-        for (sentence,), _, label in examples("CoLA", split):
+        for (sentence,), _, label in published_examples("CoLA", split):
             yield f"gj04\t{label}\t{'' if label == '1' else '*'}\t{sentence}"
 
 
@@ -82,7 +83,7 @@ def plain(task, split):
     _, columns, label_column, _, labelled, unlabelled = LAYOUTS[task]
     header = (unlabelled if split.startswith("test") else labelled).split()
     yield "\t".join(header)
-    for sentences, _, label in examples(task, split):
+    for sentences, _, label in published_examples(task, split):
         row = {**dict(zip(columns, sentences)), label_column: label}
         yield "\t".join(row.get(name, name) for name in header)
 
@@ -113,30 +114,30 @@ def write_mrpc(folder):
     rows = {
         split: [
             f"{label}\t{split}{number}\t{number}\t{one}\t{two}"
-            for number, ((one, two), _, label) in enumerate(examples("MRPC", split))
+            for number, ((one, two), _, label) in enumerate(published_examples("MRPC", split))
         ]
         for split in FILES
     }
     mixed = rows["train"][:10] + rows["valid"][::-1] + rows["train"][10:]
     valid = [*rows["valid"][1::2][::-1], *rows["valid"][::2]]
     ids = ["\t".join(row.split("\t")[1:3]) for row in valid]
-    files = {
+    tables = {
         "senteval_data/msr_paraphrase_train.txt": [header, *mixed],
         "senteval_data/msr_paraphrase_test.txt": [header, *rows["test"]],
         "mrpc_dev_ids.tsv": ids,
     }
     write_folder(
         folder,
-        {name: "".join(f"{line}\r\n" for line in lines).encode() for name, lines in files.items()},
+        {name: "".join(f"{line}\r\n" for line in lines).encode() for name, lines in tables.items()},
     )
 
 
 def write_task(task, archive, edit=lambda lines: lines):
-    files = {"__MACOSX/._train.tsv": "not this one", f"{task}/original/train.tsv": "nor this one"}
+    tables = {"__MACOSX/._train.tsv": "not this one", f"{task}/original/train.tsv": "nor this one"}
     for split, name in splits(task).items():
         lines = LINES.get(task, lambda split: plain(task, split))(split)
-        files[f"{task}/{name}"] = "".join(f"{line}\n" for line in edit(list(lines)))
-    write_archive(archive, files)
+        tables[f"{task}/{name}"] = "".join(f"{line}\n" for line in edit(list(lines)))
+    write_archive(archive, tables)
 
 
 def prepare(names, source, out, vocabulary=None, workers=2):
@@ -156,7 +157,9 @@ def published(tmp_path_factory):
 @pytest.fixture(scope="module")
 def out(published, tmp_path_factory):
     out = tmp_path_factory.mktemp("glue")
-    assert prepare(list(LAYOUTS), published, out) == [out / f"{task}-bin" for task in LAYOUTS]
+    options = ["--from", published, "--out", out, "--bpe-operations", OPERATIONS]
+    cli.main(["prepare", "glue", *map(str, options)])
+    assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in LAYOUTS}
     return out
 
 
@@ -169,7 +172,7 @@ def test_sentence_prediction_loads_the_examples(out, task):
         prediction, dataset = sentence_prediction(
             out / f"{task}-bin", split, classes, regression=task == "STS-B"
         )
-        expected = list(examples(task, split))
+        expected = list(published_examples(task, split))
         if (task, split) == ("MRPC", "valid"):
             expected.reverse()  # in the order of the corpus, not of the list
         assert len(dataset) == len(expected)
@@ -197,7 +200,7 @@ def test_dictionaries(out, task):
         assert (folder / column / "dict.txt").read_bytes() == shared
     assert (folder / "code").read_bytes() == (out / "vocabulary" / "code").read_bytes()
     if task != "STS-B":
-        counts = Counter(label for _, _, label in examples(task, "train"))
+        counts = Counter(label for _, _, label in published_examples(task, "train"))
         lines = [f"{label} {counts[label]}" for label in LAYOUTS[task][3]]
         assert (folder / "label" / "dict.txt").read_text().splitlines() == lines
 
@@ -207,7 +210,7 @@ def test_what_is_left_out_is_counted_and_what_was_done_is_not_repeated(published
     with caplog.at_level("INFO"):
         prepare(list(LAYOUTS), published, out, workers=1)
         assert times(out) == before
-        assert caplog.text.count("is up to date") == 4 * 8 + 1
+        assert caplog.text.count("is up to date") == 3 * 8 + 1
         assert "examples" not in caplog.text
         for task in ("QQP", "MNLI"):
             folder = out / f"{task}-again"
@@ -225,7 +228,6 @@ def test_a_given_vocabulary_is_used(published, out, tmp_path):
     assert contents(folder) == contents(expected)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "RTE-bin",
-        "bpe",
         "raw",
         "tokenized",
     ]
@@ -236,7 +238,7 @@ def test_tables_of_mrpc_are_preferred(tmp_path):
     (tmp_path / "MRPC").mkdir()
     for name in ("train", "dev", "test"):
         lines = ["#2 String\t#1 String\tQuality", f"it is {name}\tthis is {name}\t1"]
-        write_lines(tmp_path / "MRPC" / f"{name}.tsv", lines)
+        files.write_lines(tmp_path / "MRPC" / f"{name}.tsv", lines)
     prepare(["MRPC"], tmp_path, tmp_path / "out")
     tokenized = tmp_path / "out" / "tokenized" / "MRPC"
     assert (tokenized / "valid.input0").read_text() == "this is dev\n"
@@ -268,3 +270,71 @@ def test_a_missing_column_is_named(tmp_path):
     with pytest.raises(ValueError, match="raw/RTE/train.tsv has no column sentence1, sentence2, l"):
         prepare(["RTE"], tmp_path / "RTE.zip", tmp_path / "out")
     assert list((tmp_path / "out" / "tokenized").iterdir()) == []
+
+
+RTE_HEADER = "index\tsentence1\tsentence2\tlabel"
+
+
+def write_lines(path, lines):
+    files.write_lines(path, lines)
+    return path
+
+
+def test_columns_are_found_by_name(tmp_path):
+    table = write_lines(tmp_path / "table.tsv", ["\ufeffa\tb\tc", '1\t"2\t3\r', '4\t5"\t\r'])
+    assert list(read_table(table, ["c", "a"])) == [(2, ["3", "1"]), (3, ["", "4"])]
+    assert list(read_table(table, ["y"], header="xyz"))[1:] == [(2, ['"2']), (3, ['5"'])]
+
+
+def test_fragments_are_left_out_of_ragged_tables(tmp_path):
+    table = write_lines(tmp_path / "table.tsv", ["a\tb\tc", "1\t2\t3", "1\t2"])
+    assert len(list(read_table(table, ["a", "b"]))) == 2
+    assert list(read_table(table, ["a", "b"], ragged=True)) == [(2, ["1", "2"])]
+
+
+def test_scores_are_divided_by_five(tmp_path):
+    table = write_lines(tmp_path / "dev.tsv", ["sentence1\tsentence2\tscore", "a\tb\t2.500"])
+    assert list(examples(table, TASKS["STS-B"], labelled=True)) == [["a", "b", "0.5"]]
+
+
+@pytest.mark.parametrize(
+    "task, lines, message",
+    [
+        ("RTE", [RTE_HEADER, "0\ta\tb"], "line 2 has no column label, only the first 3 of 4"),
+        ("RTE", ["index\tsentence1"], "has no column sentence2, label; its columns are index, s"),
+        ("RTE", [], "has no column sentence1, sentence2, label; its columns are $"),
+        ("RTE", [RTE_HEADER, "0\ta\tb\tneutral"], "line 2: label is 'neutral', not one of ent"),
+        ("RTE", [RTE_HEADER], "has no examples"),
+        ("MNLI", ["sentence1\tsentence2\tgold_label", "a\tb\t-"], "has no examples"),
+        *(
+            ("STS-B", ["sentence1\tsentence2\tscore", f"a\tb\t{score}"], f"score is '{score}'")
+            for score in ("5.001", "-1", "nan", "good", "")
+        ),
+    ],
+)
+def test_bad_tables_are_named(task, lines, message, tmp_path):
+    table = write_lines(tmp_path / "table.tsv", lines)
+    with pytest.raises(ValueError, match=f"table.tsv.* ?{message}"):
+        list(examples(table, TASKS[task], labelled=True))
+
+
+def write_msr(folder, dev_ids):
+    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+    for name, lines in zip(
+        MSR_FILES, ([header, "1\t10\t11\ta\tb", "0\t20\t21\tc\td"], [header], dev_ids)
+    ):
+        write_lines(folder / name, lines)
+
+
+def test_mrpc_is_split_by_the_list_of_pairs(tmp_path):
+    write_msr(tmp_path, dev_ids=["20\t21"])
+    split_mrpc(tmp_path)
+    header = "Quality\t#1 String\t#2 String\n"
+    assert (tmp_path / "train.tsv").read_text() == header + "1\ta\tb\n"
+    assert (tmp_path / "dev.tsv").read_text() == header + "0\tc\td\n"
+
+
+def test_a_list_of_other_pairs_is_an_error(tmp_path):
+    write_msr(tmp_path, dev_ids=["11\t10"])
+    with pytest.raises(ValueError, match="mrpc_dev_ids.tsv names no pair of msr_paraphrase_train"):
+        split_mrpc(tmp_path)

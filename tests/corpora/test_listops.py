@@ -117,9 +117,9 @@ def test_all_expressions_of_a_small_kind_are_drawn_once(monkeypatch):
 def test_nodes_are_drawn_as_in_the_long_range_arena():
     """The numbers of operators and arguments over 40,000 trees, within five standard deviations."""
     rng = np.random.default_rng(1)
-    levels = [listops.grow(Shape(1, 10**9, 3, 5), rng) for _ in range(10)]
+    trees = [listops.grow(Shape(1, 10**9, 3, 5), rng)[0] for _ in range(10)]
     for depth, probability in enumerate([0.25, 0.25, 0]):
-        args = np.concatenate([draw[depth] for draw in levels])
+        args = np.concatenate([levels[depth][0] for levels in trees])
         operators = (args > 0).sum()
         deviation = math.sqrt(len(args) * probability * (1 - probability))
         assert abs(operators - len(args) * probability) <= 5 * deviation

@@ -1,13 +1,37 @@
-"""Each task has its published examples, data are found where they lie, and preparation resumes."""
+"""Each task has its published examples, data are found where they lie, bad ones are named."""
 
+import io
+import struct
+import zlib
+
+import numpy as np
 import pytest
 import torch
 from fairseq.data.encoders.bytes import Bytes
-from published import LRA, listops, picture, retrieval, write_archive, write_folder
+from published import (
+    LRA,
+    listops,
+    pathfinder,
+    picture,
+    png,
+    retrieval,
+    write_archive,
+    write_folder,
+)
 from script_helpers import contents, sentence_prediction, times
 
-from fairseq_odeformers.corpora import lra
-from fairseq_odeformers.corpora.lra import TASKS, locate, prepare, split_randomly
+from fairseq_odeformers import cli
+from fairseq_odeformers.corpora import archives as archives_module
+from fairseq_odeformers.corpora.lra import (
+    PATHFINDER,
+    TASKS,
+    aan_examples,
+    cifar10_examples,
+    grey,
+    pathfinder_examples,
+    prepare,
+    split_randomly,
+)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +45,8 @@ def archives(tmp_path_factory):
 @pytest.fixture(scope="module")
 def prepared(archives, tmp_path_factory):
     out = tmp_path_factory.mktemp("prepared")
-    assert prepare(list(TASKS), archives, out) == [out / f"{task}-bin" for task in TASKS]
+    cli.main(["prepare", "lra", "--from", str(archives), "--out", str(out)])
+    assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in TASKS}
     return out
 
 
@@ -109,15 +134,6 @@ def results(out):
     }
 
 
-def test_unpacked_data_are_found_and_preferred(prepared, tmp_path):
-    for name, files in LRA.items():
-        write_folder(tmp_path / "source", files())
-        (tmp_path / "source" / name).write_bytes(b"not looked at")
-    prepare(list(TASKS), tmp_path / "source", tmp_path / "out")
-    assert results(tmp_path / "out") == results(prepared)
-    assert not (tmp_path / "out" / "raw").exists()
-
-
 @pytest.mark.parametrize(
     "task, folder",
     [
@@ -160,7 +176,7 @@ def test_published_archives_are_fetched(tmp_path, archives, prepared, monkeypatc
             path.parent.mkdir(exist_ok=True)
             path.write_bytes((archives / path.name).read_bytes())
 
-    monkeypatch.setattr(lra, "download", download)
+    monkeypatch.setattr(archives_module, "download", download)
     prepare(list(TASKS), None, tmp_path)
     assert results(tmp_path) == results(prepared)
     assert sorted(checksum is None for _, checksum in fetched) == [False, False, True]
@@ -185,19 +201,145 @@ def test_other_tasks_are_prepared_when_some_cannot_be(tmp_path):
     text, retrieval, image = str(caught.value).split("; ")
     assert text.startswith(f"text: {archive} has no test/neg/")
     assert retrieval.startswith(f"retrieval: {archive} has no new_aan_pairs.eval.tsv")
-    assert image.startswith(f"image: {tmp_path}/out/raw/image/data_batch_3.bin, record 1")
+    assert image.startswith("image: data_batch_3.bin, record 1")
     left = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert left == ["listops-bin", "pathfinder-bin", "raw"]
-
-
-def test_missing_data_are_named(tmp_path):
-    with pytest.raises(ValueError, match="has no train/pos and no aclImdb_v1.tar.gz"):
-        locate(tmp_path, TASKS["text"])
 
 
 def test_a_split_without_examples_is_an_error(tmp_path):
     files = {**retrieval(), "lra_release/lra_release/tsv_data/new_aan_pairs.eval.tsv": b""}
     archive = write_archive(tmp_path / "lra_release.gz", files)
-    with pytest.raises(ValueError, match="retrieval: .*/raw/retrieval has no examples for valid"):
+    with pytest.raises(ValueError, match="retrieval: there are no examples for valid"):
         prepare(["retrieval"], archive, tmp_path / "out")
     assert not list((tmp_path / "out").glob("retrieval-bin*"))
+
+
+def test_texts_of_papers_are_literal(tmp_path):
+    (tmp_path / "pairs.tsv").write_bytes(
+        b"1.0\tP1\tC1\tb'one\\n'\tb\"it's\"\n0.0\tP2\tC2\t\"\xff\r\t two \r\n1\tP3\tC3\t\tlast"
+    )
+    examples = list(aan_examples(tmp_path / "pairs.tsv"))
+    assert [([bytes(text) for text in texts], label) for texts, label in examples] == [
+        ([b"b'one\\n'", b'b"it\'s"'], "1"),
+        ([b'"\xff\r', b" two "], "0"),
+        ([b"", b"last"], "1"),
+    ]
+
+
+IMAGE = f"{PATHFINDER}/imgs/2/sample_5.png"
+METADATA = f"{PATHFINDER}/metadata/2.npy"
+IMAGES = {
+    name.removeprefix("lra_release/lra_release/"): content
+    for name, content in pathfinder().items()
+    if PATHFINDER in name
+}
+
+
+def test_images_are_in_the_order_of_the_metadata():
+    examples = pathfinder_examples(IMAGES)
+    numbers = [(batch, number) for batch in (0, 2, 10) for number in range(10)]
+    assert [label for _, label in examples] == [str(number % 2) for _, number in numbers]
+    for ([pixels], _), (batch, number) in zip(examples, numbers):
+        assert pixels.dtype == np.uint8
+        assert (pixels == picture(batch, number).flatten()).all()
+
+
+def huge_png():
+    """An image whose header says that it is huge, which is all that is read of it."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header
+    return content + struct.pack(">I", zlib.crc32(header)) + png(picture(2, 5))[33:]
+
+
+def array():
+    file = io.BytesIO()
+    np.save(file, np.array([["imgs/2", "sample_0.png", "0", "1"]]))
+    return file.getvalue()
+
+
+LINES = IMAGES[METADATA].splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        *(({IMAGE: png(picture(2, 5))[:length]}, f"^{IMAGE}: ") for length in (0, 7, 30, 60, -25)),
+        ({IMAGE: png(np.zeros((32, 64)))}, f"{IMAGE}: 64x32 pixels, expected 32x32"),
+        ({IMAGE: huge_png()}, f"{IMAGE}: .*3600000000 pixels"),
+        ({METADATA: LINES[0] + b"imgs/2 sample_1.png 1\n"}, f"{METADATA}, line 2: .*'imgs/2"),
+        ({METADATA: LINES[0] + b"\n" + LINES[1]}, f"{METADATA}, line 2: .* found ''"),
+        ({METADATA: b"imgs/2 sample_0.png 0 2 1.0\n"}, f"{METADATA}, line 1"),
+        ({METADATA: b"imgs/2 sample_0.png 0 1.0 14\n"}, f"{METADATA}, line 1"),
+        ({METADATA: b"\xff\n"}, f"{METADATA}, line 1"),
+        ({METADATA: array()}, f"{METADATA}, line 1"),
+        (
+            {METADATA: b"".join(LINES[:5] + LINES[6:])},
+            "30 images but 29 labels; .* imgs/2/sample_5.png$",
+        ),
+        ({IMAGE: None}, "29 images but 30 labels; .* imgs/2/sample_5.png$"),
+    ],
+)
+def test_a_bad_image_or_label_is_named(changes, message):
+    files = {name: data for name, data in {**IMAGES, **changes}.items() if data is not None}
+    with pytest.raises(ValueError, match=message):
+        pathfinder_examples(files)
+
+
+def record(label, red=0, green=0, blue=0):
+    return bytes([label, *[red] * 1024, *[green] * 1024, *[blue] * 1024])
+
+
+def test_records_of_cifar10():
+    content = record(3, 40, 40, 40) + record(9, 255) + record(0, 0, 255) + record(1, 0, 0, 255)
+    images, labels = zip(*cifar10_examples(content, "batch.bin"))
+    assert labels == ("cat", "truck", "airplane", "automobile")
+    assert [set(image) for [image] in images] == [{40}, {76}, {149}, {29}]
+    assert all(len(image) == 1024 for [image] in images)
+
+
+def test_pixels_keep_their_places():
+    channel = np.arange(1024, dtype=np.uint16).astype(np.uint8)
+    [([image], _)] = cifar10_examples(bytes([0, *np.tile(channel, 3)]), "batch.bin")
+    assert (image == channel).all()
+
+
+def test_weights_of_the_colours():
+    """The formula in exact arithmetic, but where that is within 1e-3 of the next intensity."""
+    levels = np.arange(256, dtype=np.uint8)
+    assert (grey(np.stack([levels] * 3)) == levels).all()
+    rgb = np.random.default_rng(0).integers(256, size=(3, 10_000), dtype=np.uint8)
+    red, green, blue = rgb.astype(int)
+    exact = 2555 * (2989 * red + 5870 * green + 1140 * blue) / (255 * 10 * 10_000)
+    clear = abs(exact - exact.round()) > 1e-3
+    assert clear.mean() > 0.99
+    assert (grey(rgb) == exact.astype(int))[clear].all()
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        (b"1.0\tP1\tC1\ttext", "4 columns"),
+        (b"1.0\tP1\tC1\ta\tb\tc", "6 columns"),
+        (b"", "1 columns"),
+        (b"2.0\tP1\tC1\ta\tb", "class '2'"),
+        (b"label\tid1\tid2\ta\tb", "class 'label'"),
+        (b"\xff\tP1\tC1\ta\tb", r"class '\\\\xff'"),
+    ],
+)
+def test_a_bad_pair_is_named(line, message, tmp_path):
+    (tmp_path / "file").write_bytes(b"1.0\tP0\tC0\ta\tb\n" + line + b"\n")
+    with pytest.raises(ValueError, match=f"^{tmp_path}/file, line 2: expected .* {message}"):
+        list(aan_examples(tmp_path / "file"))
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", " has 0 bytes"),
+        (bytes(3 * 3073 - 1), " has 9,218 bytes, expected a multiple of 3,073"),
+        (record(9) + record(10), ", record 2: class 10, expected 0 to 9"),
+    ],
+)
+def test_a_bad_record_is_named(content, message):
+    with pytest.raises(ValueError, match=f"^test_batch.bin{message}"):
+        list(cifar10_examples(content, "test_batch.bin"))

@@ -52,7 +52,9 @@ def test_both_languages_share_dictionary_and_codes(prepared):
     data_bin = prepared / "data-bin"
     assert lines(data_bin / "dict.words.txt") == lines(data_bin / "dict.digits.txt")
     assert 1 < len(lines(data_bin / "code")) <= 31  # a header, and at most the merges asked for
-    assert sorted(path.name for path in prepared.iterdir()) == ["bpe", "data-bin", "tokenized"]
+    assert sorted(path.name for path in prepared.iterdir()) == [
+        *("bpe", "codes", "data-bin", "tokenized")
+    ]
 
 
 def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path):
@@ -71,7 +73,7 @@ def test_an_interrupted_call_resumes(prepared, tmp_path, monkeypatch):
         patch.setattr(parallel_text, "fairseq_preprocess", interrupt)
         with pytest.raises(KeyboardInterrupt):
             run(raw, out)
-    assert sorted(path.name for path in out.iterdir()) == ["bpe", "tokenized"]
+    assert sorted(path.name for path in out.iterdir()) == ["bpe", "codes", "tokenized"]
 
     monkeypatch.setattr(parallel_text, "map_rows", None)  # what was done is not done again
     run(raw, out)
@@ -108,10 +110,8 @@ def test_only_training_pairs_are_cleaned(tmp_path, caplog):
     for split in ("valid", "test"):
         assert lines(tokenized / f"{split}.words")[8:] == [s.lower().strip() for s, _ in odd]
         assert lines(tokenized / f"{split}.digits")[8:] == [t.strip() for _, t in odd]
-    assert (
-        "kept 102 pairs and dropped 2 with an empty side, 2 of more than 175 tokens and 1 with a "
-        "length ratio above 1.5"
-    ) in caplog.text
+    assert "| empty side | over 175 tokens | ratio over 1.5 | left |" in caplog.text
+    assert "| train | 107 | 2 | 2 | 1 | 102 |" in caplog.text
 
 
 def test_text_is_tokenised_as_moses_does_for_each_language(tmp_path):
@@ -155,6 +155,6 @@ def test_bad_files_are_named(name, content, message, tmp_path):
 
 def test_an_error_if_cleaning_leaves_nothing(tmp_path):
     raw = write_corpus(tmp_path, edit=lambda split, pairs: [("eins", "1 2 3")] * 3)
-    with pytest.raises(ValueError, match="cleaning leaves no training pair"):
+    with pytest.raises(ValueError, match="cleaning leaves 0 training pairs of 3"):
         run(raw, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []

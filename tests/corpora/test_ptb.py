@@ -6,8 +6,9 @@ import pytest
 from fairseq.data import Dictionary, data_utils
 from fairseq.tasks.language_modeling import LanguageModelingConfig, LanguageModelingTask
 from published import PTB, ptb, write_archive
-from script_helpers import contents, times
+from script_helpers import contents
 
+from fairseq_odeformers import cli
 from fairseq_odeformers.corpora import ptb as corpus
 from fairseq_odeformers.corpora.ptb import Text, prepare
 from fairseq_odeformers.files import sha256
@@ -37,7 +38,8 @@ def write_tgz(path, texts):
 def data_bin(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ptb")
     archive = write_archive(folder / "simple-examples.tgz", ptb())
-    data_bin = prepare(archive, folder / "out", workers=2)
+    cli.main(["prepare", "ptb", "--from", str(archive), "--out", str(folder / "out")])
+    data_bin = folder / "out" / "data-bin"
     assert contents(prepare(archive, folder / "again", workers=1)) == contents(data_bin)
     return data_bin
 
@@ -82,20 +84,6 @@ def expected(tmp_path):
     return contents(prepare(write(tmp_path / "texts", TEXTS), tmp_path / "expected", 1))
 
 
-@pytest.fixture
-def published(tmp_path, monkeypatch):
-    """A folder for what is published: the archive, and the texts of the mirror."""
-    folder = write(tmp_path / "published", TEXTS)
-    sizes = {"train": (2, 5), "valid": (1, 3), "test": (1, 2)}
-    texts = {
-        split: Text(*size, sha256(folder / f"ptb.{split}.txt")) for split, size in sizes.items()
-    }
-    monkeypatch.setattr(corpus, "PUBLISHED", texts)
-    monkeypatch.setattr(corpus, "ARCHIVE", (folder / "simple-examples.tgz").as_uri())
-    monkeypatch.setattr(corpus, "MIRROR", folder.as_uri())
-    return folder
-
-
 @pytest.mark.parametrize("kind", ["plain names", "compressed", "archive", "folder of archive"])
 def test_texts_are_found_wherever_they_are(kind, tmp_path, expected):
     source = tmp_path / "source"
@@ -111,42 +99,29 @@ def test_texts_are_found_wherever_they_are(kind, tmp_path, expected):
     assert contents(prepare(source, tmp_path / "out", 1)) == expected
 
 
-def test_the_archive_is_downloaded(published, tmp_path, expected, caplog):
-    write_tgz(published / "simple-examples.tgz", TEXTS)
+def test_the_published_texts_are_downloaded(tmp_path, monkeypatch, expected, caplog):
+    """They have the known size and checksum, or are refused."""
+    folder = write(tmp_path / "published", TEXTS)
+    sizes = {"train": (2, 5), "valid": (1, 3), "test": (1, 2)}
+    texts = {
+        split: Text(*size, sha256(folder / f"ptb.{split}.txt")) for split, size in sizes.items()
+    }
+    monkeypatch.setattr(corpus, "PUBLISHED", texts)
+    monkeypatch.setattr(corpus, "URL", folder.as_uri())
     with caplog.at_level("INFO"):
-        data_bin = prepare(None, tmp_path / "out", 1)
-    assert contents(data_bin) == expected
-    assert [path.name for path in (tmp_path / "out" / "download").iterdir()] == [
-        "simple-examples.tgz"
-    ]
+        assert contents(prepare(None, tmp_path / "out", 1)) == expected
     assert "train: 2 sentences, 5 words" in caplog.text
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
-
-
-@pytest.mark.parametrize("answer", [None, b"<html>moved</html>"])
-def test_the_mirror_is_used_if_the_archive_cannot_be_had(
-    answer, published, tmp_path, expected, caplog
-):
-    """Because nothing is there, or something else. A second call changes nothing."""
-    if answer:
-        (published / "simple-examples.tgz").write_bytes(answer)
-    out = tmp_path / "out"
-    assert contents(prepare(None, out, 1)) == expected
-    assert "taking the texts from file:" in caplog.text
-    assert sorted(path.name for path in (out / "download").iterdir()) == sorted(TEXTS)
-    before = times(out / "data-bin"), times(out / "raw")
-    prepare(None, out, 1)
-    assert (times(out / "data-bin"), times(out / "raw")) == before
-
-
-def test_another_text_on_the_mirror_is_refused(published, tmp_path):
-    (published / "ptb.valid.txt").write_text(" another \n")
+    (folder / "ptb.valid.txt").write_text(" another \n")
     with pytest.raises(ValueError, match="ptb.valid.txt: SHA-256 is not"):
-        prepare(None, tmp_path / "out", 1)
-    assert not (tmp_path / "out" / "data-bin").exists()
+        prepare(None, tmp_path / "again", 1)
+    assert not (tmp_path / "again" / "data-bin").exists()
 
 
-def test_a_text_of_another_size_is_warned_of(published, tmp_path, caplog):
+def test_a_text_of_another_size_is_warned_of(tmp_path, monkeypatch, caplog):
+    monkeypatch.setitem(corpus.PUBLISHED, "train", Text(2, 5, ""))
+    monkeypatch.setitem(corpus.PUBLISHED, "valid", Text(1, 3, ""))
+    monkeypatch.setitem(corpus.PUBLISHED, "test", Text(1, 2, ""))
     source = write(tmp_path / "source", {**TEXTS, "ptb.valid.txt": " the N \n"})
     prepare(source, tmp_path / "out", 1)
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]

@@ -1,5 +1,7 @@
 """Tokens equal the Moses tokenizer's; byte pairs do not depend on earlier texts."""
 
+from collections import Counter
+
 import pytest
 
 from fairseq_odeformers.corpora import text
@@ -58,7 +60,7 @@ def test_a_period_that_is_no_end_of_a_word_stays(line):
 def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
     rows = [("low lower newest", "low"), ("widest lowest low", "newer wider"), ("", "low")] * 3
     codes = tmp_path / "code"
-    text.learn_codes((line for row in rows for line in row), 8, codes)
+    text.learn_codes(Counter(" ".join(line for row in rows for line in row).split()), 8, codes)
     segment = text.load_codes(codes).segment
     expected = [tuple(map(segment, row)) for row in rows]
     monkeypatch.setattr(text, "MAX_CACHED_WORDS", 2)
@@ -67,9 +69,17 @@ def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
     assert any("@@" in line for row in expected for line in row)
 
 
+def test_words_are_counted_in_all_texts(tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "LINES", 2)
+    for name, lines in (("a", "x y\nx\n\nx z\n"), ("b", "y\n" * 9)):
+        (tmp_path / name).write_text(lines)
+    words = text.count_words([tmp_path / "a", tmp_path / "b"], workers=2)
+    assert words == {"x": 3, "y": 10, "z": 1}
+
+
 def test_words_of_one_letter_have_no_byte_pairs(tmp_path):
     with pytest.raises(ValueError, match="no byte pairs: each word .* is a letter"):
-        text.learn_codes(["a b", "b a"], 10, tmp_path / "code")
+        text.learn_codes(Counter("abba"), 10, tmp_path / "code")
 
 
 def test_a_failure_of_fairseq_preprocess_is_raised(tmp_path):

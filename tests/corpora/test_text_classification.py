@@ -7,6 +7,7 @@ from fairseq.data import Dictionary, data_utils
 from published import write_archive, write_folder
 from script_helpers import contents, times
 
+from fairseq_odeformers import cli
 from fairseq_odeformers.corpora.text_classification import DATASETS, hold_out, prepare
 from fairseq_odeformers.data.word_pieces import SPECIAL
 from fairseq_odeformers.files import sha256
@@ -157,14 +158,13 @@ def test_empty_training_texts_are_left_out_and_counted(tmp_path, vocab, caplog):
 
 
 def test_a_part_of_each_class_is_held_out():
-    """At random, but always the same; both parts are in order and have everything."""
+    """At random, but always the same ones; both parts are in order and have everything."""
     examples = [("rare" if n % 5 == 0 else "common", str(n)) for n in range(100)]
     kept, held_out = hold_out(examples, 0.25)
     assert Counter(label for label, _ in held_out) == {"common": 20, "rare": 5}
     assert [sorted(part, key=examples.index) for part in (kept, held_out)] == [kept, held_out]
     assert sorted(kept + held_out) == sorted(examples)
-    assert hold_out(examples, 0.25) == (kept, held_out)
-    assert held_out not in (examples[:25], examples[-25:])
+    assert [n for label, n in held_out if label == "rare"] == ["10", "15", "30", "50", "80"]
 
 
 def test_the_dictionary_is_the_vocabulary_without_special_pieces(tmp_path, vocab):
@@ -175,6 +175,17 @@ def test_the_dictionary_is_the_vocabulary_without_special_pieces(tmp_path, vocab
     assert dictionary.symbols == ["<s>", "<pad>", "</s>", "<unk>", *pieces]
     assert len(dictionary) == len(VOCAB) - 1
     assert (data_bin / "vocab.txt").read_bytes() == vocab.read_bytes()
+
+
+def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(tmp_path):
+    source, out = write(tmp_path / "table", TABLE), tmp_path / "out"
+    options = ["--from", source, "--out", out, "--vocab-size", 60, "--valid-fraction", 0.2]
+    cli.main(["prepare", "text-classification", "tsv", *map(str, options)])
+    data_bin = out / "data-bin"
+    assert Counter(label for label, _ in load(data_bin, "valid")) == {"a b": 4, "no": 4}
+    train = {text for _, text in load(data_bin, "train")}
+    assert len(train) == 32 and "text 7 , a no one ." in train
+    assert len((data_bin / "vocab.txt").read_text("utf-8").splitlines()) <= 60
 
 
 def test_a_finished_preparation_stays_for_the_same_files(tmp_path, vocab):

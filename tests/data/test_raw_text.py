@@ -1,5 +1,6 @@
 """Typed text becomes the symbols that the preparation of its data set makes."""
 
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -32,7 +33,7 @@ def test_no_bytes(tmp_path):
 def test_byte_pairs(tmp_path):
     """By the codes in the folder, as the preparation of GLUE applies them."""
     codes = tmp_path / "code"
-    learn_codes(["the film", "the films"], 4, codes)
+    learn_codes(Counter("the film the films".split()), 4, codes)
     symbols, sources = tokenize(make_task(tmp_path, []), "the filmic  them")
     (expected,) = bpe_encoder(codes)(["the filmic them"])
     assert symbols == expected.split() and len(symbols) > 3

@@ -1,0 +1,161 @@
+"""Parallel text of your own: two files a split, or one file of tab-separated pairs.
+
+A folder has ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any number of test sets,
+such as ``test.*`` and ``test2016.*``. One file has a pair a line, and its validation and test set
+are drawn at random. Pairs whose source or target is in the file again, apart from case and spaces,
+are never drawn, so that no side of a held-out pair is in another set. Files may be compressed
+(``.gz``, ``.xz``).
+"""
+
+import logging
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fairseq_odeformers.corpora.archives import decompressed, naming_damage
+from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
+from fairseq_odeformers.corpora.parallel_text import Files, Pair, Recipe, prepare
+from fairseq_odeformers.corpora.text import write_rows
+from fairseq_odeformers.corpora.translation import write_documents
+from fairseq_odeformers.files import build, decode_lines, fingerprints
+from fairseq_odeformers.options import positive_int
+
+HELD_OUT = 2000  # pairs of a validation or test set that is drawn
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a text, which may be compressed."""
+    with naming_damage(path), open(path, "rb") as file:
+        yield from (line.rstrip("\r") for line in decode_lines(decompressed(path.name, file), path))
+
+
+def find_files(source: Path, langs: tuple[str, str]) -> Files:
+    """The files of each split in a folder, ``train`` first.
+
+    Raises:
+        ValueError: a file is missing, or there twice.
+    """
+    endings = "|".join(map(re.escape, langs))
+    name = re.compile(rf"(train|valid|val|test[^,]*?)\.({endings})(\.gz|\.xz)?")
+    found: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
+    for path in sorted(source.iterdir()):
+        if match := name.fullmatch(path.name):
+            split = "valid" if match[1] == "val" else match[1]
+            other = found.setdefault(split, {}).setdefault(match[2], path)
+            if other != path:
+                raise ValueError(f"{source} has both {other.name} and {path.name}")
+    for split, paths in found.items():
+        if missing := [lang for lang in langs if lang not in paths]:
+            raise ValueError(f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}")
+    return {split: tuple(paths[lang] for lang in langs) for split, paths in found.items()}
+
+
+def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> dict[str, list[Pair]]:
+    """The pairs of a file, ``source<TAB>target`` in each line, divided at random.
+
+    Args:
+        sizes: pairs of each split but ``train``, which has the others. All keep the file's order.
+
+    Raises:
+        ValueError: a line is not such a pair, or too few pairs have sides that no other pair has.
+    """
+    pairs = []
+    for number, line in enumerate(lines_of(path), start=1):
+        pair = line.split("\t")
+        if len(pair) != 2:
+            raise ValueError(f"{path}, line {number}: {len(pair)} columns, not source<TAB>target")
+        pairs.append(tuple(pair))
+    keys = [[" ".join(side.casefold().split()) for side in pair] for pair in pairs]
+    sources, targets = (Counter(side) for side in zip(*keys)) if keys else ({}, {})
+    alone = [
+        number
+        for number, (source, target) in enumerate(keys)
+        if source and target and sources[source] == targets[target] == 1
+    ]
+    wanted = sum(sizes.values())
+    if len(alone) < wanted or len(pairs) <= wanted:
+        options = " and ".join(f"--{split} {size}" for split, size in sizes.items())
+        raise ValueError(
+            f"{path} has {len(pairs):,} pairs, of which {len(alone):,} have sides that no other "
+            f"has; {options} take {wanted:,} of these, and some must be left to train with"
+        )
+    drawn = iter(random.Random(seed).sample(alone, wanted))
+    split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}
+    splits: dict[str, list[Pair]] = {split: [] for split in ("train", *sizes)}
+    for number, pair in enumerate(pairs):
+        splits[split_of.get(number, "train")].append(pair)
+    return splits
+
+
+def write_pairs(path: Path, langs: tuple[str, str], sizes: dict[str, int], seed: int, plain: Path):
+    """Write the splits of a file of pairs to the folder *plain*; returns their files."""
+
+    def write(folder: Path) -> None:
+        splits = split_pairs(path, sizes, seed)
+        rows = ((split, pair) for split, pairs in splits.items() for pair in pairs)
+        write_rows(rows, folder, langs)
+
+    build(plain, {"from": fingerprints([path]), "sizes": sizes, "seed": seed}, write)
+    return {
+        split: tuple(plain / f"{split}.{lang}" for lang in langs) for split in ("train", *sizes)
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = make_parser(
+        "parallel",
+        "Prepare parallel text of your own for fairseq-train --task translation.",
+        out="data/own",
+        source="folder with train, valid and test files of both languages (train.de, train.en, "
+        "...), or a file of tab-separated pairs; plain, .gz or .xz",
+    )
+    for option, text in (("-s", "source"), ("-t", "target")):
+        parser.add_argument(
+            option, f"--{text}-lang", metavar="LANG", required=True, help=f"{text} language"
+        )
+    parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
+    drawn = f"pairs to draw for it from one file (default: {HELD_OUT})"
+    add_options(
+        parser,
+        ("--max-tokens", positive_int, 100, "byte pairs of the longest training sentence"),
+        ("--max-ratio", ratio, 2, "largest ratio of the lengths of a training pair"),
+        ("--bpe-operations", positive_int, 10_000, "merges of the joint byte-pair encoding"),
+        ("--valid", positive_int, None, drawn),
+        ("--test", positive_int, None, drawn),
+        ("--seed", int, 1, "of the pairs that are drawn"),
+    )
+    args = parse_options(parser, arguments, extracts=False)
+    if args.source is None:
+        parser.error("the following arguments are required: --from")
+    if args.source_lang == args.target_lang:
+        parser.error(f"-s and -t are both {args.source_lang}; they name the endings of two files")
+    if args.source.is_dir() and (args.valid or args.test):
+        parser.error("--valid and --test divide one file; the folder has a file for each set")
+    langs, plain = (args.source_lang, args.target_lang), args.out / "plain"
+    recipe = Recipe(
+        langs,
+        args.bpe_operations,
+        lowercase=not args.keep_case,
+        max_tokens=args.max_tokens,
+        max_ratio=args.max_ratio,
+        clean_byte_pairs=True,
+    )
+    with preparing(args.out):
+        if args.source.is_dir():
+            files = find_files(args.source, langs)
+            documents = {split: [pair] for split, pair in files.items()}
+            text = write_documents(documents, langs, plain, dict.fromkeys(files, lines_of))
+        else:
+            sizes = {"valid": args.valid or HELD_OUT, "test": args.test or HELD_OUT}
+            text = write_pairs(args.source, langs, sizes, args.seed, plain)
+        data_bin = prepare(text, args.out, recipe, args.workers)
+        logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+def ratio(text: str) -> float:
+    value = float(text)
+    if not value >= 1:
+        raise ValueError
+    return value

@@ -1,0 +1,162 @@
+"""Parallel text of one's own becomes a data set; mistakes in it are named."""
+
+import gzip
+import lzma
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from published import write_folder
+from script_helpers import binarized_lines, contents, lines
+
+from fairseq_odeformers import cli
+from fairseq_odeformers.corpora.parallel import split_pairs
+
+RECIPE = Path("recipe.json")
+LANGS = ("de", "en")
+WORDS = {"de": "Hund Katze Maus läuft".split(), "en": "dog cat mouse runs".split()}
+
+
+def sentences(size, seed):
+    """Pairs of a sentence and its translation, word by word."""
+    drawn = random.Random(seed)
+    places = [[drawn.randrange(4) for _ in range(6)] for _ in range(size)]
+    return [
+        tuple(f"{number} {' '.join(WORDS[lang][n] for n in row)}." for lang in LANGS)
+        for number, row in enumerate(places)
+    ]
+
+
+def files(**splits):
+    return {
+        f"{split}.{lang}": "".join(pair[side] + "\n" for pair in pairs).encode()
+        for split, pairs in splits.items()
+        for side, lang in enumerate(LANGS)
+    }
+
+
+def folder_of(path, **changes):
+    own = files(train=sentences(60, 1), val=sentences(7, 2), test=sentences(5, 3))
+    return write_folder(path, {**own, **files(test2016=sentences(6, 4)), **changes})
+
+
+def run(source, out, *options, operations=30):
+    options = [*options, "--bpe-operations", operations, "--from", source, "--out", out]
+    cli.main(["prepare", "parallel", "-s", "de", "-t", "en", *map(str, options)])
+
+
+def test_files_of_a_folder_become_the_splits(tmp_path):
+    """Compressed or not; ``val`` is valid, test sets keep their names."""
+    run(folder_of(tmp_path / "plain"), tmp_path / "out", "--keep-case")
+    data_bin = tmp_path / "out" / "data-bin"
+    for split, size, seed in (
+        ("train", 60, 1),
+        ("valid", 7, 2),
+        ("test", 5, 3),
+        ("test2016", 6, 4),
+    ):
+        for side, lang in enumerate(LANGS):
+            expected = [pair[side].replace(".", " .") for pair in sentences(size, seed)]
+            assert binarized_lines(data_bin, split, "de-en", lang) == expected
+    packed = folder_of(tmp_path / "packed")
+    for name, opener in (("train.de", gzip), ("val.en", gzip), ("test2016.en", lzma)):
+        path = packed / name
+        suffix = {gzip: ".gz", lzma: ".xz"}[opener]
+        path.with_name(name + suffix).write_bytes(opener.compress(path.read_bytes()))
+        path.unlink()
+    run(packed, tmp_path / "again", "--keep-case")
+    again = contents(tmp_path / "again" / "data-bin")
+    assert {**again, RECIPE: b""} == {**contents(data_bin), RECIPE: b""}
+
+
+def test_training_pairs_are_cleaned_by_byte_pairs(tmp_path, capsys):
+    """A table says how many were left out for what; other splits are kept whole."""
+    rare = "αβγδεζηθικλμνξο"  # a token, and fifteen byte pairs
+    odd = [
+        ("", "dog"),
+        (f"{rare} {rare}", "1 " * 15),
+        (f"{rare} {rare}", "1 " * 14),
+        (f"{rare} {rare} π", "1 " * 16),
+    ]
+    train = [*sentences(60, 1), *odd]
+    source = folder_of(tmp_path / "own", **files(train=train, test=odd))
+    run(source, tmp_path / "out", "--max-tokens", 30, "--max-ratio", 2, operations=12)
+    bpe = tmp_path / "out" / "bpe"
+    assert len(lines(bpe / "train.de")) == 61 and lines(bpe / "train.en")[-1] == " ".join("1" * 15)
+    assert len(lines(bpe / "test.de")) == 4
+    output = capsys.readouterr().out
+    assert "| split | pairs | empty side | over 30 byte pairs | ratio over 2 | left |" in output
+    assert "| train | 64 | 1 | 1 | 1 | 61 |" in output and "| test | 4 | 0 | 0 | 0 | 4 |" in output
+
+
+def write_pairs(path, pairs):
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
+    return path
+
+
+def test_one_file_is_divided(tmp_path):
+    """At random, by the seed, in the order of the file."""
+    pairs = list(sentences(60, 1))
+    source = write_pairs(tmp_path / "own.tsv", pairs)
+    run(source, tmp_path / "out", "--valid", 9, "--test", 7, "--seed", 5)
+    plain = tmp_path / "out" / "plain"
+    splits = {
+        split: list(zip(lines(plain / f"{split}.de"), lines(plain / f"{split}.en")))
+        for split in ("train", "valid", "test")
+    }
+    assert {split: len(part) for split, part in splits.items()} == dict(train=44, valid=9, test=7)
+    assert sorted(sum(splits.values(), [])) == sorted(pairs)
+    assert all(sorted(part, key=pairs.index) == part for part in splits.values())
+    assert splits == split_pairs(source, {"valid": 9, "test": 7}, seed=5)
+    assert splits != split_pairs(source, {"valid": 9, "test": 7}, seed=6)
+
+
+def test_no_side_of_a_pair_that_is_held_out_is_in_another_set(tmp_path):
+    pairs = [(f"S{n % 40}", f"t {n % 50}") for n in range(60)] + [("s39", "new"), ("old", "T  49")]
+    splits = split_pairs(write_pairs(tmp_path / "own.tsv", pairs), {"valid": 9, "test": 9}, seed=1)
+    for side in (0, 1):
+        keys = {
+            split: {" ".join(pair[side].lower().split()) for pair in part}
+            for split, part in splits.items()
+        }
+        assert max(Counter(key for part in keys.values() for key in part).values()) == 1
+    assert len(splits["train"]) == len(pairs) - 18
+
+
+TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
+SIZES = ["--valid", 4, "--test", 4]
+
+
+@pytest.mark.parametrize(
+    "changes, options, message",
+    [
+        ({"val.en": None}, [], "own has no valid.en$"),
+        ({"train.de": None, "train.en": None}, [], "own has no train.de and no train.en$"),
+        ({"valid.de": b"x\n"}, [], "own has both val.de and valid.de$"),
+        ({"test.en": b"one\n"}, [], "own/test.de has 5, .*own/test.en has 1$"),
+        ({"train.de": b"a\nF\xfcnf\n"}, [], "own/train.de, line 2: not UTF-8"),
+        ({"test.de": b"", "test.en": b""}, [], "test.de and .*test.en are empty$"),
+        ({"train.de": None, "train.de.gz": b"x"}, [], "own/train.de.gz is damaged"),
+        ({"one.tsv": TSV + b"a b\n"}, SIZES, "own/one.tsv, line 10: 1 columns, not source<TAB>"),
+        ({"one.tsv": TSV + b"a\tb\tc\n"}, SIZES, "own/one.tsv, line 10: 3 columns, not source"),
+        ({"one.tsv": TSV + b"\xff\tb\n"}, SIZES, "own/one.tsv, line 10: not UTF-8"),
+        ({"one.tsv": TSV[:-6]}, SIZES, "one.tsv has 8 pairs, .* --valid 4 and --test 4 take 8"),
+        ({"one.tsv": TSV * 2}, SIZES, "one.tsv has 18 pairs, of which 0 have sides"),
+        ({"one.tsv": b""}, SIZES, "one.tsv has 0 pairs"),
+    ],
+)
+def test_bad_text_is_named(changes, options, message, tmp_path):
+    source = folder_of(tmp_path / "own", **{name: data or b"" for name, data in changes.items()})
+    for name in changes:
+        if changes[name] is None:
+            (source / name).unlink()
+    if "one.tsv" in changes:
+        source = source / "one.tsv"
+    with pytest.raises(SystemExit) as stopped:
+        run(source, tmp_path / "out", *options)
+    line = str(stopped.value)
+    assert line.startswith("odeformers prepare parallel: error: ") and "\n" not in line
+    assert re.search(message, line)
+    assert not (tmp_path / "out" / "data-bin").exists()

@@ -1,0 +1,154 @@
+"""The published parallel corpora become the text of each split."""
+
+import tarfile
+
+import pytest
+from published import (
+    EVALUATION_SETS,
+    iwslt14,
+    long_pairs,
+    multi30k,
+    write_archive,
+    write_folder,
+    write_wmt14,
+)
+from script_helpers import binarized_lines, lines, times
+
+from fairseq_odeformers.corpora import iwslt14 as iwslt14_corpus
+from fairseq_odeformers.corpora import multi30k as multi30k_corpus
+from fairseq_odeformers.corpora import wmt14
+
+WMT14_TOKENS = {
+    "en": "It &apos;s &quot; well @-@ known &quot; no . {} in {} .",
+    "de": "Das &quot; wohl @-@ bekannte &quot; Nr. {} in {} .",
+    "fr": "C&apos; est le &quot; bien @-@ connu &quot; n ° {} dans {} .",
+}
+WMT14_CORPORA = {
+    "de": ["europarl", "commoncrawl", "news"],
+    "fr": ["europarl", "commoncrawl", "undoc", "news", "giga"],
+}
+
+
+def run(corpus, source, out, *options, workers=2):
+    corpus.main([*options, "--from", str(source), "--out", str(out), "--workers", str(workers)])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_multi30k_has_the_test_sets_that_both_languages_have(tmp_path, packed):
+    """A test set has a name that depends on no other."""
+    sizes = {"val": 5, "test_2016_flickr": 6, "test_2017_flickr": 3, "test_2018_flickr": 7}
+    files = multi30k(train=40, **sizes, test_2017_mscoco=8)
+    del files["test_2017_flickr.de.gz"]
+    write, name = (write_archive, "raw.tar") if packed else (write_folder, "raw")
+    source, out = write(tmp_path / name, files), tmp_path / "out"
+    run(multi30k_corpus, source, out, "--bpe-operations", "20", workers=1)
+    assert lines(out / "tokenized" / "train.de") == [f"dog {n} !" for n in range(40)]
+    tests = {path.name.split(".")[0] for path in (out / "data-bin").glob("test*")}
+    assert tests == {"test", "test2", "test3"}
+    for split, size in (("valid", 5), ("test", 6), ("test2", 7), ("test3", 8)):
+        assert len(binarized_lines(out / "data-bin", split, "de-en", "de")) == size
+        text = [f"dog dog dog {n} !" for n in range(size)]
+        assert lines(out / "tokenized" / f"{split}.en") == text
+
+
+@pytest.fixture(scope="module")
+def talks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("iwslt14")
+    write_archive(folder / "de-en.tgz", iwslt14())
+    run(iwslt14_corpus, folder / "de-en.tgz", folder / "out", "--bpe-operations", "40")
+    return folder / "out"
+
+
+def test_iwslt14_text(talks):
+    """Titles and descriptions are text, other tags go, bad pairs go, every 23rd is for valid.
+
+    The five evaluation sets follow one another; no sentence of theirs is dropped.
+    """
+    for lang, word in (("de", "satz"), ("en", "sentence")):
+        text = []
+        for talk in (1, 2, 3):
+            text += [f"ada lovelace : vortrag {talk}", f"ted talk subtitles {talk}"]
+            text += [f"{word} {talk} - {number} !" for number in range(28)]
+        assert lines(talks / "tokenized" / f"valid.{lang}") == text[22::23]
+        del text[22::23]
+        assert lines(talks / "tokenized" / f"train.{lang}") == text
+    expected = [
+        line
+        for name in EVALUATION_SETS
+        for line in (f"sentence {name.lower()} – it &apos;s &amp; amp ; so .", "")
+    ]
+    assert lines(talks / "tokenized" / "test.en") == expected
+    assert len(binarized_lines(talks / "data-bin", "test", "de-en", "de")) == len(expected)
+
+
+def test_a_second_run_does_nothing(talks, capsys):
+    steps = [talks / step for step in ("raw", "plain", "tokenized", "codes", "bpe", "data-bin")]
+    before = [times(step) for step in steps]
+    source = talks.parent / "de-en.tgz"
+    run(iwslt14_corpus, source, talks, "--bpe-operations", "40", workers=1)
+    assert [times(step) for step in steps] == before
+    output = capsys.readouterr().out
+    assert output.count("is up to date") == 6
+    assert "| train | 96 | 3 | 3 | 0 | 90 |" in output
+
+
+@pytest.fixture(scope="module")
+def news(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wmt14")
+    write_wmt14(folder / "archives")
+    for lang in WMT14_CORPORA:
+        run(wmt14, folder / "archives", folder / lang, f"en-{lang}", "--bpe-operations", "60")
+    return folder
+
+
+@pytest.mark.parametrize("lang", WMT14_CORPORA)
+def test_wmt14_text(news, lang):
+    """Corpora follow one another, cleaned; punctuation is normalised except in the test set."""
+    tokenized = news / lang / "tokenized"
+    kept = {"de": [2], "fr": [0]}[lang]
+    for side in ("en", lang):
+        tokens = WMT14_TOKENS[side]
+        train = [tokens.format(n, corpus) for corpus in WMT14_CORPORA[lang] for n in range(30)]
+        train[30:30] = [long_pairs(side)[index] for index in kept]
+        assert lines(tokenized / f"train.{side}") == train
+        assert binarized_lines(news / lang / "data-bin", "train", f"en-{lang}", side) == train
+        valid = [tokens.format(n, "newstest2013") for n in range(30)]
+        assert lines(tokenized / f"valid.{side}") == valid
+    assert lines(tokenized / "test.en") == [
+        f"It &apos;s “ well @-@ known ” no . {n} in newstest2014 ." for n in range(4)
+    ]
+    assert len(lines(tokenized / f"test.{lang}")) == 4
+    assert len(lines(news / lang / "data-bin" / "code")) == 61
+
+
+def test_unpacked_files_give_the_same(news, tmp_path):
+    """The results stay up to date when some of the archives are unpacked."""
+    source = write_wmt14(tmp_path / "mixed")
+    for archive in ("training-parallel-europarl-v7.tgz", "dev.tgz", "test-full.tgz"):
+        with tarfile.open(source / archive) as tar:
+            tar.extractall(source, filter="data")
+        (source / archive).unlink()
+    steps = [news / "fr" / step for step in ("plain", "tokenized", "bpe", "data-bin")]
+    before = [times(step) for step in steps]
+    run(wmt14, source, news / "fr", "en-fr", "--bpe-operations", "60")
+    assert [times(step) for step in steps] == before
+
+
+@pytest.mark.parametrize("name", ["commoncrawl.de-en.de", "newstest2013.de", wmt14.reference("de")])
+def test_a_document_that_does_not_pair_up_is_named(name, news, tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for path in (news / "de" / "raw").iterdir():
+        more = '<seg id="3">more</seg>\n' if path.name == name else ""
+        (raw / path.name).write_text(path.read_text("utf-8") + more, "utf-8")
+    with pytest.raises(ValueError, match=f"do not pair up: .*{name} has "):
+        wmt14.corpus("de").write_text(raw, tmp_path / "plain")
+    assert not (tmp_path / "plain").exists()
+
+
+@pytest.mark.parametrize("lang, count", [("de", 5), ("fr", 7)])
+def test_archives_of_wmt14_have_different_names(lang, count):
+    """They share a folder, and so do the files that are taken out of them."""
+    archives = wmt14.archives(lang)
+    assert len({url.rpartition("/")[2] for url in archives}) == len(archives) == count
+    assert len({name for names in archives.values() for name in names}) == 2 * count
