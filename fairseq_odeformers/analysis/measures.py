@@ -74,6 +74,25 @@ def summarize(values: Tensor) -> dict[str, np.ndarray]:
     return {"mean": mean, **dict(zip(QUARTILES, quartiles)), "left_out": (~finite).sum(-1)}
 
 
+def over_texts(summaries: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The statistics of :func:`summarize` over several texts.
+
+    Returns:
+        Means of the statistics of each text. ``smallest`` and ``largest`` are of all texts,
+        ``left_out`` is the number in all texts, and ``deviation`` is the standard deviation of
+        ``mean`` over the texts.
+    """
+    values = {name: np.stack([each[name] for each in summaries]) for name in summaries[0]}
+    left_out = values.pop("left_out").sum(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # no value is finite
+        found = {name: np.nanmean(of_texts, 0) for name, of_texts in values.items()}
+        found["smallest"] = np.nanmin(values["smallest"], 0)
+        found["largest"] = np.nanmax(values["largest"], 0)
+        found["deviation"] = np.nanstd(values["mean"], 0)
+    return {**found, "left_out": left_out}
+
+
 def token_distances(states: Tensor, first: Sequence[int], second: Sequence[int]):
     """Euclidean and cosine distances of some pairs of tokens, each (L + 1, pairs).
 
