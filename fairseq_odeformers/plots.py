@@ -1,7 +1,6 @@
 """How figures look: one style for colours, lines, panels and legends."""
 
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle
 from pathlib import Path
@@ -72,9 +71,14 @@ def panels(count: int, columns: int, width: float, height: float, **sharing):
 
 
 def title(axes: Axes, text: str) -> None:
-    """Set the title of a panel, in lines that are no longer than the panel is wide."""
+    """Set the title of a panel, in lines no wider than the panel; a name breaks after its parts."""
     width = axes.figure.get_figwidth() / axes.get_subplotspec().get_gridspec().ncols
-    axes.set_title(textwrap.fill(text, max(8, int(width * LETTERS))))
+    lines = [""]
+    for piece in re.findall(r"[^-_/ ]*[-_/ ]|[^-_/ ]+$", text):
+        if len(lines[-1] + piece) > width * LETTERS:
+            lines.append("")
+        lines[-1] += piece
+    axes.set_title("\n".join(line for line in lines if line))
 
 
 def integer_ticks(axes: Axes) -> None:

@@ -175,7 +175,8 @@ def summary(rows: list[Row]) -> list[Row]:
 def attention(tables: Tables) -> Figure:
     """Change of the maps from depth to depth (total variation distance), averaged over the heads.
 
-    The first map of a block follows the last one of the block before.
+    The first map of a block follows the last one of the block before. A block of the N-ODE
+    Transformer has one at its start and one at its end, so that two changes are at one depth.
     """
     rows = [row for row in tables["attention"] if row["change"] is not None]
     kinds = dict(grouped(rows, "kind"))

@@ -63,7 +63,8 @@ def encode(path: str, args: argparse.Namespace):
         return classifier.models[0], net_input, {"encoder": (source, source)}
     translator = load_translator(path, args.data).to(args.device)
     ids = translator.encode(args.text)
-    translation = translator.generate([ids], beam=BEAM)[0][0]["tokens"].to(args.device)
+    found = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MOST_TOKENS - 1)
+    translation = found[0][0]["tokens"].to(args.device)
     net_input = {
         "src_tokens": ids.unsqueeze(0).to(args.device),
         "src_lengths": torch.tensor([len(ids)], device=args.device),
