@@ -45,9 +45,9 @@ LETTERS = 13  # of a title, to an inch
 
 
 def save(draw: Callable[..., Figure], data, path: Path) -> None:
-    """Write the figure that *draw* makes of *data*, in a format by the end of the file's name."""
+    """Write the figure that *draw* makes of *data*, by the end of the file's name or as PNG."""
     with rc_context(STYLE), replacing(path) as temporary:
-        draw(data).savefig(temporary, format=path.suffix[1:])
+        draw(data).savefig(temporary, format=path.suffix[1:] or "png")
 
 
 def panels(count: int, columns: int, width: float, height: float, **sharing):
@@ -86,16 +86,21 @@ def integer_ticks(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
+def architecture_color(name: str) -> str | None:
+    """The colour of :data:`ARCHITECTURES` for a name of a model; None if it names none of them."""
+    for pattern, color in ARCHITECTURES.items():
+        if re.search(pattern, name, re.IGNORECASE):
+            return color
+    return None
+
+
 def styles(names: Iterable[str]) -> dict[str, dict]:
     """How the line of each name is drawn.
 
     The colour is the architecture's; names of no architecture take turns. Names that share a
-    colour differ in line and marker. Lines get thinner, so that those below others are seen.
+    colour differ in their lines. Lines get thinner, so that those below others are seen.
     """
-    found = {
-        name: next((c for pattern, c in ARCHITECTURES.items() if re.search(pattern, name)), None)
-        for name in names
-    }
+    found = {name: architecture_color(name) for name in names}
     others = cycle([color for color in COLORS if color not in found.values()] or COLORS)
     drawn, looks = [], {}
     for place, (name, color) in enumerate(found.items()):
@@ -106,7 +111,7 @@ def styles(names: Iterable[str]) -> dict[str, dict]:
             "color": color,
             "linestyle": LINES[variant % len(LINES)],
             "linewidth": 2.6 - 0.5 * (place % 4),
-            "marker": MARKERS[variant % len(MARKERS)],
+            "marker": MARKERS[place % len(MARKERS)],
             "markersize": 7 - place % 4,
             "markerfacecolor": "none",
         }
