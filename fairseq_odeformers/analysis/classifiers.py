@@ -3,9 +3,8 @@
 import argparse
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -26,41 +25,12 @@ BATCH_SIZE = 32  # texts whose classes are predicted together
 SEED = 1  # of the texts that are drawn
 
 
-class Measure(NamedTuple):
-    """A measure of what a model computes from a text.
-
-    Attributes:
-        function: from states to values, of which the last dimension is averaged over.
-        states: the name of these states in :class:`States`.
-        first: name of each other dimension, and the number of its first index.
-        undefined: the values that are not finite, which the statistics leave out.
-    """
-
-    function: Callable[[Tensor], Tensor]
-    states: str
-    first: dict[str, int]
-    undefined: str
-
-
+# The measures of a text: the function, the states that it takes, and of each dimension of its
+# values but the last, which is summarised, the name and the number of the first index.
 MEASURES = {
-    "activation": Measure(
-        measures.activation_factors,
-        "layers",
-        {"layer": 1},
-        "pairs of tokens with equal embeddings",
-    ),
-    "entropy": Measure(
-        measures.differential_entropy,
-        "layers",
-        {"layer": 0},
-        "infinite or undefined entropies of tokens",
-    ),
-    "parts": Measure(
-        measures.differential_entropy,
-        "parts",
-        {"layer": 1, "part": 1},
-        "infinite or undefined entropies of heads or experts",
-    ),
+    "activation": (measures.activation_factors, "layers", {"layer": 1}),
+    "entropy": (measures.differential_entropy, "layers", {"layer": 0}),
+    "parts": (measures.differential_entropy, "parts", {"layer": 1, "part": 1}),
 }
 
 # Pairs of columns that are correlated over models, if there are enough models.
@@ -170,16 +140,16 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
     summaries, weights = defaultdict(list), []
     for number, tokens in texts:
         states = text_states(model, tokens)
-        for name, one in MEASURES.items():
-            if (values := getattr(states, one.states)) is not None:
-                summaries[name].append(measures.summarize(one.function(values)))
+        for name, (function, which, _) in MEASURES.items():
+            if (values := getattr(states, which)) is not None:
+                summaries[name].append(measures.summarize(function(values)))
         if states.expert_weights is not None:
             weights += [
                 {"text": number, "layer": layer, "expert": expert, "weight": weight}
                 for layer, row in enumerate(states.expert_weights.tolist(), start=1)
                 for expert, weight in enumerate(row, start=1)
             ]
-    found = {name: statistics_rows(of, **MEASURES[name].first) for name, of in summaries.items()}
+    found = {name: measures.over_texts(of, **MEASURES[name][-1]) for name, of in summaries.items()}
     factors, entropies, parts = found["activation"], found["entropy"], found.get("parts", [])
     depth = len(factors)
     summary = {
@@ -204,23 +174,6 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
             for layer, weight in enumerate(residual_weights(model), start=1)
         ],
     }
-
-
-def statistics_rows(summaries: Sequence[dict[str, np.ndarray]], **first: int) -> list[Row]:
-    """Statistics over several texts as rows.
-
-    Args:
-        summaries: the results of :func:`measures.summarize`, by text.
-        first: name of each dimension, and the number of its first index.
-    """
-    found = measures.over_texts(summaries)
-    return [
-        {
-            **{name: start + at for (name, start), at in zip(first.items(), index)},
-            **{name: values[index].item() for name, values in found.items()},
-        }
-        for index in np.ndindex(found["mean"].shape)
-    ]
 
 
 def mean_of(rows: Sequence[Row], column: str = "mean") -> float:
@@ -296,10 +249,10 @@ def page(args: argparse.Namespace, found: Tables) -> str:
         f"Texts of `{args.split}` of `{args.data}`; equations and theorem are those of Sengupta et "
         "al. (2023). Activation and entropy are means over the layers; "
         "`largest` is the largest activation factor after the last layer, and `bound` what Theorem "
-        "2 allows, (1 + 3/L)^(2L); `deviation` is that of the entropy over the texts. Each table "
-        "is in a CSV file.\n",
+        "2 allows, (1 + 3/L)^(2L); `deviation` is that of the entropy over the texts. Factors of "
+        "pairs with equal embeddings, and entropies that are not finite, are left out; the column "
+        "`left_out` counts them. Each table is in a CSV file.\n",
         markdown(found["models"]),
-        *(f"- {note}\n" for note in notes(found)),
     ]
     for name, rows in grouped(found["layers"], "measure"):
         by_layer = [
@@ -312,14 +265,3 @@ def page(args: argparse.Namespace, found: Tables) -> str:
     if args.text:
         parts.append(f"The text: {args.text}\n")
     return "\n".join(parts)
-
-
-def notes(found: Tables) -> Iterator[str]:
-    """A sentence for each model and measure that has values which the means leave out."""
-    tables = {**dict(grouped(found["layers"], "measure")), "parts": found["parts"]}
-    for name, rows in tables.items():
-        for model, own in grouped(rows):
-            if name == "activation":  # a pair has either a factor at each layer, or none
-                own = own[:1]
-            if count := sum(row["left_out"] for row in own):
-                yield f"The means of {model} leave out {count:,} {MEASURES[name].undefined}."

@@ -3,21 +3,8 @@
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from fairseq_odeformers.plots import (
-    BLACK,
-    BLUE,
-    COLORS,
-    SKY,
-    VERMILLION,
-    columns,
-    grouped,
-    integer_ticks,
-    legend,
-    lines,
-    panels,
-    styles,
-    title,
-)
+from fairseq_odeformers import plots
+from fairseq_odeformers.plots import columns, grouped, integer_ticks, legend, lines, panels, title
 
 from .result import Row, Tables
 
@@ -73,9 +60,14 @@ def boxes(tables: Tables, measure: str) -> Figure:
             showfliers=False,
             showmeans=True,
             patch_artist=True,
-            boxprops={"facecolor": SKY},
-            medianprops={"color": BLACK},
-            meanprops={"marker": "o", "markersize": 4, "mfc": VERMILLION, "mec": VERMILLION},
+            boxprops={"facecolor": plots.SKY},
+            medianprops={"color": plots.BLACK},
+            meanprops={
+                "marker": "o",
+                "markersize": 4,
+                "mfc": plots.VERMILLION,
+                "mec": plots.VERMILLION,
+            },
         )
         if measure == "activation":
             axes.set_yscale("log")
@@ -87,7 +79,7 @@ def parts(tables: Tables) -> Figure:
     of each expert."""
     figure, grid = model_panels(tables["parts"], "entropy of heads or experts (nats)")
     for axes, rows in grid:
-        axes.plot(*columns(rows, "layer", "mean"), "o", color=BLUE, alpha=0.5, markersize=5)
+        axes.plot(*columns(rows, "layer", "mean"), "o", color=plots.BLUE, alpha=0.5, markersize=5)
     return figure
 
 
@@ -95,7 +87,7 @@ def expert_weights(tables: Tables) -> Figure:
     """Weights of the experts: quartiles over the texts. The dotted line is where all are equal."""
     figure, grid = model_panels(tables["expert_weights"], "expert weight")
     most = max(row["expert"] for row in tables["expert_weights"])
-    colors = {expert: COLORS[expert % len(COLORS)] for expert in range(1, most + 1)}
+    colors = {expert: plots.COLORS[expert % len(plots.COLORS)] for expert in range(1, most + 1)}
     for axes, rows in grid:
         experts = max(row["expert"] for row in rows)
         for expert, own in grouped(rows, "expert"):
@@ -109,7 +101,7 @@ def expert_weights(tables: Tables) -> Figure:
                 manage_ticks=False,
                 patch_artist=True,
                 boxprops={"facecolor": colors[expert]},
-                medianprops={"color": BLACK},
+                medianprops={"color": plots.BLACK},
             )
         axes.axhline(1 / experts, color="grey", linewidth=1, linestyle=":")
     legend(figure, [Patch(facecolor=c, label=f"expert {n}") for n, c in colors.items()])
@@ -129,7 +121,7 @@ def residual_weights(tables: Tables) -> Figure:
 def correlations(tables: Tables) -> Figure:
     """Means over texts and layers, and accuracy, of each model."""
     found = dict(grouped([{**r, "pair": (r["x"], r["y"])} for r in tables["correlations"]], "pair"))
-    looks = styles(row["model"] for row in tables["models"])
+    looks = plots.styles(row["model"] for row in tables["models"])
     figure, grid = panels(len(found), len(found), 3.8, 3.4)
     for axes, ((x, y), rows) in zip(grid, found.items()):
         for row in tables["models"]:
@@ -179,7 +171,7 @@ def isomap(tables: Tables) -> Figure:
             for number, token in enumerate(chosen, start=1):
                 first = next((row for row in points if row["token"] == token), None)
                 if first:
-                    color = COLORS[number % len(COLORS)]
+                    color = plots.COLORS[number % len(plots.COLORS)]
                     axes.plot(first["x"], first["y"], "o", color=color, label=token)
     legend(figure, grid[0].lines[1:])
     return figure

@@ -87,6 +87,10 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
         tokens: of the queries and of the keys, by kind.
         head: number of a head, from 1; None for the mean over the heads.
 
+    Returns:
+        A row a weight. ``map`` names the layer, or the block and the depth in the model. A block of
+        the N-ODE Transformer has two maps, at its start and at its end.
+
     Raises:
         ValueError: there is no such head.
     """
@@ -99,16 +103,18 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
             raise ValueError(f"--head {head}: {type(model).__name__} has {weights.size(1)} heads")
         chosen = weights.mean(1) if head is None else weights[:, head - 1]
         queries, keys = tokens[kind]
-        rows += [
-            {
-                **{"kind": kind, "block": block, "depth": depth, "head": head or "mean"},
-                **{"query": i, "query_token": queries[i], "key": j, "key_token": keys[j]},
-                "weight": weight,
-            }
-            for (block, depth), of_depth in zip(blocks_and_depths(layers), chosen.tolist())
-            for i, of_query in enumerate(of_depth)
-            for j, weight in enumerate(of_query)
-        ]
+        for (block, depth), of_map in zip(blocks_and_depths(layers), chosen.tolist()):
+            deep = len(layers[block - 1].depths) > 1
+            name = f"block {block}, depth {depth}" if deep else f"layer {block}"
+            rows += [
+                {
+                    **{"kind": kind, "map": name, "head": head or "mean"},
+                    **{"query": i, "query_token": queries[i], "key": j, "key_token": keys[j]},
+                    "weight": weight,
+                }
+                for i, of_query in enumerate(of_map)
+                for j, weight in enumerate(of_query)
+            ]
     return rows
 
 
@@ -130,40 +136,28 @@ def decoder(tables: Tables) -> Figure:
 
 
 def heat_maps(tables: Tables, kind: str, ylabel: str, xlabel: str) -> Figure:
-    """A panel for each map of a kind, in the order of models and depths; one scale for all.
-
-    A panel of a layer with one map is named by the layer, else by its block and its depth in the
-    model. A block of the N-ODE Transformer has two maps, at its start and its end.
-    """
-    models = {}
-    for model, rows in grouped([row for row in tables["sentence"] if row["kind"] == kind]):
-        of_maps = grouped([{**r, "map": (r["block"], r["depth"])} for r in rows], "map")
-        models[model] = list(of_maps)
-    most = min(COLUMNS, max(map(len, models.values())))
-    cells = []  # of all panels, with None where the last row of a model has no more maps
-    for model, maps in models.items():
-        blocks = len({block for (block, _), _ in maps})
-        for (block, depth), rows in maps:
-            name = f"layer {block}" if len(maps) == blocks else f"block {block}, depth {depth}"
-            cells.append((f"{model}: {name}" if len(models) > 1 else name, rows))
-        cells += [None] * (-len(maps) % most)
-    own = [rows for _, rows in filter(None, cells)]
-    sizes = [1 + max(rows[-1][name] for rows in own) for name in ("key", "query")]
-    largest = max(row["weight"] for rows in own for row in rows)
-    figure, grid = panels(len(cells), most, *(0.9 + INCHES * size for size in sizes))
-    for index, (axes, cell) in enumerate(zip(grid, cells)):
-        axes.set_visible(cell is not None)
-        if cell is None:
-            continue
-        text, rows = cell
-        weights = np.reshape([row["weight"] for row in rows], (-1, 1 + rows[-1]["key"]))
+    """A panel for each map of a kind, by model and depth, with one scale for all."""
+    rows = [row for row in tables["sentence"] if row["kind"] == kind]
+    maps = {
+        f"{model}: {name}": own
+        for model, of_model in grouped(rows)
+        for name, own in grouped(of_model, "map")
+    }
+    across = min(COLUMNS, max(len(dict(grouped(own, "map"))) for _, own in grouped(rows)))
+    sizes = [1 + max(row[name] for row in rows) for name in ("key", "query")]
+    largest = max(row["weight"] for row in rows)
+    figure, grid = panels(len(maps), across, *(0.9 + INCHES * size for size in sizes))
+    for axes, (name, own) in zip(grid, maps.items()):
+        weights = np.reshape([row["weight"] for row in own], (-1, 1 + own[-1]["key"]))
         image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=largest)
-        for axis, name in ((axes.xaxis, "key"), (axes.yaxis, "query")):
-            tokens = {row[name]: row[f"{name}_token"] for row in rows}
+        for axis, side in ((axes.xaxis, "key"), (axes.yaxis, "query")):
+            tokens = {row[side]: row[f"{side}_token"] for row in own}
             axis.set_ticks(list(tokens), list(tokens.values()), fontsize="x-small")
         axes.tick_params(axis="x", rotation=90)
         axes.grid(False)
-        axes.set(xlabel=xlabel, ylabel="" if index % most else ylabel)
-        title(axes, text)
+        axes.set_xlabel(xlabel)
+        title(axes, name)
+    for axes in grid[::across]:
+        axes.set_ylabel(ylabel)
     figure.colorbar(image, ax=grid, label="weight", shrink=0.6, aspect=30, pad=0.01)
     return figure

@@ -15,9 +15,8 @@ from fairseq_odeformers.analysis.classifiers import (
     encode_text,
     follow,
     measure,
-    statistics_rows,
 )
-from fairseq_odeformers.analysis.measures import summarize
+from fairseq_odeformers.analysis.measures import over_texts, summarize
 from fairseq_odeformers.analysis.result import markdown
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.inference.hub import Classifier
@@ -112,7 +111,7 @@ def test_tokens_are_followed_where_they_first_are():
 def test_statistics_over_texts():
     """Means of the texts' statistics, whatever the length; extremes of all texts."""
     texts = [[[1.0, 3.0], [5.0, 7.0]], [[4.0, 4.0, 7.0], [-math.inf] * 3]]
-    rows = statistics_rows([summarize(torch.tensor(text)) for text in texts], layer=0)
+    rows = over_texts([summarize(torch.tensor(text)) for text in texts], layer=0)
     first, second = rows
     assert first == {
         "layer": 0,
@@ -130,7 +129,7 @@ def test_statistics_over_texts():
 
 def test_index_of_layer_and_part():
     summaries = [summarize(torch.rand(2, 3, 5)) for _ in range(4)]
-    rows = statistics_rows(summaries, layer=1, part=1)
+    rows = over_texts(summaries, layer=1, part=1)
     assert [(row["layer"], row["part"]) for row in rows] == [
         (layer, part) for layer in (1, 2) for part in (1, 2, 3)
     ]

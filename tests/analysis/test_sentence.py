@@ -135,7 +135,17 @@ def test_command(translator, tmp_path):
         for name, expected in (("query", own_queries), ("key", own_keys)):
             found = {int(row[name]): row[f"{name}_token"] for row in own}
             assert [found[index] for index in range(len(found))] == expected
-    assert target[0] in (out / "index.md").read_text()
+    assert " ".join(target) in (out / "index.md").read_text()
+    net_input = {
+        "src_tokens": ids[None],
+        "src_lengths": torch.tensor([len(ids)]),
+        "prev_output_tokens": torch.cat([tokens[-1:], tokens[:-1]])[None],
+    }
+    for maps in attention_maps(interface.models[0], net_input):
+        found = [float(row["weight"]) for row in rows if row["kind"] == maps.kind]
+        found = found[: maps.weights[:, 0, 1].numel()]
+        assert found == pytest.approx(maps.weights[:, 0, 1].flatten().tolist(), abs=1e-4)
+        rows = [row for row in rows if row["kind"] != maps.kind or "block 2" in row["map"]]
 
 
 @pytest.mark.parametrize(
