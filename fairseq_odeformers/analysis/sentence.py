@@ -19,6 +19,7 @@ BEAM = 5  # of the translation
 MOST_TOKENS = 80  # in a picture that can be read
 COLUMNS = 6  # of a grid with a panel for each map
 INCHES = 0.2  # of a token in a panel
+LETTER = 0.08  # inches of a letter beside it
 
 
 def analyse(args: argparse.Namespace, names: list[str]) -> Result:
@@ -144,9 +145,12 @@ def heat_maps(tables: Tables, kind: str, ylabel: str, xlabel: str) -> Figure:
         for name, own in grouped(of_model, "map")
     }
     across = min(COLUMNS, max(len(dict(grouped(own, "map"))) for _, own in grouped(rows)))
-    sizes = [1 + max(row[name] for row in rows) for name in ("key", "query")]
+    # Names of the queries stand beside a panel, those of the keys below it.
+    counts = [1 + max(row[side] for row in rows) for side in ("key", "query")]
+    letters = [max(len(row[f"{side}_token"]) for row in rows) for side in ("query", "key")]
+    sizes = [0.6 + INCHES * n + LETTER * m for n, m in zip(counts, letters)]
     largest = max(row["weight"] for row in rows)
-    figure, grid = panels(len(maps), across, *(0.9 + INCHES * size for size in sizes))
+    figure, grid = panels(len(maps), across, *sizes)
     for axes, (name, own) in zip(grid, maps.items()):
         weights = np.reshape([row["weight"] for row in own], (-1, 1 + own[-1]["key"]))
         image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=largest)

@@ -87,7 +87,11 @@ def test_panels_are_named_and_show_the_weights():
     own = [row["weight"] for row in rows if row["kind"] == "cross"]
     images = torch.cat([torch.tensor(axes.images[0].get_array()).flatten() for axes in shown])
     assert torch.allclose(images, torch.tensor(own, dtype=images.dtype))
+    figure.draw_without_rendering()
     for axes in shown:
+        for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
+            box = text.get_window_extent()
+            assert box.x0 >= 0 and box.y0 >= 0 and box.y1 <= figure.bbox.y1
         assert [text.get_text() for text in axes.get_xticklabels()] == TOKENS["cross"][1]
         assert [text.get_text() for text in axes.get_yticklabels()] == TOKENS["cross"][0]
 
