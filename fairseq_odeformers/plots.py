@@ -1,27 +1,53 @@
-"""How figures look: one style for lines, panels and legends."""
+"""How figures look: one style for colours, lines, panels and legends."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import cycle
 from pathlib import Path
 
+from cycler import cycler
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.files import replacing
 
+# Okabe and Ito's colours, which the colour-blind can tell apart.
+BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = COLORS = (
+    *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
+)
+# An architecture has one colour in all figures: that of the first pattern found in its name.
+ARCHITECTURES = {
+    "macaron": VERMILLION,
+    "transevolve.*random": SKY,
+    "transevolve": BLUE,
+    "transject": GREEN,
+    "node_transformer": PURPLE,
+    "transformer": BLACK,
+}
+LINES = ("-", "--", ":", "-.")
 MARKERS = "os^Dv<>"
 STYLE = {
+    "axes.axisbelow": True,
+    "axes.formatter.min_exponent": 3,  # 0.5 at the ticks of a logarithmic axis, not 5 x 10^-1
     "axes.formatter.useoffset": False,  # the numbers themselves at the ticks
+    "axes.grid": True,
+    "axes.prop_cycle": cycler(color=COLORS),
     "axes.titlesize": "small",
+    "grid.alpha": 0.3,
     "legend.fontsize": "small",
+    "legend.frameon": False,
+    "legend.title_fontsize": "small",
     "savefig.dpi": 120,
 }
+LETTERS = 13  # of a title, to an inch
 
 
 def save(draw: Callable[..., Figure], data, path: Path) -> None:
-    """Write the figure that *draw* makes of *data*, in a format by the end of the file's name."""
+    """Write the figure that *draw* makes of *data*, by the end of the file's name or as PNG."""
     with rc_context(STYLE), replacing(path) as temporary:
-        draw(data).savefig(temporary, format=path.suffix[1:])
+        draw(data).savefig(temporary, format=path.suffix[1:] or "png")
 
 
 def panels(count: int, columns: int, width: float, height: float, **sharing):
@@ -44,21 +70,61 @@ def panels(count: int, columns: int, width: float, height: float, **sharing):
     return figure, grid[:count]
 
 
-def style(index: int) -> dict:
-    """How a line is drawn, so that it is seen above and below others that coincide with it."""
-    return {
-        "marker": MARKERS[index % len(MARKERS)],
-        "markersize": 7 - index % 4,
-        "markerfacecolor": "none",
-        "linestyle": (0, (4, index % 4)) if index % 4 else "-",
-        "linewidth": 3 - 0.6 * (index % 4),
-    }
+def title(axes: Axes, text: str) -> None:
+    """Set the title of a panel, in lines no wider than the panel; a name breaks after its parts."""
+    width = axes.figure.get_figwidth() / axes.get_subplotspec().get_gridspec().ncols
+    lines = [""]
+    for piece in re.findall(r"[^-_/ ]*[-_/ ]|[^-_/ ]+$", text):
+        if len(lines[-1] + piece) > width * LETTERS:
+            lines.append("")
+        lines[-1] += piece
+    axes.set_title("\n".join(line for line in lines if line))
+
+
+def integer_ticks(axes: Axes) -> None:
+    """Number the layers or depths of a horizontal axis by integers alone."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def architecture_color(name: str) -> str | None:
+    """The colour of :data:`ARCHITECTURES` for a name of a model; None if it names none of them."""
+    for pattern, color in ARCHITECTURES.items():
+        if re.search(pattern, name, re.IGNORECASE):
+            return color
+    return None
+
+
+def styles(names: Iterable[str]) -> dict[str, dict]:
+    """How the line of each name is drawn.
+
+    The colour is the architecture's; names of no architecture take turns. Names that share a
+    colour differ in their lines. Lines get thinner, so that those below others are seen.
+    """
+    found = {name: architecture_color(name) for name in names}
+    others = cycle([color for color in COLORS if color not in found.values()] or COLORS)
+    drawn, looks = [], {}
+    for place, (name, color) in enumerate(found.items()):
+        color = color or next(others)
+        variant = drawn.count(color)
+        drawn.append(color)
+        looks[name] = {
+            "color": color,
+            "linestyle": LINES[variant % len(LINES)],
+            "linewidth": 2.6 - 0.5 * (place % 4),
+            "marker": MARKERS[place % len(MARKERS)],
+            "markersize": 7 - place % 4,
+            "markerfacecolor": "none",
+        }
+    return looks
 
 
 def lines(axes: Axes, rows: list[dict], x: str, y: str, by: str = "model") -> None:
     """Draw column *y* of a table against column *x*, a line for each value of column *by*."""
-    for index, (label, own) in enumerate(grouped(rows, by)):
-        axes.plot(*columns(own, x, y), label=label, **style(index))
+    groups = dict(grouped(rows, by))
+    for label, look in styles(groups).items():
+        axes.plot(*columns(groups[label], x, y), label=label, **look)
+    if all(isinstance(row[x], int) for row in rows):
+        integer_ticks(axes)
 
 
 def grouped(rows: list[dict], by: str = "model") -> Iterator[tuple[str, list[dict]]]:
@@ -71,8 +137,8 @@ def columns(rows: list[dict], *names: str) -> list[list]:
     return [[row[name] for row in rows] for name in names]
 
 
-def legend(figure: Figure, handles: list) -> None:
+def legend(figure: Figure, handles: list, **options) -> None:
     """One legend below all panels, of what *handles* have labels for."""
     widest = max(len(handle.get_label()) for handle in handles)
     ncols = max(1, min(len(handles), int(figure.get_figwidth() * 12 / (widest + 8))))
-    figure.legend(handles=handles, loc="outside lower center", ncols=ncols)
+    figure.legend(handles=handles, loc="outside lower center", ncols=ncols, **options)

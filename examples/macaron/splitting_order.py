@@ -36,7 +36,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torchdiffeq import odeint
 
-from fairseq_odeformers.files import markdown_table, replacing
+from fairseq_odeformers.files import markdown_table
+from fairseq_odeformers.plots import panels, save, styles
 
 Field = Callable[[Tensor], Tensor]  # x -> x'
 Flow = Callable[[float, Tensor], Tensor]  # h, x(t) -> x(t + h), or an approximation of it
@@ -128,24 +129,20 @@ def table(errors: dict[str, np.ndarray]) -> str:
     return markdown_table(rows)
 
 
-def draw(errors: dict[str, np.ndarray], out: Path) -> None:
-    """Write the errors against the steps, with lines of slope 2 and 3, as a PNG file."""
-    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-    axes = figure.add_subplot(
-        xscale="log", yscale="log", xlabel="step h", ylabel="local truncation error"
-    )
-    # The lines of the two networks nearly coincide; large circles and small squares show both.
-    styles = [("C0o-", 5), ("C1s-", 5), ("C0o--", 9), ("C1s--", 4)]
-    for (name, column), (style, size) in zip(errors.items(), styles):
-        label = f"{name}: {fitted_order(column):.2f}"
-        axes.plot(STEPS, column, style, markersize=size, markerfacecolor="white", label=label)
+def draw(errors: dict[str, np.ndarray]) -> Figure:
+    """The errors against the steps, with lines of slope 2 and 3."""
+    figure, (axes,) = panels(1, 1, 6, 4.2)
+    for name, look in styles(errors).items():
+        label = f"{name}: {fitted_order(errors[name]):.2f}"
+        axes.loglog(STEPS, errors[name], label=label, **look)
     for name, slope in [("Lie-Trotter", 2), ("Strang-Marchuk", 3)]:
         reference = errors[name][-1] / 3 * (np.array(STEPS) / STEPS[-1]) ** slope
         axes.plot(STEPS, reference, "k:", linewidth=1)
         axes.text(STEPS[-2], reference[-2], f"slope {slope}", ha="left", va="top")
-    axes.legend(title="scheme: fitted order", fontsize="small")
-    with replacing(out) as path:
-        figure.savefig(path, format="png", dpi=120)
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel="step h", ylabel="local truncation error (Frobenius norm)")
+    axes.legend(title="scheme: fitted order")
+    return figure
 
 
 def main() -> None:
@@ -156,7 +153,7 @@ def main() -> None:
     args = parser.parse_args()
     errors = local_errors(*particle_system(PARTICLES, DIM, args.seed))
     print(table(errors), end="")
-    draw(errors, args.out)
+    save(draw, errors, args.out)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.files import markdown_table, read_lines, replacing, write_csv
+from fairseq_odeformers.files import markdown_table, read_lines, write_csv
+from fairseq_odeformers.plots import BLACK, SKY, panels, save
 
 NAME = re.compile(r"([\d.]+)-(\d+)-seed(\d+)")
 SCORE = re.compile(r"tokenized: .*? = ([\d.]+) ")
@@ -66,16 +67,21 @@ def table(scores: Scores) -> str:
 def draw(scores: Scores) -> Figure:
     """A box over the seeds for each setting, a panel for each pair of languages."""
     pairs = sorted({pair for pair, _, _ in scores})
-    figure = Figure(figsize=(5 * len(pairs), 4), layout="constrained")
-    for axes, pair in zip(figure.subplots(1, len(pairs), squeeze=False)[0], pairs):
+    figure, grid = panels(len(pairs), len(pairs), 4.6, 3.6)
+    for axes, pair in zip(grid, pairs):
         of_pair = {
-            f"({factor}, {warmup})": list(runs.values())
+            f"{factor}, {warmup:,}": list(runs.values())
             for (name, factor, warmup), runs in scores.items()
             if name == pair
         }
-        axes.boxplot(list(of_pair.values()))
+        axes.boxplot(
+            list(of_pair.values()),
+            patch_artist=True,
+            boxprops={"facecolor": SKY},
+            medianprops={"color": BLACK},
+        )
         axes.set_xticks(range(1, len(of_pair) + 1), of_pair, rotation=30)
-        axes.set(title=pair, xlabel="(lr_max, warm-up)", ylabel="BLEU, newstest2014")
+        axes.set(title=pair, xlabel="lr_max, warm-up (updates)", ylabel="BLEU, newstest2014")
     return figure
 
 
@@ -93,8 +99,7 @@ def main() -> None:
             for seed, bleu in runs.items()
         ]
         write_csv(args.runs / "figure2.csv", rows)
-        with replacing(args.runs / "figure2.png") as path:
-            draw(scores).savefig(path, format="png", dpi=100)
+        save(draw, scores, args.runs / "figure2.png")
     except (ValueError, OSError) as error:
         parser.exit(1, f"{parser.prog}: error: {error}\n")
     print(table(scores), end="")

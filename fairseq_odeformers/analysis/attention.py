@@ -3,7 +3,7 @@
 import argparse
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from fairseq import utils
@@ -14,29 +14,25 @@ from tqdm import tqdm
 from fairseq_odeformers.inference.loading import load_model
 from fairseq_odeformers.plots import grouped, legend, lines, panels
 
-from .maps import KINDS, attention_maps
-from .tables import Row, Tables, markdown
+from .maps import KINDS, Maps, attention_maps
+from .result import Result, Row, Tables, markdown
 
 BATCH_SIZE = 16  # sentences whose maps are in memory together
 RARE = 10  # a token that is seen less often has no mean bias
 SHOWN = 5  # tokens shown with the highest bias, and with the lowest
 
 
-def analyse(args: argparse.Namespace, names: list[str]):
+def analyse(args: argparse.Namespace, names: list[str]) -> Result:
     """Measure the checkpoints of a command line.
-
-    Returns:
-        The text of a page, tables by name, and the functions that draw figures of them.
 
     Raises:
         OSError: a file is not there.
         ValueError: a model has no attention maps, or the data no sentence for it.
     """
-    use_cuda = torch.cuda.is_available() and not args.cpu
     found: Tables = {"attention": [], "biases": []}
     for name, path in zip(names, args.checkpoints):
         model, _, task = load_model(path, {"data": args.data})
-        model = model.cuda().eval() if use_cuda else model.eval()
+        model = model.to(args.device).eval()
         task.load_dataset(args.split)
         batches = task.get_batch_iterator(
             task.dataset(args.split),
@@ -45,7 +41,7 @@ def analyse(args: argparse.Namespace, names: list[str]):
             ignore_invalid_inputs=True,
         ).next_epoch_itr(shuffle=False)
         batches = tqdm(batches, name, unit=" batches", mininterval=1)
-        moved = (utils.move_to_cuda(batch) if use_cuda else batch for batch in batches)
+        moved = (utils.apply_to_sample(lambda t: t.to(args.device), batch) for batch in batches)
         rows, biases = measure(model, task, moved)
         if not rows:
             raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")
@@ -53,7 +49,7 @@ def analyse(args: argparse.Namespace, names: list[str]):
         found["biases"] += [{"model": name, **row} for row in biases]
     means = markdown(summary(found["attention"]))
     print(f"\n{means}")
-    return f"# Attention over depth\n\n{means}", found, [attention]
+    return Result(f"# Attention over depth\n\n{means}", found, [attention])
 
 
 def total_variation(p: Tensor, q: Tensor) -> Tensor:
@@ -76,15 +72,15 @@ def measure(model, task, batches: Iterable[dict]) -> tuple[list[Row], list[Row]]
     """Means over the heads and over all queries of all sentences, without padding.
 
     Returns:
-        - A row for each kind and depth, in order: ``change``, the total variation distance to the
-          map of the depth before; ``span``, of self-attention; and ``entropy``. ``block`` is the
-          number of the layer, or of the block of several depths; ``fraction`` the depth over the
-          depth of the model.
+        - A row for each kind and map, in order: ``change``, the total variation distance to the map
+          before; ``span``, of self-attention; and ``entropy``. ``block`` is the number of the
+          layer, or of the block of several depths; ``depth`` is that of the map in the model, and
+          ``fraction`` is ``depth`` over the depth of the model.
         - The rows of :func:`bias_rows`.
     """
     source, target = task.source_dictionary, task.target_dictionary
     dictionaries = {"encoder": source, "decoder": target, "cross": source}  # of the keys
-    sums, queries, blocks, biases = defaultdict(float), defaultdict(int), {}, defaultdict(float)
+    sums, queries, places, biases = defaultdict(float), defaultdict(int), {}, defaultdict(float)
     for sample in batches:
         net_input, by_kind = sample["net_input"], defaultdict(list)
         for maps in attention_maps(model, net_input):
@@ -100,19 +96,29 @@ def measure(model, task, batches: Iterable[dict]) -> tuple[list[Row], list[Row]]
             values = torch.stack([change, spans, entropy(p)])  # 3, L, B, H, T
             sums[kind] += values.mean(3)[:, :, token_mask].double().sum(-1)
             queries[kind] += int(token_mask.sum())
-            blocks[kind] = [n for n, maps in enumerate(layers, 1) for _ in maps.weights]
+            places[kind] = blocks_and_depths(layers)
             for block, maps in enumerate(layers, 1):
                 if maps.bias is not None:
                     biases[kind, block] += bias_sums(maps.bias, keys, dictionaries[kind])
     rows = []
     for kind in (kind for kind in KINDS if kind in sums):
         means = (sums[kind] / queries[kind]).T.tolist()
-        for depth, (block, numbers) in enumerate(zip(blocks[kind], means), 1):
+        total = places[kind][-1][1]
+        for (block, depth), numbers in zip(places[kind], means):
             numbers = (None if math.isnan(number) else number for number in numbers)
-            place = {"kind": kind, "block": block, "depth": depth, "fraction": depth / len(means)}
+            place = {"kind": kind, "block": block, "depth": depth, "fraction": depth / total}
             rows.append({**place, **dict(zip(("change", "span", "entropy"), numbers))})
     by_block = [bias_rows(*key, sums, dictionaries[key[0]]) for key, sums in biases.items()]
     return rows, sum(by_block, [])
+
+
+def blocks_and_depths(layers: Sequence[Maps]) -> list[tuple[int, int]]:
+    """Of each map, the number of its layer or block, and its depth in the model."""
+    found, before = [], 0
+    for block, maps in enumerate(layers, start=1):
+        found += [(block, before + depth) for depth in maps.depths]
+        before += maps.depths[-1]
+    return found
 
 
 def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
@@ -150,7 +156,7 @@ def bias_rows(kind: str, block: int, sums: Tensor, dictionary) -> list[Row]:
 
 
 def summary(rows: list[Row]) -> list[Row]:
-    """Means over the depths of each model and kind; changes within and between blocks apart."""
+    """Means over the maps of each model and kind; changes within and between blocks apart."""
     found = []
     for model, of_model in grouped(rows):
         for kind, own in grouped(of_model, "kind"):
@@ -162,21 +168,22 @@ def summary(rows: list[Row]) -> list[Row]:
                 "entropy (nats)": [row["entropy"] for row in own],
             }
             means = {name: sum(of) / len(of) if of else None for name, of in values.items()}
-            found.append({"model": model, "kind": KINDS[kind], "depths": len(own), **means})
+            found.append({"model": model, "kind": KINDS[kind], "depths": own[-1]["depth"], **means})
     return found
 
 
 def attention(tables: Tables) -> Figure:
     """Change of the maps from depth to depth (total variation distance), averaged over the heads.
 
-    The first map of a block follows the last one of the block before.
+    The first map of a block follows the last one of the block before. A block of the N-ODE
+    Transformer has one at its start and one at its end, so that two changes are at one depth.
     """
     rows = [row for row in tables["attention"] if row["change"] is not None]
     kinds = dict(grouped(rows, "kind"))
     figure, grid = panels(len(kinds), len(kinds), 3.5, 3.4, sharey=True)
     for axes, (kind, own) in zip(grid, kinds.items()):
         lines(axes, own, "fraction", "change")
-        axes.set(title=KINDS[kind], xlabel="depth / depth of the model")
+        axes.set(title=KINDS[kind], xlabel="depth / depth of the model", xlim=(0, 1.05))
     grid[0].set(ylabel="change (total variation distance)", ylim=(0, None))
     legend(figure, grid[0].lines)
     return figure

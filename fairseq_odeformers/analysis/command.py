@@ -2,19 +2,16 @@
 
 import argparse
 import logging
-import math
 import os
-from inspect import getdoc
 from pathlib import Path
 
-from fairseq_odeformers.files import replacing_folder, write_csv
+import torch
+
 from fairseq_odeformers.inference.loading import import_plugins
 from fairseq_odeformers.options import add_user_dir, positive_int
-from fairseq_odeformers.plots import save
 
-from . import attention, classifiers
-
-PAGE = "index.md"
+from . import attention, classifiers, sentence
+from .result import PAGE
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -30,25 +27,19 @@ def main(arguments: list[str] | None = None) -> None:
     if args.out.exists() and not (args.out / PAGE).exists():
         raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
     import_plugins(args.user_dir)
-    text, tables, plots = args.analyse(args, model_names(args.checkpoints))
-    with replacing_folder(args.out) as folder:
-        for name, rows in tables.items():
-            if rows:
-                rounded = [{key: plain(value) for key, value in row.items()} for row in rows]
-                write_csv(folder / f"{name}.csv", rounded)
-        for plot in plots:
-            save(plot, tables, folder / f"{plot.__name__}.png")
-            text += f"\n![{plot.__name__}]({plot.__name__}.png)\n\n{getdoc(plot)}\n"
-        (folder / PAGE).write_text(text, encoding="utf-8")
+    args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+    analyse = classifiers.analyse
+    if args.what == "attention":
+        analyse = sentence.analyse if args.text else attention.analyse
+    analyse(args, model_names(args.checkpoints)).write(args.out)
     print(f"wrote {args.out / PAGE}")
 
 
 def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="odeformers analyse", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="WHAT")
+    commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     for name, module, split in (("states", classifiers, "test"), ("attention", attention, "valid")):
         command = commands.add_parser(name, help=module.__doc__, allow_abbrev=False)
-        command.set_defaults(analyse=module.analyse)
         command.add_argument(
             "checkpoints", metavar="CHECKPOINT", nargs="+", help="named by its folder in the result"
         )
@@ -59,7 +50,7 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
         command.add_argument("--split", default=split, help="(default: %(default)s)")
         command.add_argument("--cpu", action="store_true", help="do not use a GPU")
         add_user_dir(command)
-    states = commands.choices["states"]
+    states, maps = commands.choices.values()
     states.add_argument(
         "--texts",
         metavar="N",
@@ -71,9 +62,18 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     states.add_argument(
         "--tokens", nargs="+", metavar="TOKEN", help="tokens of --text whose distances are measured"
     )
+    maps.add_argument("--text", help="draw the maps of this text, in the place of the measurements")
+    maps.add_argument(
+        "--head",
+        metavar="N",
+        type=positive_int,
+        help="draw the maps of this head, from 1 (default: their mean); needs --text",
+    )
     args = parser.parse_args(arguments)
-    if "text" in args and bool(args.text) != bool(args.tokens):
-        parser.error("--text and --tokens: give both or none")
+    if args.what == "states" and bool(args.text) != bool(args.tokens):
+        states.error("--text and --tokens: give both or none")
+    if args.what == "attention" and args.head and not args.text:
+        maps.error("--head: give --text as well")
     return args
 
 
@@ -92,10 +92,3 @@ def model_names(paths: list[str]) -> list[str]:
         if names.count(name) > 1:
             raise ValueError(f"two checkpoints would be called {name}; rename one, or give it once")
     return names
-
-
-def plain(value):
-    """A number with six digits, or None if it is not finite; anything else as it is."""
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value

@@ -3,20 +3,21 @@
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from fairseq_odeformers.plots import columns, grouped, legend, lines, panels
+from fairseq_odeformers import plots
+from fairseq_odeformers.plots import columns, grouped, integer_ticks, legend, lines, panels, title
 
-from .tables import PAIRS, Row, Tables
+from .result import Row, Tables
 
 COLUMNS = 3  # of a grid with a panel for each model
-MEASURES = {"activation": "activation factor", "entropy": "entropy (nats)", "accuracy": "accuracy"}
+LABELS = {"activation": "activation factor", "entropy": "entropy (nats)", "accuracy": "accuracy"}
 
 
 def means(tables: Tables) -> Figure:
     """Means over the texts, and in a text over its pairs of tokens or its tokens."""
     figure, grid = panels(2, 2, 4.2, 3.4)
-    for name, axes in zip(("activation", "entropy"), grid):
-        lines(axes, [row for row in tables["layers"] if row["measure"] == name], "layer", "mean")
-        axes.set(xlabel="layer", ylabel=f"mean {MEASURES[name]}")
+    for axes, (name, rows) in zip(grid, grouped(tables["layers"], "measure")):
+        lines(axes, rows, "layer", "mean")
+        axes.set(xlabel="layer", ylabel=f"mean {LABELS[name]}")
     grid[0].set_yscale("log")
     legend(figure, grid[0].lines)
     return figure
@@ -42,7 +43,7 @@ def entropy(tables: Tables) -> Figure:
 def boxes(tables: Tables, measure: str) -> Figure:
     """The distribution of a measure in each layer, a panel a model."""
     rows = [row for row in tables["layers"] if row["measure"] == measure]
-    figure, grid = model_panels(rows, MEASURES[measure])
+    figure, grid = model_panels(rows, LABELS[measure])
     names = {
         "whislo": "smallest",
         "q1": "lower_quartile",
@@ -55,12 +56,18 @@ def boxes(tables: Tables, measure: str) -> Figure:
         axes.bxp(
             [{key: row[name] for key, name in names.items()} for row in own],
             positions=[row["layer"] for row in own],
+            manage_ticks=False,
             showfliers=False,
             showmeans=True,
             patch_artist=True,
-            boxprops={"facecolor": "C0", "alpha": 0.4},
-            medianprops={"color": "black"},
-            meanprops={"marker": "o", "markersize": 3, "mfc": "C3", "mec": "C3"},
+            boxprops={"facecolor": plots.SKY},
+            medianprops={"color": plots.BLACK},
+            meanprops={
+                "marker": "o",
+                "markersize": 4,
+                "mfc": plots.VERMILLION,
+                "mec": plots.VERMILLION,
+            },
         )
         if measure == "activation":
             axes.set_yscale("log")
@@ -72,13 +79,15 @@ def parts(tables: Tables) -> Figure:
     of each expert."""
     figure, grid = model_panels(tables["parts"], "entropy of heads or experts (nats)")
     for axes, rows in grid:
-        axes.plot(*columns(rows, "layer", "mean"), "o", alpha=0.5, markersize=5)
+        axes.plot(*columns(rows, "layer", "mean"), "o", color=plots.BLUE, alpha=0.5, markersize=5)
     return figure
 
 
 def expert_weights(tables: Tables) -> Figure:
     """Weights of the experts: quartiles over the texts. The dotted line is where all are equal."""
     figure, grid = model_panels(tables["expert_weights"], "expert weight")
+    most = max(row["expert"] for row in tables["expert_weights"])
+    colors = {expert: plots.COLORS[expert % len(plots.COLORS)] for expert in range(1, most + 1)}
     for axes, rows in grid:
         experts = max(row["expert"] for row in rows)
         for expert, own in grouped(rows, "expert"):
@@ -91,13 +100,11 @@ def expert_weights(tables: Tables) -> Figure:
                 showfliers=False,
                 manage_ticks=False,
                 patch_artist=True,
-                boxprops={"facecolor": f"C{expert - 1}"},
-                medianprops={"color": "black"},
+                boxprops={"facecolor": colors[expert]},
+                medianprops={"color": plots.BLACK},
             )
         axes.axhline(1 / experts, color="grey", linewidth=1, linestyle=":")
-        axes.set_xticks([*layers])
-    most = max(row["expert"] for row in tables["expert_weights"])
-    legend(figure, [Patch(facecolor=f"C{n}", label=f"expert {n + 1}") for n in range(most)])
+    legend(figure, [Patch(facecolor=c, label=f"expert {n}") for n, c in colors.items()])
     return figure
 
 
@@ -113,17 +120,17 @@ def residual_weights(tables: Tables) -> Figure:
 
 def correlations(tables: Tables) -> Figure:
     """Means over texts and layers, and accuracy, of each model."""
-    found = {pair: [] for pair in PAIRS}
-    for row in tables["correlations"]:
-        p_value = "" if row["p_value"] is None else f" (p = {row['p_value']:.2g})"
-        line = f"{row['method']} {row['correlation']:.2f}{p_value}"
-        found[row["x"], row["y"]].append(line)
-    found = {pair: texts for pair, texts in found.items() if texts}
+    found = dict(grouped([{**r, "pair": (r["x"], r["y"])} for r in tables["correlations"]], "pair"))
+    looks = plots.styles(row["model"] for row in tables["models"])
     figure, grid = panels(len(found), len(found), 3.8, 3.4)
-    for axes, ((x, y), texts) in zip(grid, found.items()):
+    for axes, ((x, y), rows) in zip(grid, found.items()):
         for row in tables["models"]:
-            axes.plot(row[x], row[y], "o", label=row["model"])
-        axes.set(title="\n".join(texts), xlabel=f"mean {MEASURES[x]}", ylabel=MEASURES[y])
+            look = {**looks[row["model"]], "linestyle": "", "markersize": 8}
+            axes.plot(row[x], row[y], label=row["model"], **look)
+        p_values = ["" if r["p_value"] is None else f" (p = {r['p_value']:.2g})" for r in rows]
+        names = [f"{r['method'].title()} {r['correlation']:.2f}" for r in rows]
+        axes.set_title("\n".join(map("".join, zip(names, p_values))))
+        axes.set(xlabel=f"mean {LABELS[x]}", ylabel=LABELS[y])
     legend(figure, grid[0].lines)
     return figure
 
@@ -131,11 +138,12 @@ def correlations(tables: Tables) -> Figure:
 def distances(tables: Tables) -> Figure:
     """Distances of some tokens of the text."""
     models = list(grouped(tables["distances"]))
-    figure, grid = panels(2 * len(models), 2, 4.2, 2.2)
+    figure, grid = panels(2 * len(models), 2, 4.2, 2.4)
     pairs = [(model, rows, name) for model, rows in models for name in ("euclidean", "cosine")]
     for axes, (model, rows, name) in zip(grid, pairs):
         lines(axes, rows, "layer", name, by="tokens")
-        axes.set(title=f"{model}: {name} distance", xlabel="layer")
+        title(axes, model)
+        axes.set(xlabel="layer", ylabel=f"{name} distance")
         axes.set_ylim(0, 1.05 * max(row[name] for row in rows))
     legend(figure, grid[0].lines)
     return figure
@@ -147,10 +155,10 @@ def isomap(tables: Tables) -> Figure:
     models = list(grouped(tables["isomap"]))
     chosen = dict.fromkeys(t for row in tables["distances"] for t in row["tokens"].split(" - "))
     layers = 1 + max(row["layer"] for row in tables["isomap"])
-    figure, grid = panels(layers * len(models), layers, 1.5, 1.6)
+    figure, grid = panels(layers * len(models), layers, 1.8, 2)
     for index, (model, rows) in enumerate(models):
         line = grid[index * layers : (index + 1) * layers]
-        line[0].set_title(model, loc="left")
+        title(line[0], model)
         xs, ys = columns(rows, "x", "y")
         width = 1.15 * max(max(xs) - min(xs), max(ys) - min(ys))
         left, bottom = ((min(values) + max(values) - width) / 2 for values in (xs, ys))
@@ -160,10 +168,11 @@ def isomap(tables: Tables) -> Figure:
             axes.set(xticks=[], yticks=[], box_aspect=1, xlabel=f"layer {layer}")
             axes.set_visible(bool(points))
             axes.plot(*columns(points, "x", "y"), "o", color="lightgrey", markersize=4)
-            for token in chosen:
+            for number, token in enumerate(chosen, start=1):
                 first = next((row for row in points if row["token"] == token), None)
                 if first:
-                    axes.plot(first["x"], first["y"], "o", markersize=5, label=token)
+                    color = plots.COLORS[number % len(plots.COLORS)]
+                    axes.plot(first["x"], first["y"], "o", color=color, label=token)
     legend(figure, grid[0].lines[1:])
     return figure
 
@@ -171,15 +180,25 @@ def isomap(tables: Tables) -> Figure:
 def model_panels(rows: list[Row], label: str):
     """A figure with a panel for each model of a table; a list of the panels with their rows."""
     models = dict(grouped(rows))
-    figure, grid = panels(len(models), COLUMNS, 3.2, 2.4, sharey=True)
+    figure, grid = panels(len(models), COLUMNS, 3.2, 2.6, sharey=True)
     for axes, model in zip(grid, models):
-        axes.set(title=model, xlabel="layer")
+        title(axes, model)
+        axes.set_xlabel("layer")
+        integer_ticks(axes)
     for axes in grid[::COLUMNS]:
         axes.set_ylabel(label)
     return figure, list(zip(grid, models.values()))
 
 
-PLOTS = (
-    *(means, activation, entropy, parts, expert_weights, residual_weights),
-    *(correlations, distances, isomap),
-)
+# Each figure, and the table without which it is not drawn.
+PLOTS = {
+    means: "layers",
+    activation: "layers",
+    entropy: "layers",
+    parts: "parts",
+    expert_weights: "expert_weights",
+    residual_weights: "residual_weights",
+    correlations: "correlations",
+    distances: "distances",
+    isomap: "isomap",
+}

@@ -1,7 +1,7 @@
 """The attention maps of a batch at every depth of an encoder, and of a decoder if there is one."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -27,11 +27,14 @@ class Maps(NamedTuple):
     Attributes:
         kind: of :data:`KINDS`.
         weights: distributions over the keys (L, B, H, T, S).
+        depths: the depth of each map in its layer or block: 1 of a layer of a Transformer; 1, ...,
+            L of a block of TransEvolve; 0 and 1 of one of the N-ODE Transformer, at its two ends.
         bias: b^l of TransEvolve's keys (B, H, S, L); None of others.
     """
 
     kind: str
     weights: Tensor
+    depths: Sequence[int] = (1,)
     bias: Tensor | None = None
 
 
@@ -39,7 +42,7 @@ class Maps(NamedTuple):
 def attention_maps(model, net_input: dict) -> list[Maps]:
     """The maps of a model in evaluation mode, those of a kind in the order of the depths.
 
-    The model runs as ever; the maps are computed from what its layers were given. A block of the
+    The model runs as always; the maps are computed from the inputs of its layers. A block of the
     N-ODE Transformer, which has a map at each time, has the two at t = 0 and T_F: of the states
     that it starts from and ends in.
 
@@ -66,7 +69,7 @@ def attention_maps(model, net_input: dict) -> list[Maps]:
 
 
 def maps_of(call: Call, side: str) -> Iterator[Maps]:
-    """What a layer's attention or a block has computed in a call, in the ``encoder`` or decoder."""
+    """The maps of an attention or a block in one call, in the ``encoder`` or ``decoder``."""
     module = call.module
     if isinstance(module, MultiheadAttention):
         # Without ``static_kv`` fairseq calls torch's function, which averages over the heads.
@@ -82,7 +85,7 @@ def maps_of(call: Call, side: str) -> Iterator[Maps]:
 
 
 def transevolve_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
-    """A^l of all depths of a block, by the direct form, whichever the block has taken."""
+    """A^l of all depths of a block, by the direct form, whichever form the block has taken."""
     block, x = call.module, given["x"].transpose(0, 1)
     x0 = block.maybe_layer_norm(x, before=True)
     encoder_out, source_padding = given.get("encoder_out"), given.get("encoder_padding_mask")
@@ -95,11 +98,11 @@ def transevolve_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
     for kind, attention, keys, padding, causal in attentions:
         q, k, bias = attention(x0, keys, padding)
         weights = DirectAttention(q, k, bias, causal).weights
-        yield Maps(kind, weights.movedim(2, 0), bias)
+        yield Maps(kind, weights.movedim(2, 0), range(1, 1 + weights.size(2)), bias)
 
 
 def node_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
-    """Those of a N-ODE block at t = 0 and T_F."""
+    """The maps of an N-ODE block at t = 0 and T_F."""
     block, field = call.module, call.module.field
     ends = [(0.0, features_first(given["x"])), (block.final_time, features_first(call.output[0]))]
     source, padding = given.get("encoder_out"), given.get("encoder_padding_mask")
@@ -110,7 +113,7 @@ def node_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
         f = field.bind(ends[0][1], own_padding, source, padding, causal=True)
     found = [field_maps(f, float(t), x) for t, x in ends]
     for kind, weights in zip((side, "cross"), zip(*found)):
-        yield Maps(kind, torch.stack(weights))
+        yield Maps(kind, torch.stack(weights), depths=(0, 1))
 
 
 def field_maps(f, t: float, x: Tensor) -> Iterator[Tensor]:

@@ -74,6 +74,35 @@ def summarize(values: Tensor) -> dict[str, np.ndarray]:
     return {"mean": mean, **dict(zip(QUARTILES, quartiles)), "left_out": (~finite).sum(-1)}
 
 
+def over_texts(summaries: Sequence[dict[str, np.ndarray]], **first: int) -> list[dict[str, float]]:
+    """Rows of the statistics of :func:`summarize` over several texts.
+
+    Args:
+        summaries: the statistics of each text.
+        first: name of each dimension, and the number of its first index.
+
+    Returns:
+        Means of the statistics of each text. ``smallest`` and ``largest`` are of all texts,
+        ``left_out`` is the number in all texts, and ``deviation`` is the standard deviation of
+        ``mean`` over the texts.
+    """
+    values = {name: np.stack([each[name] for each in summaries]) for name in summaries[0]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # no value is finite
+        found = {name: np.nanmean(of_texts, 0) for name, of_texts in values.items()}
+        found["smallest"] = np.nanmin(values["smallest"], 0)
+        found["largest"] = np.nanmax(values["largest"], 0)
+        found["deviation"] = np.nanstd(values["mean"], 0)
+        found["left_out"] = values["left_out"].sum(0)
+    return [
+        {
+            **{name: start + at for (name, start), at in zip(first.items(), index)},
+            **{name: column[index].item() for name, column in found.items()},
+        }
+        for index in np.ndindex(found["mean"].shape)
+    ]
+
+
 def token_distances(states: Tensor, first: Sequence[int], second: Sequence[int]):
     """Euclidean and cosine distances of some pairs of tokens, each (L + 1, pairs).
 

@@ -20,21 +20,20 @@ class States(NamedTuple):
     Attributes:
         layers: X^(0), ..., X^(L) (L + 1, T, C); X^(0) is the embedding. A LayerNorm after the last
             layer is not applied.
-        heads: outputs of the H attention heads of each layer, before the projection that joins them
-            (L, H, T, C/H); None if there are none, or as in an ODE not one a layer.
-        experts: X^(l,e) of the E experts of each layer (L, E, T, C); None if there are none.
-        expert_weights: their weights lambda (L, E); None if there are none.
+        parts: states X^(l,e) of the E experts of each layer (L, E, T, C); or outputs of its H
+            attention heads, before the projection that joins them (L, H, T, C/H); None if there are
+            neither, or as in an ODE not one a layer.
+        expert_weights: weights lambda of the experts (L, E); None if there are none.
     """
 
     layers: Tensor
-    heads: Tensor | None
-    experts: Tensor | None
+    parts: Tensor | None
     expert_weights: Tensor | None
 
 
 @torch.no_grad()
 def text_states(model, tokens: Tensor) -> States:
-    """The states of a text alone, of which the model's padding and batches are no part.
+    """The states of a text alone, without padding and without other texts in its batch.
 
     Args:
         model: a :class:`~fairseq_odeformers.models.common.sequence_classifier.SequenceClassifier`
@@ -42,16 +41,17 @@ def text_states(model, tokens: Tensor) -> States:
         tokens: a text (T), without padding.
     """
     modules = list(model.encoder.modules())
-    attention = (m for m in modules if isinstance(m, (MultiheadAttention, TransEvolveDepth)))
+    attentions = (m for m in modules if isinstance(m, (MultiheadAttention, TransEvolveDepth)))
     mixtures = (m for m in modules if isinstance(m, MixtureOfExperts))
-    with recorded(attention) as attended, recorded(mixtures) as mixed:
+    with recorded(attentions) as attended, recorded(mixtures) as mixed:
         lengths = tokens.new_tensor([len(tokens)])
         out = model.encoder(tokens.unsqueeze(0), lengths, return_all_hiddens=True)
-    experts, weights = zip(*map(expert_states, mixed)) if mixed else (None, None)
+    parts, weights = list(map(head_outputs, attended)), []
+    if mixed:
+        parts, weights = zip(*map(expert_states, mixed))
     return States(
         torch.stack(out["encoder_states"]).squeeze(2),
-        torch.stack([head_outputs(call) for call in attended]) if attended else None,
-        torch.stack(experts) if experts else None,
+        torch.stack(parts) if parts else None,
         torch.stack(weights) if weights else None,
     )
 
@@ -78,12 +78,12 @@ def expert_states(call: Call) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def residual_weights(model) -> list[float] | None:
-    """alpha of each layer; None if the residual connections have no weights."""
+def residual_weights(model) -> list[float]:
+    """alpha of each layer; none if the residual connections have no weights."""
     weights = []
     for layer in model.encoder.modules():
         if isinstance(layer, TransJectLayer):
-            weights.append(layer.alpha())
+            weights += layer.alpha().tolist()
         elif isinstance(layer, ReZero):
-            weights.append(layer.residual_weight)
-    return torch.cat(weights).tolist() if weights else None
+            weights += layer.residual_weight.tolist()
+    return weights

@@ -153,7 +153,8 @@ def run(args: argparse.Namespace) -> list[timing.Row]:
     given = vars(args)
     for layers, length in itertools.product(given.get("layers", [0]), given.get("lengths", [0])):
         one = argparse.Namespace(**{**given, "layers": layers})
-        tokens = args.batch * length if measurement.step and "batch" in args else 0
+        timed = measurement.unit == "ms" and "batch" in args
+        tokens = args.batch * length if timed else 0
         columns = {"what": args.what, "length": length, "layers": layers, "unit": measurement.unit}
         rows += timing.compare(*measurement.figures(one, length), tokens, **columns)
         lines = markdown_table(timing.table(rows)).splitlines()

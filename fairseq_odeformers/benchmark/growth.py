@@ -3,9 +3,11 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.plots import columns, grouped, panels, style
+from fairseq_odeformers.plots import columns, grouped, panels, styles
 
 from .timing import Row
+
+AXES = {"length": "length (tokens)", "layers": "layers"}
 
 
 def exponent(x: list[float], y: list[float]) -> float | None:
@@ -31,16 +33,17 @@ def draw(tables: list[list[Row]]) -> Figure:
         for what, own in grouped(rows, "what"):
             against = "layers" if len({row["layers"] for row in own}) > 1 else "length"
             found.setdefault((against, what, own[0]["unit"]), []).extend(own)
-    figure, grid = panels(len(found), 2, 4.7, 3.7)
+    figure, grid = panels(len(found), 2, 4.7, 3.9)
     for axes, ((against, what, unit), rows) in zip(grid, found.items()):
-        for index, (model, own) in enumerate(grouped(rows)):
-            x, y = columns(own, against, "value")
-            power = exponent(x, y)
-            label = model if power is None else f"{model} ({power:.2f})"
-            axes.loglog(x, y, label=label, **style(index))
+        models, powers = dict(grouped(rows)), []
+        for model, look in styles(models).items():
+            x, y = columns(models[model], against, "value")
+            powers.append(exponent(x, y))
+            label = model if powers[-1] is None else f"{model}: {powers[-1]:.2f}"
+            axes.loglog(x, y, label=label, **look)
         ticks = sorted({row[against] for row in rows})
         axes.set_xticks(ticks, labels=map("{:,}".format, ticks))
         axes.set_xticks([], minor=True)
-        axes.set(xlabel=against, ylabel=f"{what} ({unit})")
-        axes.legend()
+        axes.set(xlabel=AXES[against], ylabel=f"{what} ({unit})")
+        axes.legend(title="exponent" if any(powers) else None)
     return figure

@@ -44,7 +44,7 @@ def inference_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 
 def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """Beam search over a batch by fairseq's generator; output is as long as input."""
+    """Beam search over a batch by fairseq's generator; the output is as long as the input."""
     words = subject.task.target_dictionary
     model = subject.converted(args.precision).eval()
     generator = SequenceGenerator(
@@ -55,21 +55,22 @@ def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
     return lambda: generator.generate([model], {"net_input": inputs})
 
 
-@torch.no_grad()
-def state_size(name: str, args: Namespace, length: int) -> tuple[float, int]:
-    """kB of what generation keeps of one sequence, whose source is as long; and parameters."""
-    subject = models.build(name, args)
+def state_step(subject: Subject, args: Namespace, length: int) -> Step:
+    """kB that generation keeps of one sequence, whose source is as long."""
     model = subject.converted(args.precision).eval()
     inputs = subject.sample(1, length)["net_input"]
-    tokens, state, source = inputs["src_tokens"], {}, {}
-    with subject.attention():
+
+    @torch.no_grad()
+    def step() -> float:
+        tokens, state, source = inputs["src_tokens"], {}, {}
         if not isinstance(model, FairseqLanguageModel):
             source["encoder_out"] = model.encoder(tokens, inputs["src_lengths"])
         for end in range(1, length + 1):
             model.decoder(tokens[:, :end], incremental_state=state, **source)
-    storages = (part.untyped_storage() for part in tree_leaves(state) if torch.is_tensor(part))
-    size = sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
-    return size / 1e3, subject.parameters
+        storages = (part.untyped_storage() for part in tree_leaves(state) if torch.is_tensor(part))
+        return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values()) / 1e3
+
+    return step
 
 
 def build_command(name: str, args: Namespace) -> Subject:
@@ -127,20 +128,18 @@ SIZES += ("vocabulary", "batch", "lengths", "beam", "precision", "device")
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measurement by its help; either a step that is timed, or a number that is counted.
+    """A measurement by its help.
 
     Attributes:
         step: of a subject, options and a length, returns the function to be timed.
-        count: of a model's name, options and a length, returns the number in *unit*, and the
-            number of parameters.
+        unit: of the figures; if it is not ms, the function is not timed but returns the figure.
         build: of a name and options, returns a subject.
         options: names of the options that it has beside ``--models``.
         defaults: of options, where they are others than usual.
     """
 
     help: str
-    step: Callable[[Subject, Namespace, int], Step] | None = None
-    count: Callable[[str, Namespace, int], tuple[float, int]] | None = None
+    step: Callable[[Subject, Namespace, int], Step]
     unit: str = "ms"
     build: Callable[[str, Namespace], Subject] = models.build
     options: tuple[str, ...] = SIZES
@@ -148,17 +147,16 @@ class Measurement:
 
     def figures(self, args: Namespace, length: int) -> tuple[dict, dict]:
         """The figures of each model, one a round, and its number of parameters."""
-        if self.count:
-            counted = {name: self.count(name, args, length) for name in args.models}
-            figures = {name: [figure] for name, (figure, _) in counted.items()}
-            return figures, {name: parameters for name, (_, parameters) in counted.items()}
         subjects = [self.build(name, args) for name in args.models]
         tasks = {type(subject.task).__name__: subject.name for subject in subjects}
         if self.step is train_step and len(tasks) > 1:
             trained = ", ".join(f"{name} by {task}" for task, name in tasks.items())
             raise ValueError(f"--models: {trained}; measure them apart")
         steps = {subject.name: self.prepared(subject, args, length) for subject in subjects}
-        figures = timing.measure(steps, args.rounds, vars(args).get("device"))
+        if self.unit == "ms":
+            figures = timing.measure(steps, args.rounds, vars(args).get("device"))
+        else:
+            figures = {name: [step()] for name, step in steps.items()}
         return figures, {subject.name: subject.parameters for subject in subjects}
 
     def prepared(self, subject: Subject, args: Namespace, length: int) -> Step:
@@ -187,9 +185,9 @@ MEASUREMENTS = {
         defaults={"models": ["transformer_classifier", "transject"]},
     ),
     "memory": Measurement(
-        "peak memory of a training step of the encoder alone", count=memory.peak, unit="MB"
+        "peak memory of a training step of the encoder alone", memory.peak_step, unit="MB"
     ),
-    "state": Measurement("memory that generation keeps of a sequence", count=state_size, unit="kB"),
+    "state": Measurement("memory that generation keeps of a sequence", state_step, unit="kB"),
     "startup": Measurement(
         "fairseq-train --help, without and with this package",
         start,

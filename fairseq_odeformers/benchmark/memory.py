@@ -30,41 +30,51 @@ def encoder_step(subject: models.Subject, args: Namespace, length: int) -> Step:
     return step
 
 
-def peak(name: str, args: Namespace, length: int) -> tuple[float, int]:
-    """The peak of a model in MB, and its number of parameters.
+def peak_step(subject: models.Subject, args: Namespace, length: int) -> Step:
+    """The peak in MB.
 
     Raises:
         ValueError: on a CPU, the system does not count the peak of a process.
     """
     if args.device == "cuda":
-        return _peak(name, args, length)
+        return lambda: peak(subject, args, length)
     if not CLEAR.exists():
         raise ValueError("memory on a CPU is counted by Linux alone: use --device cuda, or Linux")
-    # A server that has imported torch and computed nothing starts each process.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    with context.Pool(1) as pool:
-        return pool.apply(_peak, (name, args, length))
+
+    def step() -> float:
+        # A server that has imported torch and computed nothing starts each process.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([__name__])
+        with context.Pool(1) as pool:
+            return pool.apply(build_and_peak, (subject.name, args, length))
+
+    return step
 
 
-def _peak(name, args, length):
+def build_and_peak(name: str, args: Namespace, length: int) -> float:
     torch.set_num_threads(args.threads)
     subject = models.build(name, args)
     with subject.attention():
-        encoder_step(subject, args, 1)()  # memory that a first step alone takes
-        step = encoder_step(subject, args, length)
-        if args.device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
-            step()
-            after = torch.cuda.max_memory_allocated()
-        else:
-            before = _resident("VmRSS")
-            CLEAR.write_text("5")  # the peak starts anew
-            step()
-            after = _resident("VmHWM")
-    return (after - before) / 1e6, subject.parameters
+        return peak(subject, args, length)
 
 
-def _resident(entry):
+def peak(subject: models.Subject, args: Namespace, length: int) -> float:
+    """The peak in MB of this process, or of its GPU."""
+    encoder_step(subject, args, 1)()  # memory that a first step alone takes
+    step = encoder_step(subject, args, length)
+    if args.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        step()
+        after = torch.cuda.max_memory_allocated()
+    else:
+        before = resident("VmRSS")
+        CLEAR.write_text("5")  # the peak starts anew
+        step()
+        after = resident("VmHWM")
+    return (after - before) / 1e6
+
+
+def resident(entry: str) -> int:
+    """Bytes of an entry of Linux's status of this process."""
     return int(re.search(rf"{entry}:\s*(\d+) kB", STATUS.read_text())[1]) * 1024

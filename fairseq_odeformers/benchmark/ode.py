@@ -47,17 +47,8 @@ class PlainBlock(TorchdiffeqBlock):
     def forward(self, x, encoder_padding_mask):
         field, mask = self.field, encoder_padding_mask[:, None, None]
         attention, heads = field.self_attn, field.self_attn.num_heads
-        *mhsa, fc1, fc2 = (
-            naive.Affine(linear.weight, linear.bias, linear.time)
-            for linear in (
-                attention.q,
-                attention.k,
-                attention.v,
-                attention.out,
-                field.fc1,
-                field.fc2,
-            )
-        )
+        linears = attention.q, attention.k, attention.v, attention.out, field.fc1, field.fc2
+        *mhsa, fc1, fc2 = (naive.Affine(each.weight, each.bias, each.time) for each in linears)
 
         def slope(t, x):
             return naive.composed(

@@ -12,7 +12,7 @@ from statistics import median
 
 import torch
 
-Step = Callable[[], object]
+Step = Callable[[], object]  # to be timed; or it returns the figure
 Row = dict[str, str | int | float | None]
 
 COLUMNS = {"what", "unit", "length", "layers", "model", "value", "ratio"}  # that are read again

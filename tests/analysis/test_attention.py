@@ -52,7 +52,7 @@ def test_maps_are_distributions_over_what_a_query_may_see(arch):
     net_input = batch()
     found = attention_maps(make_model(arch).eval(), net_input)
     assert {maps.kind for maps in found} == set(KINDS)
-    for kind, weights, _ in found:
+    for kind, weights, *_ in found:
         assert weights.size(1) == 3
         assert (weights.sum(-1) - 1).abs().max() < 1e-5
         if kind == "decoder":
@@ -92,6 +92,20 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
 
     attended = after(attention_maps(model, batch())[0].weights[0] @ values)
     assert (attended - expected).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_depths_end_at_the_depth_of_the_model(arch):
+    """Also where a block has two maps, at its start and its end."""
+    model = make_model(arch).eval()
+    rows, _ = measure(model, Task(), [{"net_input": batch()}])
+    for kind in KINDS:
+        own = [row for row in rows if row["kind"] == kind]
+        side = "encoder" if kind == "encoder" else "decoder"
+        assert own[-1]["fraction"] == 1
+        blocks = len(getattr(model, side).layers)
+        depth = len(getattr(model, side).layers[0].depths) if arch.startswith("transevolve") else 1
+        assert (own[-1]["block"], own[-1]["depth"]) == (blocks, blocks * depth)
 
 
 def test_without_time_the_maps_of_a_block_are_one():

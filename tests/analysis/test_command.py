@@ -10,7 +10,8 @@ from inference.test_predict import write_data
 from script_helpers import USER_DIR, command, contents, module
 
 pytest.importorskip("matplotlib")
-from fairseq_odeformers.analysis.command import main, model_names, plain  # noqa: E402
+from fairseq_odeformers.analysis.command import main, model_names  # noqa: E402
+from fairseq_odeformers.analysis.result import plain  # noqa: E402
 
 ARCHS = {
     "transformer_classifier": ["--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2],

@@ -1,5 +1,6 @@
 """The benchmark measures what it says on models of a few numbers; how fast is not tested."""
 
+import dataclasses
 import json
 import re
 
@@ -8,9 +9,10 @@ import torch
 from torch import nn
 
 from fairseq_odeformers.benchmark import command as benchmark
-from fairseq_odeformers.benchmark import models, timing
+from fairseq_odeformers.benchmark import measurements, memory, models, timing
 from fairseq_odeformers.benchmark.measurements import MEASUREMENTS
 from fairseq_odeformers.models.transevolve import attention
+from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 from fairseq_odeformers.modules.recording import recorded
 
 THREADS = torch.get_num_threads()
@@ -70,43 +72,105 @@ def prepared(what, name, options="--layers 2"):
     return subject, MEASUREMENTS[what].prepared(subject, args, 8)
 
 
+TRANSLATORS = ["transformer", "transevolve_fullff_2", "macaron_transformer"]
+CLASSIFIERS = ["transformer_classifier", "transject", "macaron_classifier"]
+STEPS = {
+    "train": TRANSLATORS,
+    "encoder": TRANSLATORS,
+    "infer": TRANSLATORS,
+    "generate": TRANSLATORS,
+    "classify": CLASSIFIERS,
+    "memory": TRANSLATORS,
+    "state": ["transformer_lm", "transject_lm", "transevolve_fullff_2"],
+}
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Peak memory is measured here, where modules can be watched, not in a process of its own."""
+
+    def peak_step(subject, args, length):
+        return lambda: memory.peak(subject, args, length)
+
+    measurement = dataclasses.replace(MEASUREMENTS["memory"], step=peak_step)
+    monkeypatch.setitem(MEASUREMENTS, "memory", measurement)
+
+
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
-@pytest.mark.parametrize("what", ["train", "encoder", "infer", "generate"])
-def test_states_have_the_width_the_length_and_the_precision_of_the_options(what, precision):
+@pytest.mark.parametrize("what", STEPS)
+def test_states_have_the_sizes_and_the_precision_of_the_options(what, precision, in_this_process):
     """Also of a model of fairseq, whose trainer takes bf16 for a TPU's."""
     dtype = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    for name in ("transformer", "transevolve_fullff_2", "macaron_transformer"):
+    for name in STEPS[what]:
         subject, step = prepared(what, name, f"--layers 2 --precision {precision}")
-        layers = [*subject.model.encoder.layers]
-        with recorded(layers) as calls:
+        stack = getattr(subject.model, "decoder" if what == "state" else "encoder")
+        with recorded(stack.layers) as calls:
             step()
-        assert {call.module for call in calls} == {*layers}
+        assert {call.module for call in calls} == {*stack.layers}
+        tokens = set()
         for call in calls:
             state = call.output[0] if isinstance(call.output, tuple) else call.output
-            assert state.shape == (8, 2, 16) and state.dtype == dtype
+            assert state.dtype == dtype and state.size(2) == 16
+            tokens.add(state.shape[:2].numel())
+        # Two sequences of 8 tokens; memory has a first step of one token, state one token a step.
+        assert tokens == {"memory": {2, 16}, "state": {1}}.get(what, {16})
 
 
 @pytest.mark.parametrize(
     "name",
-    ["transformer", "transevolve_fullff_2", "macaron_transformer", "transformer_lm"]
+    ["transformer", "transevolve_fullff_2", "macaron_transformer", "transformer_lm", "transject"]
     + ["transformer_classifier", "transevolve_classifier_fullff_1", "macaron_classifier"],
 )
-def test_all_widths_and_depths_are_those_of_the_options(name):
-    """Two FFNs of a Macaron layer share the width of one."""
-    subject, _ = prepared("train", name, "--layers 4")
+def test_widths_depths_heads_and_dropout_are_those_of_the_options(name):
+    """Two FFNs of a Macaron layer share the width of one; a layer of TransJect has one of d."""
+    subject, _ = prepared("train", name, "--layers 4 --dropout 0.2")
+    halves = name.startswith("macaron")
     for side in ("encoder", "decoder"):
         stack = getattr(subject.model, side, None)
         if stack is None:
             continue
-        for module in stack.modules():
+        modules = list(stack.modules())
+        for module in modules:
             if isinstance(module, nn.Embedding) and module.weight.requires_grad:
                 assert module.embedding_dim == 16
             if isinstance(module, nn.LayerNorm):
                 assert module.normalized_shape == (16,)
+            assert getattr(module, "num_heads", 2) == 2
+        depths = sum(len(getattr(layer, "depths", [layer])) for layer in stack.layers)
+        assert depths == 4
+        if name == "transject":
+            continue
+        assert {m.p for m in modules if hasattr(m, "p")} == {0.0, 0.2}
         inner = [m.out_features for m in stack.layers.modules() if isinstance(m, nn.Linear)]
-        halves = name.startswith("macaron")
         assert inner.count(24 if halves else 48) == (8 if halves else 4)
         assert (48 if halves else 24) not in inner
+
+
+@pytest.mark.parametrize("experts", [1, 3])
+def test_experts_are_those_of_the_name(experts):
+    subject, _ = prepared("infer", f"transject:{experts}")
+    mixtures = [m for m in subject.model.modules() if isinstance(m, MixtureOfExperts)]
+    assert [len(mixture.orthogonal()) for mixture in mixtures] == [2 * experts] * 2
+
+
+def test_beams_are_those_of_the_options():
+    subject, step = prepared("generate", "transformer", "--layers 2 --beam 3")
+    with recorded(subject.model.decoder.layers[:1]) as calls:
+        step()
+    assert {call.output[0].size(1) for call in calls} == {2 * 3}
+    assert len(calls) == 8 + 1  # words of the output, and its end
+
+
+def test_ways_to_make_orthogonal_matrices_make_as_many_of_one_width():
+    args = benchmark.parse_args(["orthogonal", "--embed-dim", "6", "--layers", "2"])
+    (args.layers,) = args.layers
+    for name in measurements.MAPS:
+        subject = measurements.build_matrices(name, args)
+        parts = subject.model
+        made = [part() if name == "blocks" else part.weight[None] for part in parts]
+        matrices = torch.cat([matrix.reshape(-1, 6, 6) for matrix in made])
+        assert len(matrices) == 1 + 2 * (2 * 4 + 2)
+        assert torch.allclose(matrices @ matrices.mT, torch.eye(6), atol=1e-5)
 
 
 @pytest.mark.parametrize("form", ["direct", "factored", "fused", "naive", ""])

@@ -26,9 +26,9 @@ def test_a_panel_a_table_and_a_line_a_model(tmp_path, varied):
     ]
     figure = growth.draw([rows])
     (panel,) = figure.axes
-    assert panel.get_xlabel() == varied and panel.get_ylabel() == "memory (MB)"
+    assert panel.get_xlabel() == growth.AXES[varied] and panel.get_ylabel() == "memory (MB)"
     labels = [text.get_text() for text in panel.get_legend().get_texts()]
-    assert labels == ["a (1.00)", "b (1.00)"]
+    assert labels == ["a: 1.00", "b: 1.00"]
     table, out = tmp_path / "table.json", tmp_path / "growth.png"
     table.write_text(json.dumps({"rows": rows}))
     command.main(["growth", str(out), str(table)])
@@ -44,6 +44,6 @@ def test_a_table_of_several_measurements(recwarn):
     panels = growth.draw([rows]).axes
     assert [panel.get_ylabel() for panel in panels] == ["train (ms)", "state (kB)"]
     for panel in panels:
-        assert panel.get_xlabel() == "length"
+        assert panel.get_xlabel() == "length (tokens)"
         assert [text.get_text() for text in panel.get_legend().get_texts()] == ["a"]
     assert not recwarn.list

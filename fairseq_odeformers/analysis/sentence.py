@@ -1,0 +1,167 @@
+"""Attention over one sentence: which tokens each token attends to, as heat maps."""
+
+import argparse
+from collections import defaultdict
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from fairseq_odeformers.inference.hub import load_classifier, load_translator
+from fairseq_odeformers.inference.loading import read_checkpoint, sizes_of_heads
+from fairseq_odeformers.plots import grouped, panels, title
+
+from .attention import blocks_and_depths
+from .maps import attention_maps
+from .result import Result, Row, Tables
+
+BEAM = 5  # of the translation
+MOST_TOKENS = 80  # in a picture that can be read
+COLUMNS = 6  # of a grid with a panel for each map
+INCHES = 0.2  # of a token in a panel
+LETTER = 0.08  # inches of a letter beside it
+
+
+def analyse(args: argparse.Namespace, names: list[str]) -> Result:
+    """Draw the maps of ``--text`` in the checkpoints of a command line.
+
+    Raises:
+        OSError: a file is not there.
+        ValueError: a checkpoint or the text does not fit, or there is no such head.
+    """
+    what = f"head {args.head}" if args.head else "the mean over the heads"
+    rows, lines = [], [f"# Attention over a sentence: {what}\n", f"Source: {args.text}\n"]
+    for name, path in zip(names, args.checkpoints):
+        model, net_input, tokens = encode(path, args)
+        if max(len(own) for pair in tokens.values() for own in pair) > MOST_TOKENS:
+            raise ValueError(f"--text: more than {MOST_TOKENS} tokens cannot be drawn")
+        if "cross" in tokens:
+            lines.append(f"Translation by {name}: {' '.join(tokens['cross'][0])}\n")
+        rows += [{"model": name, **row} for row in measure(model, net_input, tokens, args.head)]
+    kinds = {row["kind"] for row in rows}
+    plots = [plot for plot in (cross, encoder, decoder) if plot.__name__ in kinds]
+    return Result("\n".join(lines), {"sentence": rows}, plots)
+
+
+def encode(path: str, args: argparse.Namespace):
+    """A model, its input for ``--text``, and the tokens of its maps.
+
+    A decoder gets the model's own translation. It reads each token of it one place after the one
+    that predicts it, and ``</s>`` first.
+
+    Returns:
+        The model, its ``net_input``, and by the kind of map the tokens of its queries and of its
+        keys. A query of a decoder is named by the token that it predicts.
+
+    Raises:
+        OSError: a file is not there.
+        ValueError: the checkpoint is of another kind of model, or cannot read the text.
+    """
+    if sizes_of_heads(read_checkpoint(path)):
+        classifier = load_classifier(path, args.data).to(args.device)
+        net_input = classifier.collate([classifier.encode(args.text)])
+        source = [classifier.task.source_dictionary[n] for n in net_input["src_tokens"][0]]
+        return classifier.models[0], net_input, {"encoder": (source, source)}
+    translator = load_translator(path, args.data).to(args.device)
+    ids = translator.encode(args.text)
+    found = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MOST_TOKENS - 1)
+    translation = found[0][0]["tokens"].to(args.device)
+    net_input = {
+        "src_tokens": ids.unsqueeze(0).to(args.device),
+        "src_lengths": torch.tensor([len(ids)], device=args.device),
+        "prev_output_tokens": translation.roll(1).unsqueeze(0),
+    }
+    source = [translator.src_dict[n] for n in ids]
+    target = [translator.tgt_dict[n] for n in translation]
+    kinds = {
+        "encoder": (source, source),
+        "decoder": (target, [target[-1], *target[:-1]]),
+        "cross": (target, source),
+    }
+    return translator.models[0], net_input, kinds
+
+
+def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]:
+    """The weight of each key for each query of one sentence, at each depth.
+
+    Args:
+        tokens: of the queries and of the keys, by kind.
+        head: number of a head, from 1; None for the mean over the heads.
+
+    Returns:
+        A row a weight. ``map`` names the layer, or the block and the depth in the model. A block of
+        the N-ODE Transformer has two maps, at its start and at its end.
+
+    Raises:
+        ValueError: there is no such head.
+    """
+    by_kind, rows = defaultdict(list), []
+    for maps in attention_maps(model, net_input):
+        by_kind[maps.kind].append(maps)
+    for kind, layers in by_kind.items():
+        weights = torch.cat([maps.weights[:, 0] for maps in layers])  # L, H, T, S
+        if head is not None and head > weights.size(1):
+            raise ValueError(f"--head {head}: {type(model).__name__} has {weights.size(1)} heads")
+        chosen = weights.mean(1) if head is None else weights[:, head - 1]
+        queries, keys = tokens[kind]
+        for (block, depth), of_map in zip(blocks_and_depths(layers), chosen.tolist()):
+            deep = len(layers[block - 1].depths) > 1
+            name = f"block {block}, depth {depth}" if deep else f"layer {block}"
+            rows += [
+                {
+                    **{"kind": kind, "map": name, "head": head or "mean"},
+                    **{"query": i, "query_token": queries[i], "key": j, "key_token": keys[j]},
+                    "weight": weight,
+                }
+                for i, of_query in enumerate(of_map)
+                for j, weight in enumerate(of_query)
+            ]
+    return rows
+
+
+def cross(tables: Tables) -> Figure:
+    """Cross-attention: the weight of each token of the source (columns), while the decoder predicts
+    each token of the translation (rows)."""
+    return heat_maps(tables, "cross", "predicted token", "source token")
+
+
+def encoder(tables: Tables) -> Figure:
+    """Self-attention of the encoder: the weight of each token (columns) for each token (rows)."""
+    return heat_maps(tables, "encoder", "token", "attends to")
+
+
+def decoder(tables: Tables) -> Figure:
+    """Self-attention of the decoder: the weight of each token before (columns; ``</s>`` is the
+    start), while it predicts each token of the translation (rows)."""
+    return heat_maps(tables, "decoder", "predicted token", "token before")
+
+
+def heat_maps(tables: Tables, kind: str, ylabel: str, xlabel: str) -> Figure:
+    """A panel for each map of a kind, by model and depth, with one scale for all."""
+    rows = [row for row in tables["sentence"] if row["kind"] == kind]
+    maps = {
+        f"{model}: {name}": own
+        for model, of_model in grouped(rows)
+        for name, own in grouped(of_model, "map")
+    }
+    across = min(COLUMNS, max(len(dict(grouped(own, "map"))) for _, own in grouped(rows)))
+    # Names of the queries stand beside a panel, those of the keys below it.
+    counts = [1 + max(row[side] for row in rows) for side in ("key", "query")]
+    letters = [max(len(row[f"{side}_token"]) for row in rows) for side in ("query", "key")]
+    sizes = [0.6 + INCHES * n + LETTER * m for n, m in zip(counts, letters)]
+    largest = max(row["weight"] for row in rows)
+    figure, grid = panels(len(maps), across, *sizes)
+    for axes, (name, own) in zip(grid, maps.items()):
+        weights = np.reshape([row["weight"] for row in own], (-1, 1 + own[-1]["key"]))
+        image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=largest)
+        for axis, side in ((axes.xaxis, "key"), (axes.yaxis, "query")):
+            tokens = {row[side]: row[f"{side}_token"] for row in own}
+            axis.set_ticks(list(tokens), list(tokens.values()), fontsize="x-small")
+        axes.tick_params(axis="x", rotation=90)
+        axes.grid(False)
+        axes.set_xlabel(xlabel)
+        title(axes, name)
+    for axes in grid[::across]:
+        axes.set_ylabel(ylabel)
+    figure.colorbar(image, ax=grid, label="weight", shrink=0.6, aspect=30, pad=0.01)
+    return figure

@@ -1,0 +1,196 @@
+"""Tables of statistics over texts and models, of texts that are drawn from a data set or typed."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from helpers import make_classifier
+from make_checkpoints import write_rows
+
+from fairseq_odeformers.analysis.classifiers import (
+    correlations,
+    draw_texts,
+    encode_text,
+    follow,
+    measure,
+)
+from fairseq_odeformers.analysis.measures import over_texts, summarize
+from fairseq_odeformers.analysis.result import markdown
+from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.inference.hub import Classifier
+from fairseq_odeformers.tasks.parity import ParityConfig, ParityTask
+
+PAD, EOS = 1, 2
+TEXTS = [[4, 5, EOS], [EOS], [6, 6, 4, EOS, PAD, PAD], [5, EOS], [4, EOS]]
+
+
+class Data(list):
+    def collater(self, samples):
+        return {"net_input": {"src_tokens": torch.tensor(samples)}}
+
+
+def make_task(folder="data", init_token=None, texts=TEXTS):
+    return SimpleNamespace(
+        source_dictionary=make_dictionary(["the", "film", "##s"]),
+        label_dictionary=make_dictionary(["0", "1"]),
+        cfg=SimpleNamespace(data=str(folder), init_token=init_token),
+        dataset=lambda split: Data(texts),
+    )
+
+
+def test_drawn_texts():
+    """Always the same, without padding and without the text of one token."""
+    texts = draw_texts(make_task(), "test", 3)
+    assert len(texts) == 3 and list(texts) == sorted(texts)
+    again = draw_texts(make_task(), "test", 3)
+    assert all(torch.equal(texts[number], again[number]) for number in again)
+    every = draw_texts(make_task(), "test", 100)
+    assert {n: t.tolist() for n, t in every.items()} == {
+        n: [token for token in tokens if token != PAD] for n, tokens in enumerate(TEXTS) if n != 1
+    }
+    with pytest.raises(ValueError, match="test of data has no text of two or more tokens"):
+        draw_texts(make_task(texts=[[EOS], [4]]), "test", 3)
+
+
+@pytest.mark.parametrize(
+    "init_token, of_the_data, expected",
+    [
+        (None, [5, EOS], [4, 5, EOS]),
+        (None, [5, 4], [4, 5]),
+        (0, [5, EOS], [0, 4, 5, EOS]),
+    ],
+)
+def test_typed_text_begins_and_ends_as_the_texts_of_the_data(
+    tmp_path, init_token, of_the_data, expected
+):
+    (tmp_path / "input0").mkdir()
+    write_rows(tmp_path / "input0" / "test", [of_the_data])
+    classifier = Classifier([], make_task(tmp_path, init_token))
+    assert encode_text(classifier, "the film").tolist() == expected
+
+
+def test_strings_of_a_task_without_a_folder():
+    """After the start token, as those of the task parity."""
+    task = ParityTask(ParityConfig(parity_max_length=3))
+    task.load_dataset("valid")
+    classifier = Classifier([], task)
+    assert encode_text(classifier, "0 1 1").tolist() == [0, 4, 5, 5]
+    with pytest.raises(ValueError, match="dictionary"):
+        encode_text(classifier, "2")
+
+
+@pytest.mark.parametrize(
+    "chosen, message",
+    [
+        (["word0", "cat"], "--tokens cat: the tokens of --text are word0 word1 word0 word2"),
+        (["word2", "word2"], "--tokens word2: give at least two"),
+    ],
+)
+def test_tokens_that_cannot_be_followed(chosen, message):
+    model = make_classifier("transformer_classifier").eval()
+    with pytest.raises(ValueError, match=message):
+        follow(model, torch.tensor([4, 5, 4, 6]), make_words(), chosen)
+
+
+def make_words():
+    return make_dictionary([f"word{n}" for n in range(46)])
+
+
+def test_tokens_are_followed_where_they_first_are():
+    model = make_classifier("transformer_classifier").eval()
+    found = follow(model, torch.tensor([4, 5, 4, 6]), make_words(), ["word2", "word0", "word2"])
+    assert {row["tokens"] for row in found["distances"]} == {"word2 - word0"}
+    states = model.encoder(torch.tensor([[4, 5, 4, 6]]), None, return_all_hiddens=True)
+    expected = [(x[3, 0] - x[0, 0]).norm().item() for x in states["encoder_states"]]
+    assert [row["euclidean"] for row in found["distances"]] == pytest.approx(expected, rel=1e-5)
+    assert [row["token"] for row in found["isomap"][:4]] == ["word0", "word1", "word0", "word2"]
+
+
+def test_statistics_over_texts():
+    """Means of the texts' statistics, whatever the length; extremes of all texts."""
+    texts = [[[1.0, 3.0], [5.0, 7.0]], [[4.0, 4.0, 7.0], [-math.inf] * 3]]
+    rows = over_texts([summarize(torch.tensor(text)) for text in texts], layer=0)
+    first, second = rows
+    assert first == {
+        "layer": 0,
+        "mean": 3.5,
+        "smallest": 1.0,
+        "lower_quartile": (1.5 + 4) / 2,
+        "median": 3.0,
+        "upper_quartile": (2.5 + 5.5) / 2,
+        "largest": 7.0,
+        "deviation": 1.5,
+        "left_out": 0,
+    }
+    assert (second["layer"], second["mean"], second["left_out"]) == (1, 6.0, 3)
+
+
+def test_index_of_layer_and_part():
+    summaries = [summarize(torch.rand(2, 3, 5)) for _ in range(4)]
+    rows = over_texts(summaries, layer=1, part=1)
+    assert [(row["layer"], row["part"]) for row in rows] == [
+        (layer, part) for layer in (1, 2) for part in (1, 2, 3)
+    ]
+    assert rows[5]["mean"] == pytest.approx(np.mean([s["mean"][1, 2] for s in summaries]))
+
+
+def test_correlations_need_three_models_and_p_values_five():
+    values = (1.0, 2.0, 4.0, 5.0, 9.0)
+    models = [{"activation": a, "entropy": -a, "accuracy": 3 * a} for a in values]
+    assert correlations(models[:2]) == []
+    for count in (3, 5):
+        rows = correlations(models[:count])
+        assert {(row["x"], row["y"]): row["correlation"] for row in rows} == pytest.approx(
+            {
+                ("activation", "accuracy"): 1,
+                ("entropy", "accuracy"): -1,
+                ("activation", "entropy"): -1,
+            }
+        )
+        assert {row["method"] for row in rows} == {"pearson", "spearman"}
+        assert [row["p_value"] is None for row in rows] == [count < 5] * 6
+
+
+@pytest.mark.parametrize("accuracies", [[0.5] * 3, [None] * 3, [0.1, math.nan, 0.3]])
+def test_accuracies_that_are_constant_or_unknown_have_no_correlation(accuracies):
+    models = [
+        {"activation": a, "entropy": a, "accuracy": accuracy}
+        for a, accuracy in zip((1.0, 2.0, 4.0), accuracies)
+    ]
+    assert {(row["x"], row["y"]) for row in correlations(models)} == {("activation", "entropy")}
+
+
+def test_tables_in_markdown():
+    rows = [{"model": "a|b", "x": 0.123456, "y": None}, {"model": "c", "z": 3, "y": None}]
+    assert markdown(rows).splitlines() == [
+        "| model | x | z |",
+        "| --- | --- | --- |",
+        "| a\\|b | 0.1235 |  |",
+        "| c |  | 3 |",
+    ]
+
+
+def test_heads_too_narrow_for_an_entropy():
+    """As the two columns of a head of the parity model: left out, counted, and the rest stays."""
+    model = make_classifier("vanilla_transformer", "--encoder-attention-heads", "8").eval()
+    found = measure(model, [(3, torch.tensor([5, 6, 7]))])
+    assert [row["left_out"] for row in found["parts"]] == [3] * 2 * 8
+    (summary,) = found["models"]
+    assert math.isnan(summary["part_entropy"]) and math.isfinite(summary["entropy"])
+
+
+def test_pairs_that_have_no_factor():
+    """Without positions, equal symbols have equal embeddings."""
+    model = make_classifier("vanilla_transformer").eval()
+    texts = [(3, torch.tensor([5, 5, 5])), (4, torch.tensor([5, 6, 5]))]
+    found = measure(model, texts)
+    assert [row["left_out"] for row in found["layers"]] == [3 + 1] * 2 + [0] * 3
+    (both,), (alone,), (none,) = (
+        found["models"],
+        measure(model, texts[1:])["models"],
+        measure(model, texts[:1])["models"],
+    )
+    assert both["activation"] == alone["activation"]
+    assert math.isnan(none["activation"]) and math.isfinite(none["entropy"])
