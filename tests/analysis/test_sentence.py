@@ -9,10 +9,13 @@ from helpers import make_classifier, make_model
 from script_helpers import USER_DIR, command, module, parallel_data
 
 pytest.importorskip("matplotlib")
+from matplotlib import rc_context  # noqa: E402
+
 from fairseq_odeformers.analysis import sentence  # noqa: E402
 from fairseq_odeformers.analysis.command import parse_args  # noqa: E402
 from fairseq_odeformers.analysis.maps import attention_maps  # noqa: E402
 from fairseq_odeformers.inference.hub import load_translator  # noqa: E402
+from fairseq_odeformers.plots import STYLE  # noqa: E402
 
 SMALL = {
     "transformer": ["--encoder-layers", "2", "--decoder-layers", "2"],
@@ -76,7 +79,9 @@ def test_panels_are_named_and_show_the_weights():
         model = make_model(arch, *SMALL[arch]).eval()
         measured = sentence.measure(model, net_input(), TOKENS, None)
         rows += [{"model": arch, **row} for row in measured]
-    figure = sentence.cross({"sentence": rows})
+    with rc_context(STYLE):
+        figure = sentence.cross({"sentence": rows})
+        figure.draw_without_rendering()
     shown = [axes for axes in figure.axes if axes.get_visible() and axes.images]
     titles = [axes.get_title().replace("\n", "") for axes in shown]
     blocks = ["block 1, depth 1", "block 1, depth 2", "block 2, depth 3", "block 2, depth 4"]
@@ -87,7 +92,6 @@ def test_panels_are_named_and_show_the_weights():
     own = [row["weight"] for row in rows if row["kind"] == "cross"]
     images = torch.cat([torch.tensor(axes.images[0].get_array()).flatten() for axes in shown])
     assert torch.allclose(images, torch.tensor(own, dtype=images.dtype))
-    figure.draw_without_rendering()
     for axes in shown:
         for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
             box = text.get_window_extent()
