@@ -40,7 +40,7 @@ class TimeEvolvingAttention(nn.Module):
     per head: Q and K are split over d + d', A_2 and T over d'. The paper's terms :math:`A_1 T^l`
     (of the query alone) and :math:`A_3 (T^l \odot T^l)` (a constant) shift whole rows of the
     scores, which softmax does not see; neither they nor their projection :math:`\tilde W_k` are
-    built.
+    built. A_0 has the released code's scale; the paper names d or d' over the number of heads.
     """
 
     def __init__(self, spec: BlockSpec):
@@ -86,7 +86,7 @@ class TimeEvolvingAttention(nn.Module):
 
         Args:
             x: key input (B, S, C).
-            padding_mask: true where a key is padding (B, S).
+            padding_mask: true where a key is padding (B, S), which gets no weight.
 
         Returns:
             K of shape (B, H, S, (d + d')/H) and b of shape (B, H, S, L).
