@@ -16,8 +16,10 @@ from .spec import BlockSpec
 # to so many bytes of its matrix: eight heads of eight sequences of 4,096 tokens, or two of 8,192.
 DIRECT_TOKENS, FACTORED_BYTES = 32, 2**32
 
-# The bias of a padded key: its weight is exactly zero, while gradients stay finite.
-MASKED_BIAS = -1e4
+# The bias of a padded key, in float16 half of the lowest number. That of a real key is kept above
+# half of this, so that no bias gives padding a weight. Kernels that compute softmax anew in the
+# backward pass lose the digits after the point of scores that are much larger.
+MASKED_BIAS = -1e6
 
 
 class TimeEvolvingAttention(nn.Module):
@@ -38,7 +40,7 @@ class TimeEvolvingAttention(nn.Module):
     per head: Q and K are split over d + d', A_2 and T over d'. The paper's terms :math:`A_1 T^l`
     (of the query alone) and :math:`A_3 (T^l \odot T^l)` (a constant) shift whole rows of the
     scores, which softmax does not see; neither they nor their projection :math:`\tilde W_k` are
-    built.
+    built. A_0 has the released code's scale; the paper names d or d' over the number of heads.
     """
 
     def __init__(self, spec: BlockSpec):
@@ -84,7 +86,7 @@ class TimeEvolvingAttention(nn.Module):
 
         Args:
             x: key input (B, S, C).
-            padding_mask: true where a key is padding (B, S).
+            padding_mask: true where a key is padding (B, S), which gets no weight.
 
         Returns:
             K of shape (B, H, S, (d + d')/H) and b of shape (B, H, S, L).
@@ -96,7 +98,9 @@ class TimeEvolvingAttention(nn.Module):
         evolution = torch.einsum("lht,htc->chl", time_map, time_query)
         bias = (k @ evolution.flatten(1)).unflatten(2, evolution.shape[1:]).transpose(1, 2)
         if padding_mask is not None:
-            bias = bias.masked_fill(padding_mask[:, None, :, None], MASKED_BIAS)
+            lowest = max(MASKED_BIAS, torch.finfo(bias.dtype).min / 2)
+            bias = bias.clamp(min=lowest / 2)
+            bias = bias.masked_fill(padding_mask[:, None, :, None], lowest)
         return split_heads(k, self.num_heads), bias
 
     def evolve(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False):
@@ -140,7 +144,7 @@ class TimeEvolvingAttention(nn.Module):
         if bias.device.type != "cpu" or bias.dtype in (torch.float16, torch.bfloat16):
             return None
         mean = bias.mean(-1)
-        padding = (mean < MASKED_BIAS / 2).unsqueeze(-1)
+        padding = (mean < 0.75 * MASKED_BIAS).unsqueeze(-1)
         c = bias - mean.unsqueeze(-1)
         c = c - c.detach().masked_fill(padding, -math.inf).amax(2, keepdim=True)
         c = c.masked_fill(padding, 0.0)

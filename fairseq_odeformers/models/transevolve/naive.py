@@ -44,6 +44,9 @@ def initial_scores(
 ) -> Scores:
     """A_0, A_1, A_2 and A_3 of queries of X and keys of Y (Eqs. 6 and 12).
 
+    A_0 is divided by the root of (d + d') / H, the width of a head, and the others are not scaled,
+    as in the released code. The paper names d or d' over the number of heads.
+
     Args:
         x, y: (B, T, d) and (B, S, d); the same in self-attention.
         w_q, w_k: (d, d + d').
@@ -60,7 +63,10 @@ def initial_scores(
 
 
 def time_map(w: Tensor, depth: int, total_depth: int) -> Tensor:
-    """T^l = w^l * [sin(j l / P) | cos(j l / P)], j = 1..d'/2, P = d' L / 2 pi (Eq. 7): (d')."""
+    """T^l = w^l * [sin(j l / P) | cos(j l / P)], j = 1..d'/2, P = d' L / 2 pi (Eq. 7): (d').
+
+    The depth l counts from 1, as in the paper; the released code counts l and j from 0.
+    """
     period = len(w) * total_depth / (2 * math.pi)
     phase = torch.arange(1, len(w) // 2 + 1, dtype=w.dtype) * depth / period
     return w * torch.cat([phase.sin(), phase.cos()])
@@ -89,6 +95,9 @@ def residual_attention(x: Tensor, weights: Tensor, values: Tensor, w_o: Tensor) 
 
 def rotation(w: Tensor, depth: int, total_depth: int) -> Tensor:
     """U = [sin(w_ij j l / P) | cos(w_ij j l / P)] / sqrt(s), j = 1..s/2, P = s L / 2 pi (Eq. 10).
+
+    Each U and V is divided by the root of its own size s. In the released code both are divided by
+    that of the output's width, and l and j count from 0.
 
     Args:
         w: (s, s/2), drawn from N(0, s^2) once.

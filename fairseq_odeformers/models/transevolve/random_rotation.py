@@ -15,6 +15,8 @@ def random_rotation(size: int, rows: int, columns: int, depth: int, total_depth:
         U_{i, s/2 + j} = \frac{1}{\sqrt{s}} \cos(w_{ij} j l / P), \quad
         j = 1 \dots s/2, \; P = \frac{s L}{2 \pi}, \; w_{ij} \sim N(0, s^2)
 
+    The released code counts j and l from 0, and divides by the root of the output's width.
+
     Args:
         size: number s of rows and columns of the whole matrix; an odd one has a sine more.
         rows, columns: how many rows and columns to make.

@@ -53,7 +53,7 @@ class RandomEigenvalues(nn.Module):
     """Random-TransJect: a learnt vector, drawn at random, takes the place of the eigenvalues.
 
     It is divided by its largest entry, so that the bounds of the paper hold. It depends on no
-    token, and so is causal anyway.
+    token, and so is causal anyway. The released code draws other numbers in each pass.
     """
 
     def __init__(self, embed_dim, causal=False):

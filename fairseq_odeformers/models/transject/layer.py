@@ -121,7 +121,9 @@ class TransJectLayer(nn.Module):
         embed_dim: width C.
         experts: number E of experts.
         depth: number L of layers of the model.
-        gate: ``tanh`` or ``sigmoid``, which keeps alpha below 1.
+        gate: ``tanh``, as in the released code, or ``sigmoid``, as in the paper's text. Both keep
+            alpha below 1. With ``tanh`` it starts at 0 and may become negative, with ``sigmoid``
+            it starts at 1/2.
         causal: whether a token sees only the tokens up to it.
     """
 

@@ -22,6 +22,7 @@ from .layer import GATES
 ResidualGate = ChoiceEnum(list(GATES))
 
 # The paper's loss has the reconstruction of the eigenvalues, with a weight that it does not give.
+# Only this project's criterions add it.
 REGULARIZER_WEIGHTS = {"reconstruction": 1e-4}
 
 

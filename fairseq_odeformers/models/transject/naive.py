@@ -27,26 +27,36 @@ def eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
 
 
 def standardized(g: Tensor) -> Tensor:
-    """The eigenvalues over the largest of them, which becomes 1 (section 3.2): (C)."""
+    """The eigenvalues over the largest of them, which becomes 1 (section 3.2): (C).
+
+    The paper says "standardization"; the released code takes tanh and divides by the maximum.
+    """
     return g / g.max()
 
 
 def reconstruction(x0: Tensor, u0: Tensor) -> Tensor:
-    """||X_0^T X_0 - U_0 diag(g) U_0^T||_F^2 over max(g)^2, the regulariser (section 3.2): ()."""
+    """||X_0^T X_0 - U_0 diag(g) U_0^T||_F^2 over max(g)^2, the regulariser (section 3.2): ().
+
+    The paper neither squares nor divides the norm. Divided, it has no scale, and it also falls
+    where one eigenvalue is much larger than the others.
+    """
     g = eigenvalues(x0, u0)
     difference = x0.T @ x0 - u0 @ torch.diag(g) @ u0.T  # C, C
     return difference.square().sum() / g.max() ** 2
 
 
 def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
-    """X + alpha / L F(X) (Eq. 2): (T, C)."""
+    """X + alpha / L F(X) (Eq. 2): (T, C).
+
+    In the paper alpha lies between 0 and 1. In the released code it is a tanh, between -1 and 1.
+    """
     return x + alpha / depth * change
 
 
 def expert_weights(states: Tensor, w: Tensor) -> Tensor:
     """lambda = softmax over e of w . max_t X^(e), from X^(e) (E, T, C): (E).
 
-    The paper has no formula for lambda; this is the one of its released code.
+    The paper has no formula for lambda; this is the released code's.
     """
     return (states.amax(1) @ w).softmax(0)
 

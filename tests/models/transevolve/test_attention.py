@@ -211,28 +211,55 @@ def test_factored_form_holds_long_sums():
 
 
 @pytest.mark.parametrize("backend", FORMS)
-def test_a_shift_of_all_biases_at_a_depth_changes_nothing(backend):
+@pytest.mark.parametrize("shift", [(0.0, -300.0, 0.0, 0.0), (-4e5,) * L])
+def test_a_shift_of_all_biases_at_a_depth_changes_nothing(float64, backend, shift):
     """Whatever its size, and beside padding that it does not reach."""
     attn = make_attention(backend)
     x = torch.randn(B, T, C)
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[0, :2] = True
     q, k, bias = attn(x, x, padding)
-    shift = torch.tensor([0.0, -300.0, 0.0, 0.0]) * ~padding[:, None, :, None]
+    shift = torch.tensor(shift) * ~padding[:, None, :, None]
     out, shifted = (attn.evolve(q, k, b)(1, split_heads(x, H)) for b in (bias, bias + shift))
-    assert (out - shifted)[:, :, 2:].abs().max() < 1e-3
+    assert (out - shifted)[:, :, 2:].abs().max() < 1e-8
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("backend", FORMS)
-def test_fully_masked_rows_stay_finite(backend):
+def test_fully_masked_rows_stay_finite(backend, dtype):
     """Left padding under a causal mask: the first rows see padding alone, in value and gradient."""
-    attn = make_attention(backend)
-    x = torch.randn(B, T, C, requires_grad=True)
+    attn = make_attention(backend).to(dtype)
+    x = torch.randn(B, T, C, dtype=dtype, requires_grad=True)
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[0, :2] = True
     out = attn.evolve(*attn(x, x, padding), causal=True)(0, split_heads(x, H))
     assert out.isfinite().all()
     assert all(g.isfinite().all() for g in grads(out, attn, [x]))
+
+
+@pytest.mark.parametrize(
+    "backend, dtype, size",
+    [(backend, torch.float32, size) for backend in FORMS for size in (2e4, 1e6, 1e20)]
+    + [(backend, torch.float16, 3e4) for backend in ("direct", "fused")]
+    + [(backend, torch.bfloat16, 1e20) for backend in ("direct", "fused")],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_padding_has_no_weight_however_low_the_biases_are(backend, dtype, size, causal):
+    """The biases of all keys are about -size, at every depth; padded values have no part."""
+    attn = make_attention(backend)
+    x = torch.randn(C) + torch.randn(B, T, C) / 100
+    padding = torch.zeros(B, T, dtype=torch.bool)
+    padding[:, -2:] = True
+    with torch.no_grad():
+        k = attn.k_proj(x[0, 0])
+        attn.time_basis.fill_(1)
+        attn.time_weight.fill_(1)
+        attn.time_query.copy_(-size * H / C * k / k.square().sum())
+    attn, x = attn.to(dtype), x.to(dtype)
+    assert (attn.keys(x)[1] < -size / 2).all()
+    values = torch.ones_like(x).masked_fill(padding.unsqueeze(-1), 1e3)
+    out = attn.evolve(*attn(x, x, padding), causal)(1, split_heads(values, H))
+    assert torch.allclose(out, torch.ones_like(out), rtol=1e-2)
 
 
 def test_dropout_acts_on_queries_and_keys_in_training_only():
