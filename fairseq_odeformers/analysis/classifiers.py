@@ -117,7 +117,10 @@ def encode_text(classifier: Classifier, text: str) -> Tensor:
     Raises:
         ValueError: the dictionary has none of its symbols.
     """
-    return add_special_tokens(classifier.task, classifier.symbols(text), classifier.appends_eos)
+    symbols = classifier.symbols(text)
+    if {*symbols} <= {classifier.task.source_dictionary.unk()}:
+        raise ValueError(f"--text {text}: the dictionary of the data has none of its symbols")
+    return add_special_tokens(classifier.task, symbols, classifier.appends_eos)
 
 
 def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:

@@ -306,7 +306,7 @@ class Classifier(nn.Module):
             kinds = {1: "a text alone", 2: "a pair of texts"}
             raise ValueError(f"{text!r}: the model classifies {kinds[towers]}")
         dictionary = self.task.source_dictionary
-        ids = [[dictionary.index(s) for s in tokenize(self.task, part)[0]] for part in pair]
+        ids = [self.symbols(part) for part in pair]
         if not all(ids):
             return []
         for symbols in ids:
@@ -318,6 +318,11 @@ class Classifier(nn.Module):
         encoded = (add_special_tokens(self.task, part, self.appends_eos) for part in ids)
         cut = cuts(self.task.cfg) or hasattr(self.task, "towers")
         return [fit(tokens, longest, cut, dictionary) for tokens in encoded]
+
+    def symbols(self, text: str) -> list[int]:
+        """The numbers of the symbols of a text, without special tokens."""
+        dictionary = self.task.source_dictionary
+        return [dictionary.index(symbol) for symbol in tokenize(self.task, text)[0]]
 
     def collate(self, inputs: list[list[Tensor]]) -> dict[str, Tensor]:
         """The arguments of the models for texts (B), or pairs of them."""
