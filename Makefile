@@ -5,7 +5,7 @@
 # make test-wheel   build the wheel, install it into an empty environment, and use it from another folder
 # make bench-check   compare quick measurements of speed with docs/quick.json; on a quiet machine
 # make test-xla   run fairseq's TPU mode on a CPU, by torch_xla, in .venv-xla (7 GB)
-# make lint    check style, formatting, and what GitHub reads
+# make lint    check style, formatting, types, and what GitHub reads
 # make dist    build the source distribution and the wheel into dist, and check what PyPI will show
 # make clean   remove all that make has made
 #
@@ -52,6 +52,7 @@ test-xla:
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
 
