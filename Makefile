@@ -5,7 +5,8 @@
 # make test-wheel   build the wheel, install it into an empty environment, and use it from another folder
 # make bench-check   compare quick measurements of speed with docs/quick.json; on a quiet machine
 # make test-xla   run fairseq's TPU mode on a CPU, by torch_xla, in .venv-xla (7 GB)
-# make lint    check style and formatting
+# make lint    check style, formatting, types, and what GitHub reads
+# make dist    build the source distribution and the wheel into dist, and check what PyPI will show
 # make clean   remove all that make has made
 #
 # PYTHON=...   the interpreter to make .venv with (3.10 to 3.13); by default python3, or where that is
@@ -19,9 +20,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/complete
 
+DIST := build==1.6.1 twine==7.0.0
+
 XLA := torch==2.9.0 torch_xla==2.9.0 torchaudio==2.9.0
 
-.PHONY: setup demo test test-python test-wheel test-xla bench-check lint clean
+.PHONY: setup demo test test-python test-wheel test-xla bench-check lint dist clean
 
 setup: $(STAMP)
 
@@ -49,6 +52,17 @@ test-xla:
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
+
+# Without the stamp: to build takes neither torch nor fairseq.
+dist:
+	$(or $(PYTHON),python3) -m venv --clear $(VENV)-dist
+	$(VENV)-dist/bin/python -m pip install --quiet $(DIST)
+	rm -rf dist
+	$(VENV)-dist/bin/python -m build
+	$(VENV)-dist/bin/twine check --strict dist/*
 
 clean:
 	rm -rf $(VENV) $(VENV)-* build demo-out dist *.egg-info .pytest_cache .ruff_cache

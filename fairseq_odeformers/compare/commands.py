@@ -43,6 +43,7 @@ def stream(command: list[str], log: TextIO) -> Iterator[str]:
         text=True,
         encoding="utf-8",
     ) as process:
+        assert process.stdout is not None  # a pipe
         try:
             for line in process.stdout:
                 log.write(line)

@@ -184,7 +184,7 @@ class Report:
             row += [over_seeds(values[column], first.digits) for column in first.columns]
             row.append(", ".join(f"{value:.{first.digits}f}" for value in values[first.columns[0]]))
             tests = [
-                run.p_value(baseline[seed])
+                run.p_value(baseline[seed])  # pyright: ignore[reportArgumentType]  of one class
                 for seed, run in runs.items()
                 if name != self.names[0] and seed in baseline
             ]

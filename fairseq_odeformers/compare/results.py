@@ -14,7 +14,8 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 
@@ -72,7 +73,7 @@ def read_training(log: Path, metric: str = "loss") -> Training:
         of_train = [float(ends[end]["train_loss"]) for end in epochs]
         training.train_losses = np.interp(training.updates, epochs, of_train).tolist()
     else:
-        training.updates = training.losses = training.metrics = []
+        training.updates, training.losses, training.metrics = [], [], []
     return training
 
 
@@ -144,7 +145,8 @@ class Translations:
             test_type="bs",
             n_samples=SAMPLES,
         )
-        return test()[1]["BLEU"][1].p_value
+        # The first is the metric's name, the others are results.
+        return test()[1]["BLEU"][1].p_value  # pyright: ignore
 
     def quality(self, index: int) -> float:
         """chrF of a sentence."""

@@ -1,5 +1,6 @@
 """The arclength of any model that computes its states layer by layer, a discretised ODE."""
 
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from inspect import signature
 from itertools import pairwise
@@ -30,7 +31,7 @@ def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
     return depth / 2 * (squares.T * token_mask).sum(1) / tokens
 
 
-def with_arclength(model: nn.Module, inputs: dict):
+def with_arclength(model: nn.Module, inputs: dict) -> tuple:
     """The output of a model, with its arclength among the regularisers.
 
     It is the sum over encoder and decoder, and over both texts of a pair. A model that computes its
@@ -47,7 +48,7 @@ def with_arclength(model: nn.Module, inputs: dict):
 
 def call_arclength(call: Call) -> Tensor:
     """The arclength (B) of a call of an encoder or decoder that returns all hidden states."""
-    tokens, padding = call.args[0], call.module.dictionary.pad()
+    tokens, padding = call.args[0], call.module.dictionary.pad()  # pyright: ignore
     if isinstance(call.module, FairseqEncoder):
         states = call.output["encoder_states"]
     else:
@@ -56,7 +57,7 @@ def call_arclength(call: Call) -> Tensor:
 
 
 @contextmanager
-def recorded_hidden_states(model: nn.Module):
+def recorded_hidden_states(model: nn.Module) -> Iterator[list[Call]]:
     """The calls of the encoder and the decoder, which return all hidden states meanwhile.
 
     They are fairseq's ``encoder_states`` and ``inner_states``, for ``return_all_hiddens``.
@@ -75,6 +76,6 @@ def recorded_hidden_states(model: nn.Module):
         yield hooks.enter_context(recorded(stacks))
 
 
-def request_hidden_states(module, args, kwargs):
+def request_hidden_states(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     """A hook that asks a module for all hidden states."""
     return args, {**kwargs, "return_all_hiddens": True}

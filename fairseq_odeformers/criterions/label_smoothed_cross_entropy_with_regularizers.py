@@ -7,6 +7,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     LabelSmoothedCrossEntropyCriterionConfig,
 )
+from torch import Tensor, nn
 
 from fairseq_odeformers.options import validate
 
@@ -42,7 +43,9 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
         )
         self.regularizers = Regularizers(cfg)
 
-    def forward(self, model, sample, reduce=True):
+    def forward(
+        self, model: nn.Module, sample: dict, reduce: bool = True
+    ) -> tuple[Tensor, int, dict]:
         """The loss summed over tokens, their number, and what to log."""
         net_output = self.regularizers.forward(model, **sample["net_input"])
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
@@ -64,7 +67,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
         return loss, sample_size, logging_output
 
     @classmethod
-    def reduce_metrics(cls, logging_outputs) -> None:
+    def reduce_metrics(cls, logging_outputs: list[dict]) -> None:
         super().reduce_metrics(logging_outputs)
         nsentences = sum(log.get("nsentences", 0) for log in logging_outputs)
         Regularizers.log_means(logging_outputs, nsentences)

@@ -10,11 +10,11 @@ are the weights unless options say otherwise.
 """
 
 from dataclasses import dataclass, fields
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_odeformers.options import option
 
@@ -58,17 +58,17 @@ class Regularizers:
         weights = {name: getattr(cfg, f"{name}_weight") for name in REGULARIZERS}
         self.given = {name: weight for name, weight in weights.items() if weight is not None}
 
-    def weights(self, model) -> dict[str, float]:
+    def weights(self, model: nn.Module) -> dict[str, float]:
         """The weight of each regulariser by its name: an option's, or else the model's own."""
         return {**getattr(unwrap(model), "regularizer_weights", {}), **self.given}
 
-    def forward(self, model, **inputs):
+    def forward(self, model: nn.Module, **inputs) -> Any:
         """The output of a model, with all regularisers that have a weight, if it can have them."""
         if model.training and self.weights(model).get("arclength"):
             return with_arclength(model, inputs)
         return model(**inputs)
 
-    def weighted(self, extra, model) -> tuple[Tensor, dict[str, Tensor]]:
+    def weighted(self, extra: Any, model: nn.Module) -> tuple[Tensor | float, dict[str, Tensor]]:
         """The weighted sum over regularisers and sequences, to add to a loss summed over sequences.
 
         Args:
@@ -84,7 +84,7 @@ class Regularizers:
         """
         extra = extra if isinstance(extra, dict) else {}
         values = extra.get("regularizers", {})
-        total = 0.0
+        total: Tensor | float = 0.0
         for name, weight in self.weights(model).items():
             if weight and name in values:
                 total = total + weight * values[name].float().sum()
@@ -97,7 +97,7 @@ class Regularizers:
         return total, {MEAN + name: value.detach().float().sum() for name, value in logged.items()}
 
     @staticmethod
-    def log_means(logging_outputs: list[dict], nsentences: int) -> None:
+    def log_means(logging_outputs: list[dict], nsentences: float) -> None:
         """Log the mean over sequences of each regulariser and statistic."""
         for key in dict.fromkeys(key for log in logging_outputs for key in log):
             if key.startswith(MEAN):
@@ -105,6 +105,7 @@ class Regularizers:
                 metrics.log_scalar(key[len(MEAN) :], mean, nsentences, round=4)
 
 
-def unwrap(model):
+def unwrap(model: nn.Module) -> nn.Module:
     """A model without its wrappers, such as the one for several devices."""
-    return unwrap(model.module) if hasattr(model, "module") else model
+    inner = getattr(model, "module", None)
+    return model if inner is None else unwrap(inner)

@@ -1,11 +1,13 @@
 """Cross-entropy of classes, with accuracy and F1."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
+from torch import Tensor, nn
 
 from fairseq_odeformers.options import option, validate
 
@@ -45,7 +47,9 @@ class SequenceClassificationCriterion(FairseqCriterion):
         self.cfg = cfg
         self.regularizers = Regularizers(cfg)
 
-    def forward(self, model, sample, reduce=True):
+    def forward(
+        self, model: nn.Module, sample: dict, reduce: bool = True
+    ) -> tuple[Tensor, int, dict]:
         """The loss (in bits, summed over sequences), their number, and what to log.
 
         Raises:
@@ -84,8 +88,8 @@ class SequenceClassificationCriterion(FairseqCriterion):
         return loss, sample_size, logging_output
 
     @staticmethod
-    def reduce_metrics(logging_outputs) -> None:
-        def total(name):
+    def reduce_metrics(logging_outputs: list[dict]) -> None:
+        def total(name: str) -> float:
             return sum(log.get(name, 0) for log in logging_outputs)
 
         nsentences = total("nsentences")
@@ -102,7 +106,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         return True
 
 
-def class_counts(predicted, target, classes: int) -> dict:
+def class_counts(predicted: Tensor, target: Tensor, classes: int) -> dict[str, Tensor]:
     """How often each class is hit, and how often predicted or true, from which F1 follows."""
     predicted, target = (F.one_hot(index, classes) for index in (predicted, target))
     hits, members = (predicted * target).sum(0), (predicted + target).sum(0)
@@ -112,10 +116,10 @@ def class_counts(predicted, target, classes: int) -> dict:
     return counts
 
 
-def log_f1(total, classes: int) -> None:
+def log_f1(total: Callable[[str], float], classes: int) -> None:
     """Log ``f1_0``, ... of the classes and their mean ``macro_f1``, in percent."""
 
-    def f1(meters, index):
+    def f1(meters: Mapping, index: int) -> float:
         hits, members = (meters[f"_{name}{index}"].sum for name in ("hits", "members"))
         return 200.0 * float(hits) / max(float(members), 1.0)
 

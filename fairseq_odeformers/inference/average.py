@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if (args.checkpoint_dir is None) != (args.last is None):
         parser.error("--checkpoint-dir and --last go together")
-    if args.last is not None and args.last < 1:
+    if not args.inputs and args.last < 1:
         parser.error(f"--last {args.last}: must be at least 1")
     paths = args.inputs or last_checkpoints(args.checkpoint_dir, args.by, args.last)
     state = average(paths)

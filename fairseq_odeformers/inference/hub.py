@@ -124,7 +124,7 @@ def warn_once(message: str) -> None:
     logger.warning(message)
 
 
-def check_known(dictionary: Dictionary, symbols: Sequence[int]) -> None:
+def check_known(dictionary: Dictionary, symbols: Sequence[int] | Tensor) -> None:
     """Warn of a text without a symbol of the dictionary, at most once for each dictionary."""
     if len(symbols) and all(symbol == dictionary.unk() for symbol in symbols):
         first = " ".join(dictionary.symbols[dictionary.nspecial :][:8])
@@ -285,7 +285,7 @@ class Classifier(nn.Module):
             net_input = self.collate([inputs[index] for index in batch])
             for index, row in zip(batch, mean_probabilities(self.models, self.task, net_input)):
                 shares = dict(zip(self.classes, row.tolist()))
-                found[index] = Classification(max(shares, key=shares.get), shares)
+                found[index] = Classification(max(shares, key=lambda name: shares[name]), shares)
         return found
 
     def encode(self, text: str | Sequence[str]) -> list[Tensor]:
@@ -314,7 +314,8 @@ class Classifier(nn.Module):
         if joined:
             eos = [dictionary.eos()] if self.appends_eos else []
             ids = [[*ids[0], *eos, separator, *ids[1]]]
-        longest = min(self.task.max_positions(), *(m.max_positions() for m in self.models))
+        positions = [m.max_positions() for m in self.models]  # pyright: ignore[reportCallIssue]
+        longest = min(self.task.max_positions(), *positions)
         encoded = (add_special_tokens(self.task, part, self.appends_eos) for part in ids)
         cut = cuts(self.task.cfg) or hasattr(self.task, "towers")
         return [fit(tokens, longest, cut, dictionary) for tokens in encoded]

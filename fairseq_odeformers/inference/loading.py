@@ -146,7 +146,7 @@ def load_classifier(
     if data is not None:
         overrides["data"] = data
     model, _, task = load_model(path, overrides, task, state)
-    head = heads.get(getattr(task.cfg, "classification_head_name", None))
+    head = heads.get(getattr(task.cfg, "classification_head_name", ""))
     check_classes(path, task, head, task_state.get("classes"))
     return model, task
 

@@ -138,6 +138,8 @@ class Program(nn.Module):
 class Positions(nn.Module):
     """The sinusoidal positions of a fairseq module, whose own code looks at sizes as numbers."""
 
+    weights: Tensor
+
     def __init__(self, module: SinusoidalPositionalEmbedding):
         super().__init__()
         self.padding = module.padding_idx

@@ -8,6 +8,7 @@ import numpy as np
 from fairseq.data import (
     BucketPadLengthDataset,
     Dictionary,
+    FairseqDataset,
     IdDataset,
     NestedDictionaryDataset,
     NumelDataset,
@@ -19,7 +20,8 @@ from fairseq.data import (
     TruncateDataset,
     data_utils,
 )
-from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.models import BaseFairseqModel
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
@@ -59,12 +61,14 @@ UNSUPPORTED = {
 class LongRangeArenaConfig(SentencePredictionConfig):
     """Options of fairseq's ``sentence_prediction``, where they apply."""
 
-    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = option("listops", "task of the Long Range Arena")
+    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = option(  # pyright: ignore[reportInvalidTypeForm]
+        "listops", "task of the Long Range Arena"
+    )
     num_classes: int = option(-1, "number of classes (default: those of the label dictionary)")
     max_positions: Optional[int] = option(
         None, "inputs are cut at this length (default: that of LRA's task)"
     )
-    pixel_input: ChoiceEnum(["token", "value"]) = option(
+    pixel_input: ChoiceEnum(["token", "value"]) = option(  # pyright: ignore[reportInvalidTypeForm]
         "token", "pixels as 256 symbols, or as numbers that an affine map embeds"
     )
     num_batch_buckets: int = option(
@@ -93,7 +97,7 @@ class LongRangeArenaTask(SentencePredictionTask):
         self.pixel_values = cfg.pixel_input == "value"
 
     @classmethod
-    def setup_task(cls, cfg, **kwargs):
+    def setup_task(cls, cfg: LongRangeArenaConfig, **kwargs) -> "LongRangeArenaTask":
         folder = Path(cfg.data)
         first, _, label = find_layout(folder)
         if first == PIXEL_TEXT:
@@ -112,14 +116,14 @@ class LongRangeArenaTask(SentencePredictionTask):
         check_config(cfg, dictionary, classes)
         return cls(cfg, dictionary, labels)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, list[str]]:
         """What a checkpoint keeps of the task: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict) -> None:
         """The classes stay those of the data: a checkpoint may start another task."""
 
-    def load_dataset(self, split, combine=False, **kwargs):
+    def load_dataset(self, split: str, combine: bool = False, **kwargs) -> FairseqDataset:
         """Load a split: the one or two inputs of each example, and its class if that is known."""
         inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
         labels = self.load_labels(split, combine)
@@ -155,7 +159,7 @@ class LongRangeArenaTask(SentencePredictionTask):
         self.datasets[split] = dataset
         return dataset
 
-    def load_input(self, part, split, combine):
+    def load_input(self, part: str, split: str, combine: bool) -> FairseqDataset:
         """The inputs of a split, cut at ``--max-positions``."""
         path = Path(self.cfg.data, part, split)
         if part == PIXEL_TEXT:
@@ -170,7 +174,7 @@ class LongRangeArenaTask(SentencePredictionTask):
             dataset = PrependTokenDataset(dataset, self.cfg.init_token)
         return TruncateDataset(dataset, self.cfg.max_positions)
 
-    def load_labels(self, split, combine):
+    def load_labels(self, split: str, combine: bool) -> list[int] | None:
         """The classes of a split as numbers from 0, or None if it has none."""
         path = Path(self.cfg.data, self.layout[2], split)
         if self.layout[0] == PIXEL_TEXT:
@@ -190,7 +194,7 @@ class LongRangeArenaTask(SentencePredictionTask):
                 )
         return labels
 
-    def build_model(self, cfg, *args, **kwargs):
+    def build_model(self, cfg: FairseqDataclass, *args, **kwargs) -> BaseFairseqModel:
         model = super().build_model(cfg, *args, **kwargs)
         for name, needed in (
             ("--lra-task retrieval", self.towers == 2),
@@ -215,7 +219,7 @@ class Examples(NestedDictionaryDataset):
         super().__init__(defn, sizes=[sizes])
         self.few_lengths = few_lengths
 
-    def batch_by_size(self, indices, *args, **kwargs):
+    def batch_by_size(self, indices: np.ndarray, *args, **kwargs) -> list[np.ndarray]:
         lengths = self.sizes[0][indices] if self.few_lengths else np.zeros_like(indices)
         batches = []
         for length in np.unique(lengths):
@@ -235,7 +239,7 @@ def find_layout(folder: Path) -> tuple:
     raise FileNotFoundError(f"{folder} has no folder of inputs: none of {names}")
 
 
-def check_config(cfg, dictionary, classes) -> None:
+def check_config(cfg: LongRangeArenaConfig, dictionary: Dictionary, classes: list[str]) -> None:
     """Raise a ValueError that names an option that does not fit the data set, and the remedy."""
     validate(cfg, LongRangeArenaConfig, UNSUPPORTED)
     _, second, _ = find_layout(Path(cfg.data))

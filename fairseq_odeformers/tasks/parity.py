@@ -1,12 +1,13 @@
 """The parity of binary strings (Baier-Reinio and De Sterck 2020, section 4)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
@@ -49,13 +50,13 @@ class ParityTask(FairseqTask):
         super().__init__(cfg)
         validate(cfg, ParityConfig)
 
-    def load_dataset(self, split, **kwargs):
+    def load_dataset(self, split: str, **kwargs) -> None:
         """Make the strings; they are the same for every split."""
         dictionary = self.source_dictionary
         padding = dictionary.eos() if self.cfg.parity_visible_padding else dictionary.pad()
         self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, dictionary, padding)
 
-    def build_model(self, cfg, from_checkpoint=False):
+    def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False) -> BaseFairseqModel:
         arch = getattr(cfg, "_name", None)
         if not hasattr(ARCH_MODEL_REGISTRY.get(arch), "register_classification_head"):
             raise ValueError(f"--task parity: {arch} is no classifier; use --arch node_transformer")
@@ -65,14 +66,14 @@ class ParityTask(FairseqTask):
         )
         return model
 
-    def max_positions(self):
+    def max_positions(self) -> int:
         return 1 + self.cfg.parity_max_length
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, list[str]]:
         """What a checkpoint keeps of the task: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict) -> None:
         """The classes are always the same."""
 
 
@@ -103,7 +104,7 @@ class BinaryStrings(FairseqDataset):
     def __getitem__(self, index):
         return index
 
-    def collater(self, samples):
+    def collater(self, samples: list[int]) -> dict[str, Any]:
         if not samples:
             return {}
         index = torch.tensor(samples)
@@ -117,21 +118,28 @@ class BinaryStrings(FairseqDataset):
         }
 
     @property
-    def can_reuse_epoch_itr_across_epochs(self):
+    def can_reuse_epoch_itr_across_epochs(self) -> bool:
         """Batches are drawn anew each epoch, so that a resumed run draws the same."""
         return False
 
-    def ordered_indices(self):
+    def ordered_indices(self) -> np.ndarray:
         return np.random.permutation(len(self))
 
-    def batch_by_size(self, indices, max_tokens=None, max_sentences=None, *args, **kwargs):
+    def batch_by_size(
+        self,
+        indices: np.ndarray,
+        max_tokens: int | None = None,
+        max_sentences: int | None = None,
+        *args,
+        **kwargs,
+    ) -> list[np.ndarray]:
         """Batches of any size: to make them multiples of eight, fairseq leaves strings out."""
         return super().batch_by_size(indices, max_tokens, max_sentences)
 
-    def num_tokens(self, index):
+    def num_tokens(self, index: int) -> int:
         return self.tokens.size(1)
 
-    def num_tokens_vec(self, indices):
+    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
         return np.full(len(indices), self.tokens.size(1))
 
     size = num_tokens

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
+from fairseq.tasks import FairseqTask
 from omegaconf import II, OmegaConf
 
 from fairseq_odeformers.options import DataclassOptions, option
@@ -26,7 +27,7 @@ class LanguageModel(DataclassOptions, TransformerLanguageModel):
     decoder_class = None
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: LanguageModelConfig, task: FairseqTask) -> "LanguageModel":
         cls.check_config(cfg)
         # fairseq's model makes the embeddings, in whatever form the options ask for.
         embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Optional
 
+from fairseq.tasks import FairseqTask
 from omegaconf import II, OmegaConf
 
 from fairseq_odeformers.options import option
@@ -33,7 +34,7 @@ class ParityModel(SequenceClassifier):
     """A classifier with ``embed_dim // 2`` attention heads unless an option says otherwise."""
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: ParityModelConfig, task: FairseqTask) -> "ParityModel":
         if cfg.encoder_attention_heads is None:
             heads = max(cfg.encoder_embed_dim // 2, 1)
             cfg = OmegaConf.create({**cfg, "encoder_attention_heads": heads})

@@ -7,14 +7,14 @@ from fairseq.models import register_model_architecture
 from fairseq_odeformers.options import register_preset_config
 
 
-def register_preset(model: str, *names: str, **options):
+def register_preset(model: str, *names: str, **options) -> None:
     """Register names for a model whose *options* are these, unless the command line sets them.
 
     fairseq's command line applies what it registers. Hydra's configurations and checkpoints do not,
     and find the config of the name.
     """
 
-    def preset(args: Namespace):
+    def preset(args: Namespace) -> None:
         for option, value in options.items():
             setattr(args, option, getattr(args, option, value))
 

@@ -3,17 +3,18 @@
 import logging
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoderModel
 from fairseq.models.transformer import Embedding
+from fairseq.tasks import FairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.translation import TranslationTask
 from omegaconf import OmegaConf
-from torch import nn
+from torch import Tensor, nn
 
 from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
@@ -66,7 +67,7 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
         self.classification_heads = nn.ModuleDict()
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: SequenceClassifierConfig, task: FairseqTask) -> "SequenceClassifier":
         """A classifier of the texts of a task; heads are registered by the task, as fairseq's are.
 
         ``encoder_class`` is made of :meth:`encoder_config`, the dictionary, and an embedding of
@@ -92,24 +93,24 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
         return cls(cfg, encoder, getattr(task, "towers", 1))
 
     @classmethod
-    def embedding_dim(cls, cfg):
+    def embedding_dim(cls, cfg: SequenceClassifierConfig) -> int:
         """Width of the embedding."""
         return cfg.encoder_embed_dim
 
     @classmethod
-    def encoder_config(cls, cfg):
+    def encoder_config(cls, cfg: SequenceClassifierConfig) -> Any:
         """The config in the form that the encoder takes."""
         return cfg
 
     def forward(
         self,
-        src_tokens,
-        src_lengths=None,
-        src_tokens1=None,
-        src_lengths1=None,
-        features_only=True,
-        classification_head_name=None,
-    ):
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        src_tokens1: Tensor | None = None,
+        src_lengths1: Tensor | None = None,
+        features_only: bool = True,
+        classification_head_name: str | None = None,
+    ) -> tuple[Tensor, dict[str, dict[str, Tensor]]]:
         """
         Args:
             src_tokens, src_lengths: texts (B, T), and their lengths (B).
@@ -134,14 +135,18 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
             }
         return self.classification_heads[classification_head_name](*towers), extra
 
-    def encode(self, src_tokens, src_lengths):
+    def encode(
+        self, src_tokens: Tensor, src_lengths: Tensor | None
+    ) -> tuple[Tensor, Tensor, dict[str, dict[str, Tensor]]]:
         """States (B, T, C) of texts, where padding is (B, T), and regularisers and statistics."""
         out = self.encoder(src_tokens, src_lengths)
         states, padding_mask = (out[name][0] for name in ("encoder_out", "encoder_padding_mask"))
         extra = {kind: out.get(kind, {}) for kind in ("regularizers", "statistics")}
         return states.transpose(0, 1), padding_mask, extra
 
-    def register_classification_head(self, name, num_classes=None, **unused):
+    def register_classification_head(
+        self, name: str, num_classes: int | None = None, **unused
+    ) -> None:
         """Add a head, or replace the one of this name."""
         self.classification_heads[name] = ClassificationHead(
             self.args.encoder_embed_dim,
@@ -151,12 +156,14 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
             self.towers,
         )
 
-    def get_normalized_probs(self, net_output, log_probs, sample=None):
+    def get_normalized_probs(
+        self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None
+    ) -> Tensor:
         """Probabilities of the classes (B, K), or their logarithms."""
         normalize = F.log_softmax if log_probs else F.softmax
         return normalize(net_output[0].float(), dim=-1)
 
-    def upgrade_state_dict_named(self, state_dict, name):
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Leave out the checkpoint's heads that do not fit the model's, and keep those as they are.
 
         So an encoder that was trained on one task starts another (``--finetune-from-model``).

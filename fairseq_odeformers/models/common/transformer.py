@@ -3,7 +3,7 @@
 from argparse import Namespace
 from dataclasses import dataclass, field, fields, make_dataclass
 from inspect import isclass
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
@@ -15,7 +15,9 @@ from fairseq.models.transformer import (
 )
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
-from omegaconf import II
+from fairseq.tasks import FairseqTask
+from omegaconf import II, DictConfig
+from torch import nn
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from fairseq_odeformers.options import DataclassOptions, option
@@ -64,12 +66,12 @@ EncoderConfig = make_dataclass(
 )
 
 
-def embedding_dropout():
+def embedding_dropout() -> Any:
     """The field of the option ``--embedding-dropout``; by default fairseq drops as elsewhere."""
     return option(II("model.dropout"), "dropout probability of embeddings")
 
 
-def drop_embeddings(cfg, *stacks) -> None:
+def drop_embeddings(cfg: FairseqDataclass, *stacks: nn.Module) -> None:
     """Give fairseq's encoders and decoders the dropout of embeddings that an option asks for."""
     for stack in stacks:
         stack.dropout_module.p = cfg.embedding_dropout
@@ -80,7 +82,7 @@ class Encoder(TransformerEncoderBase):
 
     layer_class = EncoderLayer
 
-    def build_encoder_layer(self, cfg):
+    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
         return wrap_layer(self.layer_class(cfg, return_fc=self.return_fc), cfg)
 
 
@@ -89,11 +91,13 @@ class Decoder(TransformerDecoderBase):
 
     layer_class = TransformerDecoderLayerBase
 
-    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+    def build_decoder_layer(
+        self, cfg: TransformerConfig, no_encoder_attn: bool = False
+    ) -> nn.Module:
         return wrap_layer(self.layer_class(cfg, no_encoder_attn), cfg)
 
 
-def stack_config(cfg, **changes) -> TransformerConfig:
+def stack_config(cfg: DictConfig, **changes) -> TransformerConfig:
     """fairseq's config for an encoder or a decoder whose layers are not made of it.
 
     Args:
@@ -110,7 +114,7 @@ def stack_config(cfg, **changes) -> TransformerConfig:
     return TransformerConfig.from_namespace(Namespace(**options))
 
 
-def wrap_layer(layer, cfg):
+def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     """Activation checkpointing and FSDP, as ``cfg`` asks for them."""
     checkpoint = cfg.checkpoint_activations or cfg.offload_activations
     if checkpoint:
@@ -137,7 +141,7 @@ class PreNormTransformer(DataclassOptions, TransformerModelBase):
     """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`."""
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: PreNormTransformerConfig, task: FairseqTask) -> "PreNormTransformer":
         cls.check_config(cfg)
         model = super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
         drop_embeddings(cfg, model.encoder, model.decoder)

@@ -4,6 +4,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 
 from fairseq.models.transformer import TransformerConfig
+from fairseq.tasks import FairseqTask
 
 from fairseq_odeformers.options import option
 
@@ -27,13 +28,15 @@ class TransformerClassifier(SequenceClassifier):
     unsupported = {"quant_noise_scalar": "fairseq's tasks of classification do not quantize"}
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(
+        cls, cfg: TransformerClassifierConfig, task: FairseqTask
+    ) -> "TransformerClassifier":
         model = super().build_model(cfg, task)
         drop_embeddings(cfg, model.encoder)
         return model
 
     @classmethod
-    def encoder_config(cls, cfg):
+    def encoder_config(cls, cfg: TransformerClassifierConfig) -> TransformerConfig:
         args = Namespace(**cfg)
         if args.encoder_layers_to_keep:
             args.encoder_layers = len(args.encoder_layers_to_keep.split(","))

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.models.transformer import Embedding
 from fairseq.models.transformer.transformer_config import (
     DEFAULT_MAX_SOURCE_POSITIONS,
     DEFAULT_MAX_TARGET_POSITIONS,
 )
+from fairseq.tasks import FairseqTask
 from omegaconf import II
 
 from fairseq_odeformers.options import DataclassOptions, flag, option
@@ -46,7 +48,7 @@ class TranslationModel(DataclassOptions, FairseqEncoderDecoderModel):
     decoder_class = None
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: TranslationConfig, task: FairseqTask) -> "TranslationModel":
         """A model of the languages of a task.
 
         Raises:
@@ -75,7 +77,7 @@ class TranslationModel(DataclassOptions, FairseqEncoderDecoderModel):
         encoder = cls.encoder_class(cfg, source, encoder_embed)
         return cls(encoder, cls.decoder_class(cfg, target, decoder_embed))
 
-    def prepare_for_inference_(self, cfg):
+    def prepare_for_inference_(self, cfg: FairseqConfig) -> None:
         """fairseq's function.
 
         Raises:
