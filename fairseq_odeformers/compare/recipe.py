@@ -307,7 +307,6 @@ def classification_recipe(data: Path, task: str, epochs: int | None) -> Recipe:
         "num-batch-buckets": 8,
         "best-checkpoint-metric": "accuracy",
         "maximize-best-checkpoint-metric": True,
-        "dropout": 0.3,
         "clip-norm": 1,
         "batch-size": batch,
         **schedule(examples / batch, epochs, lr=5e-4, warmup="10%"),
@@ -321,7 +320,12 @@ def classification_recipe(data: Path, task: str, epochs: int | None) -> Recipe:
         data=str(data),
         train=train,
         architectures={},
-        shared={"embedding-dropout": 0.3, "attention-dropout": 0.1, "activation-dropout": 0},
+        shared={  # some architectures, such as TransJect, have no dropout
+            "dropout": 0.3,
+            "embedding-dropout": 0.3,
+            "attention-dropout": 0.1,
+            "activation-dropout": 0,
+        },
         sizes={"embed-dim": 256, "ffn-embed-dim": 1024, "attention-heads": 8, "layers": 6},
     )
 
@@ -338,7 +342,6 @@ def language_modeling_recipe(data: Path, task: str, epochs: int | None) -> Recip
         "tokens-per-sample": 64,
         "sample-break-mode": "none",
         "criterion": "label_smoothed_cross_entropy_with_regularizers" if causal else "masked_lm",
-        "dropout": 0.3 if tokens < 2_000_000 else 0.1,
         "clip-norm": 1,
         "max-tokens": batch,
         **schedule(tokens / batch, epochs, lr=1e-3, warmup="10%"),
@@ -347,7 +350,10 @@ def language_modeling_recipe(data: Path, task: str, epochs: int | None) -> Recip
         data=str(data),
         train=train,
         architectures={},
-        shared=dict.fromkeys(("attention-dropout", "activation-dropout"), 0),
+        shared={
+            "dropout": 0.3 if tokens < 2_000_000 else 0.1,
+            **dict.fromkeys(("attention-dropout", "activation-dropout"), 0),
+        },
         sizes={"embed-dim": 256, "ffn-embed-dim": 1024, "attention-heads": 4, "layers": 6},
     )
 

@@ -8,7 +8,7 @@ import pytest
 from make_checkpoints import write_data, write_splits
 
 from fairseq_odeformers.compare.command import recipes
-from fairseq_odeformers.compare.plan import Entry, Plan
+from fairseq_odeformers.compare.plan import Entry, Plan, configuration, make_entry
 from fairseq_odeformers.compare.recipe import (
     Recipe,
     command_line,
@@ -175,3 +175,18 @@ def test_a_folder_without_data_is_refused(tmp_path):
         find_task(tmp_path)
     with pytest.raises(ValueError, match="no such folder"):
         find_task(Path("absent"))
+
+
+@pytest.mark.parametrize(
+    "task, archs",
+    {
+        "translation": ["macaron_transformer", "transevolve", "node_transformer_mt"],
+        "long_range_arena": ["transject", "macaron_classifier", "transevolve_classifier"],
+        "language_modeling": ["transject_lm", "macaron_transformer_lm", "transformer_lm_rezero"],
+    }.items(),
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_architecture_has_the_options_of_a_default_recipe(task, archs, folders):
+    recipe = default_recipe(folders[task], dict.fromkeys(archs, {}), epochs=3)
+    for arch in archs:
+        configuration(recipe, make_entry(recipe, arch, {}, "fairseq_odeformers"))
