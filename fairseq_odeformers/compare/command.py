@@ -98,7 +98,10 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     matching = args.match or ("parameters" if args.what.is_dir() else "none")
     threads = max(1, (os.cpu_count() or 1) // args.jobs)
     torch.set_num_threads(threads)
-    plan = make_plan(recipe, user_dir(args.user_dir, out), matching == "parameters", args.budget)
+    folder = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
+    plan = make_plan(recipe, str(folder), matching == "parameters", args.budget)
+    if args.user_dir:
+        write_plugin(folder, args.user_dir)
     runs = make_runs(plan, out, {"OMP_NUM_THREADS": str(threads)})
     print(overview(plan, len(runs), args.jobs))
     if args.dry_run:
@@ -206,16 +209,12 @@ def minutes(text: str) -> float:
     return float(text[:-1]) * factor
 
 
-def user_dir(folders: Sequence[str], out: Path) -> str:
-    """The folder for fairseq's ``--user-dir``: this package, or one that imports others too."""
-    if not folders:
-        return str(PACKAGE)
-    paths = [str(Path(folder).resolve()) for folder in folders]
-    folder = out.resolve() / "odeformers_plugins"
+def write_plugin(folder: Path, plugins: Sequence[str]) -> None:
+    """Write a folder for fairseq's ``--user-dir``, which takes one; it imports several."""
+    paths = [str(Path(plugin).resolve()) for plugin in plugins]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "__init__.py").write_text(
         "from fairseq_odeformers.inference.loading import import_plugins\n\n"
         f"import_plugins({paths!r})\n",
         encoding="utf-8",
     )
-    return str(folder)

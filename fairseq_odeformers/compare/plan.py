@@ -8,7 +8,8 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -95,17 +96,24 @@ def make_plan(
     """
     entries: list[Entry] = []
     for name, own in recipe.architectures.items():
-        try:
+        with naming(name):
             entry = make_entry(recipe, name, own, user_dir)
             entry = replace(entry, parameters=parameters_of(recipe, entry))
             if match and entries:
                 entry = matched(recipe, entry, entries[0].parameters)
             entries.append(tried(recipe, entry))
-        except Exception as error:  # whatever fairseq raises
-            raise ValueError(f"{name}: {error or type(error).__name__}") from error
     if budget:
         entries = budgeted(recipe, entries, budget)
     return Plan(recipe, tuple(entries), user_dir)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Have every error, whatever fairseq raises, begin with the name of an architecture."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"{name}: {error or type(error).__name__}") from error
 
 
 def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
@@ -179,7 +187,8 @@ def configuration(recipe: Recipe, entry: Entry):
         ValueError: an option is unknown, or has a value that it cannot have.
     """
     known_updates = replace(entry, options=scheduled(entry.options, entry.updates or 1000))
-    line = train_options(recipe, known_updates)
+    # The plugins are imported already; those of a comparison get their folder once it is planned.
+    line = train_options(recipe, known_updates, **{"user-dir": None})
     args = options.parse_args_and_arch(training_parser(), line)
     return convert_namespace_to_omegaconf(args)
 
@@ -198,7 +207,6 @@ def training_parser() -> argparse.ArgumentParser:
 def build(recipe: Recipe, entry: Entry):
     """The configuration, the task and the model of an architecture."""
     cfg = configuration(recipe, entry)
-    utils.import_user_module(cfg.common)
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)
     return cfg, task, task.build_model(cfg.model)
@@ -284,10 +292,10 @@ def tried(recipe: Recipe, entry: Entry) -> Entry:
         ignore_invalid_inputs=True,
         required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
     ).next_epoch_itr(shuffle=True)
-    updates = updates_of(cfg, len(batches))
+    per_epoch = -(-len(batches) // cfg.optimization.update_freq[0])
+    updates = updates_of(cfg, per_epoch)
     if not updates:
         raise ValueError(f"{recipe.data}: no training example is short enough for the model")
-    per_epoch = -(-len(batches) // cfg.optimization.update_freq[0])
     saved = updates // (cfg.checkpoint.save_interval_updates or per_epoch)
     if recipe.average > saved:
         raise ValueError(
@@ -319,27 +327,31 @@ def budgeted(recipe: Recipe, entries: Sequence[Entry], minutes: float) -> list[E
     Raises:
         ValueError: the learning rate does not fall to zero, or the time is not enough.
     """
-    rounds = [[tried(recipe, entry) for entry in entries] for _ in range(ROUNDS)]
+    rounds = [entries]
+    while len(rounds) < ROUNDS:
+        rounds.append([tried(recipe, entry) for entry in entries])
     found = []
     for measured in zip(*rounds):
         entry = measured[0]
-        if entry.options.get("lr-scheduler") != "polynomial_decay":
-            raise ValueError(
-                f"{entry.name}: --budget: the rate must fall to zero; add --lr-scheduler "
-                "polynomial_decay --total-num-update 100% --warmup-updates 10%"
-            )
-        seconds = statistics.median(e.seconds / e.updates for e in measured)
-        updates = int(minutes * 60 / seconds)
-        if updates < 1:
-            raise ValueError(f"--budget: an update takes {seconds:.1f} seconds; give more time")
-        share = updates / entry.updates
-        changes = {
-            name: max(1, round(int(entry.options.get(name, 0)) * share))
-            for name in ("warmup-updates", "total-num-update")
-        }
-        changes |= {"max-update": updates}
-        options = merged(entry.options, {**changes, "max-epoch": None})
-        found.append(replace(entry, options=options, updates=updates, seconds=minutes * 60))
+        with naming(entry.name):
+            if entry.options.get("lr-scheduler") != "polynomial_decay":
+                raise ValueError(
+                    "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
+                    "--total-num-update 100% --warmup-updates 10%"
+                )
+            seconds = statistics.median(e.seconds / e.updates for e in measured)
+            updates = int(minutes * 60 / seconds)
+            if updates < 1:
+                raise ValueError(f"--budget: an update takes {seconds:.1f} seconds; give more time")
+            share = updates / entry.updates
+            changes = {
+                name: max(1, round(int(entry.options.get(name, 0)) * share))
+                for name in ("warmup-updates", "total-num-update")
+            }
+            changes |= {"max-update": updates}
+            options = merged(entry.options, {**changes, "max-epoch": None})
+            entry = tried(recipe, replace(entry, options=options))
+            found.append(replace(entry, seconds=minutes * 60))
     return found
 
 
@@ -353,8 +365,7 @@ def scheduled(given: Options, updates: int) -> Options:
     }
 
 
-def updates_of(cfg, batches: int) -> int:
-    """The updates of a training whose epochs have so many batches."""
-    per_epoch = -(-batches // cfg.optimization.update_freq[0])
+def updates_of(cfg, per_epoch: int) -> int:
+    """The updates of a training, which has so many an epoch."""
     limits = (cfg.optimization.max_epoch * per_epoch, cfg.optimization.max_update)
     return min((limit for limit in limits if limit), default=0)

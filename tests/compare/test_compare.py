@@ -2,9 +2,10 @@
 
 import re
 import shlex
+from dataclasses import replace
 
 import pytest
-from script_helpers import module, parallel_data
+from script_helpers import ROOT, module, parallel_data
 
 from fairseq_odeformers import cli
 from fairseq_odeformers.compare import plan
@@ -40,7 +41,11 @@ def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
         Entry(name, name, {"max-epoch": 3, **schedule}, updates=100, seconds=seconds)
         for name, seconds in {"slow": 200.0, "fast": 50.0}.items()
     ]
-    monkeypatch.setattr(plan, "tried", lambda recipe, entry: entry)
+
+    def tried(recipe, entry):
+        return replace(entry, updates=entry.options.get("max-update", entry.updates))
+
+    monkeypatch.setattr(plan, "tried", tried)
     slow, fast = plan.budgeted(None, entries, minutes=1)
     assert (slow.updates, fast.updates) == (30, 120)
     assert fast.options == {**schedule, "warmup-updates": 30, "total-num-update": 120} | {
@@ -75,7 +80,7 @@ def test_a_comparison_from_data_to_report(data, tmp_path):
     assert r"\toprule" in (tmp_path / "tex" / "test-best-checkpoint.tex").read_text()
 
 
-# Of the command line behind DATA; {folder} is an empty folder with two recipes.
+# Of the command line behind DATA; {folder} is an empty folder, {root} the checkout.
 MISTAKES = [
     ("", "--archs: name the architectures"),
     ("--archs transformer_prenorn", "--arch transformer_prenorn: .*did you mean"),
@@ -101,6 +106,7 @@ MISTAKES = [
     ("--archs transformer --task parsing", "--task parsing: there is"),
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
+    ("--archs ode_transformr --user-dir {root}/examples/extending", "did you mean ode_transf"),
     ("--archs transformer_prenorm --max-tokens 2", "max_tokens=2"),
 ]
 
@@ -110,7 +116,7 @@ def test_mistakes_are_refused_before_the_first_training(
     options, message, data, tmp_path, monkeypatch, capsys
 ):
     assert_refused(
-        [data, *shlex.split(options.format(folder=tmp_path))],
+        [data, *shlex.split(options.format(folder=tmp_path, root=ROOT))],
         message,
         tmp_path,
         monkeypatch,
