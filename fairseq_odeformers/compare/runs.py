@@ -222,7 +222,8 @@ def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
         words = ("predict", recipe.data, *command_line(given))
         return Step("predicting", "odeformers", words, product, LOG)
     product = f"{checkpoint}.{split}.out"
-    given["gen-subset"] = split
+    # With its default of 8, fairseq leaves out up to seven examples.
+    given = {"gen-subset": split, "required-batch-size-multiple": 1, **given}
     program = "fairseq-generate" if recipe.kind == TRANSLATION else "fairseq-eval-lm"
     return Step("predicting", program, (recipe.data, *command_line(given)), product, product)
 

@@ -20,7 +20,7 @@ ARCHS = ["transformer_prenorm", "macaron_transformer", "transevolve_fullff_2_pre
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
-    parallel_data(folder, "de", "en", train=120, valid=8, test=8)
+    parallel_data(folder, "de", "en", train=120, valid=8, test=11)
     return folder / "data-bin"
 
 
@@ -65,6 +65,8 @@ def test_a_comparison_from_data_to_report(data, tmp_path):
     line = ["compare", data, *archs, "--epochs", 3, "--out", out, *SMALL]
     first = module("fairseq_odeformers", *line)
     assert "| transevolve_fullff_2_prenorm |" in first and "report.html" in first
+    translations = (out / "transformer_prenorm-seed1/checkpoint_best.test.out").read_text()
+    assert len(re.findall("^H-", translations, re.M)) == 11, "fairseq may leave some out"
     report = (out / "report.md").read_text()
     assert re.search(r"\| transevolve_fullff_2_prenorm \| 1 \| [\d.]+ \| [\d.]+ \|", report)
     assert "![Learning curves](curves.png)" in report and (out / "curves.png").exists()
