@@ -27,7 +27,7 @@ from .recipe import (
     parse_words,
     read_recipe,
 )
-from .report import DOCUMENT, PAGE, save_plan, write_report
+from .report import DOCUMENT, PAGE, PLAN, load_plan, save_plan, write_report
 from .runs import claim, make_runs, prepare
 from .watch import clock, execute, make_executor
 
@@ -99,7 +99,9 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     threads = max(1, (os.cpu_count() or 1) // args.jobs)
     torch.set_num_threads(threads)
     folder = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
-    plan = make_plan(recipe, str(folder), matching == "parameters", args.budget)
+    plan = make_plan(
+        recipe, str(folder), matching == "parameters", args.budget, planned(out, args.budget)
+    )
     if args.user_dir:
         write_plugin(folder, args.user_dir)
     runs = make_runs(plan, out, {"OMP_NUM_THREADS": str(threads)})
@@ -121,6 +123,12 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         print(f"{run.folder}: {run.failure}")
     if failed:
         raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
+
+
+def planned(out: Path, budget: float | None) -> dict[str, int]:
+    """The updates that an earlier command has found for a budget, so that its runs go on."""
+    entries = load_plan(out).entries if (out / PLAN).is_file() else ()
+    return {entry.name: entry.updates for entry in entries if entry.budget == budget}
 
 
 def overview(plan: Plan, runs: int, jobs: int) -> str:

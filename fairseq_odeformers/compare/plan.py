@@ -8,7 +8,7 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -43,6 +43,7 @@ class Entry:
         updates: of a training.
         seconds: estimate for a training, on one run's share of this machine.
         note: how its size was chosen.
+        budget: minutes of training that have determined the updates.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Entry:
     updates: int = 0
     seconds: float = 0.0
     note: str = ""
+    budget: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,11 @@ class Plan:
 
 
 def make_plan(
-    recipe: Recipe, user_dir: str, match: bool = True, budget: float | None = None
+    recipe: Recipe,
+    user_dir: str,
+    match: bool = True,
+    budget: float | None = None,
+    planned: Mapping[str, int] | None = None,
 ) -> Plan:
     """Build and check all that a recipe trains.
 
@@ -90,6 +96,7 @@ def make_plan(
         user_dir: of fairseq's commands.
         match: choose widths so that each model has as many parameters as the first one.
         budget: minutes of training for each model, in place of the recipe's updates.
+        planned: updates that an earlier command has found for this budget, by architecture.
 
     Raises:
         ValueError: something does not fit; the message begins with the name of the architecture.
@@ -103,7 +110,7 @@ def make_plan(
                 entry = matched(recipe, entry, entries[0].parameters)
             entries.append(tried(recipe, entry))
     if budget:
-        entries = budgeted(recipe, entries, budget)
+        entries = budgeted(recipe, entries, budget, planned or {})
     return Plan(recipe, tuple(entries), user_dir)
 
 
@@ -317,42 +324,61 @@ def tried(recipe: Recipe, entry: Entry) -> Entry:
     return replace(entry, options=scheduled(entry.options, updates))
 
 
-def budgeted(recipe: Recipe, entries: Sequence[Entry], minutes: float) -> list[Entry]:
+def budgeted(
+    recipe: Recipe, entries: Sequence[Entry], minutes: float, planned: Mapping[str, int]
+) -> list[Entry]:
     """Architectures whose trainings all take so many minutes, by updates measured in turn.
 
     Each schedule is that of the recipe, stretched or shortened to end with the training. Updates
     are counted, not time, so that a training can be resumed and repeated; the report has the time
     that it took.
 
+    Args:
+        planned: the updates of trainings that an earlier command has begun, by architecture.
+
     Raises:
         ValueError: the learning rate does not fall to zero, or the time is not enough.
     """
-    rounds = [entries]
-    while len(rounds) < ROUNDS:
-        rounds.append([tried(recipe, entry) for entry in entries])
-    found = []
-    for measured in zip(*rounds):
-        entry = measured[0]
-        with naming(entry.name):
-            if entry.options.get("lr-scheduler") != "polynomial_decay":
-                raise ValueError(
-                    "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
-                    "--total-num-update 100% --warmup-updates 10%"
-                )
-            seconds = statistics.median(e.seconds / e.updates for e in measured)
-            updates = int(minutes * 60 / seconds)
-            if updates < 1:
-                raise ValueError(f"--budget: an update takes {seconds:.1f} seconds; give more time")
-            share = updates / entry.updates
-            changes = {
-                name: max(1, round(int(entry.options.get(name, 0)) * share))
-                for name in ("warmup-updates", "total-num-update")
-            }
-            changes |= {"max-update": updates}
-            options = merged(entry.options, {**changes, "max-epoch": None})
-            entry = tried(recipe, replace(entry, options=options))
-            found.append(replace(entry, seconds=minutes * 60))
-    return found
+    seconds = {entry.name: [entry.seconds / entry.updates] for entry in entries}
+    for _ in range(ROUNDS - 1):
+        for entry in entries:
+            if entry.name not in planned:
+                again = tried(recipe, entry)
+                seconds[entry.name].append(again.seconds / again.updates)
+    return [
+        stretched(recipe, entry, minutes, planned.get(entry.name), seconds[entry.name])
+        for entry in entries
+    ]
+
+
+def stretched(
+    recipe: Recipe, entry: Entry, minutes: float, updates: int | None, seconds: list[float]
+) -> Entry:
+    """An architecture whose training takes so many minutes.
+
+    Args:
+        updates: of the training, if they are planned already.
+        seconds: of an update, several measurements.
+    """
+    with naming(entry.name):
+        if entry.options.get("lr-scheduler") != "polynomial_decay":
+            raise ValueError(
+                "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
+                "--total-num-update 100% --warmup-updates 10%"
+            )
+        update = statistics.median(seconds)
+        updates = updates or int(minutes * 60 / update)
+        if updates < 1:
+            raise ValueError(f"--budget: an update takes {update:.1f} seconds; give more time")
+        share = updates / entry.updates
+        changes = {
+            name: max(1, round(int(entry.options.get(name, 0)) * share))
+            for name in ("warmup-updates", "total-num-update")
+        }
+        changes |= {"max-update": updates}
+        options = merged(entry.options, {**changes, "max-epoch": None})
+        entry = tried(recipe, replace(entry, options=options))
+        return replace(entry, seconds=minutes * 60, budget=minutes)
 
 
 def scheduled(given: Options, updates: int) -> Options:

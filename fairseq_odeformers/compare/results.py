@@ -209,15 +209,20 @@ class Classes:
 
 
 class Perplexity:
-    """The output of fairseq-eval-lm."""
+    """The output of fairseq-eval-lm.
+
+    Raises:
+        ValueError: it has no perplexity, or one of no token at all.
+    """
 
     columns = ("perplexity",)
     digits = 2
     signatures: tuple[str, ...] = ()
 
     def __init__(self, path: Path):
-        match = re.search(r"Perplexity: ([\d.]+)", path.read_text(encoding="utf-8"))
-        if match is None:
+        text = path.read_text(encoding="utf-8")
+        match = re.search(r"Perplexity: ([\d.]+)", text)
+        if match is None or "Evaluated 0 tokens" in text:
             raise ValueError(f"{path} has no perplexity; remove it, and compare makes it anew")
         self.scores = {"perplexity": float(match[1])}
 

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from fairseq_odeformers.files import replacing
 
 from .plan import Entry, Plan, train_options
-from .recipe import CLASSIFICATION, TRANSLATION, Options, Recipe, command_line
+from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Options, Recipe, command_line
 
 SETTINGS, LOCK, FAILURE, LOG = "run.yaml", ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
@@ -224,6 +224,9 @@ def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
     product = f"{checkpoint}.{split}.out"
     # With its default of 8, fairseq leaves out up to seven examples.
     given = {"gen-subset": split, "required-batch-size-multiple": 1, **given}
+    if recipe.kind == LANGUAGE_MODELING:  # or eval-lm skips what is longer than the model takes
+        blocks = ("tokens-per-sample", "sample-break-mode")
+        given = {name: recipe.train[name] for name in blocks if name in recipe.train} | given
     program = "fairseq-generate" if recipe.kind == TRANSLATION else "fairseq-eval-lm"
     return Step("predicting", program, (recipe.data, *command_line(given)), product, product)
 

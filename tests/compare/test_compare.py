@@ -46,16 +46,18 @@ def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
         return replace(entry, updates=entry.options.get("max-update", entry.updates))
 
     monkeypatch.setattr(plan, "tried", tried)
-    slow, fast = plan.budgeted(None, entries, minutes=1)
+    slow, fast = plan.budgeted(None, entries, 1, {})
     assert (slow.updates, fast.updates) == (30, 120)
     assert fast.options == {**schedule, "warmup-updates": 30, "total-num-update": 120} | {
         "max-update": 120
     }
+    (slow, _) = plan.budgeted(None, entries, 1, {"slow": 31})
+    assert slow.options["max-update"] == 31, "a run that was begun goes on"
     with pytest.raises(ValueError, match="--budget: an update takes 2.0 seconds"):
-        plan.budgeted(None, entries, minutes=0.01)
+        plan.budgeted(None, entries, 0.01, {})
     entries[1].options["lr-scheduler"] = "inverse_sqrt"
     with pytest.raises(ValueError, match="fast: --budget: .*--lr-scheduler"):
-        plan.budgeted(None, entries, minutes=1)
+        plan.budgeted(None, entries, 1, {})
 
 
 def test_a_comparison_from_data_to_report(data, tmp_path):

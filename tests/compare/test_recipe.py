@@ -94,6 +94,17 @@ def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
     assert products == ["checkpoint_best.test.score", "averaged.test.score"]
 
 
+def test_a_language_model_is_evaluated_in_the_blocks_of_its_training(folders):
+    recipe = default_recipe(folders["language_modeling"], {"transject_lm": {}}, epochs=3)
+    entry = make_entry(recipe, "transject_lm", {}, "plugin")
+    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"), {})
+    line = " ".join(run.steps[-1].arguments)
+    assert "--tokens-per-sample 64 --sample-break-mode none" in line
+    recipe.evaluate = {"tokens-per-sample": 8}
+    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"), {})
+    assert "--tokens-per-sample 8" in " ".join(run.steps[-1].arguments)
+
+
 def test_the_command_line_wins_over_a_recipe(tmp_path):
     """And an option in brackets over one for all architectures."""
     path = tmp_path / "recipe.yaml"

@@ -8,7 +8,7 @@ from sacrebleu import corpus_bleu, corpus_chrf
 from fairseq_odeformers.compare.plan import Entry, Plan
 from fairseq_odeformers.compare.recipe import Recipe
 from fairseq_odeformers.compare.report import save_plan, write_report
-from fairseq_odeformers.compare.results import Classes, Translations, read_training
+from fairseq_odeformers.compare.results import Classes, Perplexity, Translations, read_training
 
 REFERENCES = [
     "Two young, White males are outside near many bushes.",
@@ -114,3 +114,14 @@ def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path):
     assert "| good, seed 1 | tokenized: BLEU = 27.55 |" in report
     header, _, row = (line.split(" | ") for line in report.splitlines()[4:7])
     assert header[-1] == "validation mcc |" and row[-1] == "6.000 |"
+
+
+def test_a_perplexity_of_no_token_is_none(tmp_path):
+    """fairseq-eval-lm prints 1.00 if all texts are longer than it is told to take."""
+    path = tmp_path / "checkpoint_best.test.out"
+    line = "INFO:fairseq_cli.eval_lm:Evaluated {} tokens in 0.1s\nLoss (base 2): 3, Perplexity: {}"
+    path.write_text(line.format(120, 8.25))
+    assert Perplexity(path).scores == {"perplexity": 8.25}
+    path.write_text(line.format(0, 1.0))
+    with pytest.raises(ValueError, match="has no perplexity"):
+        Perplexity(path)
