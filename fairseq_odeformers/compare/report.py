@@ -166,7 +166,7 @@ class Report:
             name: {
                 seed: outcome
                 for seed in self.seeds(name)
-                if (outcome := self.outcome(name, seed, checkpoint, split))
+                if (outcome := self.outcome(name, seed, checkpoint, split)) is not None
             }
             for name in self.names
         }

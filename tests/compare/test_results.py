@@ -125,3 +125,18 @@ def test_a_perplexity_of_no_token_is_none(tmp_path):
     path.write_text(line.format(0, 1.0))
     with pytest.raises(ValueError, match="has no perplexity"):
         Perplexity(path)
+
+
+def test_a_report_has_the_perplexities_of_language_models(tmp_path):
+    train = {"task": "language_modeling"}
+    recipe = Recipe(data="absent", train=train, architectures={"one": {}}, splits=["test"])
+    entry = Entry("one", "transformer_lm", {"arch": "transformer_lm"}, parameters=1234)
+    save_plan(Plan(recipe, (entry,), ""), tmp_path)
+    for seed, perplexity in ((1, 8.25), (2, 8.75)):
+        folder = tmp_path / f"one-seed{seed}"
+        folder.mkdir()
+        write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
+        line = f"Evaluated 120 tokens in 0.1s\nLoss (base 2): 3, Perplexity: {perplexity}\n"
+        (folder / "checkpoint_best.test.out").write_text(line)
+    write_report(tmp_path)
+    assert "| one | 2 | 8.50 ± 0.35 | 8.25, 8.75 |" in (tmp_path / "report.md").read_text()
