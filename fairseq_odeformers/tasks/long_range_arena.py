@@ -1,8 +1,10 @@
 """The Long Range Arena (Tay et al. 2021): classification of long sequences, or of pairs of them."""
+# fairseq's ChoiceEnum makes types at run time.
+# pyright: reportInvalidTypeForm=false
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 from fairseq.data import (
@@ -61,14 +63,12 @@ UNSUPPORTED = {
 class LongRangeArenaConfig(SentencePredictionConfig):
     """Options of fairseq's ``sentence_prediction``, where they apply."""
 
-    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = option(  # pyright: ignore[reportInvalidTypeForm]
-        "listops", "task of the Long Range Arena"
-    )
+    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = option("listops", "task of the Long Range Arena")
     num_classes: int = option(-1, "number of classes (default: those of the label dictionary)")
     max_positions: Optional[int] = option(
         None, "inputs are cut at this length (default: that of LRA's task)"
     )
-    pixel_input: ChoiceEnum(["token", "value"]) = option(  # pyright: ignore[reportInvalidTypeForm]
+    pixel_input: ChoiceEnum(["token", "value"]) = option(
         "token", "pixels as 256 symbols, or as numbers that an affine map embeds"
     )
     num_batch_buckets: int = option(
@@ -90,14 +90,19 @@ class LongRangeArenaTask(SentencePredictionTask):
         FileNotFoundError: the data set, or a part of it, is not there.
     """
 
-    def __init__(self, cfg, data_dictionary, label_dictionary):
+    def __init__(
+        self,
+        cfg: LongRangeArenaConfig,
+        data_dictionary: Dictionary,
+        label_dictionary: Dictionary,
+    ):
         super().__init__(cfg, data_dictionary, label_dictionary)
         self.layout = find_layout(Path(cfg.data))
         self.towers = 2 if cfg.lra_task == "retrieval" else 1
         self.pixel_values = cfg.pixel_input == "value"
 
     @classmethod
-    def setup_task(cls, cfg: LongRangeArenaConfig, **kwargs) -> "LongRangeArenaTask":
+    def setup_task(cls, cfg: LongRangeArenaConfig, **kwargs: Any) -> "LongRangeArenaTask":
         folder = Path(cfg.data)
         first, _, label = find_layout(folder)
         if first == PIXEL_TEXT:
@@ -123,7 +128,7 @@ class LongRangeArenaTask(SentencePredictionTask):
     def load_state_dict(self, state_dict: dict) -> None:
         """The classes stay those of the data: a checkpoint may start another task."""
 
-    def load_dataset(self, split: str, combine: bool = False, **kwargs) -> FairseqDataset:
+    def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
         """Load a split: the one or two inputs of each example, and its class if that is known."""
         inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
         labels = self.load_labels(split, combine)
@@ -194,7 +199,7 @@ class LongRangeArenaTask(SentencePredictionTask):
                 )
         return labels
 
-    def build_model(self, cfg: FairseqDataclass, *args, **kwargs) -> BaseFairseqModel:
+    def build_model(self, cfg: FairseqDataclass, *args: Any, **kwargs: Any) -> BaseFairseqModel:
         model = super().build_model(cfg, *args, **kwargs)
         for name, needed in (
             ("--lra-task retrieval", self.towers == 2),
@@ -215,11 +220,11 @@ class Examples(NestedDictionaryDataset):
     fairseq leaves out, is a batch too: an accuracy is that of all examples.
     """
 
-    def __init__(self, defn, sizes, few_lengths):
+    def __init__(self, defn: dict[str, Any], sizes: np.ndarray, few_lengths: bool):
         super().__init__(defn, sizes=[sizes])
         self.few_lengths = few_lengths
 
-    def batch_by_size(self, indices: np.ndarray, *args, **kwargs) -> list[np.ndarray]:
+    def batch_by_size(self, indices: np.ndarray, *args: Any, **kwargs: Any) -> list[np.ndarray]:
         lengths = self.sizes[0][indices] if self.few_lengths else np.zeros_like(indices)
         batches = []
         for length in np.unique(lengths):

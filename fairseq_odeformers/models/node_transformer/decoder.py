@@ -42,7 +42,7 @@ class NodeTransformerDecoder(TransformerDecoderBase):
         return NodeDecoderBlock(field, solver, cfg.ode_final_time, cfg.arclength_order)
 
     def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Any], *args, **kwargs
+        self, prev_output_tokens: Tensor, encoder_out: dict[str, Any], *args: Any, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Any]]:
         """The states (B, T, C) at the end of the last block, of tokens (B, T), and fairseq's extra.
 

@@ -48,7 +48,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         incremental_state: IncrementalState = None,
         features_only: bool = False,
         return_all_hiddens: bool = False,
-        **unused,
+        **unused: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         """
         Args:
@@ -72,11 +72,11 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         return x if features_only else self.output_layer(x), extra
 
     def extract_features(
-        self, prev_output_tokens: Tensor, **kwargs
+        self, prev_output_tokens: Tensor, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Any]]:
         return self(prev_output_tokens, features_only=True, **kwargs)
 
-    def output_layer(self, features: Tensor, **unused) -> Tensor:
+    def output_layer(self, features: Tensor, **unused: Any) -> Tensor:
         return self.output_projection(features)
 
     def max_positions(self) -> int:
