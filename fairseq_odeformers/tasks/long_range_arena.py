@@ -122,11 +122,11 @@ class LongRangeArenaTask(SentencePredictionTask):
         return cls(cfg, dictionary, labels)
 
     def state_dict(self) -> dict[str, list[str]]:
-        """What a checkpoint keeps of the task: the names of the classes."""
+        """The part of the task that a checkpoint keeps: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """The classes stay those of the data: a checkpoint may start another task."""
+        """Keep the classes of the data: a checkpoint may start another task."""
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
         """Load a split: the one or two inputs of each example, and its class if that is known."""
@@ -216,8 +216,14 @@ class LongRangeArenaTask(SentencePredictionTask):
 class Examples(NestedDictionaryDataset):
     """Examples in batches of one length each, if they are padded to a few lengths.
 
-    What remains beside batches of a multiple of ``--required-batch-size-multiple`` examples, which
-    fairseq leaves out, is a batch too: an accuracy is that of all examples.
+    fairseq leaves out the examples that remain after batches of a multiple of
+    ``--required-batch-size-multiple``. Here they are a batch, too, so that an accuracy counts all
+    examples.
+
+    Args:
+        defn: the parts of an example, as in fairseq's ``NestedDictionaryDataset``.
+        sizes: length of each example (N).
+        few_lengths: whether they are padded to a few lengths.
     """
 
     def __init__(self, defn: dict[str, Any], sizes: np.ndarray, few_lengths: bool):

@@ -70,7 +70,7 @@ class ParityTask(FairseqTask):
         return 1 + self.cfg.parity_max_length
 
     def state_dict(self) -> dict[str, list[str]]:
-        """What a checkpoint keeps of the task: the names of the classes."""
+        """The part of the task that a checkpoint keeps: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
     def load_state_dict(self, state_dict: dict) -> None:

@@ -33,7 +33,7 @@ class Adjoint:
             raise ValueError("the adjoint method solves the whole batch, not per sequence")
 
     def __call__(self, problem: Problem) -> Solution:
-        """The solution. Messages are the solver's; those of the backward solve say so.
+        """The solution. Messages are the solver's; in the backward solve they say so.
 
         Raises:
             RuntimeError: the solver raises it.

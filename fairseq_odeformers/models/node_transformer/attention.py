@@ -21,7 +21,7 @@ class KeyValueCache:
     A method on a fixed grid evaluates the field at the same times whenever a token is added.
 
     Args:
-        saved: tensors (..., B) from the steps before; those of this step are added to it.
+        saved: tensors (..., B) from the steps before, to which this step adds its own.
     """
 
     def __init__(self, saved: dict[str, Tensor]):
@@ -29,7 +29,7 @@ class KeyValueCache:
         self.evaluation = 0
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Add those of the newest token (C, 1, B), and return those of all tokens (C, T, B)."""
+        """Save the newest token's key and value (C, 1, B), and return all tokens' (C, T, B)."""
         index = self.evaluation
         self.evaluation += 1
         return (

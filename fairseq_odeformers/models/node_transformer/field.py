@@ -30,7 +30,7 @@ class FieldSpec:
         ffn_embed_dim: width of the hidden layer of the FFN.
         residual: X' is the sum of all residual branches (paper, Eq. 9).
         skip_connection: alpha is 1 where the field is not residual (Eq. 3), rather than 0 (Eq. 2).
-        time_dependent_attention: the maps of attention have a term c t; those of the FFN always do.
+        time_dependent_attention: the maps of attention have a term c t, as the FFN always has.
         layer_norm: normalise the inputs of attention and FFN.
         dropout: the probability of dropping their outputs.
         decoder: attend to an encoder's output, too.
@@ -106,7 +106,8 @@ class TransformerField(nn.Module):
     ) -> "BoundField":
         """X' for a batch, as a function of t and X.
 
-        A solve evaluates it many times. What depends on neither t nor X is computed here, once.
+        A solve evaluates it many times. So all that depends on neither t nor X is computed here,
+        once.
 
         In training each sub-layer has a dropout mask of its own for the whole solve. With a new
         mask at each evaluation X' would not be a function of t and X.

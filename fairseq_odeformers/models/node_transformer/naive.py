@@ -74,7 +74,7 @@ def feed_forward(maps: Sequence[Affine], t: Time, x: Tensor) -> Tensor:
 
 
 def solve(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
-    """X(T_F) of X' = slope(t, X) from X(0) = x; the options are those of ``odeint``."""
+    """X(T_F) of X' = slope(t, X) from X(0) = x; for the options see ``torchdiffeq.odeint``."""
     return odeint(slope, x, x.new_tensor([0.0, final_time]), **options)[-1]
 
 

@@ -18,8 +18,8 @@ class ConcatenatedPositions(nn.Module):
     """X_0 = Concat(Emb(x), PE), with each half of the width C.
 
     The embedding is scaled so that the entries of a random orthonormal matrix have variance 1. The
-    paper has no scale. But of 30,000 symbols the entries are about 0.006, those of positions 0.7,
-    and a classifier learns many times more slowly.
+    paper has no scale. But with 30,000 symbols the entries of Emb are about 0.006 and those of PE
+    about 0.7, and a classifier learns many times more slowly.
 
     Args:
         embed_tokens: embedding of width C / 2.

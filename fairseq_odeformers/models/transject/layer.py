@@ -66,7 +66,7 @@ class MixtureOfExperts(nn.Module):
     def changes(self, x: Tensor, sigma: Tensor) -> list[Tensor]:
         """F_e(X) (B, T, C) of each expert."""
         u, v = self.orthogonal().chunk(2)  # E, C, C
-        if self.matrices_first(x, sigma):
+        if self.matrices_first(x, sigma):  # products of matrices (B or 1, C, C)
             return [F.elu_(x @ (u_e * sigma @ v_e)) for u_e, v_e in zip(u, v)]
         return [F.elu_((x @ u_e * sigma) @ v_e) for u_e, v_e in zip(u, v)]
 
@@ -158,6 +158,6 @@ class TransJectLayer(nn.Module):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """From (B, T, C) to (B, T, C); the arguments are those of :class:`MixtureOfExperts`."""
+        """From X (B, T, C) to (B, T, C); for the arguments see :meth:`MixtureOfExperts.forward`."""
         step = self.step()
         return self.ffn(self.experts(x, sigma, step, padding_mask, incremental_state), step)

@@ -47,7 +47,7 @@ class TokenStatistics(FairseqIncrementalState, nn.Module):
         combine: Callable[[Tensor, Tensor], Tensor],
         incremental_state: IncrementalState,
     ) -> Tensor:
-        """Statistics of this call's prefixes, combined with that of all tokens before them."""
+        """The statistic of each prefix, from the prefixes of this call and the tokens before it."""
         if incremental_state is None:
             return prefixes
         saved = self.get_incremental_state(incremental_state, "prefix")
