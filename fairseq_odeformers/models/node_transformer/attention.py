@@ -43,17 +43,12 @@ class MultiheadAttention(nn.Module):
 
     Args:
         embed_dim: width C.
-        num_heads: number H of heads.
+        num_heads: number H of heads, which divides C.
         time_dependent: whether the maps have a term c t.
-
-    Raises:
-        ValueError: the number of heads does not divide the width.
     """
 
     def __init__(self, embed_dim: int, num_heads: int, time_dependent: bool = False):
         super().__init__()
-        if embed_dim % num_heads:
-            raise ValueError(f"embed_dim {embed_dim} is not divisible by {num_heads} heads")
         self.num_heads = num_heads
         self.q = TimeDependentLinear(embed_dim, embed_dim, time_dependent)
         self.k = TimeDependentLinear(embed_dim, embed_dim, time_dependent)
