@@ -22,7 +22,7 @@ from .solver import FixedGrid, checkpointed
 class NodeTransformerDecoder(TransformerDecoderBase):
     """fairseq's Transformer decoder over N-ODE blocks.
 
-    It returns what fairseq's decoder returns, and the dictionaries ``regularizers`` and
+    Beside the output of fairseq's decoder it returns the dictionaries ``regularizers`` and
     ``statistics`` of encoder and decoder together.
     """
 

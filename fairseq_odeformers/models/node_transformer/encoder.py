@@ -22,8 +22,8 @@ from .solver import Adaptive, FixedGrid, checkpointed
 class NodeTransformerEncoder(TransformerEncoderBase):
     """fairseq's Transformer encoder over N-ODE blocks.
 
-    It returns what fairseq's encoder returns, and the dictionaries ``regularizers``, which has the
-    arclength in training, and ``statistics`` of values (B) a sequence.
+    Beside the output of fairseq's encoder it returns the dictionaries ``regularizers``, which has
+    the arclength in training, and ``statistics``, both of values (B), one a sequence.
     """
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Module):

@@ -1,6 +1,5 @@
 """The affine maps of the N-ODE Transformer, A x + b + c t."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -44,7 +43,7 @@ class Affine(NamedTuple):
         """The map whose output is the outputs of the given maps, one below the other."""
         return cls(
             at_least_float32(torch.cat([linear.weight for linear in maps])),
-            column([linear.bias for linear in maps]),
+            column(*(linear.bias for linear in maps)),
             time_column(*maps),
         )
 
@@ -61,9 +60,9 @@ class Affine(NamedTuple):
 def time_column(*maps: TimeDependentLinear) -> Tensor | None:
     """c (O, 1) of maps, one below the other; None if they have no c."""
     times = [linear.time for linear in maps if linear.time is not None]
-    return column(times) if times else None
+    return column(*times) if times else None
 
 
-def column(vectors: Sequence[Tensor]) -> Tensor:
+def column(*vectors: Tensor) -> Tensor:
     """Vectors as a column (O, 1), one below the other."""
-    return at_least_float32(torch.cat(list(vectors))).unsqueeze(1)
+    return at_least_float32(torch.cat(vectors)).unsqueeze(1)
