@@ -2,6 +2,7 @@
 # fairseq's ChoiceEnum makes types at run time.
 # pyright: reportInvalidTypeForm=false
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -31,7 +32,7 @@ from fairseq_odeformers.data.classification import INTENSITIES, class_names, mak
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
-from fairseq_odeformers.options import flag, option, validate
+from fairseq_odeformers.options import option, validate
 
 # The longest input of each task, in tokens.
 MAX_POSITIONS = {
@@ -118,7 +119,9 @@ class LongRangeArenaTask(SentencePredictionTask):
         classes = class_names(labels)
         if cfg.num_classes == -1:
             cfg.num_classes = len(classes)
-        check_config(cfg, dictionary, classes)
+        validate(cfg, LongRangeArenaConfig, UNSUPPORTED)
+        for message in conflicts(cfg, dictionary, classes):
+            raise ValueError(message)
         return cls(cfg, dictionary, labels)
 
     def state_dict(self) -> dict[str, list[str]]:
@@ -250,29 +253,29 @@ def find_layout(folder: Path) -> tuple:
     raise FileNotFoundError(f"{folder} has no folder of inputs: none of {names}")
 
 
-def check_config(cfg: LongRangeArenaConfig, dictionary: Dictionary, classes: list[str]) -> None:
-    """Raise a ValueError that names an option that does not fit the data set, and the remedy."""
-    validate(cfg, LongRangeArenaConfig, UNSUPPORTED)
+def conflicts(
+    cfg: LongRangeArenaConfig, dictionary: Dictionary, classes: list[str]
+) -> Iterator[str]:
+    """Messages about options that do not fit the data set: the option, why, and what to do."""
     _, second, _ = find_layout(Path(cfg.data))
     pairs = second is not None and Path(cfg.data, second).is_dir()
-    images = dictionary.indices.keys() >= set(INTENSITIES)
-    retrieval, values = cfg.lra_task == "retrieval", cfg.pixel_input == "value"
-    refusals = [  # whether, the option, and why
-        (pairs and not retrieval, "lra_task", f"{cfg.data} has pairs of texts; give retrieval"),
-        (retrieval and not pairs, "lra_task", f"{cfg.data} has no pairs of texts"),
-        (
-            cfg.num_classes > len(classes),
-            "num_classes",
-            f"{cfg.data} has {len(classes)} classes, {', '.join(classes)}; leave the option out",
-        ),
-        (values and not images, "pixel_input", f"{cfg.data} lacks symbols from 0 to 255"),
-        (
-            values and cfg.init_token is not None,
-            "init_token",
-            "a token has no intensity for --pixel-input value; leave the option out",
-        ),
-        (cfg.shorten_method != "none", "shorten_method", "give --max-positions instead"),
-    ]
-    for refused, name, reason in refusals:
-        if refused:
-            raise ValueError(f"{flag(name)} {getattr(cfg, name)}: {reason}")
+    if pairs and cfg.lra_task != "retrieval":
+        yield f"--lra-task {cfg.lra_task}: {cfg.data} has pairs of texts; give retrieval"
+    if cfg.lra_task == "retrieval" and not pairs:
+        yield f"--lra-task retrieval: {cfg.data} has no pairs of texts"
+    if cfg.num_classes > len(classes):
+        names = ", ".join(classes)
+        yield (
+            f"--num-classes {cfg.num_classes}: {cfg.data} has {len(classes)} classes, {names}; "
+            "leave the option out"
+        )
+    if cfg.pixel_input == "value":
+        if not dictionary.indices.keys() >= set(INTENSITIES):
+            yield f"--pixel-input value: {cfg.data} lacks symbols from 0 to 255"
+        if cfg.init_token is not None:
+            yield (
+                f"--init-token {cfg.init_token}: a token has no intensity for --pixel-input value; "
+                "leave the option out"
+            )
+    if cfg.shorten_method != "none":
+        yield f"--shorten-method {cfg.shorten_method}: give --max-positions instead"
