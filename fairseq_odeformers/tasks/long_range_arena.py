@@ -1,8 +1,11 @@
 """The Long Range Arena (Tay et al. 2021): classification of long sequences, or of pairs of them."""
+# fairseq's ChoiceEnum makes types at run time.
+# pyright: reportInvalidTypeForm=false
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 from fairseq.data import (
@@ -29,7 +32,7 @@ from fairseq_odeformers.data.classification import INTENSITIES, class_names, mak
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
-from fairseq_odeformers.options import flag, option, validate
+from fairseq_odeformers.options import option, validate
 
 # The longest input of each task, in tokens.
 MAX_POSITIONS = {
@@ -61,14 +64,12 @@ UNSUPPORTED = {
 class LongRangeArenaConfig(SentencePredictionConfig):
     """Options of fairseq's ``sentence_prediction``, where they apply."""
 
-    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = option(  # pyright: ignore[reportInvalidTypeForm]
-        "listops", "task of the Long Range Arena"
-    )
+    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = option("listops", "task of the Long Range Arena")
     num_classes: int = option(-1, "number of classes (default: those of the label dictionary)")
     max_positions: Optional[int] = option(
         None, "inputs are cut at this length (default: that of LRA's task)"
     )
-    pixel_input: ChoiceEnum(["token", "value"]) = option(  # pyright: ignore[reportInvalidTypeForm]
+    pixel_input: ChoiceEnum(["token", "value"]) = option(
         "token", "pixels as 256 symbols, or as numbers that an affine map embeds"
     )
     num_batch_buckets: int = option(
@@ -90,14 +91,19 @@ class LongRangeArenaTask(SentencePredictionTask):
         FileNotFoundError: the data set, or a part of it, is not there.
     """
 
-    def __init__(self, cfg, data_dictionary, label_dictionary):
+    def __init__(
+        self,
+        cfg: LongRangeArenaConfig,
+        data_dictionary: Dictionary,
+        label_dictionary: Dictionary,
+    ):
         super().__init__(cfg, data_dictionary, label_dictionary)
         self.layout = find_layout(Path(cfg.data))
         self.towers = 2 if cfg.lra_task == "retrieval" else 1
         self.pixel_values = cfg.pixel_input == "value"
 
     @classmethod
-    def setup_task(cls, cfg: LongRangeArenaConfig, **kwargs) -> "LongRangeArenaTask":
+    def setup_task(cls, cfg: LongRangeArenaConfig, **kwargs: Any) -> "LongRangeArenaTask":
         folder = Path(cfg.data)
         first, _, label = find_layout(folder)
         if first == PIXEL_TEXT:
@@ -113,17 +119,19 @@ class LongRangeArenaTask(SentencePredictionTask):
         classes = class_names(labels)
         if cfg.num_classes == -1:
             cfg.num_classes = len(classes)
-        check_config(cfg, dictionary, classes)
+        validate(cfg, LongRangeArenaConfig, UNSUPPORTED)
+        for message in conflicts(cfg, dictionary, classes):
+            raise ValueError(message)
         return cls(cfg, dictionary, labels)
 
     def state_dict(self) -> dict[str, list[str]]:
-        """What a checkpoint keeps of the task: the names of the classes."""
+        """The part of the task that a checkpoint keeps: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """The classes stay those of the data: a checkpoint may start another task."""
+        """Keep the classes of the data: a checkpoint may start another task."""
 
-    def load_dataset(self, split: str, combine: bool = False, **kwargs) -> FairseqDataset:
+    def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
         """Load a split: the one or two inputs of each example, and its class if that is known."""
         inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
         labels = self.load_labels(split, combine)
@@ -194,7 +202,7 @@ class LongRangeArenaTask(SentencePredictionTask):
                 )
         return labels
 
-    def build_model(self, cfg: FairseqDataclass, *args, **kwargs) -> BaseFairseqModel:
+    def build_model(self, cfg: FairseqDataclass, *args: Any, **kwargs: Any) -> BaseFairseqModel:
         model = super().build_model(cfg, *args, **kwargs)
         for name, needed in (
             ("--lra-task retrieval", self.towers == 2),
@@ -211,15 +219,21 @@ class LongRangeArenaTask(SentencePredictionTask):
 class Examples(NestedDictionaryDataset):
     """Examples in batches of one length each, if they are padded to a few lengths.
 
-    What remains beside batches of a multiple of ``--required-batch-size-multiple`` examples, which
-    fairseq leaves out, is a batch too: an accuracy is that of all examples.
+    fairseq leaves out the examples that remain after batches of a multiple of
+    ``--required-batch-size-multiple``. Here they are a batch, too, so that an accuracy counts all
+    examples.
+
+    Args:
+        defn: the parts of an example, as in fairseq's ``NestedDictionaryDataset``.
+        sizes: length of each example (N).
+        few_lengths: whether they are padded to a few lengths.
     """
 
-    def __init__(self, defn, sizes, few_lengths):
+    def __init__(self, defn: dict[str, Any], sizes: np.ndarray, few_lengths: bool):
         super().__init__(defn, sizes=[sizes])
         self.few_lengths = few_lengths
 
-    def batch_by_size(self, indices: np.ndarray, *args, **kwargs) -> list[np.ndarray]:
+    def batch_by_size(self, indices: np.ndarray, *args: Any, **kwargs: Any) -> list[np.ndarray]:
         lengths = self.sizes[0][indices] if self.few_lengths else np.zeros_like(indices)
         batches = []
         for length in np.unique(lengths):
@@ -239,29 +253,29 @@ def find_layout(folder: Path) -> tuple:
     raise FileNotFoundError(f"{folder} has no folder of inputs: none of {names}")
 
 
-def check_config(cfg: LongRangeArenaConfig, dictionary: Dictionary, classes: list[str]) -> None:
-    """Raise a ValueError that names an option that does not fit the data set, and the remedy."""
-    validate(cfg, LongRangeArenaConfig, UNSUPPORTED)
+def conflicts(
+    cfg: LongRangeArenaConfig, dictionary: Dictionary, classes: list[str]
+) -> Iterator[str]:
+    """Messages about options that do not fit the data set: the option, why, and what to do."""
     _, second, _ = find_layout(Path(cfg.data))
     pairs = second is not None and Path(cfg.data, second).is_dir()
-    images = dictionary.indices.keys() >= set(INTENSITIES)
-    retrieval, values = cfg.lra_task == "retrieval", cfg.pixel_input == "value"
-    refusals = [  # whether, the option, and why
-        (pairs and not retrieval, "lra_task", f"{cfg.data} has pairs of texts; give retrieval"),
-        (retrieval and not pairs, "lra_task", f"{cfg.data} has no pairs of texts"),
-        (
-            cfg.num_classes > len(classes),
-            "num_classes",
-            f"{cfg.data} has {len(classes)} classes, {', '.join(classes)}; leave the option out",
-        ),
-        (values and not images, "pixel_input", f"{cfg.data} lacks symbols from 0 to 255"),
-        (
-            values and cfg.init_token is not None,
-            "init_token",
-            "a token has no intensity for --pixel-input value; leave the option out",
-        ),
-        (cfg.shorten_method != "none", "shorten_method", "give --max-positions instead"),
-    ]
-    for refused, name, reason in refusals:
-        if refused:
-            raise ValueError(f"{flag(name)} {getattr(cfg, name)}: {reason}")
+    if pairs and cfg.lra_task != "retrieval":
+        yield f"--lra-task {cfg.lra_task}: {cfg.data} has pairs of texts; give retrieval"
+    if cfg.lra_task == "retrieval" and not pairs:
+        yield f"--lra-task retrieval: {cfg.data} has no pairs of texts"
+    if cfg.num_classes > len(classes):
+        names = ", ".join(classes)
+        yield (
+            f"--num-classes {cfg.num_classes}: {cfg.data} has {len(classes)} classes, {names}; "
+            "leave the option out"
+        )
+    if cfg.pixel_input == "value":
+        if not dictionary.indices.keys() >= set(INTENSITIES):
+            yield f"--pixel-input value: {cfg.data} lacks symbols from 0 to 255"
+        if cfg.init_token is not None:
+            yield (
+                f"--init-token {cfg.init_token}: a token has no intensity for --pixel-input value; "
+                "leave the option out"
+            )
+    if cfg.shorten_method != "none":
+        yield f"--shorten-method {cfg.shorten_method}: give --max-positions instead"

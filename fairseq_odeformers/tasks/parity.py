@@ -46,11 +46,11 @@ class ParityTask(FairseqTask):
     label_dictionary = make_dictionary(CLASSES)
     target_dictionary = None
 
-    def __init__(self, cfg, **kwargs):
+    def __init__(self, cfg: ParityConfig, **kwargs: Any):
         super().__init__(cfg)
         validate(cfg, ParityConfig)
 
-    def load_dataset(self, split: str, **kwargs) -> None:
+    def load_dataset(self, split: str, **kwargs: Any) -> None:
         """Make the strings; they are the same for every split."""
         dictionary = self.source_dictionary
         padding = dictionary.eos() if self.cfg.parity_visible_padding else dictionary.pad()
@@ -70,7 +70,7 @@ class ParityTask(FairseqTask):
         return 1 + self.cfg.parity_max_length
 
     def state_dict(self) -> dict[str, list[str]]:
-        """What a checkpoint keeps of the task: the names of the classes."""
+        """The part of the task that a checkpoint keeps: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
     def load_state_dict(self, state_dict: dict) -> None:
@@ -98,10 +98,10 @@ class BinaryStrings(FairseqDataset):
             self.lengths[rows] = 1 + length
             self.parities[rows] = bits.sum(1) % 2
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.tokens)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> int:
         return index
 
     def collater(self, samples: list[int]) -> dict[str, Any]:
@@ -130,8 +130,8 @@ class BinaryStrings(FairseqDataset):
         indices: np.ndarray,
         max_tokens: int | None = None,
         max_sentences: int | None = None,
-        *args,
-        **kwargs,
+        *args: Any,
+        **kwargs: Any,
     ) -> list[np.ndarray]:
         """Batches of any size: to make them multiples of eight, fairseq leaves strings out."""
         return super().batch_by_size(indices, max_tokens, max_sentences)

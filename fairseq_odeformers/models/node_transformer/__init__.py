@@ -7,11 +7,13 @@ A block takes its state from X(0) to X(T_F) along
 .. math:: X'(t) = \mathrm{FFN}_t(\alpha X(t) + \mathrm{MHSA}_t(X(t))),
 
 where each affine map of the FFN is A x + b + c t, and an adaptive solver takes as many steps as the
-sequences need. Read ``naive`` first, the paper's equations. X' for batches: ``layout``, states in
-memory; ``linear`` and ``attention``, the parts of X'; ``field``, X'. Its solution: ``runge_kutta``
-and ``methods``, a step; ``problem``, ``solver`` and ``adjoint``, a solve and its gradients;
-``arclength``, the regulariser. The Transformer: ``block``, a layer; ``encoder``, ``decoder`` and
-``models``.
+sequences need. Read ``naive`` first, the paper's equations. Then read
+
+- X' for batches: ``problem``, the problem to solve; ``layout``, states in memory; ``linear`` and
+  ``attention``, the parts of X'; ``field``, X';
+- its solution: ``runge_kutta`` and ``methods``, a step; ``solver`` and ``adjoint``, a solve and its
+  gradients; ``arclength``, the regulariser, which ``criterions/regularizers.py`` adds to the loss;
+- the Transformer: ``block``, a layer; ``encoder``, ``decoder`` and ``models``.
 """
 
 from . import models  # noqa: F401

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torchdiffeq import odeint_adjoint
 
-from .problem import Problem, Solution
-from .runge_kutta import VectorField
+from .problem import Problem, Solution, VectorField
 from .solver import Adaptive, FixedGrid, check_finite
 
 
@@ -29,12 +28,12 @@ class Adjoint:
 
     solver: FixedGrid | Adaptive
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.solver, Adaptive) and self.solver.per_sequence:
             raise ValueError("the adjoint method solves the whole batch, not per sequence")
 
     def __call__(self, problem: Problem) -> Solution:
-        """The solution. Messages are the solver's; those of the backward solve say so.
+        """The solution. Messages are the solver's; in the backward solve they say so.
 
         Raises:
             RuntimeError: the solver raises it.
@@ -88,15 +87,15 @@ class AugmentedField:
             return slope, self.problem.integrand(t, x, slope)
         return slope, torch.zeros_like(integral)
 
-    def count(self, what: str) -> None:
-        self.counts[what] += 1
+    def count(self, name: str) -> None:
+        self.counts[name] += 1
 
 
 def limit(solver: Adaptive, problem: Problem) -> Callable:
-    """What stops a solve, before one of its steps, that would not reach its end."""
+    """The function, called before each step of a solve, that stops one that would not end."""
     steps = count()
 
-    def callback(t: Tensor, state, h: Tensor) -> None:
+    def callback(t: Tensor, state: tuple[Tensor, ...], h: Tensor) -> None:
         taken, running = torch.tensor([next(steps)]), torch.tensor([True])
         solver.check(problem, t.cpu().view(1), h.cpu().view(1), taken, running)
 

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .runge_kutta import Integrand, VectorField
+from .problem import Integrand, Time, VectorField
 
 
 def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
@@ -24,7 +24,7 @@ def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
         A function of t, X and X'.
     """
 
-    def integrand(t, x, slope):
+    def integrand(t: Time, x: Tensor, slope: Tensor) -> Tensor:
         t = torch.as_tensor(t, dtype=x.dtype, device=x.device)
         slope = derivative(f, order, t, x, slope)
         return slope.square().sum((0, 1)) / (2 * lengths.clamp(min=1))
@@ -41,7 +41,7 @@ def derivative(f: VectorField, order: int, t: Tensor, x: Tensor, slope: Tensor) 
     if order == 1:
         return slope
 
-    def lower(t, x):
+    def lower(t: Tensor, x: Tensor) -> Tensor:
         return derivative(f, order - 1, t, x, f(t, x))
 
     with sdpa_kernel(SDPBackend.MATH):  # the other backends have no forward-mode derivative

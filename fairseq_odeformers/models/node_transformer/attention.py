@@ -1,6 +1,7 @@
 """Multi-head attention whose maps may depend on time, to the states themselves or to a source.
 
-Each is a module with the parameters, whose ``bind`` returns the function of t and X of one batch.
+:class:`SelfAttention` and :class:`SourceAttention` have the parameters. Their ``bind`` returns the
+function of t and X of one batch.
 """
 
 from typing import NamedTuple
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.incremental import append
 
 from .layout import attend, causal_bias, features_first, padding_bias
-from .linear import Affine, TimeDependentLinear, column
-from .runge_kutta import Time
+from .linear import Affine, TimeDependentLinear, time_column
+from .problem import Time
 
 
 class KeyValueCache:
@@ -20,7 +21,7 @@ class KeyValueCache:
     A method on a fixed grid evaluates the field at the same times whenever a token is added.
 
     Args:
-        saved: tensors (..., B) from the steps before; those of this step are added to it.
+        saved: tensors (..., B) from the steps before, to which this step adds its own.
     """
 
     def __init__(self, saved: dict[str, Tensor]):
@@ -28,7 +29,7 @@ class KeyValueCache:
         self.evaluation = 0
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Add those of the newest token (C, 1, B), and return those of all tokens (C, T, B)."""
+        """Save the newest token's key and value (C, 1, B), and return all tokens' (C, T, B)."""
         index = self.evaluation
         self.evaluation += 1
         return (
@@ -42,20 +43,17 @@ class MultiheadAttention(nn.Module):
 
     Args:
         embed_dim: width C.
-        num_heads: number H of heads.
+        num_heads: number H of heads, which divides C.
         time_dependent: whether the maps have a term c t.
-
-    Raises:
-        ValueError: the number of heads does not divide the width.
     """
 
-    def __init__(self, embed_dim, num_heads, time_dependent=False):
+    def __init__(self, embed_dim: int, num_heads: int, time_dependent: bool = False):
         super().__init__()
-        if embed_dim % num_heads:
-            raise ValueError(f"embed_dim {embed_dim} is not divisible by {num_heads} heads")
         self.num_heads = num_heads
-        for name in ("q", "k", "v", "out"):
-            self.add_module(name, TimeDependentLinear(embed_dim, embed_dim, time_dependent))
+        self.q = TimeDependentLinear(embed_dim, embed_dim, time_dependent)
+        self.k = TimeDependentLinear(embed_dim, embed_dim, time_dependent)
+        self.v = TimeDependentLinear(embed_dim, embed_dim, time_dependent)
+        self.out = TimeDependentLinear(embed_dim, embed_dim, time_dependent)
         for linear in (self.q, self.k, self.v):
             nn.init.xavier_uniform_(linear.weight, gain=0.5**0.5)
         nn.init.xavier_uniform_(self.out.weight)
@@ -99,7 +97,7 @@ class BoundSelfAttention(NamedTuple):
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
         q, k, v = self.projected(t, x)
-        if self.cache:
+        if self.cache is not None:
             k, v = self.cache.append(k, v)
         return self.out(t, attend(q, k, v, self.num_heads, self.bias))
 
@@ -116,11 +114,11 @@ class SourceAttention(MultiheadAttention):
             saved["source"] = Affine.join(self.k, self.v)(0.0, features_first(source))
         return BoundSourceAttention(
             self.num_heads,
-            Affine.join(self.q),
-            saved["source"],
-            column(self.k.time, self.v.time),
-            Affine.join(self.out),
-            padding_bias(padding_mask, x),
+            q=Affine.join(self.q),
+            kv=saved["source"],
+            kv_time=time_column(self.k, self.v),
+            out=Affine.join(self.out),
+            bias=padding_bias(padding_mask, x),
         )
 
 
@@ -146,4 +144,5 @@ class BoundSourceAttention(NamedTuple):
         return self.q(t, x), *kv.chunk(2)
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
-        return self.out(t, attend(*self.projected(t, x), self.num_heads, self.bias))
+        q, k, v = self.projected(t, x)
+        return self.out(t, attend(q, k, v, self.num_heads, self.bias))

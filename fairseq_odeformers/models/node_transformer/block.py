@@ -1,16 +1,21 @@
 """Blocks of the N-ODE Transformer, which stand where fairseq's Transformer layers stand."""
 
+from typing import Any
+
 import torch
-from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor
 
 from fairseq_odeformers.modules.block import Block
+from fairseq_odeformers.modules.recording import Call
 
 from .arclength import arclength
 from .attention import KeyValueCache
 from .field import TransformerField
 from .layout import features_first, tokens_first
 from .problem import Problem, Solution, Solver
+
+IncrementalState = dict[str, dict[str, Tensor | None]] | None
 
 
 class NodeBlock(Block):
@@ -56,7 +61,7 @@ class NodeBlock(Block):
         solution = self.solve(features_first(x), encoder_padding_mask)
         return tokens_first(solution.state).to(x), solution
 
-    def solve(self, x: Tensor, padding_mask: Tensor | None, **batch) -> Solution:
+    def solve(self, x: Tensor, padding_mask: Tensor | None, **batch: Any) -> Solution:
         """The solution from X(0) = x (C, T, B), in single precision or better.
 
         Args:
@@ -80,8 +85,7 @@ class NodeBlock(Block):
             return self.solver(problem)
 
 
-@with_incremental_state
-class NodeDecoderBlock(NodeBlock):
+class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
     """Decoder block.
 
     Its solver has a fixed grid, so that the trajectory of a token does not depend on later tokens.
@@ -94,12 +98,12 @@ class NodeDecoderBlock(NodeBlock):
         x: Tensor,
         encoder_out: Tensor,
         encoder_padding_mask: Tensor | None = None,
-        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
+        incremental_state: IncrementalState = None,
         self_attn_mask: Tensor | None = None,
         self_attn_padding_mask: Tensor | None = None,
         need_attn: bool = False,
         need_head_weights: bool = False,
-    ):
+    ) -> tuple[Tensor, None, Solution]:
         """
         Args:
             x: X(0) (T, B, C); in incremental decoding, of the newest token alone (1, B, C).
@@ -125,9 +129,31 @@ class NodeDecoderBlock(NodeBlock):
         self.set_incremental_state(incremental_state, "saved", saved)
         return tokens_first(solution.state).to(x), None, solution
 
-    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+    def reorder_incremental_state(
+        self, incremental_state: IncrementalState, new_order: Tensor
+    ) -> None:
         """Reorder the saved state as ``new_order``, an index of hypotheses, says."""
         saved = self.get_incremental_state(incremental_state, "saved")
         if saved is not None:
             saved = {name: tensor.index_select(-1, new_order) for name, tensor in saved.items()}
             self.set_incremental_state(incremental_state, "saved", saved)
+
+
+def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
+    """The regularisers, in training, and the statistics of the ``encoder`` or ``decoder``.
+
+    Each is a dictionary of values (B), one a sequence. The arclength is the sum over the blocks.
+
+    Args:
+        calls: of the blocks; fairseq's stack drops the solutions that they return.
+    """
+    solutions = [call.output[-1] for call in calls]
+    regularizers = {}
+    if calls[0].module.training:
+        regularizers["arclength"] = sum(solution.integral for solution in solutions)
+    statistics = {
+        f"{side}_{name}_{index}": value
+        for index, solution in enumerate(solutions, 1)
+        for name, value in solution.statistics.items()
+    }
+    return {"regularizers": regularizers, "statistics": statistics}

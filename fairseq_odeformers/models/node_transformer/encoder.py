@@ -1,13 +1,18 @@
 """The encoder of the N-ODE Transformer."""
 
-from fairseq.models.transformer import TransformerEncoderBase
-from torch import Tensor
+from argparse import Namespace
+from typing import Any
+
+from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
+from omegaconf import DictConfig
+from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.transformer import stack_config
-from fairseq_odeformers.modules.recording import Call, recorded
+from fairseq_odeformers.modules.recording import recorded
 
 from .adjoint import Adjoint
-from .block import NodeBlock
+from .block import NodeBlock, summary
 from .field import FieldSpec, TransformerField
 from .methods import FIXED_GRID
 from .problem import Solver
@@ -17,22 +22,26 @@ from .solver import Adaptive, FixedGrid, checkpointed
 class NodeTransformerEncoder(TransformerEncoderBase):
     """fairseq's Transformer encoder over N-ODE blocks.
 
-    It returns what fairseq's encoder returns, and the dictionaries ``regularizers``, which has the
-    arclength in training, and ``statistics`` of values (B) a sequence.
+    Beside the output of fairseq's encoder it returns the dictionaries ``regularizers``, which has
+    the arclength in training, and ``statistics``, both of values (B), one a sequence.
     """
 
-    def __init__(self, cfg, dictionary, embed_tokens):
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Module):
         super().__init__(stack_config(cfg), dictionary, embed_tokens)
         for index, block in enumerate(self.layers, 1):
             block.name = f"encoder block {index}"
 
-    def build_encoder_layer(self, cfg):
+    def build_encoder_layer(self, cfg: TransformerConfig) -> NodeBlock:
         field = TransformerField(FieldSpec.from_config(cfg, "encoder"))
         return NodeBlock(field, encoder_solver(cfg), cfg.ode_final_time, cfg.arclength_order)
 
     def forward(
-        self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
-    ):
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> dict[str, Any]:
         """The states (T, B, C) at the end of the last block, of tokens (B, T), in fairseq's form.
 
         Raises:
@@ -43,8 +52,8 @@ class NodeTransformerEncoder(TransformerEncoderBase):
         return {**out, **summary("encoder", calls)}
 
 
-def encoder_solver(cfg) -> Solver:
-    """The solver of the encoder's blocks."""
+def encoder_solver(cfg: TransformerConfig | Namespace) -> Solver:
+    """The solver of the encoder's blocks, from the options of the ODE."""
     method = str(cfg.ode_method)
     if method in FIXED_GRID:
         solver = FixedGrid(method, cfg.ode_steps)
@@ -59,23 +68,3 @@ def encoder_solver(cfg) -> Solver:
     if cfg.adjoint:
         return Adjoint(solver)
     return checkpointed(solver) if cfg.checkpoint_activations else solver
-
-
-def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
-    """The regularisers, in training, and the statistics of the ``encoder`` or ``decoder``.
-
-    Each is a dictionary of values (B) a sequence. The arclength is summed over the blocks.
-
-    Args:
-        calls: of the blocks, whose last output is a solution.
-    """
-    solutions = [call.output[-1] for call in calls]
-    regularizers = {}
-    if calls[0].module.training:
-        regularizers["arclength"] = sum(solution.integral for solution in solutions)
-    statistics = {
-        f"{side}_{name}_{index}": value
-        for index, solution in enumerate(solutions, 1)
-        for name, value in solution.statistics.items()
-    }
-    return {"regularizers": regularizers, "statistics": statistics}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from fairseq.models.transformer import TransformerConfig
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.dropout import dropout
@@ -16,7 +17,7 @@ from fairseq_odeformers.modules.precision import at_least_float32
 from .attention import KeyValueCache, SelfAttention, SourceAttention
 from .layout import layer_norm
 from .linear import Affine, TimeDependentLinear
-from .runge_kutta import Time, VectorField
+from .problem import Time, VectorField
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class FieldSpec:
         ffn_embed_dim: width of the hidden layer of the FFN.
         residual: X' is the sum of all residual branches (paper, Eq. 9).
         skip_connection: alpha is 1 where the field is not residual (Eq. 3), rather than 0 (Eq. 2).
-        time_dependent_attention: the maps of attention have a term c t; those of the FFN always do.
+        time_dependent_attention: the maps of attention have a term c t, as the FFN always has.
         layer_norm: normalise the inputs of attention and FFN.
         dropout: the probability of dropping their outputs.
         decoder: attend to an encoder's output, too.
@@ -46,12 +47,17 @@ class FieldSpec:
     decoder: bool = False
 
     @classmethod
-    def from_config(cls, cfg, side: str) -> "FieldSpec":
-        """The vector field of the blocks of the ``encoder`` or ``decoder``."""
+    def from_config(cls, cfg: TransformerConfig, side: str) -> "FieldSpec":
+        """The vector field of the blocks of the ``encoder`` or ``decoder``.
+
+        Args:
+            cfg: fairseq's config, which also has the options of the ODE.
+        """
+        sizes = getattr(cfg, side)
         return cls(
-            embed_dim=getattr(cfg, f"{side}_embed_dim"),
-            num_heads=getattr(cfg, f"{side}_attention_heads"),
-            ffn_embed_dim=getattr(cfg, f"{side}_ffn_embed_dim"),
+            embed_dim=sizes.embed_dim,
+            num_heads=sizes.attention_heads,
+            ffn_embed_dim=sizes.ffn_embed_dim,
             residual=cfg.vector_field == "residual",
             skip_connection=cfg.skip_connection,
             time_dependent_attention=cfg.time_dependent_attention,
@@ -100,7 +106,8 @@ class TransformerField(nn.Module):
     ) -> "BoundField":
         """X' for a batch, as a function of t and X.
 
-        A solve evaluates it many times. What depends on neither t nor X is computed here, once.
+        A solve evaluates it many times. So all that depends on neither t nor X is computed here,
+        once.
 
         In training each sub-layer has a dropout mask of its own for the whole solve. With a new
         mask at each evaluation X' would not be a function of t and X.
@@ -115,23 +122,21 @@ class TransformerField(nn.Module):
         """
         functions: list[VectorField] = [self.self_attn.bind(x, padding_mask, causal, cache)]
         if self.encoder_attn is not None:
+            assert source is not None
             functions.append(self.encoder_attn.bind(x, source, source_padding_mask, cache))
         functions.append(FeedForward(Affine.join(self.fc1), Affine.join(self.fc2)))
         norms = masks = [None] * len(functions)
         if self.spec.layer_norm:
-            norms = [
-                (at_least_float32(norm.weight), at_least_float32(norm.bias))
-                for norm in self.layer_norms
-            ]
+            norms = [tuple(map(at_least_float32, norm.parameters())) for norm in self.layer_norms]
         if self.training and self.spec.dropout:
             masks = [dropout(torch.ones_like(x), self.spec.dropout) for _ in functions]
-        *attentions, feed_forward = map(Sublayer, functions, norms, masks)
+        sublayers = list(map(Sublayer, functions, norms, masks))
         return BoundField(
-            attentions,
-            feed_forward,
-            self.spec.skip_connection or self.spec.residual,
-            self.spec.residual,
-            None if padding_mask is None else (~padding_mask).T.to(x),
+            attentions=sublayers[:-1],
+            feed_forward=sublayers[-1],
+            skip_connection=self.spec.skip_connection or self.spec.residual,
+            residual=self.spec.residual,
+            token_mask=None if padding_mask is None else (~padding_mask).T.to(x),
         )
 
 
@@ -164,15 +169,16 @@ class BoundField(NamedTuple):
 
 
 class Sublayer(NamedTuple):
-    """Attention or FFN, with LayerNorm before it and dropout after it, if there are.
+    """Attention or FFN, perhaps with LayerNorm before it and dropout after it.
 
     Attributes:
+        function: the attention or FFN, of t and X.
         norm: weight and bias (C) of the LayerNorm.
         dropout: a mask (C, T, B).
     """
 
     function: VectorField
-    norm: tuple[Tensor, Tensor] | None
+    norm: tuple[Tensor, ...] | None
     dropout: Tensor | None
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:

@@ -32,9 +32,13 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def padding_bias(padding_mask: Tensor | None, x: Tensor) -> Tensor | None:
-    """Hides the keys (S, 1, B) that are padding (B, S).
+    """A bias (S, 1, B) of scores that hides the keys which are padding; None without padding.
 
     It is finite because the scores of a sequence of padding alone may not become nan.
+
+    Args:
+        padding_mask: true where a key is padding (B, S).
+        x: any tensor of the precision and device of the scores.
     """
     if padding_mask is None:
         return None
@@ -42,7 +46,7 @@ def padding_bias(padding_mask: Tensor | None, x: Tensor) -> Tensor | None:
 
 
 def causal_bias(x: Tensor) -> Tensor:
-    """Hides the keys of later tokens (T, T, 1)."""
+    """A bias (T, T, 1) of scores that hides later keys, for states x (C, T, B)."""
     bias = x.new_full((x.size(1), x.size(1)), torch.finfo(x.dtype).min)
     return bias.tril(-1).unsqueeze(-1)
 
@@ -53,7 +57,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, num_heads: int, bias: Tensor | None)
     Args:
         q: queries (C, T, B).
         k, v: keys and values (C, S, B).
-        bias: added to the scores (S, T or 1, B or 1).
+        bias: added to the scores (S, T or 1, B or 1); or None.
     """
     q, k, v = (x.unflatten(0, (num_heads, -1)) for x in (q, k, v))  # H, C/H, T or S, B
     if k.size(2) * k.size(1) >= FEW_KEY_ELEMENTS:

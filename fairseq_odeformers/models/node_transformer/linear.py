@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.modules.precision import at_least_float32
 
-from .runge_kutta import Time
+from .problem import Time
 
 
 class TimeDependentLinear(nn.Linear):
@@ -18,9 +18,9 @@ class TimeDependentLinear(nn.Linear):
         time_dependent: whether there is c. Without c the map is A x + b (Eq. 4).
     """
 
-    def __init__(self, in_features, out_features, time_dependent=True):
+    def __init__(self, in_features: int, out_features: int, time_dependent: bool = True):
         super().__init__(in_features, out_features)
-        self.time = None
+        self.time: nn.Parameter | None = None
         if time_dependent:
             bound = in_features**-0.5
             self.time = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
@@ -44,19 +44,25 @@ class Affine(NamedTuple):
         return cls(
             at_least_float32(torch.cat([linear.weight for linear in maps])),
             column(*(linear.bias for linear in maps)),
-            column(*(linear.time for linear in maps)),
+            time_column(*maps),
         )
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
         if self.time is None:
             bias = self.bias
-        elif isinstance(t, float):
-            bias = torch.add(self.bias, self.time, alpha=t)
-        else:  # one time of the batch, or of each sequence (B)
+        elif isinstance(t, Tensor):  # one time of the batch (), or of each sequence (B)
             bias = self.bias + self.time * (t.repeat(x.size(1)) if t.dim() else t)
+        else:
+            bias = torch.add(self.bias, self.time, alpha=t)
         return torch.addmm(bias, self.weight, x.flatten(1)).unflatten(1, x.shape[1:])
 
 
-def column(*vectors: Tensor | None) -> Tensor | None:
-    """Vectors as a column (O, 1), one below the other; None if they are None."""
-    return None if None in vectors else at_least_float32(torch.cat(vectors)).unsqueeze(1)
+def time_column(*maps: TimeDependentLinear) -> Tensor | None:
+    """c (O, 1) of maps, one below the other; None if they have no c."""
+    times = [linear.time for linear in maps if linear.time is not None]
+    return column(*times) if times else None
+
+
+def column(*vectors: Tensor) -> Tensor:
+    """Vectors as a column (O, 1), one below the other."""
+    return at_least_float32(torch.cat(vectors)).unsqueeze(1)

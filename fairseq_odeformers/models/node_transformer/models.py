@@ -1,5 +1,8 @@
 """The N-ODE Transformer as models of fairseq: a classifier, a translator, and their options."""
+# fairseq's ChoiceEnum makes types at run time.
+# pyright: reportInvalidTypeForm=false
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Optional
 
@@ -62,56 +65,38 @@ class NodeEncoderConfig(FairseqDataclass):
 
 
 class SolverOptions(DataclassOptions):
-    """Mixin of the models: options of a solver that exclude each other are refused."""
+    """Mixin of the models, which refuses options that exclude each other."""
 
     @classmethod
-    def check_config(cls, cfg):
+    def check_config(cls, cfg: NodeEncoderConfig) -> None:
         super().check_config(cfg)
-        method, on_grid = f"--ode-method {cfg.ode_method}", cfg.ode_method in FIXED_GRID
-        adaptive, grids = ", ".join(ADAPTIVE), ", ".join(FIXED_GRID)
-        sequence = cfg.adaptivity == "sequence"
-        refusals = [  # whether, the options, why and what to do
-            (on_grid and cfg.ode_steps is None, method, "give --ode-steps, too"),
-            (
-                not on_grid and cfg.ode_steps is not None,
-                f"--ode-steps {cfg.ode_steps}",
-                f"{method} chooses its steps; leave it out, or choose one of {grids}",
-            ),
-            (
-                on_grid and sequence,
-                "--adaptivity sequence",
-                f"{method} takes the same steps for all; leave it out, or choose one of {adaptive}",
-            ),
-            (
-                not on_grid and cfg.tpu,
-                method,
-                "adaptive steps depend on the data, which XLA cannot compile; choose one of "
-                f"{grids} with --ode-steps, or leave out --tpu",
-            ),
-            (
-                cfg.adjoint and sequence,
-                "--adjoint",
-                "its backward solve is of the whole batch; leave out --adaptivity sequence",
-            ),
-            (
-                cfg.adjoint and cfg.checkpoint_activations,
-                "--checkpoint-activations",
-                "--adjoint keeps no activations either; leave one of them out",
-            ),
-            (
-                cfg.adjoint and cfg.tpu,
-                "--adjoint",
-                "torchdiffeq's solver does not compile with XLA; leave it out",
-            ),
-            (
-                cfg.skip_connection and cfg.vector_field == "residual",
-                "--skip-connection",
-                "--vector-field residual has all skip connections; leave it out",
-            ),
-        ]
-        for refused, options, reason in refusals:
-            if refused:
-                raise ValueError(f"{options}: {reason}")
+        for message in conflicts(cfg):
+            raise ValueError(message)
+
+
+def conflicts(cfg: NodeEncoderConfig) -> Iterator[str]:
+    """Messages about options that exclude each other: the option, why, and what to do."""
+    method, sequence = f"--ode-method {cfg.ode_method}", cfg.adaptivity == "sequence"
+    adaptive, grid = (f"choose one of {', '.join(names)}" for names in (ADAPTIVE, FIXED_GRID))
+    if cfg.ode_method in FIXED_GRID:
+        if cfg.ode_steps is None:
+            yield f"{method}: give --ode-steps, too"
+        if sequence:
+            yield f"--adaptivity sequence: {method} is not adaptive; leave it out, or {adaptive}"
+    else:
+        if cfg.ode_steps is not None:
+            yield f"--ode-steps {cfg.ode_steps}: {method} is adaptive; leave it out, or {grid}"
+        if cfg.tpu:
+            yield f"{method}: XLA cannot compile it; {grid} with --ode-steps, or leave out --tpu"
+    if cfg.adjoint:
+        if sequence:
+            yield "--adjoint: it solves the whole batch; leave out --adaptivity sequence"
+        if cfg.checkpoint_activations:
+            yield "--checkpoint-activations: --adjoint keeps no activations either; leave it out"
+        if cfg.tpu:
+            yield "--adjoint: torchdiffeq's solver does not compile with XLA; leave it out"
+    if cfg.skip_connection and cfg.vector_field == "residual":
+        yield "--skip-connection: --vector-field residual has all skip connections; leave it out"
 
 
 @dataclass

@@ -5,7 +5,7 @@ As in the paper there is no LayerNorm and no dropout. Tests hold the blocks agai
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -56,7 +56,7 @@ def attention(
         mask: true where a key is hidden, broadcasts to the scores (..., H, T, S).
     """
 
-    def heads(x):
+    def heads(x: Tensor) -> Tensor:
         return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)  # ..., H, T, C/H
 
     query, key, value, out = maps
@@ -73,12 +73,12 @@ def feed_forward(maps: Sequence[Affine], t: Time, x: Tensor) -> Tensor:
     return second(t, torch.relu(first(t, x)))
 
 
-def solve(slope: Map, x: Tensor, final_time: float, **options) -> Tensor:
-    """X(T_F) of X' = slope(t, X) from X(0) = x; the options are those of ``odeint``."""
+def solve(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
+    """X(T_F) of X' = slope(t, X) from X(0) = x; for the options see ``torchdiffeq.odeint``."""
     return odeint(slope, x, x.new_tensor([0.0, final_time]), **options)[-1]
 
 
-def arclength(slope: Map, x: Tensor, final_time: float, **options) -> Tensor:
+def arclength(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
     """1/2n of the integral of ||X'||_F^2 from 0 to T_F, for one sequence of n tokens (Eq. 6): ().
 
     lambda is left out. The integral is computed by the trapezoidal rule.

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from .runge_kutta import Integrand, VectorField
+Time = float | Tensor  # of the whole batch, or of each sequence (B)
+VectorField = Callable[[Time, Tensor], Tensor]  # X' (C, T, B) of t and X (C, T, B)
+Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # values (B) of t, X and X'
 
 
 class Problem(NamedTuple):
@@ -16,7 +18,7 @@ class Problem(NamedTuple):
         x: X(0) (C, T, B).
         entries: the number of entries of X that are not padding, of each sequence (B).
         final_time: T_F.
-        integrand: values (B) of t, X and X' to integrate as well.
+        integrand: a function of t, X and X' to integrate as well.
         name: names the problem in messages.
     """
 

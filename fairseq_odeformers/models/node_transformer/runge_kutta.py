@@ -1,6 +1,6 @@
 """A step of an explicit Runge-Kutta method, whichever its tableau."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -8,9 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-Time = float | Tensor  # of the whole batch, or of each sequence (B)
-VectorField = Callable[[Time, Tensor], Tensor]
-Integrand = Callable[[Time, Tensor, Tensor], Tensor]
+from .problem import Integrand, Time, VectorField
 
 
 class Step(NamedTuple):
@@ -65,9 +63,12 @@ class Tableau:
         return error
 
     def integral(self, h: Time, step: Step, integrand: Integrand) -> Tensor:
-        """The integral over a step of values (B) of t, X and X', with the weights of the step."""
-        stages = zip(self.weights, step.times, step.states, step.slopes)
-        return h * sum(b * integrand(*stage) for b, *stage in stages if b)
+        """The integral (B) of a function of t, X and X' over a step, with the step's weights."""
+        total = step.end.new_zeros(step.end.size(-1))
+        for weight, t, x, slope in zip(self.weights, step.times, step.states, step.slopes):
+            if weight:
+                total = total + weight * integrand(t, x, slope)
+        return h * total
 
 
 def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tensor]) -> Tensor:
@@ -79,6 +80,7 @@ def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tens
 
 
 def add_product(x: Tensor, factor: Time, slope: Tensor) -> Tensor:
+    """x plus the product of a factor, of the batch or of each sequence, and a slope."""
     if isinstance(factor, Tensor):
         return torch.addcmul(x, slope, factor)
     return torch.add(x, slope, alpha=factor)

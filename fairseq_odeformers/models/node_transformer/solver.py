@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from .methods import ADAPTIVE, EULER, FIXED_GRID
-from .problem import Problem, Solution, Solver
-from .runge_kutta import Step, Time, VectorField
+from .problem import Problem, Solution, Solver, Time, VectorField
+from .runge_kutta import Step
 
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # from one step to the next
 

@@ -1,13 +1,19 @@
 """TransJect's causal decoder, which is not in the paper: no token sees those after it."""
 
+from typing import Any
+
+from fairseq.data import Dictionary
 from fairseq.models import FairseqIncrementalDecoder
-from torch import nn
+from omegaconf import DictConfig
+from torch import Tensor, nn
 
 from fairseq_odeformers.modules.linear import LinearWithoutBias
+from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
 from .eigenvalues import Eigenvalues, RandomEigenvalues
 from .embedding import ConcatenatedPositions
 from .layer import TransJectLayer
+from .token_statistics import IncrementalState
 
 
 class TransJectDecoder(FairseqIncrementalDecoder):
@@ -17,9 +23,9 @@ class TransJectDecoder(FairseqIncrementalDecoder):
     length.
     """
 
-    eigenvalues_class = Eigenvalues
+    eigenvalues_class: type[Eigenvalues | RandomEigenvalues] = Eigenvalues
 
-    def __init__(self, cfg, dictionary, embed_tokens):
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: OrthonormalEmbedding):
         super().__init__(dictionary)
         width, depth = cfg.decoder_embed_dim, cfg.decoder_layers
         self.padding_idx = dictionary.pad()
@@ -37,13 +43,13 @@ class TransJectDecoder(FairseqIncrementalDecoder):
 
     def forward(
         self,
-        prev_output_tokens,
-        encoder_out=None,
-        incremental_state=None,
-        features_only=False,
-        return_all_hiddens=False,
-        **unused,
-    ):
+        prev_output_tokens: Tensor,
+        encoder_out: None = None,
+        incremental_state: IncrementalState = None,
+        features_only: bool = False,
+        return_all_hiddens: bool = False,
+        **unused: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
         """
         Args:
             prev_output_tokens: tokens (B, T); with an incremental state only the last is read.
@@ -61,21 +67,23 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         for layer in self.layers:
             x = layer(x, sigma, padding_mask, incremental_state)
             states = [*states, x] if return_all_hiddens else []
-        inner_states = [x.transpose(0, 1) for x in states]
+        inner_states = [x.transpose(0, 1) for x in states]  # T, B, C
         extra = {"attn": [None], "inner_states": inner_states, "regularizers": regularizers}
         return x if features_only else self.output_layer(x), extra
 
-    def extract_features(self, prev_output_tokens, **kwargs):
+    def extract_features(
+        self, prev_output_tokens: Tensor, **kwargs: Any
+    ) -> tuple[Tensor, dict[str, Any]]:
         return self(prev_output_tokens, features_only=True, **kwargs)
 
-    def output_layer(self, features, **unused):
+    def output_layer(self, features: Tensor, **unused: Any) -> Tensor:
         return self.output_projection(features)
 
-    def max_positions(self):
+    def max_positions(self) -> int:
         return self.max_target_positions
 
 
 class RandomTransJectDecoder(TransJectDecoder):
-    """TransJect with a learnt vector, random at the start, in the place of the eigenvalues."""
+    """The decoder of Random-TransJect."""
 
     eigenvalues_class = RandomEigenvalues

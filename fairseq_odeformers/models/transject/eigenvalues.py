@@ -17,16 +17,16 @@ class Eigenvalues(nn.Module):
         \mathrm{reconstruction} = \lVert X_0^T X_0 - U_0 \mathrm{diag}(g) U_0^T \rVert_F^2
         / (\max g)^2
 
-    over the real tokens of a sequence, or over those up to the present one.
+    X_0 has the tokens of a sequence without its padding; if causal, those up to the token itself.
 
     Args:
         embed_dim: width C.
         causal: whether a token sees only the tokens up to it.
     """
 
-    def __init__(self, embed_dim, causal=False):
+    def __init__(self, embed_dim: int, causal: bool = False):
         super().__init__()
-        self.rotation = OrthogonalMatrices(1, embed_dim)
+        self.rotation = OrthogonalMatrices(1, embed_dim)  # U_0
         self.statistics = TokenStatistics(causal)
 
     def forward(
@@ -41,22 +41,22 @@ class Eigenvalues(nn.Module):
             sigma (B, 1, C), or (B, T, C) if causal; and in training the regulariser
             ``reconstruction`` (B) of all tokens.
         """
-        squares = at_least_float32(x @ self.rotation()[0]).square()
-        eigenvalues = self.statistics.sum(squares, incremental_state)
-        sigma = over_largest(eigenvalues).to(x)
+        squares = at_least_float32(x @ self.rotation()[0]).square()  # B, T, C
+        eigenvalues = self.statistics.sum(squares, incremental_state)  # g
+        sigma = standardized(eigenvalues).to(x)
         if not self.training:
             return sigma, {}
         return sigma, {"reconstruction": reconstruction(x, eigenvalues[:, -1])}
 
 
 class RandomEigenvalues(nn.Module):
-    """Random-TransJect: a learnt vector, drawn at random, takes the place of the eigenvalues.
+    """Random-TransJect: a learnt vector takes the place of the eigenvalues, random at the start.
 
     It is divided by its largest entry, so that the bounds of the paper hold. It depends on no
-    token, and so is causal anyway. The released code draws other numbers in each pass.
+    token, so it is causal anyway. The released code draws other numbers in each pass.
     """
 
-    def __init__(self, embed_dim, causal=False):
+    def __init__(self, embed_dim: int, causal: bool = False):
         super().__init__()
         self.weight = nn.Parameter(torch.rand(embed_dim))
 
@@ -64,16 +64,16 @@ class RandomEigenvalues(nn.Module):
         self, x: Tensor, incremental_state: IncrementalState = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """sigma (1, 1, C), and no regulariser."""
-        return over_largest(self.weight).view(1, 1, -1), {}
+        return standardized(self.weight).view(1, 1, -1), {}
 
 
 def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
     """The reconstruction (B) of X_0^T X_0, from X_0 (B, T, C) and g (B, C).
 
-    U_0 keeps the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0, so the squared norm of the
+    U_0 keeps the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0. So the squared norm of the
     difference is the difference of the squared norms.
     """
-    # Of X_0 / sqrt(max g), so that no square of a square leaves the range of the numbers.
+    # X_0 is divided by sqrt(max g) first, because its fourth power may overflow or underflow.
     largest = positive(eigenvalues.amax(1, keepdim=True))
     x = at_least_float32(x) / largest.sqrt().unsqueeze(2)
     gram = x.mT @ x if x.size(1) > x.size(2) else x @ x.mT
@@ -81,8 +81,8 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
     return (squared_norm - (eigenvalues / largest).square().sum(1)).clamp(min=0)
 
 
-def over_largest(x: Tensor) -> Tensor:
-    """Divided by the largest absolute value along the last dimension."""
+def standardized(x: Tensor) -> Tensor:
+    """x (*, C) over its largest absolute value."""
     return x / positive(x.abs().amax(-1, keepdim=True))
 
 

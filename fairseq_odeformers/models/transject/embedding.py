@@ -6,21 +6,28 @@ import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
+from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
+
+from .token_statistics import IncrementalState
+
+TokenEmbedding = OrthonormalEmbedding | IntensityEmbedding
+
 
 class ConcatenatedPositions(nn.Module):
     """X_0 = Concat(Emb(x), PE), with each half of the width C.
 
     The embedding is scaled so that the entries of a random orthonormal matrix have variance 1. The
-    paper has no scale. But of 30,000 symbols the entries are about 0.006, those of positions 0.7,
-    and a classifier learns many times more slowly.
+    paper has no scale. But with 30,000 symbols the entries of Emb are about 0.006 and those of PE
+    about 0.7, and a classifier learns many times more slowly.
 
     Args:
-        embed_tokens: embedding of width C / 2, with a ``padding_idx``.
+        embed_tokens: embedding of width C / 2.
         symbols: number of symbols that it embeds.
         init_size: positions whose sinusoids are made at the start.
     """
 
-    def __init__(self, embed_tokens, symbols, init_size):
+    def __init__(self, embed_tokens: TokenEmbedding, symbols: int, init_size: int):
         super().__init__()
         self.embed_tokens = embed_tokens
         self.embed_scale = math.sqrt(max(symbols, embed_tokens.embedding_dim))
@@ -28,8 +35,11 @@ class ConcatenatedPositions(nn.Module):
             embed_tokens.embedding_dim, embed_tokens.padding_idx, init_size
         )
 
-    def forward(self, tokens: Tensor, incremental_state=None) -> Tensor:
-        """From tokens (B, T) to (B, T, C), or (B, 1, C) of the last with an incremental state."""
+    def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
+        """From tokens (B, T) to X_0 (B, T, C), zero where padding is.
+
+        With an incremental state it is X_0 (B, 1, C) of the last token.
+        """
         positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:
             tokens = tokens[:, -1:]

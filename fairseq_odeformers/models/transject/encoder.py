@@ -1,26 +1,30 @@
 """TransJect's encoder: X_0, its eigenvalues once, then the layers."""
 
+from typing import Any
+
 import torch
+from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder
-from torch import nn
+from omegaconf import DictConfig
+from torch import Tensor, nn
 
 from .eigenvalues import Eigenvalues, RandomEigenvalues
-from .embedding import ConcatenatedPositions
+from .embedding import ConcatenatedPositions, TokenEmbedding
 from .layer import TransJectLayer
 
 
 class TransJectEncoder(FairseqEncoder):
     """Embeddings beside positions, each of width d/2; then L layers, which share eigenvalues."""
 
-    eigenvalues_class = Eigenvalues
+    eigenvalues_class: type[Eigenvalues | RandomEigenvalues] = Eigenvalues
 
-    def __init__(self, cfg, dictionary, embed_tokens):
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: TokenEmbedding):
         super().__init__(dictionary)
         width, depth = cfg.encoder_embed_dim, cfg.encoder_layers
         self.padding_idx = dictionary.pad()
         self.max_source_positions = cfg.max_source_positions
         self.embedding = ConcatenatedPositions(
-            embed_tokens, len(dictionary), cfg.max_source_positions
+            embed_tokens, len(dictionary), self.max_source_positions
         )
         self.eigenvalues = self.eigenvalues_class(width)
         self.layers = nn.ModuleList(
@@ -28,7 +32,12 @@ class TransJectEncoder(FairseqEncoder):
             for _ in range(depth)
         )
 
-    def forward(self, src_tokens, src_lengths=None, return_all_hiddens=False):
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+    ) -> dict[str, Any]:
         """
         Args:
             src_tokens: tokens (B, T).
@@ -46,7 +55,7 @@ class TransJectEncoder(FairseqEncoder):
         for layer in self.layers:
             x = layer(x, sigma, mask)
             states = [*states, x] if return_all_hiddens else [x]
-        states = [x.transpose(0, 1) for x in states]
+        states = [x.transpose(0, 1) for x in states]  # T, B, C
         return {
             "encoder_out": states[-1:],
             "encoder_padding_mask": [padding_mask],
@@ -54,11 +63,11 @@ class TransJectEncoder(FairseqEncoder):
             "regularizers": regularizers,
         }
 
-    def max_positions(self):
+    def max_positions(self) -> int:
         return self.max_source_positions
 
 
 class RandomTransJectEncoder(TransJectEncoder):
-    """TransJect with a learnt vector, random at the start, in the place of the eigenvalues."""
+    """The encoder of Random-TransJect."""
 
     eigenvalues_class = RandomEigenvalues

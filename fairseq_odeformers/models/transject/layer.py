@@ -11,7 +11,7 @@ from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
 from .token_statistics import IncrementalState, TokenStatistics
 
-GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
+RESIDUAL_GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 
 class MixtureOfExperts(nn.Module):
@@ -21,17 +21,17 @@ class MixtureOfExperts(nn.Module):
         F_e(X) = \mathrm{ELU}(X U_e \mathrm{diag}(\sigma) V_e), \quad X_e = X + s F_e(X), \quad
         \lambda = \mathrm{softmax}_e(w \cdot \max_t X_e), \quad X' = \sum_e \lambda_e X_e
 
-    The gate w is the released code's, as the paper has no formula for lambda.
+    The paper has no formula for lambda; the gate w is the released code's.
 
     Args:
         embed_dim: width C.
-        experts: number E of experts; one alone needs no gate.
+        experts: number E of experts; one alone has no gate.
         causal: whether a token sees only the tokens up to it.
     """
 
-    def __init__(self, embed_dim, experts, causal=False):
+    def __init__(self, embed_dim: int, experts: int, causal: bool = False):
         super().__init__()
-        self.orthogonal = OrthogonalMatrices(2 * experts, embed_dim)
+        self.orthogonal = OrthogonalMatrices(2 * experts, embed_dim)  # all U_e, then all V_e
         self.gate = LinearWithoutBias(embed_dim, 1) if experts > 1 else None
         self.statistics = TokenStatistics(causal)
 
@@ -46,7 +46,7 @@ class MixtureOfExperts(nn.Module):
         """
         Args:
             x: X (B, T, C).
-            sigma: eigenvalues, which broadcast to (B, T, C).
+            sigma: eigenvalues (B or 1, T or 1, C).
             step: s (1).
             padding_mask: true where a token is padding (B, T).
             incremental_state: the state of the tokens before these, in generation.
@@ -66,13 +66,13 @@ class MixtureOfExperts(nn.Module):
     def changes(self, x: Tensor, sigma: Tensor) -> list[Tensor]:
         """F_e(X) (B, T, C) of each expert."""
         u, v = self.orthogonal().chunk(2)  # E, C, C
-        if self.matrices_first(x, sigma):
+        if self.matrices_first(x, sigma):  # products of matrices (B or 1, C, C)
             return [F.elu_(x @ (u_e * sigma @ v_e)) for u_e, v_e in zip(u, v)]
         return [F.elu_((x @ u_e * sigma) @ v_e) for u_e, v_e in zip(u, v)]
 
     @staticmethod
     def matrices_first(x: Tensor, sigma: Tensor) -> bool:
-        """Whether there are more tokens than rows of all U_e diag(sigma) V_e."""
+        """Whether to compute U_e diag(sigma) V_e first, because X has more rows than they have."""
         return sigma.numel() < x.size(0) * x.size(1)
 
     def weights(
@@ -83,12 +83,13 @@ class MixtureOfExperts(nn.Module):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """lambda (B, E, 1, 1), or (B, E, T, 1) if causal, from X and F_e(X)."""
+        """lambda (B, E, 1, 1), or (B, E, T, 1) if causal, from X and F_e(X), of several experts."""
+        assert self.gate is not None
         if padding_mask is not None:
             x = x.masked_fill(padding_mask.unsqueeze(-1), -math.inf)
         states = (torch.addcmul(x, change, step) for change in changes)  # X_e
         maxima = self.statistics.max(states, incremental_state)
-        if padding_mask is not None:  # there may be no real token
+        if padding_mask is not None:  # a sequence may be padding alone
             maxima = maxima.masked_fill(maxima.isneginf(), 0.0)
         return self.gate(maxima).softmax(1)
 
@@ -101,7 +102,7 @@ class OrthogonalFFN(nn.Module):
     with orthogonal W_1 and W_2.
     """
 
-    def __init__(self, embed_dim):
+    def __init__(self, embed_dim: int):
         super().__init__()
         self.orthogonal = OrthogonalMatrices(2, embed_dim)
         self.bias = nn.Parameter(torch.zeros(2, embed_dim))
@@ -121,23 +122,30 @@ class TransJectLayer(nn.Module):
         embed_dim: width C.
         experts: number E of experts.
         depth: number L of layers of the model.
-        gate: ``tanh``, as in the released code, or ``sigmoid``, as in the paper's text. Both keep
-            alpha below 1. With ``tanh`` it starts at 0 and may become negative, with ``sigmoid``
-            it starts at 1/2.
+        residual_gate: ``tanh``, as in the released code, or ``sigmoid``, as in the paper's text.
+            Both keep alpha below 1. With ``tanh`` it starts at 0 and may become negative, with
+            ``sigmoid`` it starts at 1/2.
         causal: whether a token sees only the tokens up to it.
     """
 
-    def __init__(self, embed_dim, experts, depth, gate="tanh", causal=False):
+    def __init__(
+        self,
+        embed_dim: int,
+        experts: int,
+        depth: int,
+        residual_gate: str = "tanh",
+        causal: bool = False,
+    ):
         super().__init__()
         self.depth = depth
-        self.gate = gate
+        self.residual_gate = residual_gate
         self.residual_weight = nn.Parameter(torch.zeros(1))
         self.experts = MixtureOfExperts(embed_dim, experts, causal)
         self.ffn = OrthogonalFFN(embed_dim)
 
     def alpha(self) -> Tensor:
-        """The residual weight alpha (1), below 1."""
-        return GATES[self.gate](self.residual_weight)
+        """The weight alpha (1) of the residual connections, below 1."""
+        return RESIDUAL_GATES[self.residual_gate](self.residual_weight)
 
     def step(self) -> Tensor:
         """alpha / L (1)."""
@@ -150,6 +158,6 @@ class TransJectLayer(nn.Module):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """From (B, T, C) to (B, T, C); the arguments are those of :class:`MixtureOfExperts`."""
+        """From X (B, T, C) to (B, T, C); for the arguments see :meth:`MixtureOfExperts.forward`."""
         step = self.step()
         return self.ffn(self.experts(x, sigma, step, padding_mask, incremental_state), step)

@@ -1,10 +1,13 @@
 """TransJect's registered models: classifiers, causal language models, and their presets."""
+# fairseq's ChoiceEnum makes types at run time.
+# pyright: reportInvalidTypeForm=false
 
 from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqLanguageModel, register_model
+from fairseq.tasks import FairseqTask
 from omegaconf import II
 
 from fairseq_odeformers.models.common.preset import register_preset
@@ -17,9 +20,9 @@ from fairseq_odeformers.options import DataclassOptions, option
 
 from .decoder import RandomTransJectDecoder, TransJectDecoder
 from .encoder import RandomTransJectEncoder, TransJectEncoder
-from .layer import GATES
+from .layer import RESIDUAL_GATES
 
-ResidualGate = ChoiceEnum(list(GATES))
+ResidualGate = ChoiceEnum(list(RESIDUAL_GATES))
 
 # The paper's loss has the reconstruction of the eigenvalues, with a weight that it does not give.
 # Only this project's criterions add it.
@@ -60,7 +63,7 @@ class TransJect(SequenceClassifier):
     regularizer_weights = REGULARIZER_WEIGHTS
 
     @classmethod
-    def embedding_dim(cls, cfg):
+    def embedding_dim(cls, cfg: TransJectConfig) -> int:
         return cfg.encoder_embed_dim // 2
 
 
@@ -80,7 +83,9 @@ class TransJectLanguageModel(DataclassOptions, FairseqLanguageModel):
     regularizer_weights = REGULARIZER_WEIGHTS
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(
+        cls, cfg: TransJectLanguageModelConfig, task: FairseqTask
+    ) -> "TransJectLanguageModel":
         cls.check_config(cfg)
         symbols, dictionary = len(task.source_dictionary), task.target_dictionary
         embed_tokens = OrthonormalEmbedding(symbols, cfg.decoder_embed_dim // 2, dictionary.pad())

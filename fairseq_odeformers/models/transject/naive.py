@@ -1,9 +1,9 @@
 """TransJect as its paper writes it, for reading: every term, and no fast path.
 
 The equations of Sengupta et al. (2023) as functions of one sequence without padding, in the paper's
-order. A layer is :func:`mixture`, then :func:`feed_forward` (Eq. 4). Tests hold the layers against
-them. Matrices multiply rows from the right. sigma is the diagonal of Sigma: (C), or (T, C) in the
-causal form, in which each token has its own.
+order. X_0 is :func:`embedded`, and a layer is :func:`mixture`, then :func:`feed_forward` (Eq. 4).
+Tests hold the layers against them. Tokens are rows. sigma is the diagonal of Sigma: (C), or (T, C)
+in the causal form, in which each token has its own.
 """
 
 import torch
@@ -27,7 +27,7 @@ def eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
 
 
 def standardized(g: Tensor) -> Tensor:
-    """The eigenvalues over the largest of them, which becomes 1 (section 3.2): (C).
+    """sigma, the eigenvalues over the largest of them, which becomes 1 (section 3.2): (C).
 
     The paper says "standardization"; the released code takes tanh and divides by the maximum.
     """
@@ -61,7 +61,9 @@ def expert_weights(states: Tensor, w: Tensor) -> Tensor:
     return (states.amax(1) @ w).softmax(0)
 
 
-def mixture(x, sigma, us, vs, w, alpha, depth) -> Tensor:
+def mixture(
+    x: Tensor, sigma: Tensor, us: Tensor, vs: Tensor, w: Tensor, alpha: Tensor, depth: int
+) -> Tensor:
     """sum_e lambda_e (X + alpha / L ELU(X U_e Sigma V_e)) (Eqs. 2 and 3): (T, C).
 
     Args:
@@ -74,13 +76,21 @@ def mixture(x, sigma, us, vs, w, alpha, depth) -> Tensor:
     return (expert_weights(states, w).view(-1, 1, 1) * states).sum(0)
 
 
-def feed_forward(x, w1, b1, w2, b2, alpha, depth) -> Tensor:
-    """X + alpha / L ELU(ELU(X W_1 + b_1) W_2 + b_2), W_1 and W_2 orthogonal (3.4): (T, C)."""
+def feed_forward(
+    x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, alpha: Tensor, depth: int
+) -> Tensor:
+    """X + alpha / L ELU(ELU(X W_1 + b_1) W_2 + b_2), orthogonal W_1, W_2 (section 3.4): (T, C)."""
     return residual(x, F.elu(F.elu(x @ w1 + b1) @ w2 + b2), alpha, depth)
 
 
 def embedded(tokens: Tensor, embedding: Tensor, positions: Tensor) -> Tensor:
-    """X_0 = Concat(Emb(x), PE), of matrices with a row a symbol and a position (3.5): (T, C)."""
+    """X_0 = Concat(Emb(x), PE) (section 3.5): (T, C).
+
+    Args:
+        tokens: symbols (T).
+        embedding: a row for each symbol (V, C/2).
+        positions: a row for each position (at least T, C/2).
+    """
     return torch.cat([embedding[tokens], positions[: len(tokens)]], dim=1)
 
 

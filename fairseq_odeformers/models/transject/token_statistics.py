@@ -1,31 +1,30 @@
-"""The sum and the maximum over tokens: over all of them, or over those up to the present one.
+"""Sums and maxima over the tokens of a sequence: all of them, or those up to each token.
 
-The paper's eigenvalues sum over all tokens, and the weights of its experts depend on a maximum over
-them, so that each token would see those after it. In a causal model both run up to the present
-token.
+The paper's eigenvalues are a sum over all tokens, and the weights of its experts depend on a
+maximum over them, so each token would see those after it. In a causal model both run up to the
+token itself.
 """
 
 from collections.abc import Callable, Iterable
 
 import torch
-from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
 IncrementalState = dict[str, dict[str, Tensor | None]] | None
 
 
-@with_incremental_state
-class TokenStatistics(nn.Module):
-    """A sum or a maximum over tokens; one instance serves one of them.
+class TokenStatistics(FairseqIncrementalState, nn.Module):
+    """A sum or a maximum over tokens. A module has one instance for each that it computes.
 
     In the causal form an incremental state keeps the value of the last token, and the tokens of the
-    next call continue it.
+    next call continue from it.
 
     Args:
-        causal: whether the statistic runs up to the present token.
+        causal: whether the statistic of a token runs up to that token.
     """
 
-    def __init__(self, causal):
+    def __init__(self, causal: bool):
         super().__init__()
         self.causal = causal
 
@@ -43,8 +42,12 @@ class TokenStatistics(nn.Module):
         return self._continued(maxima, torch.maximum, incremental_state)
 
     def _continued(
-        self, prefixes: Tensor, combine: Callable, incremental_state: IncrementalState
+        self,
+        prefixes: Tensor,
+        combine: Callable[[Tensor, Tensor], Tensor],
+        incremental_state: IncrementalState,
     ) -> Tensor:
+        """The statistic of each prefix, from the prefixes of this call and the tokens before it."""
         if incremental_state is None:
             return prefixes
         saved = self.get_incremental_state(incremental_state, "prefix")
@@ -53,7 +56,9 @@ class TokenStatistics(nn.Module):
         self.set_incremental_state(incremental_state, "prefix", {"last": prefixes[..., -1:, :]})
         return prefixes
 
-    def reorder_incremental_state(self, incremental_state: IncrementalState, new_order: Tensor):
+    def reorder_incremental_state(
+        self, incremental_state: IncrementalState, new_order: Tensor
+    ) -> None:
         """Reorder the sequences of a batch, as beam search does."""
         saved = self.get_incremental_state(incremental_state, "prefix")
         if saved is not None:

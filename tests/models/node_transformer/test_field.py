@@ -66,8 +66,3 @@ def test_dropout_masks_are_independent_and_constant_during_a_solve():
     kept = sublayers(f)[0](0.3, x)
     assert torch.allclose(kept, 2 * sublayers(f)[0].function(0.3, x) * (kept != 0))
     assert not dropped(field.eval().bind(x, source=source)).any()
-
-
-def test_heads_that_do_not_divide_the_width_are_refused():
-    with pytest.raises(ValueError, match="embed_dim 30 is not divisible by 4 heads"):
-        TransformerField(FieldSpec(30, 4, INNER))

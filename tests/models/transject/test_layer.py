@@ -31,7 +31,7 @@ def make_input(lengths):
 
 def layer_output(layer, x, sigma):
     """The output (T, C) of a layer for one sequence, by the formula."""
-    alpha = getattr(torch, layer.gate)(layer.residual_weight)
+    alpha = getattr(torch, layer.residual_gate)(layer.residual_weight)
     us, vs = layer.experts.orthogonal().chunk(2)
     w = torch.zeros(DIM) if layer.experts.gate is None else layer.experts.gate.weight[0]
     x = naive.mixture(x, sigma, us, vs, w, alpha, DEPTH)
