@@ -53,7 +53,7 @@ def initial_scores(
         w_q_tilde, w_k_tilde: (d', d + d').
     """
 
-    def heads(z):
+    def heads(z: Tensor) -> Tensor:
         return z.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
 
     q, k = x @ w_q, y @ w_k

@@ -8,11 +8,11 @@ from helpers import assert_same_gradients, layer_norm
 
 from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.block import (
-    FeedForward,
     TransEvolveDecoderBlock,
     TransEvolveEncoderBlock,
     shared_rows,
 )
+from fairseq_odeformers.models.transevolve.feed_forward import FeedForward
 from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 
