@@ -24,7 +24,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
 class Dropout(FairseqDropout):
     """fairseq's dropout module on top of :func:`dropout`."""
 
-    def forward(self, x, inplace: bool = False):
+    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         return dropout(x, self.active_p)
 
     @property
