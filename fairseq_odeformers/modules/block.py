@@ -1,4 +1,4 @@
-"""What takes the place of a layer in fairseq's Transformer."""
+"""The base of blocks that take the place of a layer in fairseq's Transformer."""
 
 from torch import Tensor, nn
 

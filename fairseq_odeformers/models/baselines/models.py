@@ -86,7 +86,7 @@ class PlainEncoder(Encoder):
 
 @dataclass
 class VanillaTransformerConfig(ParityModelConfig, TransformerClassifierConfig):
-    """Options of fairseq's encoder; the defaults are those of the parity model, without an ODE."""
+    """Options of fairseq's encoder; the defaults are the parity model's, without an ODE."""
 
 
 @register_model("vanilla_transformer", dataclass=VanillaTransformerConfig)

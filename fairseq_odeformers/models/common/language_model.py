@@ -16,7 +16,7 @@ NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers":
 
 @dataclass
 class LanguageModelConfig(TransformerLanguageModelConfig):
-    """Options of fairseq's Transformer LM; both other widths are by default that of the layers."""
+    """Options of fairseq's Transformer LM; input and output have the layers' width by default."""
 
     decoder_input_dim: int = option(II("model.decoder_embed_dim"), "decoder input dimension")
     decoder_output_dim: int = option(II("model.decoder_embed_dim"), "decoder output dimension")

@@ -1,4 +1,4 @@
-"""What the two models of the N-ODE Transformer's paper share (Baier-Reinio and De Sterck 2020)."""
+"""The base of both models in the N-ODE Transformer's paper (Baier-Reinio and De Sterck 2020)."""
 
 from dataclasses import dataclass
 from typing import Optional
@@ -13,7 +13,7 @@ from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifier
 
 @dataclass
 class ParityModelConfig(SequenceClassifierConfig):
-    """The defaults are those of the model that tells the parity of a binary string (section 4)."""
+    """The defaults are the paper's model that tells the parity of a binary string (section 4)."""
 
     encoder_embed_dim: int = option(8, "width d")
     encoder_ffn_embed_dim: int = option(II("model.encoder_embed_dim"), "inner width")

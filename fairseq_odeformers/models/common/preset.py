@@ -32,9 +32,9 @@ def register_preset(model: str, *names: str, **options: Any) -> None:
 def register_config(name: str, model: str, options: Mapping[str, Any]) -> None:
     """Register the options of a preset as the defaults of a config of its own.
 
-    fairseq applies a preset to a command line alone: of ``model: {_name: PRESET}`` Hydra would make
-    the model that the preset is of. The config also gives a checkpoint the options that are
-    younger, and drops those that have gone.
+    fairseq applies a preset to a command line alone: for ``model: {_name: PRESET}`` Hydra would
+    make the model with its own defaults. The config also gives an older checkpoint the options that
+    are newer, and drops options that are gone.
     """
     base = MODEL_DATACLASS_REGISTRY[model]
     own = [

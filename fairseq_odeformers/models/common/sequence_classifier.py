@@ -1,4 +1,4 @@
-"""What all encoder-only models share: pooling, classification heads, pairs of texts."""
+"""The base of all encoder-only models: pooling, classification heads, pairs of texts."""
 
 import logging
 from argparse import Namespace
@@ -50,11 +50,13 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     the number of their classes.
 
     The encoder is a fairseq encoder, made from the config (with ``max_source_positions``), a
-    dictionary and an embedding. That is an ``embedding_class`` of so many symbols, the width and
-    the index of padding, or embeds the intensities of pixels if the task has ``pixel_values``. In
-    the dictionary that the encoder returns, ``encoder_out`` and ``encoder_padding_mask`` are those
-    of fairseq's Transformer; ``regularizers`` and ``statistics``, if there, are dictionaries of
-    values (B) a sequence: those that criterions weight, and those that they only log.
+    dictionary and an embedding. The embedding is an ``embedding_class``, made from the number of
+    symbols, the width and the index of padding. If the task has ``pixel_values``, it embeds the
+    intensities of pixels instead.
+
+    The encoder returns a dictionary with ``encoder_out`` and ``encoder_padding_mask``, as fairseq's
+    Transformer does. It may have the dictionaries ``regularizers`` and ``statistics`` of values (B)
+    a sequence: criterions weight the former, and only log the latter.
     """
 
     encoder_class: type[FairseqEncoder]

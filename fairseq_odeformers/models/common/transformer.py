@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, make_dataclass
 from inspect import isclass
 from typing import Any, Optional
 
+from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import (
@@ -140,7 +141,13 @@ class PreNormTransformerConfig(TransformerOptions):
 
 
 class PreNormTransformer(DataclassOptions, TransformerModelBase):
-    """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`."""
+    """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`.
+
+    A subclass may name an ``encoder_class`` and a ``decoder_class`` that derive from fairseq's.
+    """
+
+    encoder_class: type[TransformerEncoderBase] = TransformerEncoderBase
+    decoder_class: type[TransformerDecoderBase] = TransformerDecoderBase
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "PreNormTransformer":
@@ -149,3 +156,16 @@ class PreNormTransformer(DataclassOptions, TransformerModelBase):
         for stack in (model.encoder, model.decoder):
             stack.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
         return model
+
+    @classmethod
+    def build_encoder(
+        cls, cfg: TransformerConfig, src_dict: Dictionary, embed_tokens: nn.Embedding
+    ) -> TransformerEncoderBase:
+        return cls.encoder_class(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(
+        cls, cfg: TransformerConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding
+    ) -> TransformerDecoderBase:
+        no_encoder_attn = cfg.no_cross_attention
+        return cls.decoder_class(cfg, tgt_dict, embed_tokens, no_encoder_attn=no_encoder_attn)

@@ -31,8 +31,7 @@ class MacaronLayer(nn.Module):
     same width and with the same options, and halves both. Two FFNs with an inner width of 2d have
     3d more parameters than one of 4d: a LayerNorm and d biases.
 
-    The names of ``macaron_fc1``, ``macaron_fc2`` and ``macaron_layer_norm`` are those of the
-    authors' code.
+    The authors' code has the names ``macaron_fc1``, ``macaron_fc2`` and ``macaron_layer_norm``.
     """
 
     # Of fairseq's layer.

@@ -4,15 +4,12 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Optional
 
-from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from fairseq.models.roberta import RobertaModel
-from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks import FairseqTask
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II, DictConfig
-from torch import nn
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.preset import register_preset
@@ -62,19 +59,9 @@ class MacaronTransformerModel(PreNormTransformer):
     ``fairseq-generate --path`` also reads checkpoints in the layout of the authors' code.
     """
 
+    encoder_class = MacaronEncoder
+    decoder_class = MacaronDecoder
     unsupported = NOT_QUANTIZED
-
-    @classmethod
-    def build_encoder(
-        cls, cfg: TransformerConfig, src_dict: Dictionary, embed_tokens: nn.Embedding
-    ) -> MacaronEncoder:
-        return MacaronEncoder(cfg, src_dict, embed_tokens)
-
-    @classmethod
-    def build_decoder(
-        cls, cfg: TransformerConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding
-    ) -> MacaronDecoder:
-        return MacaronDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
 
 # The models of section 4.1, with the inner width of the authors' code. The second name of each is
@@ -122,8 +109,7 @@ class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
 class MacaronTransformerLanguageModel(LanguageModel):
     """Causal language model of Macaron layers, for fairseq's ``language_modeling`` task.
 
-    The defaults are those of the decoder of the paper's base translation model; the paper has no
-    language model of its own.
+    The paper has no language model. The defaults are the decoder's in its base translation model.
     """
 
     decoder_class = MacaronDecoder

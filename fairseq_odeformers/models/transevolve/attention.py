@@ -16,9 +16,9 @@ from .spec import BlockSpec
 # to so many bytes of its matrix: eight heads of eight sequences of 4,096 tokens, or two of 8,192.
 DIRECT_TOKENS, FACTORED_BYTES = 32, 2**32
 
-# The bias of a padded key, in float16 half of the lowest number. That of a real key is kept above
-# half of this, so that no bias gives padding a weight. Kernels that compute softmax anew in the
-# backward pass lose the digits after the point of scores that are much larger.
+# The bias of a padded key; in float16 half of the lowest number. Real keys have biases above half
+# of it, so that padding never gets a weight. It is no lower because fused kernels, which compute
+# the softmax again in the backward pass, lose the fractions of scores that are much larger.
 MASKED_BIAS = -1e6
 
 
@@ -129,7 +129,7 @@ class TimeEvolvingAttention(nn.Module):
         hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
         for short sequences and in generation, else ``factored`` up to 4 GiB, else ``fused``.
         ``fused`` also stands in for ``factored`` where :meth:`factors` returns None, and where
-        attention weights are dropped, of which ``factored`` has none.
+        attention weights are dropped: ``factored`` never has them.
         """
         dropout_p = self.weights_dropout_module.active_p
         backend = self.fastest_backend(q, k) if self.backend == "auto" else self.backend

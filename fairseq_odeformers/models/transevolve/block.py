@@ -13,7 +13,7 @@ from fairseq_odeformers.modules.incremental import IncrementalState, append
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 
 from .attention import TimeEvolvingAttention, merge_heads, split_heads
-from .feed_forward import FeedForward, RandomRotationFeedForward
+from .feed_forward import FullFeedForward, RandomRotationFeedForward
 from .spec import BlockSpec
 
 
@@ -41,7 +41,7 @@ class TransEvolveDepth(nn.Module):
                 self.encoder_attn_value.add_module("proj", projection(spec.embed_dim))
         self.final_layer_norm = LayerNorm(spec.embed_dim)
         if spec.ffn_type == "full":
-            self.feed_forward = FeedForward(spec)
+            self.feed_forward = FullFeedForward(spec)
         else:
             self.feed_forward = RandomRotationFeedForward(spec, depth)
         self.dropout_module = Dropout(spec.dropout)

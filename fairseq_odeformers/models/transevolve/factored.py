@@ -85,9 +85,7 @@ class _Matrix(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx, q: Tensor, k: Tensor, mean: Tensor, weights: Tensor, value_dim: int, causal: bool
-    ) -> tuple[Tensor, ...]:
+    def forward(ctx, q, k, mean, weights, value_dim, causal):
         (b, h, t, _), (s, depth) = q.shape, weights.shape[2:]
         q, k, weights = q.flatten(0, 1), k.flatten(0, 1), weights.flatten(0, 1)
         mean = mean.reshape(b * h, 1, s)
@@ -110,9 +108,7 @@ class _Matrix(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(
-        ctx, _: None, grad_rowsum: Tensor, left: Tensor, right: Tensor
-    ) -> tuple[Tensor | None, ...]:
+    def backward(ctx, _, grad_rowsum, left, right):
         q, k, weights, matrix = ctx.saved_tensors
         (b, h), (n, t, s) = grad_rowsum.shape[:2], matrix.shape
         grad_rowsum = grad_rowsum.flatten(0, 1)
@@ -143,15 +139,7 @@ class _Attend(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx,
-        matrix: Tensor,
-        value: Tensor,
-        weights: Tensor,
-        rowsum: Tensor,
-        left: Tensor,
-        right: Tensor,
-    ) -> Tensor:
+    def forward(ctx, matrix, value, weights, rowsum, left, right):
         weighted = weights.unsqueeze(-1) * value.unsqueeze(3)  # B, H, S, L, D
         out = torch.bmm(matrix, weighted.flatten(3).flatten(0, 1)).view(left.shape)
         out.div_(rowsum.unsqueeze(-1))
@@ -160,7 +148,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx, grad):
         matrix, value, weights, rowsum, weighted, out = ctx.saved_tensors
         left = grad / rowsum.unsqueeze(-1)
         # (left^T E)^T reads E along its rows, E^T left across them.

@@ -24,7 +24,7 @@ class Activation(nn.Module):
         return self.dropout_module(self.activation_fn(x))
 
 
-class FeedForward(nn.Sequential):
+class FullFeedForward(nn.Sequential):
     """fullFF: relu(x W_1 + B_1) W_2 + B_2, the Transformer's layer (paper, Eq. 3).
 
     From and to (..., C).

@@ -12,7 +12,7 @@ from fairseq_odeformers.models.transevolve.block import (
     TransEvolveEncoderBlock,
     shared_rows,
 )
-from fairseq_odeformers.models.transevolve.feed_forward import FeedForward
+from fairseq_odeformers.models.transevolve.feed_forward import FullFeedForward
 from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 
@@ -58,7 +58,7 @@ def source_values(depth, source):
 
 
 def feed_forward_formula(ffn, x):
-    if isinstance(ffn, FeedForward):
+    if isinstance(ffn, FullFeedForward):
         return naive.full_feed_forward(
             x, ffn[0].weight.T, ffn[0].bias, ffn[2].weight.T, ffn[2].bias
         )
