@@ -29,14 +29,14 @@ class OnManifold(nn.Module):
         """The matrix, made now or kept."""
         if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
-            return self.full_precision()
+            return self.make_in_full_precision()
         matrix = self._kept
         if matrix is None:
             with torch.inference_mode(False), torch.no_grad():
-                matrix = self._kept = self.full_precision()
+                matrix = self._kept = self.make_in_full_precision()
         return matrix
 
-    def full_precision(self) -> Tensor:
+    def make_in_full_precision(self) -> Tensor:
         """The matrix, not rounded by automatic mixed precision."""
         with torch.autocast(self.weight.device.type, enabled=False):
             return self.make()
