@@ -4,15 +4,9 @@ import math
 import operator
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, fields
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
-from fairseq.models import (
-    ARCH_CONFIG_REGISTRY,
-    ARCH_MODEL_NAME_REGISTRY,
-    MODEL_DATACLASS_REGISTRY,
-)
-from hydra.core.config_store import ConfigStore
 
 from fairseq_odeformers.modules.dictionary_digest import DictionaryDigest
 
@@ -180,32 +174,6 @@ class DataclassOptions(DictionaryDigest):
                         help=item.metadata["help"] if action == "store_true" else "the opposite",
                     )
         gen_parser_from_dataclass(parser, config(), delete_default=True)
-
-
-def register_preset_config(arch: str, model: str) -> None:
-    """Make the defaults of a preset those of a config of its own, by which fairseq finds them.
-
-    fairseq applies a preset to a command line alone: of ``model: {_name: PRESET}`` Hydra would make
-    the model that the preset is of. The config also gives a checkpoint the options that are
-    younger, and drops those that have gone.
-
-    Args:
-        arch: name of the preset, which sets options to constants.
-        model: that it is registered for, with a dataclass.
-    """
-    base, preset = MODEL_DATACLASS_REGISTRY[model], Namespace()
-    ARCH_CONFIG_REGISTRY[arch](preset)
-    own = [
-        (item.name, item.type, field(default=vars(preset)[item.name], metadata=item.metadata))
-        for item in fields(base)
-        if item.name in preset
-    ]
-    config = make_dataclass(f"{base.__name__}_{arch}", own, bases=(base,))
-    MODEL_DATACLASS_REGISTRY[arch] = config
-    ARCH_MODEL_NAME_REGISTRY[arch] = arch
-    node = config()
-    node._name = arch
-    ConfigStore.instance().store(name=arch, group="model", node=node, provider="fairseq")
 
 
 def flag(name: str) -> str:

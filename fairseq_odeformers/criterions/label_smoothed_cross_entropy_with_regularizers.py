@@ -7,6 +7,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     LabelSmoothedCrossEntropyCriterionConfig,
 )
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from fairseq_odeformers.options import validate
@@ -32,7 +33,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
         ValueError: a weight is below zero, or the model does not have the regulariser.
     """
 
-    def __init__(self, cfg: RegularizedCrossEntropyConfig, task):
+    def __init__(self, cfg: RegularizedCrossEntropyConfig, task: FairseqTask):
         validate(cfg, RegularizedCrossEntropyConfig)
         super().__init__(
             task,
@@ -47,7 +48,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
         self, model: nn.Module, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
         """The loss summed over tokens, their number, and what to log."""
-        net_output = self.regularizers.forward(model, **sample["net_input"])
+        net_output = self.regularizers.model_output(model, **sample["net_input"])
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
         nsentences = sample["target"].size(0)
         sample_size = nsentences if self.sentence_avg else sample["ntokens"]

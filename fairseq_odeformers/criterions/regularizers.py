@@ -40,13 +40,6 @@ class RegularizerConfig(FairseqDataclass):
     )
 
 
-REGULARIZERS = tuple(
-    item.name.removesuffix("_weight")
-    for item in fields(RegularizerConfig)
-    if item.name.endswith("_weight")
-)
-
-
 class Regularizers:
     """The regularisers of a criterion.
 
@@ -55,14 +48,17 @@ class Regularizers:
     """
 
     def __init__(self, cfg: RegularizerConfig):
-        weights = {name: getattr(cfg, f"{name}_weight") for name in REGULARIZERS}
-        self.given = {name: weight for name, weight in weights.items() if weight is not None}
+        self.given = {}
+        for item in fields(RegularizerConfig):
+            regularizer, ending, _ = item.name.partition("_weight")
+            if ending and getattr(cfg, item.name) is not None:
+                self.given[regularizer] = getattr(cfg, item.name)
 
     def weights(self, model: nn.Module) -> dict[str, float]:
         """The weight of each regulariser by its name: an option's, or else the model's own."""
         return {**getattr(unwrap(model), "regularizer_weights", {}), **self.given}
 
-    def forward(self, model: nn.Module, **inputs) -> Any:
+    def model_output(self, model: nn.Module, **inputs: Any) -> Any:
         """The output of a model, with all regularisers that have a weight, if it can have them."""
         if model.training and self.weights(model).get("arclength"):
             return with_arclength(model, inputs)

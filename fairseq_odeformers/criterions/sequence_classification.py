@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.logging import metrics
+from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from fairseq_odeformers.options import option, validate
@@ -41,7 +42,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         ValueError: an option is out of its range or not supported.
     """
 
-    def __init__(self, cfg: SequenceClassificationConfig, task):
+    def __init__(self, cfg: SequenceClassificationConfig, task: FairseqTask):
         super().__init__(task)
         validate(cfg, SequenceClassificationConfig, UNSUPPORTED)
         self.cfg = cfg
@@ -55,7 +56,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         Raises:
             ValueError: the sample has no labels.
         """
-        logits, extra = self.regularizers.forward(
+        logits, extra = self.regularizers.model_output(
             model,
             **sample["net_input"],
             features_only=True,

@@ -1,6 +1,6 @@
-"""What takes the place of a layer in fairseq's Transformer."""
+"""The base of blocks that take the place of a layer in fairseq's Transformer."""
 
-from torch import nn
+from torch import Tensor, nn
 
 
 class Block(nn.Module):
@@ -13,5 +13,5 @@ class Block(nn.Module):
 
     load_to_BT = False
 
-    def upgrade_state_dict_named(self, state_dict, name):
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Leave a checkpoint as it is: there is no older layout."""

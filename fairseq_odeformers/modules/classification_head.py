@@ -6,19 +6,19 @@ from torch import Tensor, nn
 
 
 def mean_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """Mean over the real tokens."""
+    """Mean over the real tokens (B, C), of states (B, T, C)."""
     token_mask = (~padding_mask).unsqueeze(-1).float()
     return ((x * token_mask).sum(1) / token_mask.sum(1).clamp(min=1)).to(x)
 
 
 def max_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """Maximum over the real tokens, feature by feature."""
+    """Maximum over the real tokens (B, C), feature by feature."""
     x = x.masked_fill(padding_mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(1)
     return x.masked_fill(padding_mask.all(1, keepdim=True), 0.0)
 
 
 def first_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """The first real token."""
+    """The state of the first real token (B, C)."""
     first = (~padding_mask).int().argmax(1)
     return x.gather(1, first.view(-1, 1, 1).expand(-1, 1, x.size(2))).squeeze(1)
 
@@ -41,10 +41,18 @@ class ClassificationHead(nn.Module):
         towers: 1 or 2, the number of texts.
     """
 
-    def __init__(self, embed_dim, num_classes, layer_norm=True, hidden_layers=0, towers=1):
+    def __init__(
+        self,
+        embed_dim: int,
+        num_classes: int,
+        layer_norm: bool = True,
+        hidden_layers: int = 0,
+        towers: int = 1,
+    ):
         super().__init__()
         self.layer_norm = LayerNorm(embed_dim) if layer_norm else nn.Identity()
-        layers, width = [], embed_dim if towers == 1 else 4 * embed_dim
+        layers: list[nn.Module] = []
+        width = embed_dim if towers == 1 else 4 * embed_dim
         for _ in range(hidden_layers):
             layers += [nn.Linear(width, embed_dim), nn.ReLU()]
             width = embed_dim
@@ -61,6 +69,6 @@ class ClassificationHead(nn.Module):
         """
         x = self.layer_norm(x)
         if other is not None:
-            other = self.layer_norm(other)
-            x = torch.cat([x, other, x * other, x - other], dim=-1)
+            y = self.layer_norm(other)
+            x = torch.cat([x, y, x * y, x - y], dim=-1)
         return self.out_proj(self.hidden(x))

@@ -4,7 +4,7 @@ import hashlib
 
 import torch
 from fairseq.data import Dictionary
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def digest(dictionary: Dictionary) -> Tensor:
@@ -13,7 +13,7 @@ def digest(dictionary: Dictionary) -> Tensor:
     return torch.tensor(list(hashlib.sha256(symbols).digest()[:8]))
 
 
-class DictionaryDigest:
+class DictionaryDigest(nn.Module):
     """Mixin of a model that refuses a checkpoint which was trained with another dictionary.
 
     The buffers ``encoder_dictionary_version`` and ``decoder_dictionary_version`` are the digests of
@@ -28,7 +28,7 @@ class DictionaryDigest:
             if dictionary is not None:
                 self.register_buffer(f"{side}_dictionary_version", digest(dictionary))
 
-    def _load_from_state_dict(self, state_dict, prefix, *args):
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args) -> None:
         """torch's method, by which a module loads its own parameters and buffers.
 
         Raises:

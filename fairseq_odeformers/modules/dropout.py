@@ -11,7 +11,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
     On a CPU torch draws one Bernoulli variable an element, which takes a tenth of a training step.
     Here an element takes 16 random bits, four elements to a draw; *p* is rounded to a multiple of
-    2^-16, and the scale is that of the rounded *p*. On other devices this is torch's own dropout.
+    2^-16, and the scale follows the rounded *p*. On other devices this is torch's own dropout.
     """
     dropped = round(p * 2**16)
     if not 0 < dropped < 2**16 or x.device.type != "cpu":
@@ -24,7 +24,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
 class Dropout(FairseqDropout):
     """fairseq's dropout module on top of :func:`dropout`."""
 
-    def forward(self, x, inplace: bool = False):
+    def forward(self, x: Tensor, inplace: bool = False) -> Tensor:
         return dropout(x, self.active_p)
 
     @property

@@ -1,6 +1,7 @@
 """fairseq's encoder layer as a base of layers that compute something else."""
 
 import torch
+from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
 from torch import nn
 
@@ -14,7 +15,7 @@ class EncoderLayer(TransformerEncoderLayerBase):
 
     _load_from_state_dict = nn.Module._load_from_state_dict
 
-    def __init__(self, cfg, *args, **kwargs):
+    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         self.can_use_fastpath = False
         for name in list(self._parameters):

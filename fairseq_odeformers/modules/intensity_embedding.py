@@ -1,6 +1,7 @@
 """Pixels as numbers instead of symbols."""
 
 import torch
+from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 
@@ -12,7 +13,9 @@ class IntensityEmbedding(nn.Module):
         embed_dim: width C.
     """
 
-    def __init__(self, dictionary, embed_dim):
+    intensities: Tensor  # of each symbol, from -1 to 1
+
+    def __init__(self, dictionary: Dictionary, embed_dim: int):
         super().__init__()
         self.embedding_dim = embed_dim
         self.padding_idx = dictionary.pad()

@@ -10,7 +10,7 @@ class LinearWithoutBias(nn.Linear):
     entries of a model for one shared parameter and reports each.
     """
 
-    def __init__(self, in_features, out_features):
+    def __init__(self, in_features: int, out_features: int):
         super().__init__(in_features, out_features, bias=False)
         del self.bias
         self.bias = None

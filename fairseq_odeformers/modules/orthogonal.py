@@ -18,7 +18,8 @@ class OnManifold(nn.Module):
     of weights or ``torch.func.functional_call`` does.
     """
 
-    _kept = None
+    weight: nn.Parameter
+    _kept: Tensor | None = None
 
     def make(self) -> Tensor:
         """The matrix, from the weight."""
@@ -28,14 +29,14 @@ class OnManifold(nn.Module):
         """The matrix, made now or kept."""
         if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
-            return self.full_precision()
+            return self.make_in_full_precision()
         matrix = self._kept
         if matrix is None:
             with torch.inference_mode(False), torch.no_grad():
-                matrix = self._kept = self.full_precision()
+                matrix = self._kept = self.make_in_full_precision()
         return matrix
 
-    def full_precision(self) -> Tensor:
+    def make_in_full_precision(self) -> Tensor:
         """The matrix, not rounded by automatic mixed precision."""
         with torch.autocast(self.weight.device.type, enabled=False):
             return self.make()
@@ -46,19 +47,19 @@ class OnManifold(nn.Module):
         gram = weight.mT @ weight if weight.size(-2) >= weight.size(-1) else weight @ weight.mT
         return (gram - torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)).abs().max()
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> "OnManifold":
         self._kept = None
         return super().train(mode)
 
-    def _load_from_state_dict(self, *args, **kwargs):
+    def _load_from_state_dict(self, *args, **kwargs) -> None:
         self._kept = None
         super()._load_from_state_dict(*args, **kwargs)
 
-    def _apply(self, *args, **kwargs):
+    def _apply(self, *args, **kwargs) -> "OnManifold":
         self._kept = None
         return super()._apply(*args, **kwargs)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict:
         return {**self.__dict__, "_kept": None}  # copies and pickles make their own
 
 
@@ -72,7 +73,9 @@ class OrthogonalMatrices(OnManifold):
         dim: size C of each.
     """
 
-    def __init__(self, count, dim):
+    base: Tensor  # N, C, C
+
+    def __init__(self, count: int, dim: int):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(count, dim, dim))
         self.register_buffer("base", torch.empty(count, dim, dim))
@@ -127,7 +130,7 @@ class CayleyTransform(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, factor, matrix):
+    def forward(ctx, factor: Tensor, matrix: Tensor) -> Tensor:
         inverse = block_inverse(matrix, shift=2.0)
         quotient = 4 * (factor @ inverse)
         ctx.save_for_backward(inverse, quotient)
@@ -135,7 +138,7 @@ class CayleyTransform(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient):
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor | None, Tensor]:
         inverse, quotient = ctx.saved_tensors
         gradient = gradient @ inverse.mT
         of_factor = 4 * gradient if ctx.needs_input_grad[0] else None
@@ -182,7 +185,7 @@ class OrthonormalEmbedding(OnManifold):
         padding_idx: index of padding, which is embedded like any other symbol.
     """
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx):
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int):
         super().__init__()
         self.embedding_dim = embedding_dim
         self.padding_idx = padding_idx
@@ -219,7 +222,7 @@ class InverseRoot(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, matrix):
+    def forward(ctx, matrix: Tensor) -> Tensor:
         eigenvalues, vectors = torch.linalg.eigh(matrix)
         roots = eigenvalues.clamp(min=torch.finfo(matrix.dtype).tiny).sqrt()
         ctx.save_for_backward(roots, vectors)
@@ -227,7 +230,7 @@ class InverseRoot(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient):
+    def backward(ctx, gradient: Tensor) -> Tensor:
         roots, vectors = ctx.saved_tensors
         column = roots.unsqueeze(-1)
         inner = vectors.mT @ gradient @ vectors / (column * roots * (column + roots))

@@ -1,4 +1,4 @@
-"""What modules are called with, and what they return, while a model runs."""
+"""Records the calls of modules, with arguments and outputs, while a model runs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -81,7 +81,7 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
         values, expected = applied[0]
     elif isinstance(used[0], TransEvolveDepth):
         x, expected = calls[0].args[:2]
-        values = calls[0].module.values(x, 2)
+        values = calls[0].module.values(x)
     else:
         attention = calls[0].module
         values = split_heads(attention.v_proj(calls[0].kwargs["query"].transpose(0, 1)), 2)

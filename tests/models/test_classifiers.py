@@ -234,6 +234,13 @@ def test_vanilla_transformer_has_positions_if_asked():
     assert make_classifier("vanilla_transformer", option).encoder.embed_positions is not None
 
 
+@pytest.mark.parametrize("extra, p", [([], 0.3), (["--embedding-dropout", "0.2"], 0.2)])
+def test_dropout_of_embeddings_has_its_own_option(extra, p):
+    model = make_classifier("macaron_classifier", "--dropout", "0.3", *extra)
+    assert model.encoder.dropout_module.p == p
+    assert model.encoder.layers[0].dropout_module.p == 0.3
+
+
 def test_layers_to_keep():
     model = make_classifier("transformer_classifier", "--encoder-layers-to-keep", "0,2")
     assert len(model.encoder.layers) == 2

@@ -1,6 +1,7 @@
 """Transformer layers without LayerNorm, and with weights kept orthogonal."""
 
 import torch
+from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
@@ -9,10 +10,10 @@ from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from fairseq_odeformers.modules.orthogonal import rotated, rotated_columns
 
 
-class WithoutLayerNorm:
+class WithoutLayerNorm(nn.Module):
     """Mixin of a layer of fairseq's Transformer: x + F(x), not normalised."""
 
-    def __init__(self, cfg, *args, **kwargs):
+    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         for name, _ in list(self.named_children()):
             if name.endswith("layer_norm"):
@@ -26,11 +27,11 @@ class ReZero(WithoutLayerNorm):
     (Bachlechner et al. 2020, "ReZero is All You Need", section 5).
     """
 
-    def __init__(self, cfg, *args, **kwargs):
+    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         self.residual_weight = nn.Parameter(torch.zeros(1))
 
-    def residual_connection(self, x: Tensor, residual: Tensor):
+    def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
         return residual + self.residual_weight * x
 
 
@@ -46,13 +47,13 @@ class ReZeroDecoderLayer(ReZero, TransformerDecoderLayerBase):
     """Decoder layer with zero-initialised residual weights."""
 
 
-class Orthogonal:
+class Orthogonal(nn.Module):
     """Mixin of a layer of fairseq's Transformer: its matrices are orthogonal.
 
     The matrices of the FFN, which are not square, have orthonormal columns or rows.
     """
 
-    def __init__(self, cfg, *args, **kwargs):
+    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         orthogonalize(self)
 
@@ -83,7 +84,9 @@ class Rotation(nn.Module):
         rows, columns: size of the matrix.
     """
 
-    def __init__(self, rows, columns):
+    base: Tensor  # 1, rows, columns
+
+    def __init__(self, rows: int, columns: int):
         super().__init__()
         self.register_buffer("base", nn.init.orthogonal_(torch.empty(rows, columns)).unsqueeze(0))
 

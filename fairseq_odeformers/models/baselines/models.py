@@ -48,7 +48,7 @@ register_preset(
 )
 
 
-class WithoutLayerNorm(TransformerClassifier):
+class ClassifierWithoutLayerNorm(TransformerClassifier):
     """A classifier over layers without LayerNorm."""
 
     unsupported = {
@@ -62,7 +62,7 @@ class ReZeroEncoder(Encoder):
 
 
 @register_model("transformer_classifier_rezero", dataclass=TransformerClassifierConfig)
-class ReZeroClassifier(WithoutLayerNorm):
+class ReZeroClassifier(ClassifierWithoutLayerNorm):
     """The Transformer with zero-initialised residual weights instead of LayerNorm."""
 
     encoder_class = ReZeroEncoder
@@ -86,11 +86,11 @@ class PlainEncoder(Encoder):
 
 @dataclass
 class VanillaTransformerConfig(ParityModelConfig, TransformerClassifierConfig):
-    """Options of fairseq's encoder; the defaults are those of the parity model, without an ODE."""
+    """Options of fairseq's encoder; the defaults are the parity model's, without an ODE."""
 
 
 @register_model("vanilla_transformer", dataclass=VanillaTransformerConfig)
-class VanillaTransformer(ParityModel, WithoutLayerNorm):
+class VanillaTransformer(ParityModel, ClassifierWithoutLayerNorm):
     """The baseline of the N-ODE Transformer (Baier-Reinio and De Sterck 2020, section 5)."""
 
     encoder_class = PlainEncoder

@@ -1,4 +1,4 @@
-"""What the models of several papers share.
+"""Parts that the models of several papers share.
 
 Read ``transformer``, fairseq's encoder and decoder over other layers, and their options and config;
 ``sequence_classifier``, which all classifiers are, with ``transformer_classifier`` and

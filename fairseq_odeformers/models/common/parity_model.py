@@ -1,10 +1,10 @@
-"""What the two models of the N-ODE Transformer's paper share (Baier-Reinio and De Sterck 2020)."""
+"""The base of both models in the N-ODE Transformer's paper (Baier-Reinio and De Sterck 2020)."""
 
 from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.tasks import FairseqTask
-from omegaconf import II, OmegaConf
+from omegaconf import II, DictConfig, OmegaConf
 
 from fairseq_odeformers.options import option
 
@@ -13,7 +13,7 @@ from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifier
 
 @dataclass
 class ParityModelConfig(SequenceClassifierConfig):
-    """The defaults are those of the model that tells the parity of a binary string (section 4)."""
+    """The defaults are the paper's model that tells the parity of a binary string (section 4)."""
 
     encoder_embed_dim: int = option(8, "width d")
     encoder_ffn_embed_dim: int = option(II("model.encoder_embed_dim"), "inner width")
@@ -23,7 +23,9 @@ class ParityModelConfig(SequenceClassifierConfig):
     encoder_layers: int = option(2, "number of layers, or of ODE blocks")
     dropout: float = option(0.0, "dropout probability")
     no_token_positional_embeddings: bool = option(True, "leave out positional embeddings")
-    pooling: Pooling = option("first", "what stands for a text: mean, max or first token")
+    pooling: Pooling = option(  # pyright: ignore[reportInvalidTypeForm]
+        "first", "what stands for a text: mean, max or first token"
+    )
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(
         2, "number of ReLU layers before the last layer", at_least=0
@@ -34,7 +36,7 @@ class ParityModel(SequenceClassifier):
     """A classifier with ``embed_dim // 2`` attention heads unless an option says otherwise."""
 
     @classmethod
-    def build_model(cls, cfg: ParityModelConfig, task: FairseqTask) -> "ParityModel":
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "ParityModel":
         if cfg.encoder_attention_heads is None:
             heads = max(cfg.encoder_embed_dim // 2, 1)
             cfg = OmegaConf.create({**cfg, "encoder_attention_heads": heads})

@@ -1,4 +1,4 @@
-"""What all encoder-only models share: pooling, classification heads, pairs of texts."""
+"""The base of all encoder-only models: pooling, classification heads, pairs of texts."""
 
 import logging
 from argparse import Namespace
@@ -7,13 +7,13 @@ from typing import Any, Optional
 
 import torch.nn.functional as F
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from fairseq.models import FairseqEncoderModel
+from fairseq.models import FairseqEncoder, FairseqEncoderModel
 from fairseq.models.transformer import Embedding
 from fairseq.tasks import FairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.translation import TranslationTask
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
@@ -30,7 +30,9 @@ OTHER_TASKS = (TranslationTask, LanguageModelingTask, MaskedLMTask)
 class SequenceClassifierConfig(FairseqDataclass):
     """Options of what comes after the encoder."""
 
-    pooling: Pooling = option("mean", "what stands for a text: mean, max or first token")
+    pooling: Pooling = option(  # pyright: ignore[reportInvalidTypeForm]
+        "mean", "what stands for a text: mean, max or first token"
+    )
     pooled_layer_norm: bool = option(True, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(
         0, "number of ReLU layers before the last layer", at_least=0
@@ -48,26 +50,28 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     the number of their classes.
 
     The encoder is a fairseq encoder, made from the config (with ``max_source_positions``), a
-    dictionary and an embedding. That is an ``embedding_class`` of so many symbols, the width and
-    the index of padding, or embeds the intensities of pixels if the task has ``pixel_values``. In
-    the dictionary that the encoder returns, ``encoder_out`` and ``encoder_padding_mask`` are those
-    of fairseq's Transformer; ``regularizers`` and ``statistics``, if there, are dictionaries of
-    values (B) a sequence: those that criterions weight, and those that they only log.
+    dictionary and an embedding. The embedding is an ``embedding_class``, made from the number of
+    symbols, the width and the index of padding. If the task has ``pixel_values``, it embeds the
+    intensities of pixels instead.
+
+    The encoder returns a dictionary with ``encoder_out`` and ``encoder_padding_mask``, as fairseq's
+    Transformer does. It may have the dictionaries ``regularizers`` and ``statistics`` of values (B)
+    a sequence: criterions weight the former, and only log the latter.
     """
 
-    encoder_class = None
+    encoder_class: type[FairseqEncoder]
     embedding_class = staticmethod(Embedding)
 
-    def __init__(self, cfg, encoder, towers=1):
+    def __init__(self, cfg: DictConfig, encoder: FairseqEncoder, towers: int = 1):
         super().__init__(encoder)
         # fairseq's sentence_prediction criterion asks whether it has options of RoBERTa.
-        self.args = Namespace(**cfg)
+        self.args = Namespace(**cfg)  # pyright: ignore[reportCallIssue]
         self.towers = towers
         self.pool = POOLING[cfg.pooling]
         self.classification_heads = nn.ModuleDict()
 
     @classmethod
-    def build_model(cls, cfg: SequenceClassifierConfig, task: FairseqTask) -> "SequenceClassifier":
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "SequenceClassifier":
         """A classifier of the texts of a task; heads are registered by the task, as fairseq's are.
 
         ``encoder_class`` is made of :meth:`encoder_config`, the dictionary, and an embedding of
@@ -93,12 +97,12 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
         return cls(cfg, encoder, getattr(task, "towers", 1))
 
     @classmethod
-    def embedding_dim(cls, cfg: SequenceClassifierConfig) -> int:
+    def embedding_dim(cls, cfg: DictConfig) -> int:
         """Width of the embedding."""
         return cfg.encoder_embed_dim
 
     @classmethod
-    def encoder_config(cls, cfg: SequenceClassifierConfig) -> Any:
+    def encoder_config(cls, cfg: DictConfig) -> Any:
         """The config in the form that the encoder takes."""
         return cfg
 
@@ -144,10 +148,8 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
         extra = {kind: out.get(kind, {}) for kind in ("regularizers", "statistics")}
         return states.transpose(0, 1), padding_mask, extra
 
-    def register_classification_head(
-        self, name: str, num_classes: int | None = None, **unused
-    ) -> None:
-        """Add a head, or replace the one of this name."""
+    def register_classification_head(self, name: str, num_classes: int, **unused: Any) -> None:
+        """Add a head of so many classes, or replace the one of this name."""
         self.classification_heads[name] = ClassificationHead(
             self.args.encoder_embed_dim,
             num_classes,
@@ -173,7 +175,7 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
         saved = {key: state_dict.pop(key) for key in [*state_dict] if key.startswith(prefix)}
         for head, module in self.classification_heads.items():
             start = f"{prefix}{head}."
-            own = {start + key: value for key, value in module.state_dict().items()}
+            own = module.state_dict(prefix=start)
             fitting = {key: saved.pop(key) for key in [*saved] if key.startswith(start)}
             if {k: v.shape for k, v in fitting.items()} != {k: v.shape for k, v in own.items()}:
                 logger.warning(

@@ -1,10 +1,12 @@
-"""fairseq's Transformer: its options, its stacks over other layers, and the model with pre-norm."""
+"""fairseq's Transformer: its stacks over other layers, its options, and the model with pre-norm."""
 
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, make_dataclass
 from inspect import isclass
 from typing import Any, Optional
 
+from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import (
@@ -22,11 +24,63 @@ from torch import nn
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from fairseq_odeformers.options import DataclassOptions, option
 
+# --- stacks of layers ------------------------------------------------------
 
-def flat_fields(config: type, prefix: str = "") -> list:
+
+class Encoder(TransformerEncoderBase):
+    """fairseq's encoder over layers of ``layer_class``, which takes fairseq's config."""
+
+    layer_class: Callable[..., nn.Module] = EncoderLayer
+
+    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
+        return wrap_layer(self.layer_class(cfg, return_fc=self.return_fc), cfg)
+
+
+class Decoder(TransformerDecoderBase):
+    """fairseq's decoder over layers of ``layer_class``, which takes fairseq's config."""
+
+    layer_class: Callable[..., nn.Module] = TransformerDecoderLayerBase
+
+    def build_decoder_layer(
+        self, cfg: TransformerConfig, no_encoder_attn: bool = False
+    ) -> nn.Module:
+        return wrap_layer(self.layer_class(cfg, no_encoder_attn), cfg)
+
+
+def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
+    """Activation checkpointing and FSDP, as ``cfg`` asks for them."""
+    checkpoint = cfg.checkpoint_activations or cfg.offload_activations
+    if checkpoint:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
+
+
+def stack_config(cfg: DictConfig, **changes) -> TransformerConfig:
+    """fairseq's config, by which it makes an encoder or a decoder, from the options of any model.
+
+    Args:
+        cfg: the options of the model.
+        changes: options of fairseq's that the model gives other names or other values.
+    """
+    options = {"decoder_output_dim": cfg.get("decoder_embed_dim"), **cfg}
+    if cfg.get("share_all_embeddings"):
+        options["share_decoder_input_output_embed"] = True
+    for side in ("encoder", "decoder"):
+        if kept := cfg.get(f"{side}_layers_to_keep"):
+            options[f"{side}_layers"] = len(kept.split(","))
+    return TransformerConfig.from_namespace(Namespace(**{**options, **changes}))
+
+
+# --- options ---------------------------------------------------------------
+
+
+def flat_fields(config: type, prefix: str = "") -> list[tuple[str, Any, Any]]:
     """The fields of a config, and of those nested in it with their place as prefix of the name.
 
     fairseq's command line knows nested options by such names, but does not fill nested configs.
+
+    Returns:
+        Name, type and field of each, as ``make_dataclass`` takes them.
     """
     flat = []
     for item in fields(config):
@@ -41,6 +95,10 @@ def flat_fields(config: type, prefix: str = "") -> list:
             flat.append((prefix + item.name, Optional[str] if pruned else item.type, copy))
     return flat
 
+
+TransformerOptions = make_dataclass(
+    "TransformerOptions", flat_fields(TransformerConfig), bases=(FairseqDataclass,)
+)
 
 ENCODER_OPTIONS = (
     "encoder_",
@@ -66,66 +124,11 @@ EncoderConfig = make_dataclass(
 )
 
 
-def embedding_dropout() -> Any:
-    """The field of the option ``--embedding-dropout``; by default fairseq drops as elsewhere."""
-    return option(II("model.dropout"), "dropout probability of embeddings")
-
-
-def drop_embeddings(cfg: FairseqDataclass, *stacks: nn.Module) -> None:
-    """Give fairseq's encoders and decoders the dropout of embeddings that an option asks for."""
-    for stack in stacks:
-        stack.dropout_module.p = cfg.embedding_dropout
-
-
-class Encoder(TransformerEncoderBase):
-    """fairseq's encoder over layers of ``layer_class``, which takes fairseq's config."""
-
-    layer_class = EncoderLayer
-
-    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        return wrap_layer(self.layer_class(cfg, return_fc=self.return_fc), cfg)
-
-
-class Decoder(TransformerDecoderBase):
-    """fairseq's decoder over layers of ``layer_class``, which takes fairseq's config."""
-
-    layer_class = TransformerDecoderLayerBase
-
-    def build_decoder_layer(
-        self, cfg: TransformerConfig, no_encoder_attn: bool = False
-    ) -> nn.Module:
-        return wrap_layer(self.layer_class(cfg, no_encoder_attn), cfg)
-
-
-def stack_config(cfg: DictConfig, **changes) -> TransformerConfig:
-    """fairseq's config for an encoder or a decoder whose layers are not made of it.
-
-    Args:
-        cfg: the options of the model.
-        changes: options of fairseq's that the model gives other names or other values.
-    """
-    tied = (cfg.get(name) for name in ("share_all_embeddings", "share_decoder_input_output_embed"))
-    options = {
-        **cfg,
-        "decoder_output_dim": cfg.get("decoder_embed_dim"),
-        "share_decoder_input_output_embed": any(tied),
-        **changes,
-    }
-    return TransformerConfig.from_namespace(Namespace(**options))
-
-
-def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
-    """Activation checkpointing and FSDP, as ``cfg`` asks for them."""
-    checkpoint = cfg.checkpoint_activations or cfg.offload_activations
-    if checkpoint:
-        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
-    return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
+# --- the model with pre-norm -----------------------------------------------
 
 
 @dataclass
-class PreNormTransformerConfig(
-    make_dataclass("Flat", flat_fields(TransformerConfig), bases=(FairseqDataclass,))
-):
+class PreNormTransformerConfig(TransformerOptions):
     """Options of fairseq's Transformer, with LayerNorm before each sub-layer."""
 
     encoder_normalize_before: bool = option(True, "apply layernorm before each encoder block")
@@ -134,15 +137,35 @@ class PreNormTransformerConfig(
         II("model.encoder_ffn_embed_dim"), "decoder embedding dimension for FFN"
     )
     decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
-    embedding_dropout: float = embedding_dropout()
+    embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
 
 
 class PreNormTransformer(DataclassOptions, TransformerModelBase):
-    """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`."""
+    """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`.
+
+    A subclass may name an ``encoder_class`` and a ``decoder_class`` that derive from fairseq's.
+    """
+
+    encoder_class: type[TransformerEncoderBase] = TransformerEncoderBase
+    decoder_class: type[TransformerDecoderBase] = TransformerDecoderBase
 
     @classmethod
-    def build_model(cls, cfg: PreNormTransformerConfig, task: FairseqTask) -> "PreNormTransformer":
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "PreNormTransformer":
         cls.check_config(cfg)
-        model = super().build_model(TransformerConfig.from_namespace(Namespace(**cfg)), task)
-        drop_embeddings(cfg, model.encoder, model.decoder)
+        model = super().build_model(stack_config(cfg), task)
+        for stack in (model.encoder, model.decoder):
+            stack.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
         return model
+
+    @classmethod
+    def build_encoder(
+        cls, cfg: TransformerConfig, src_dict: Dictionary, embed_tokens: nn.Embedding
+    ) -> TransformerEncoderBase:
+        return cls.encoder_class(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(
+        cls, cfg: TransformerConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding
+    ) -> TransformerDecoderBase:
+        no_encoder_attn = cfg.no_cross_attention
+        return cls.decoder_class(cfg, tgt_dict, embed_tokens, no_encoder_attn=no_encoder_attn)

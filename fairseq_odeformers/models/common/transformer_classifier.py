@@ -1,15 +1,15 @@
 """fairseq's Transformer encoder as a classifier, over layers of any class."""
 
-from argparse import Namespace
 from dataclasses import dataclass
 
 from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks import FairseqTask
+from omegaconf import II, DictConfig
 
 from fairseq_odeformers.options import option
 
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
-from .transformer import Encoder, EncoderConfig, drop_embeddings, embedding_dropout
+from .transformer import Encoder, EncoderConfig, stack_config
 
 
 @dataclass
@@ -18,7 +18,7 @@ class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
 
     encoder_embed_dim: int = option(256, "width d")
     encoder_ffn_embed_dim: int = option(1024, "inner width")
-    embedding_dropout: float = embedding_dropout()
+    embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
 
 
 class TransformerClassifier(SequenceClassifier):
@@ -28,16 +28,11 @@ class TransformerClassifier(SequenceClassifier):
     unsupported = {"quant_noise_scalar": "fairseq's tasks of classification do not quantize"}
 
     @classmethod
-    def build_model(
-        cls, cfg: TransformerClassifierConfig, task: FairseqTask
-    ) -> "TransformerClassifier":
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "TransformerClassifier":
         model = super().build_model(cfg, task)
-        drop_embeddings(cfg, model.encoder)
+        model.encoder.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
         return model
 
     @classmethod
-    def encoder_config(cls, cfg: TransformerClassifierConfig) -> TransformerConfig:
-        args = Namespace(**cfg)
-        if args.encoder_layers_to_keep:
-            args.encoder_layers = len(args.encoder_layers_to_keep.split(","))
-        return TransformerConfig.from_namespace(args)
+    def encoder_config(cls, cfg: DictConfig) -> TransformerConfig:
+        return stack_config(cfg)

@@ -4,14 +4,18 @@ from dataclasses import dataclass
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.configs import FairseqConfig
-from fairseq.models import FairseqEncoderDecoderModel
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+)
 from fairseq.models.transformer import Embedding
 from fairseq.models.transformer.transformer_config import (
     DEFAULT_MAX_SOURCE_POSITIONS,
     DEFAULT_MAX_TARGET_POSITIONS,
 )
 from fairseq.tasks import FairseqTask
-from omegaconf import II
+from omegaconf import II, DictConfig
 
 from fairseq_odeformers.options import DataclassOptions, flag, option
 
@@ -38,17 +42,17 @@ class TranslationConfig(FairseqDataclass):
 
 
 class TranslationModel(DataclassOptions, FairseqEncoderDecoderModel):
-    """An encoder and a decoder that do not take fairseq's Transformer config.
+    """A model is a subclass that names its ``encoder_class`` and ``decoder_class``.
 
-    A model is a subclass that names its ``encoder_class`` and ``decoder_class``, each made of the
-    config, a dictionary and an embedding, and whose config derives from :class:`TranslationConfig`.
+    Each is made of the config, which derives from :class:`TranslationConfig`, a dictionary and an
+    embedding.
     """
 
-    encoder_class = None
-    decoder_class = None
+    encoder_class: type[FairseqEncoder]
+    decoder_class: type[FairseqIncrementalDecoder]
 
     @classmethod
-    def build_model(cls, cfg: TranslationConfig, task: FairseqTask) -> "TranslationModel":
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "TranslationModel":
         """A model of the languages of a task.
 
         Raises:
@@ -78,7 +82,7 @@ class TranslationModel(DataclassOptions, FairseqEncoderDecoderModel):
         return cls(encoder, cls.decoder_class(cfg, target, decoder_embed))
 
     def prepare_for_inference_(self, cfg: FairseqConfig) -> None:
-        """fairseq's function.
+        """fairseq's method, called before a model generates.
 
         Raises:
             ValueError: an option of generation asks for attention weights.

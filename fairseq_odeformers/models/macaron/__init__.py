@@ -2,8 +2,8 @@ r"""Macaron Net: the Transformer as splitting of an ODE of interacting particles
 
 Attention lets tokens interact (diffusion), an FFN moves each alone (convection). A Transformer
 layer takes a step of one, then of the other (Lie-Trotter splitting). A Macaron layer has half a
-step of an FFN on either side of the attention (Strang-Marchuk splitting, Eqs. 17 to 19), whose
-error is of higher order:
+step of an FFN on either side of the attention (Strang-Marchuk splitting, Eqs. 17 to 19), and an
+error of higher order:
 
 .. math::
     \tilde x = x + \tfrac12 \mathrm{FFN}_{down}(x), \quad

@@ -1,6 +1,7 @@
 """fairseq's Transformer decoder over Macaron layers."""
 
 import torch
+from torch import Tensor
 
 from fairseq_odeformers.models.common.transformer import Decoder
 
@@ -12,7 +13,9 @@ class MacaronDecoder(Decoder):
 
     layer_class = MacaronDecoderLayer
 
-    def upgrade_state_dict_named(self, state_dict, name):
+    def upgrade_state_dict_named(
+        self, state_dict: dict[str, Tensor], name: str
+    ) -> dict[str, Tensor]:
         # fairseq takes version 2 for a decoder without final LayerNorm; the authors' code has one.
         if f"{name}.layer_norm.weight" in state_dict:
             state_dict[f"{name}.version"] = torch.Tensor([3])

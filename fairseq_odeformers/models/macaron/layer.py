@@ -1,5 +1,8 @@
 """The Macaron layer (Lu et al. 2019, section 3.3): attention between two FFNs of half a step."""
 
+from collections.abc import Callable
+
+from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import LayerNorm
 from fairseq.modules.quant_noise import quant_noise
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
@@ -16,23 +19,34 @@ class HalfStepLinear(nn.Linear):
         return super().forward(x) / 2
 
 
-class MacaronLayer:
-    r"""Strang-Marchuk splitting for a layer of fairseq's Transformer (paper, Eqs. 17 to 19).
+class MacaronLayer(nn.Module):
+    r"""Mixin that makes a Macaron layer of fairseq's Transformer layer (paper, Eqs. 17 to 19).
 
     .. math::
         \tilde x = x + \tfrac12 \mathrm{FFN}_{down}(x), \quad
         \hat x = \tilde x + \mathrm{Attention}(\tilde x), \quad
         x' = \hat x + \tfrac12 \mathrm{FFN}_{up}(\hat x)
 
-    A mixin: the attention and FFN_up are fairseq's, with all their options. It adds FFN_down, of
-    the same width and with the same options, and halves both. Two FFNs with an inner width of 2d
-    have 3d more parameters than one of 4d: a LayerNorm and d biases.
+    The attention and FFN_up are fairseq's, with all their options. The mixin adds FFN_down, of the
+    same width and with the same options, and halves both. Two FFNs with an inner width of 2d have
+    3d more parameters than one of 4d: a LayerNorm and d biases.
 
-    The names of ``macaron_fc1``, ``macaron_fc2`` and ``macaron_layer_norm`` are those of the
-    authors' code.
+    The authors' code has the names ``macaron_fc1``, ``macaron_fc2`` and ``macaron_layer_norm``.
     """
 
-    def __init__(self, cfg, *args, **kwargs):
+    # Of fairseq's layer.
+    embed_dim: int
+    normalize_before: bool
+    quant_noise: float
+    quant_noise_block_size: int
+    activation_fn: Callable[[Tensor], Tensor]
+    build_fc1: Callable[[int, int, float, int], nn.Linear]
+    residual_connection: Callable[[Tensor, Tensor], Tensor]
+    fc1: nn.Linear
+    dropout_module: nn.Module
+    activation_dropout_module: nn.Module
+
+    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)  # attention and FFN_up
         quantization = (self.quant_noise, self.quant_noise_block_size)
         inner_dim = self.fc1.out_features
@@ -44,7 +58,10 @@ class MacaronLayer:
             module = getattr(self, name)
             setattr(self, name, Dropout(module.p, module_name=module.module_name))
 
-    def build_fc2(self, input_dim, output_dim, q_noise, qn_block_size):
+    def build_fc2(
+        self, input_dim: int, output_dim: int, q_noise: float, qn_block_size: int
+    ) -> nn.Linear:
+        """The output layer of FFN_down, and of FFN_up, which fairseq's layer builds with it."""
         return quant_noise(HalfStepLinear(input_dim, output_dim), q_noise, qn_block_size)
 
     def first_half_step(self, x: Tensor) -> Tensor:
@@ -61,35 +78,43 @@ class MacaronLayer:
 
 
 class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
-    """Macaron layer of an encoder; arguments and results are fairseq's."""
+    """Macaron layer of an encoder."""
 
-    def forward(self, x, encoder_padding_mask, attn_mask=None):
+    def forward(
+        self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
+    ) -> Tensor:
+        """As fairseq's layer, from and to (T, B, C)."""
         x = self.first_half_step(x)
-        return super().forward(x, hidden_keys(encoder_padding_mask), attn_mask)
+        return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)
 
-    def upgrade_state_dict_named(self, state_dict, name):
-        """Give the LayerNorms of the authors' checkpoints the names that they have here."""
-        own = ("self_attn_layer_norm", "final_layer_norm", "macaron_layer_norm")
-        for number, layer_norm in enumerate(own):
-            for parameter in ("weight", "bias"):
-                old = f"{name}.layer_norms.{number}.{parameter}"
-                if old in state_dict:
-                    state_dict[f"{name}.{layer_norm}.{parameter}"] = state_dict.pop(old)
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Rename the LayerNorms of the authors' checkpoints, as fairseq does the first two."""
+        super().upgrade_state_dict_named(state_dict, name)
+        for parameter in ("weight", "bias"):
+            old = f"{name}.layer_norms.2.{parameter}"
+            if old in state_dict:
+                state_dict[f"{name}.macaron_layer_norm.{parameter}"] = state_dict.pop(old)
 
 
 class MacaronDecoderLayer(MacaronLayer, TransformerDecoderLayerBase):
-    """Macaron layer of a decoder: FFN, self-attention, encoder-decoder attention, FFN.
+    """Macaron layer of a decoder: FFN, self-attention, encoder-decoder attention, FFN."""
 
-    Arguments and results are fairseq's.
-    """
-
-    def forward(self, x, encoder_out=None, encoder_padding_mask=None, *args, **kwargs):
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor | None = None,
+        encoder_padding_mask: Tensor | None = None,
+        *args,
+        **kwargs,
+    ) -> tuple[Tensor, Tensor | None, list[Tensor | None] | None]:
+        """As fairseq's layer, from and to (T, B, C)."""
         x = self.first_half_step(x)
-        return super().forward(x, encoder_out, hidden_keys(encoder_padding_mask), *args, **kwargs)
+        mask = key_padding_mask(encoder_padding_mask)
+        return super().forward(x, encoder_out, mask, *args, **kwargs)
 
 
-def hidden_keys(padding_mask: Tensor | None) -> Tensor | None:
-    """The keys that attention does not see (B, T): padding, but not in a sequence of padding alone.
+def key_padding_mask(padding_mask: Tensor | None) -> Tensor | None:
+    """The keys that attention leaves out (B, T): padding, but not in a sequence of padding alone.
 
     Without any key the attention weights would not be numbers.
     """

@@ -4,11 +4,12 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Optional
 
-from fairseq import utils
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from fairseq.models.roberta import RobertaModel
-from omegaconf import II
+from fairseq.tasks import FairseqTask
+from fairseq.utils import get_available_activation_fns
+from omegaconf import II, DictConfig
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.preset import register_preset
@@ -29,8 +30,7 @@ from .encoder import MacaronBertEncoder, MacaronEncoder
 NOT_QUANTIZED = {
     "quant_noise_scalar": "fairseq cannot quantize the output layers of half-step FFNs to integers"
 }
-ONE_FFN = "NormFormer defines it for a layer with one FFN"
-NO_SPECTRAL_NORM = "fairseq's RoBERTa loads no checkpoint whose head has spectral normalization"
+ActivationFunction = ChoiceEnum(get_available_activation_fns())
 
 
 # --- translation -----------------------------------------------------------
@@ -59,15 +59,9 @@ class MacaronTransformerModel(PreNormTransformer):
     ``fairseq-generate --path`` also reads checkpoints in the layout of the authors' code.
     """
 
+    encoder_class = MacaronEncoder
+    decoder_class = MacaronDecoder
     unsupported = NOT_QUANTIZED
-
-    @classmethod
-    def build_encoder(cls, cfg, src_dict, embed_tokens):
-        return MacaronEncoder(cfg, src_dict, embed_tokens)
-
-    @classmethod
-    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
-        return MacaronDecoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
 
 # The models of section 4.1, with the inner width of the authors' code. The second name of each is
@@ -115,12 +109,15 @@ class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
 class MacaronTransformerLanguageModel(LanguageModel):
     """Causal language model of Macaron layers, for fairseq's ``language_modeling`` task.
 
-    The defaults are those of the decoder of the paper's base translation model; the paper has no
-    language model of its own.
+    The paper has no language model. The defaults are the decoder's in its base translation model.
     """
 
     decoder_class = MacaronDecoder
-    unsupported = {**NOT_QUANTIZED, "scale_fc": ONE_FFN, "scale_resids": ONE_FFN}
+    unsupported = {
+        **NOT_QUANTIZED,
+        "scale_fc": "NormFormer defines it for a layer with one FFN",
+        "scale_resids": "NormFormer defines it for a layer with one FFN",
+    }
 
 
 # --- BERT and classifier ---------------------------------------------------
@@ -137,10 +134,10 @@ class MacaronBertConfig(EncoderConfig):
     encoder_normalize_before: bool = option(True, "apply layernorm before each block")
     encoder_learned_pos: bool = option(True, "use learned positional embeddings")
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
-    activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(
+    activation_fn: ActivationFunction = option(  # pyright: ignore[reportInvalidTypeForm]
         "gelu", "activation function of FFNs and language model head"
     )
-    pooler_activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(
+    pooler_activation_fn: ActivationFunction = option(  # pyright: ignore[reportInvalidTypeForm]
         "tanh", "activation function of the classification heads"
     )
     pooler_dropout: float = option(0.0, "dropout probability in the classification heads")
@@ -163,14 +160,20 @@ class MacaronBertModel(DataclassOptions, RobertaModel):
     positions and no next-sentence prediction.
     """
 
-    unsupported = {**NOT_QUANTIZED, "spectral_norm_classification_head": NO_SPECTRAL_NORM}
+    unsupported = {
+        **NOT_QUANTIZED,
+        "spectral_norm_classification_head": (
+            "fairseq's RoBERTa loads no checkpoint whose head has spectral normalization"
+        ),
+    }
 
     @classmethod
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "MacaronBertModel":
         cls.check_config(cfg)
-        args = Namespace(**cfg)
-        if args.max_positions is None:
-            args.max_positions = getattr(task.cfg, "tokens_per_sample", task.max_positions())
+        positions = cfg.max_positions
+        if positions is None:
+            positions = getattr(task.cfg, "tokens_per_sample", task.max_positions())
+        args = Namespace(**{**cfg, "max_positions": positions})
         return cls(args, MacaronBertEncoder(args, task.dictionary))
 
 

@@ -7,6 +7,7 @@ from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor
 
 from fairseq_odeformers.modules.block import Block
+from fairseq_odeformers.modules.incremental import IncrementalState
 from fairseq_odeformers.modules.recording import Call
 
 from .arclength import arclength
@@ -14,8 +15,6 @@ from .attention import KeyValueCache
 from .field import TransformerField
 from .layout import features_first, tokens_first
 from .problem import Problem, Solution, Solver
-
-IncrementalState = dict[str, dict[str, Tensor | None]] | None
 
 
 class NodeBlock(Block):

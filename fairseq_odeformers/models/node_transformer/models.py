@@ -18,7 +18,7 @@ from .decoder import NodeTransformerDecoder
 from .encoder import NodeTransformerEncoder
 from .methods import ADAPTIVE, FIXED_GRID
 
-VectorField = ChoiceEnum(["composed", "residual"])
+FieldForm = ChoiceEnum(["composed", "residual"])
 FORMULAS = "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
 NORMALIZE = "apply layernorm before each part of X', of a decoder too, and after the last block"
 
@@ -48,7 +48,7 @@ class NodeEncoderConfig(FairseqDataclass):
     checkpoint_activations: bool = option(
         False, "compute the activations of a solve again in the backward pass, to save memory"
     )
-    vector_field: VectorField = option("composed", FORMULAS)
+    vector_field: FieldForm = option("composed", FORMULAS)
     skip_connection: bool = option(False, "alpha is 1 in the composed vector field")
     time_dependent_attention: bool = option(
         False, "give the affine maps of the attention a term c t, too"
@@ -125,7 +125,7 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
         "rk4", "solver of the decoder, on a fixed grid"
     )
     decoder_ode_steps: int = option(1, "steps of the decoder's solver", at_least=1)
-    vector_field: VectorField = option("residual", FORMULAS)
+    vector_field: FieldForm = option("residual", FORMULAS)
     ode_rtol: float = option(1e-3, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-3, "absolute tolerance of an adaptive solver", above=0)
     dropout: float = option(0.1, "dropout probability")

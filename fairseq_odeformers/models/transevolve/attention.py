@@ -16,9 +16,9 @@ from .spec import BlockSpec
 # to so many bytes of its matrix: eight heads of eight sequences of 4,096 tokens, or two of 8,192.
 DIRECT_TOKENS, FACTORED_BYTES = 32, 2**32
 
-# The bias of a padded key, in float16 half of the lowest number. That of a real key is kept above
-# half of this, so that no bias gives padding a weight. Kernels that compute softmax anew in the
-# backward pass lose the digits after the point of scores that are much larger.
+# The bias of a padded key; in float16 half of the lowest number. Real keys have biases above half
+# of it, so that padding never gets a weight. It is no lower because fused kernels, which compute
+# the softmax again in the backward pass, lose the fractions of scores that are much larger.
 MASKED_BIAS = -1e6
 
 
@@ -41,7 +41,12 @@ class TimeEvolvingAttention(nn.Module):
     (of the query alone) and :math:`A_3 (T^l \odot T^l)` (a constant) shift whole rows of the
     scores, which softmax does not see; neither they nor their projection :math:`\tilde W_k` are
     built. A_0 has the released code's scale; the paper names d or d' over the number of heads.
+
+    ``attention_dropout`` acts on Q and K, as in the released code; ``attention_weights_dropout``
+    acts on A^l.
     """
+
+    time_basis: Tensor  # L, d'
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
@@ -54,12 +59,12 @@ class TimeEvolvingAttention(nn.Module):
         self.backend = spec.attention_backend
         self.q_proj = LinearWithoutBias(d, d + d_time)
         self.k_proj = LinearWithoutBias(d, d + d_time)
-        self.time_query = nn.Parameter(torch.empty(d_time, d + d_time))
-        self.time_weight = nn.Parameter(torch.empty(spec.depth, d_time))
+        self.time_query = nn.Parameter(torch.empty(d_time, d + d_time))  # W~q
+        self.time_weight = nn.Parameter(torch.empty(spec.depth, d_time))  # w^l
         self.register_buffer("time_basis", fourier_basis(spec.depth, d_time), persistent=False)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         """Start as the released code: w^l uniform in +-sqrt(6/d'), the projections by Glorot.
 
         The released code draws W_q with W~q, and W_k with W~k, as one Glorot-uniform matrix of
@@ -71,6 +76,15 @@ class TimeEvolvingAttention(nn.Module):
             nn.init.uniform_(weight, -bound, bound)
         bound = math.sqrt(6 / self.time_weight.size(1))
         nn.init.uniform_(self.time_weight, -bound, bound)
+
+    def forward(
+        self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute once a block Q of ``query`` (B, T, C), and K and b of ``key`` (B, S, C).
+
+        See :meth:`queries` and :meth:`keys`; :meth:`evolve` takes all three.
+        """
+        return self.queries(query), *self.keys(key, key_padding_mask)
 
     def time_map(self) -> Tensor:
         """T^l for every depth (Eq. 7), of shape (L, d')."""
@@ -103,15 +117,19 @@ class TimeEvolvingAttention(nn.Module):
             bias = bias.masked_fill(padding_mask[:, None, :, None], lowest)
         return split_heads(k, self.num_heads), bias
 
-    def evolve(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False):
-        """Attention over all depths, from :meth:`queries` and :meth:`keys`; may differ in batch.
+    def evolve(
+        self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False
+    ) -> "DirectAttention | FactoredAttention | FusedAttention":
+        """The attention of all depths, from :meth:`queries` and :meth:`keys`.
+
+        The result, called with the index l - 1 of a depth and values, attends to the values by A^l.
 
         All forms compute the same numbers. ``direct`` takes the softmax of all depths at once;
         ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
         hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
         for short sequences and in generation, else ``factored`` up to 4 GiB, else ``fused``.
         ``fused`` also stands in for ``factored`` where :meth:`factors` returns None, and where
-        attention weights are dropped, of which ``factored`` has none.
+        attention weights are dropped: ``factored`` never has them.
         """
         dropout_p = self.weights_dropout_module.active_p
         backend = self.fastest_backend(q, k) if self.backend == "auto" else self.backend
@@ -126,7 +144,7 @@ class TimeEvolvingAttention(nn.Module):
         """The backend that ``auto`` stands for, by the sizes of queries and keys."""
         if min(q.size(2), k.size(2)) <= DIRECT_TOKENS:
             return "direct"
-        scores = max(q.size(0), k.size(0)) * q.size(1) * q.size(2) * k.size(2)
+        scores = q.size(0) * q.size(1) * q.size(2) * k.size(2)
         return "factored" if scores * q.element_size() <= FACTORED_BYTES else "fused"
 
     @staticmethod
@@ -150,13 +168,6 @@ class TimeEvolvingAttention(nn.Module):
         c = c.masked_fill(padding, 0.0)
         return None if c.detach().min() < -LARGEST_SPAN else (mean, c)
 
-    def forward(self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None = None):
-        """Compute once a block Q of ``query`` (B, T, C), and K and b of ``key`` (B, S, C).
-
-        See :meth:`queries` and :meth:`keys`; :meth:`evolve` takes all three.
-        """
-        return self.queries(query), *self.keys(key, key_padding_mask)
-
 
 class DirectAttention:
     """softmax(A0 + b^l) V as it stands, with the softmax of all depths taken at once.
@@ -168,7 +179,7 @@ class DirectAttention:
         dropout_p: dropout probability of the attention weights.
     """
 
-    def __init__(self, q, k, bias, causal, dropout_p=0.0):
+    def __init__(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool, dropout_p: float = 0.0):
         scores = masked_scores(q, k, causal).unsqueeze(2) + bias.transpose(-2, -1).unsqueeze(3)
         self.weights = dropout(scores.softmax(-1), dropout_p)  # B, H, L, T, S
         # Indexing depth by depth would fill a tensor of zeros for each in the backward pass.
@@ -191,7 +202,7 @@ class FusedAttention:
     common multiple of 8, which the fused kernels ask for.
     """
 
-    def __init__(self, q, k, bias, causal, dropout_p=0.0):
+    def __init__(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool, dropout_p: float = 0.0):
         self.width = (q.size(-1) // 8 + 1) * 8
         self.q = self._pad(torch.cat([q, torch.ones_like(q[..., :1])], -1))
         self.k = k
@@ -199,7 +210,7 @@ class FusedAttention:
         self.causal = causal
         self.dropout_p = dropout_p
 
-    def _pad(self, x):
+    def _pad(self, x: Tensor) -> Tensor:
         return F.pad(x, (0, self.width - x.size(-1)))
 
     def __call__(self, depth: int, value: Tensor) -> Tensor:

@@ -1,46 +1,20 @@
 """Blocks of TransEvolve (Dutta et al. 2021, section 6)."""
 
+from collections.abc import Sequence
+
 import torch
-from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from fairseq.modules import LayerNorm
-from fairseq.utils import get_activation_fn
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.block import Block
 from fairseq_odeformers.modules.dropout import Dropout
-from fairseq_odeformers.modules.incremental import append
+from fairseq_odeformers.modules.incremental import IncrementalState, append
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 
 from .attention import TimeEvolvingAttention, merge_heads, split_heads
-from .random_rotation import RandomRotationFeedForward
+from .feed_forward import FullFeedForward, RandomRotationFeedForward
 from .spec import BlockSpec
-
-
-class Activation(nn.Module):
-    """The activation function of a feed-forward layer, ReLU in the paper, and its dropout."""
-
-    def __init__(self, spec: BlockSpec):
-        super().__init__()
-        self.activation_fn = get_activation_fn(spec.activation_fn)
-        self.dropout_module = Dropout(spec.activation_dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.dropout_module(self.activation_fn(x))
-
-
-class FeedForward(nn.Sequential):
-    """fullFF: the Transformer's feed-forward layer (paper, Eq. 3)."""
-
-    def __init__(self, spec: BlockSpec):
-        super().__init__(
-            nn.Linear(spec.embed_dim, spec.ffn_embed_dim),
-            Activation(spec),
-            nn.Linear(spec.ffn_embed_dim, spec.embed_dim),
-        )
-        if spec.initialization == "glorot":
-            for layer in (self[0], self[2]):
-                nn.init.xavier_uniform_(layer.weight)
-                nn.init.zeros_(layer.bias)
 
 
 class TransEvolveDepth(nn.Module):
@@ -54,6 +28,7 @@ class TransEvolveDepth(nn.Module):
 
     def __init__(self, spec: BlockSpec, depth: int, cross_attention: bool):
         super().__init__()
+        self.num_heads = spec.attention_heads
         self.self_attn_layer_norm = LayerNorm(spec.embed_dim)
         gain = 1 if spec.initialization == "glorot" else 2**-0.5
         self.self_attn_out_proj = projection(spec.embed_dim, gain)
@@ -66,22 +41,27 @@ class TransEvolveDepth(nn.Module):
                 self.encoder_attn_value.add_module("proj", projection(spec.embed_dim))
         self.final_layer_norm = LayerNorm(spec.embed_dim)
         if spec.ffn_type == "full":
-            self.feed_forward = FeedForward(spec)
+            self.feed_forward = FullFeedForward(spec)
         else:
-            sizes = spec.embed_dim, spec.ffn_embed_dim, depth, spec.depth
-            self.feed_forward = RandomRotationFeedForward(*sizes, Activation(spec))
+            self.feed_forward = RandomRotationFeedForward(spec, depth)
         self.dropout_module = Dropout(spec.dropout)
 
-    def values(self, x: Tensor, num_heads: int) -> Tensor:
+    def values(self, x: Tensor) -> Tensor:
         """LN(X) split into heads: from (B, T, C) to (B, H, T, C/H)."""
-        return split_heads(self.self_attn_layer_norm(x), num_heads)
+        return split_heads(self.self_attn_layer_norm(x), self.num_heads)
 
     def forward(self, x: Tensor, self_attn: Tensor, encoder_attn: Tensor | None = None) -> Tensor:
-        """H = A^l LN(X) W_o + X (+ A_ed^l X_enc W_o), then FF(LN(H)) + H (paper, Eqs. 9, 11, 13).
+        """X^l = FF^l(LN(H^l)) + H^l (paper, Eq. 11), with H^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).
+
+        In the encoder that is Eq. 9. In the decoder, A_ed^l X_enc W_o^l is added to H^l (Eq. 13).
 
         Args:
-            x: state X of the depth before (B, T, C).
-            self_attn, encoder_attn: attended values, A^l LN(X) and A_ed^l X_enc (B, H, T, C/H).
+            x: state X^(l-1) of the depth before (B, T, C).
+            self_attn, encoder_attn: attended values, A^l LN(X^(l-1)) and A_ed^l X_enc, both
+                (B, H, T, C/H).
+
+        Returns:
+            state X^l (B, T, C).
         """
         x = x + self.dropout_module(self.self_attn_out_proj(merge_heads(self_attn)))
         if encoder_attn is not None:
@@ -98,6 +78,8 @@ class TransEvolveEncoderBlock(Block):
     """
 
     cross_attention = False
+    encoder_attn: TimeEvolvingAttention | None
+    depths: Sequence[TransEvolveDepth]
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
@@ -105,7 +87,7 @@ class TransEvolveEncoderBlock(Block):
         self.normalize_before = spec.normalize_before
         self.self_attn = TimeEvolvingAttention(spec)
         self.encoder_attn = TimeEvolvingAttention(spec) if self.cross_attention else None
-        self.depths = nn.ModuleList(
+        self.depths = nn.ModuleList(  # pyright: ignore[reportAttributeAccessIssue]
             TransEvolveDepth(spec, depth, self.cross_attention)
             for depth in range(1, spec.depth + 1)
         )
@@ -124,7 +106,7 @@ class TransEvolveEncoderBlock(Block):
         x0 = self.maybe_layer_norm(x, before=True)
         attend = self.self_attn.evolve(*self.self_attn(x0, x0, encoder_padding_mask))
         for index, depth in enumerate(self.depths):
-            x = depth(x, attend(index, depth.values(x, self.num_heads)))
+            x = depth(x, attend(index, depth.values(x)))
         return self.maybe_layer_norm(x, before=False).transpose(0, 1)
 
     def state_modules(self) -> list[nn.Module]:
@@ -139,8 +121,7 @@ class TransEvolveEncoderBlock(Block):
         return self.layer_norm(x) if before == self.normalize_before else x
 
 
-@with_incremental_state
-class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
+class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
     """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
 
     In the encoder-decoder attention, queries come from the block's input and keys from the encoder
@@ -152,6 +133,7 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
     """
 
     cross_attention = True
+    encoder_attn: TimeEvolvingAttention
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec)
@@ -162,12 +144,12 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
         x: Tensor,
         encoder_out: Tensor,
         encoder_padding_mask: Tensor | None = None,
-        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
+        incremental_state: IncrementalState = None,
         self_attn_mask: Tensor | None = None,
         self_attn_padding_mask: Tensor | None = None,
         need_attn: bool = False,
         need_head_weights: bool = False,
-    ):
+    ) -> tuple[Tensor, None, None]:
         """
         Args:
             x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
@@ -196,13 +178,15 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
             causal=self_attn_mask is not None,
         )
         for index, depth in enumerate(self.depths):
-            value = append(saved, f"value{index}", depth.values(x, self.num_heads), dim=2)
+            value = append(saved, f"value{index}", depth.values(x), dim=2)
             x = depth(x, attend(index, value), encoder_attn[index])
         self.set_incremental_state(incremental_state, "saved", saved)
         return self.maybe_layer_norm(x, before=False).transpose(0, 1), None, None
 
-    def _attend_source(self, x, encoder_out, padding_mask, saved):
-        """A_ed^l X_enc of every depth: L tensors (B, H, T, C/H)."""
+    def _attend_source(
+        self, x: Tensor, encoder_out: Tensor, padding_mask: Tensor | None, saved: dict[str, Tensor]
+    ) -> Sequence[Tensor]:
+        """A_ed^l X_enc of every depth: L tensors (B, H, T, C/H), from (B, T, C) and (B, S, C)."""
         beams = x.size(0) // encoder_out.size(0)
         if "source_key" not in saved:
             key, bias = self.encoder_attn.keys(encoder_out, padding_mask)
@@ -218,14 +202,16 @@ class TransEvolveDecoderBlock(TransEvolveEncoderBlock):
             attn = attend.all_depths(value)
         return attn.unflatten(3, (beams, -1)).transpose(2, 3).flatten(1, 2).unbind(0)
 
-    def _source_values(self, encoder_out):
+    def _source_values(self, encoder_out: Tensor) -> Tensor:
         """X_enc (B, H, S, C/H), or what each depth makes of it (B, L, H, S, C/H)."""
         if not self.own_values:
             return split_heads(encoder_out, self.num_heads)
         values = (depth.encoder_attn_value(encoder_out) for depth in self.depths)
         return torch.stack([split_heads(value, self.num_heads) for value in values], 1)
 
-    def reorder_incremental_state(self, incremental_state, new_order: Tensor):
+    def reorder_incremental_state(
+        self, incremental_state: IncrementalState, new_order: Tensor
+    ) -> None:
         """Put the saved state into the order of ``new_order``, an index of hypotheses."""
         saved = self.get_incremental_state(incremental_state, "saved")
         if saved is None:

@@ -1,6 +1,9 @@
 """The decoder: fairseq's Transformer decoder over blocks of TransEvolve."""
 
-from fairseq.models.transformer import TransformerDecoderBase
+from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
+from omegaconf import DictConfig
+from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
 
@@ -12,15 +15,19 @@ from .spec import BlockSpec
 class TransEvolveDecoder(TransformerDecoderBase):
     """fairseq's Transformer decoder over ``--decoder-blocks`` blocks."""
 
-    def __init__(self, cfg, dictionary, embed_tokens):
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
         self.block_spec = BlockSpec.from_config(cfg, "decoder")
         config = stack_config(cfg, decoder_layers=cfg.decoder_blocks, dropout=cfg.embedding_dropout)
         super().__init__(config, dictionary, embed_tokens)
 
-    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+    def build_decoder_layer(
+        self, cfg: TransformerConfig, no_encoder_attn: bool = False
+    ) -> nn.Module:
         return wrap_layer(TransEvolveDecoderBlock(self.block_spec), cfg)
 
-    def forward(self, prev_output_tokens, *args, return_all_hiddens=False, **kwargs):
+    def forward(
+        self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs
+    ) -> tuple[Tensor, dict]:
         """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
         with depth_states(self, return_all_hiddens) as states:
             x, extra = super().forward(prev_output_tokens, *args, **kwargs)

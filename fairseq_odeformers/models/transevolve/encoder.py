@@ -1,9 +1,15 @@
 """The encoder: fairseq's Transformer encoder over blocks of TransEvolve."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-from fairseq.models.transformer import TransformerEncoderBase
+from fairseq.data import Dictionary
+from fairseq.models import FairseqDecoder, FairseqEncoder
+from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
+from omegaconf import DictConfig
+from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
 from fairseq_odeformers.modules.recording import recorded
@@ -15,30 +21,37 @@ from .spec import BlockSpec
 class TransEvolveEncoder(TransformerEncoderBase):
     """fairseq's Transformer encoder over ``--encoder-blocks`` blocks."""
 
-    def __init__(self, cfg, dictionary, embed_tokens):
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
         self.block_spec = BlockSpec.from_config(cfg, "encoder")
         config = stack_config(cfg, encoder_layers=cfg.encoder_blocks, dropout=cfg.embedding_dropout)
         super().__init__(config, dictionary, embed_tokens)
 
-    def build_encoder_layer(self, cfg):
+    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
         return wrap_layer(TransEvolveEncoderBlock(self.block_spec), cfg)
 
     def forward(
-        self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
-    ):
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> dict[str, Any]:
         """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
         with depth_states(self, return_all_hiddens) as states:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         return {**out, "encoder_states": out["encoder_states"][:1] + states}
 
-    def reorder_encoder_out(self, encoder_out, new_order):
-        """Reorder for beam search; the beams of a sentence share one row."""
+    def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
+        """Reorder for beam search; the beams of a sentence share one row.
+
+        How many share each is the entry ``beams`` of the result.
+        """
         rows, beams = shared_rows(new_order, encoder_out.get("beams", 1))
         return {**super().reorder_encoder_out(encoder_out, rows), "beams": beams}
 
 
 @contextmanager
-def depth_states(stack, wanted: bool):
+def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterator[list[Tensor]]:
     """A list that holds, once the blocks have run, the states (T, B, C) after each of their depths.
 
     Args:

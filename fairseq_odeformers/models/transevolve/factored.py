@@ -43,11 +43,19 @@ class FactoredAttention:
         causal: whether a query sees no key after its own position.
     """
 
-    def __init__(self, q, k, mean, evolution, value_dim, causal):
+    def __init__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        mean: Tensor,
+        evolution: Tensor,
+        value_dim: int,
+        causal: bool,
+    ):
         weights = (evolution + LOG_MAXIMUM).exp()
         self.matrix, rowsum, left, right = _Matrix.apply(q, k, mean, weights, value_dim, causal)
         self.all = weights, rowsum, left, right
-        self.depths = [
+        self.depths: list[tuple[Tensor, ...] | None] = [
             tuple(tensor.unsqueeze(3) for tensor in depth)
             for depth in zip(weights.unbind(3), rowsum.unbind(3), left.unbind(3), right.unbind(3))
         ]
@@ -65,13 +73,15 @@ class FactoredAttention:
 
 
 class _Matrix(torch.autograd.Function):
-    """E and E e^c, and two handles (B, H, T, L, D) and (B, H, S, L, D).
+    """E (BH, T, S), its row sums E e^c (B, H, T, L), and two handles for gradients.
 
-    Nothing reads the handles. Their gradients are the factors of the gradient of E, which
-    :class:`_Attend` returns, so that autograd brings the factors of all depths here. Let G be the
-    gradient of E, from these factors and from the row sums r = E e^c. Then d(e^c) = E^T dr. The
-    scores S, with E = e^S up to a constant for each row, have dS = G * E, and so dq = dS k,
-    dk = dS^T q, and dmean is the sum of the rows of dS.
+    The arguments are those of :class:`FactoredAttention`, with the weights e^c (B, H, S, L).
+
+    Nothing reads the handles (B, H, T, L, D) and (B, H, S, L, D). Their gradients are the factors
+    of the gradient of E, which :class:`_Attend` returns, so that autograd brings the factors of all
+    depths here. Let G be the gradient of E, from these factors and from the row sums r = E e^c.
+    Then d(e^c) = E^T dr. The scores S, with E = e^S up to a constant for each row, have dS = G * E,
+    and so dq = dS k, dk = dS^T q, and dmean is the sum of the rows of dS.
     """
 
     @staticmethod
@@ -121,6 +131,8 @@ class _Matrix(torch.autograd.Function):
 
 class _Attend(torch.autograd.Function):
     r"""O = E W / r of some depths (B, H, T, L, D), with W = e^c V and r = E e^c.
+
+    The arguments are E, V (B, H, S, D), and e^c, r and the handles of these depths.
 
     With N = dO / r the gradients are dE = N W^T, whose factors go to the two handles, dW = E^T N,
     and dr = -(N \cdot O) for each row.

@@ -1,7 +1,6 @@
 """The registered models: TransEvolve (Dutta et al. 2021) for translation and as a classifier."""
 
 from dataclasses import dataclass
-from itertools import product
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import register_model
@@ -20,6 +19,9 @@ from .decoder import TransEvolveDecoder
 from .encoder import TransEvolveEncoder
 from .spec import BACKENDS, INITIALIZATIONS
 
+ActivationFunction = ChoiceEnum(get_available_activation_fns())
+Initialization = ChoiceEnum(["auto", *INITIALIZATIONS])
+
 
 @dataclass
 class TransEvolveEncoderConfig(FairseqDataclass):
@@ -32,7 +34,7 @@ class TransEvolveEncoderConfig(FairseqDataclass):
         2, "encoder blocks, each of which computes its attention once", at_least=1
     )
     encoder_depth: int = option(3, "depth of an encoder block", at_least=1)
-    ffn_type: ChoiceEnum(["full", "random"]) = option(
+    ffn_type: ChoiceEnum(["full", "random"]) = option(  # pyright: ignore[reportInvalidTypeForm]
         "full", "feed-forward layers: the Transformer's, or made of random rotations"
     )
     time_dim: int = option(
@@ -41,7 +43,7 @@ class TransEvolveEncoderConfig(FairseqDataclass):
         at_least=2,
         multiple_of=(2, "encoder_attention_heads", "decoder_attention_heads"),
     )
-    attention_backend: ChoiceEnum(BACKENDS) = option(
+    attention_backend: ChoiceEnum(BACKENDS) = option(  # pyright: ignore[reportInvalidTypeForm]
         "auto",
         "how to evaluate the attention; same numbers (factored: in float32 on a CPU, else fused)",
     )
@@ -50,7 +52,7 @@ class TransEvolveEncoderConfig(FairseqDataclass):
         "apply layernorm before the queries and keys of each encoder block and after "
         "the last block, instead of after each",
     )
-    initialization: ChoiceEnum(["auto", *INITIALIZATIONS]) = option(
+    initialization: Initialization = option(  # pyright: ignore[reportInvalidTypeForm]
         "auto",
         "start of output projections and feed-forward layers: that of the released "
         "code, or fairseq's of a Transformer, which auto takes with normalize-before",
@@ -64,7 +66,7 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     activation_dropout: float = option(
         0.0, "dropout probability after activation in feed-forward layers"
     )
-    activation_fn: ChoiceEnum(get_available_activation_fns()) = option(
+    activation_fn: ActivationFunction = option(  # pyright: ignore[reportInvalidTypeForm]
         "relu", "activation function of feed-forward layers"
     )
     checkpoint_activations: bool = option(
@@ -120,12 +122,31 @@ class TransEvolveClassifier(SequenceClassifier):
     encoder_class = TransEvolveEncoder
 
 
-# The paper's variants (section 7.1): six depths in one or two blocks, randomFF or fullFF, and tied
-# embeddings for translation. Those named _prenorm have LayerNorm before, not after, the blocks.
-for _ffn_type, _blocks, _prenorm in product(("random", "full"), (1, 2), (False, True)):
-    _name = f"{_ffn_type}ff_{_blocks}" + "_prenorm" * _prenorm
-    _options = dict(ffn_type=_ffn_type, encoder_blocks=_blocks, encoder_depth=6 // _blocks)
-    _options["encoder_normalize_before"] = _prenorm
+# --- the paper's variants (section 7.1) ------------------------------------
+
+# Six depths in one block or in two, and randomFF or fullFF. Translators have tied embeddings. Those
+# named _prenorm have LayerNorm before, not after, the blocks.
+VARIANTS = {
+    "randomff_1": dict(ffn_type="random", encoder_blocks=1, encoder_depth=6),
+    "randomff_2": dict(ffn_type="random", encoder_blocks=2, encoder_depth=3),
+    "fullff_1": dict(ffn_type="full", encoder_blocks=1, encoder_depth=6),
+    "fullff_2": dict(ffn_type="full", encoder_blocks=2, encoder_depth=3),
+}
+
+for _name, _options in VARIANTS.items():
     register_preset("transevolve_classifier", f"transevolve_classifier_{_name}", **_options)
-    _options |= dict(decoder_normalize_before=_prenorm, share_all_embeddings=True)
-    register_preset("transevolve", f"transevolve_{_name}", **_options)
+    register_preset(
+        "transevolve_classifier",
+        f"transevolve_classifier_{_name}_prenorm",
+        encoder_normalize_before=True,
+        **_options,
+    )
+    register_preset("transevolve", f"transevolve_{_name}", share_all_embeddings=True, **_options)
+    register_preset(
+        "transevolve",
+        f"transevolve_{_name}_prenorm",
+        share_all_embeddings=True,
+        encoder_normalize_before=True,
+        decoder_normalize_before=True,
+        **_options,
+    )

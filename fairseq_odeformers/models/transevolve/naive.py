@@ -53,7 +53,7 @@ def initial_scores(
         w_q_tilde, w_k_tilde: (d', d + d').
     """
 
-    def heads(z):
+    def heads(z: Tensor) -> Tensor:
         return z.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
 
     q, k = x @ w_q, y @ w_k
@@ -89,7 +89,10 @@ def attend(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def residual_attention(x: Tensor, weights: Tensor, values: Tensor, w_o: Tensor) -> Tensor:
-    """H^l = A^l X W_o^l + X of Eq. 9; in Eq. 13 the values are then those of the encoder."""
+    """H^l = A^l X W_o^l + X (Eq. 9): (B, T, d).
+
+    In the second line of Eq. 13 the values (B, S, d) are the encoder output.
+    """
     return attend(weights, values) @ w_o + x
 
 
@@ -97,7 +100,7 @@ def rotation(w: Tensor, depth: int, total_depth: int) -> Tensor:
     """U = [sin(w_ij j l / P) | cos(w_ij j l / P)] / sqrt(s), j = 1..s/2, P = s L / 2 pi (Eq. 10).
 
     Each U and V is divided by the root of its own size s. In the released code both are divided by
-    that of the output's width, and l and j count from 0.
+    the root of the output's width, and l and j count from 0.
 
     Args:
         w: (s, s/2), drawn from N(0, s^2) once.

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, fields
 
+from omegaconf import DictConfig
+
 from fairseq_odeformers.options import side
 
 BACKENDS = ("auto", "direct", "factored", "fused")
@@ -36,8 +38,8 @@ class BlockSpec:
     cross_attention_value_projection: bool = False
 
     @classmethod
-    def from_config(cls, cfg, name: str) -> "BlockSpec":
-        """The blocks of the ``encoder`` or the ``decoder``."""
+    def from_config(cls, cfg: DictConfig, name: str) -> "BlockSpec":
+        """The blocks of the ``encoder`` or the ``decoder``, by the options of a model."""
         options = {**cfg, **vars(side(cfg, name))}
         if options["initialization"] == "auto":
             options["initialization"] = "transformer" if options["normalize_before"] else "glorot"

@@ -7,13 +7,13 @@ from fairseq.models import FairseqIncrementalDecoder
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.incremental import IncrementalState
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
 from .eigenvalues import Eigenvalues, RandomEigenvalues
 from .embedding import ConcatenatedPositions
 from .layer import TransJectLayer
-from .token_statistics import IncrementalState
 
 
 class TransJectDecoder(FairseqIncrementalDecoder):

@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.incremental import IncrementalState
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 from fairseq_odeformers.modules.precision import at_least_float32
 
-from .token_statistics import IncrementalState, TokenStatistics
+from .token_statistics import TokenStatistics
 
 
 class Eigenvalues(nn.Module):

@@ -6,10 +6,9 @@ import torch
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.incremental import IncrementalState
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
-
-from .token_statistics import IncrementalState
 
 TokenEmbedding = OrthonormalEmbedding | IntensityEmbedding
 

@@ -6,10 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.incremental import IncrementalState
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
-from .token_statistics import IncrementalState, TokenStatistics
+from .token_statistics import TokenStatistics
 
 RESIDUAL_GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 

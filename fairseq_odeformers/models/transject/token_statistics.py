@@ -11,7 +11,7 @@ import torch
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
-IncrementalState = dict[str, dict[str, Tensor | None]] | None
+from fairseq_odeformers.modules.incremental import IncrementalState
 
 
 class TokenStatistics(FairseqIncrementalState, nn.Module):

@@ -8,11 +8,11 @@ from helpers import assert_same_gradients, layer_norm
 
 from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.block import (
-    FeedForward,
     TransEvolveDecoderBlock,
     TransEvolveEncoderBlock,
     shared_rows,
 )
+from fairseq_odeformers.models.transevolve.feed_forward import FullFeedForward
 from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 
@@ -58,7 +58,7 @@ def source_values(depth, source):
 
 
 def feed_forward_formula(ffn, x):
-    if isinstance(ffn, FeedForward):
+    if isinstance(ffn, FullFeedForward):
         return naive.full_feed_forward(
             x, ffn[0].weight.T, ffn[0].bias, ffn[2].weight.T, ffn[2].bias
         )

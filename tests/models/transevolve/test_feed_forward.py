@@ -6,10 +6,16 @@ import pytest
 import torch
 
 from fairseq_odeformers.models.transevolve import naive
-from fairseq_odeformers.models.transevolve.random_rotation import (
+from fairseq_odeformers.models.transevolve.feed_forward import (
     RandomRotationFeedForward,
     random_rotation,
 )
+from fairseq_odeformers.models.transevolve.spec import BlockSpec
+
+
+def make_layer(d, inner):
+    """The first of six depths."""
+    return RandomRotationFeedForward(BlockSpec(d, inner, 1, depth=6, time_dim=d), depth=1)
 
 
 @pytest.mark.parametrize("size", [16, 15])
@@ -39,7 +45,7 @@ def test_approximates_a_rotation():
 
 @pytest.mark.parametrize(("d", "inner"), [(8, 32), (32, 8)])
 def test_builds_only_what_meets_the_diagonals(d, inner):
-    ffn = RandomRotationFeedForward(d, inner, 1, 6)
+    ffn = make_layer(d, inner)
     assert {name: tuple(b.shape) for name, b in ffn.named_buffers()} == {
         "u1": (d, 8),
         "v1_rows": (8, inner),
@@ -52,8 +58,8 @@ def test_builds_only_what_meets_the_diagonals(d, inner):
 def test_rotations_are_part_of_the_model():
     """A layer drawn from other random numbers gives the same output once the state is loaded."""
     torch.manual_seed(0)
-    a = RandomRotationFeedForward(8, 32, 1, 6)
-    b = RandomRotationFeedForward(8, 32, 1, 6)
+    a = make_layer(8, 32)
+    b = make_layer(8, 32)
     x = torch.randn(5, 8)
     assert not torch.equal(a(x), b(x))
     b.load_state_dict(a.state_dict())
@@ -62,7 +68,7 @@ def test_rotations_are_part_of_the_model():
 
 def test_feed_forward_starts_as_in_the_released_code():
     """Diagonals uniform in +-sqrt(6/k), biases zero."""
-    ffn = RandomRotationFeedForward(2048, 4096, 1, 6)
+    ffn = make_layer(2048, 4096)
     for diagonal in (ffn.s1, ffn.s2):
         assert diagonal.abs().max() <= math.sqrt(6 / 2048)
         assert diagonal.var().item() == pytest.approx(2 / 2048, rel=0.1)
