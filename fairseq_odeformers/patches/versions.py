@@ -1,4 +1,4 @@
-"""Makes fairseq work with today's Python, torch, torch_xla and numpy, and on a CPU.
+"""Makes fairseq work with today's torch, torch_xla and numpy, and on a CPU.
 
 The only file that knows their versions. fairseq 0.12.2 is the release for Python up to 3.10.
 
@@ -34,8 +34,6 @@ safe globals of torch              torch >= 2.6 unpickles only types that it tru
 ``xrt_world_size``,                torch_xla 2.7 has dropped the first two, and ``get_memory_info``
 ``get_ordinal`` and                has other keys today. xla #7654, #7655; until fairseq calls
 ``get_memory_info`` of torch_xla   ``torch_xla.runtime``.
-``_check_help`` of argparse        Python 3.14 looks for ``%`` in each help, and a help of Hydra 1.3
-                                   is no text. hydra #3121; until fairseq takes a later Hydra.
 ``SinusoidalPositionalEmbedding``  fairseq 0.12.2 saves a number with it that later versions do not
                                    have. fairseq #5213, merged; until Python 3.10 goes.
 =================================  =================================================================
@@ -43,7 +41,6 @@ safe globals of torch              torch >= 2.6 unpickles only types that it tru
 
 import argparse
 import os
-import sys
 import types
 
 import fairseq
@@ -160,13 +157,6 @@ def host_memory() -> dict[str, int]:
     page = os.sysconf("SC_PAGE_SIZE")
     limit = page * os.sysconf("SC_PHYS_PAGES")
     return {"bytes_limit": limit, "bytes_used": limit - page * os.sysconf("SC_AVPHYS_PAGES")}
-
-
-@patch(argparse.ArgumentParser, when=sys.version_info >= (3, 14))
-def _check_help(original, self, action):
-    """argparse's method, for help that is text."""
-    if isinstance(action.help, str):
-        original(self, action)
 
 
 @patch(SinusoidalPositionalEmbedding, when=fairseq.__version__ == "0.12.2")
