@@ -85,8 +85,11 @@ class SequenceClassificationCriterion(FairseqCriterion):
             **logged,
         }
         if not model.training:
-            each = (F.one_hot(index, logits.size(1)) for index in (predicted, target))
-            logging_output.update(class_counts(*each, classes_of(self.task)))
+            columns = logits.size(1)
+            counts = class_counts(
+                F.one_hot(predicted, columns), F.one_hot(target, columns), classes_of(self.task)
+            )
+            logging_output.update(counts)
         return loss, sample_size, logging_output
 
     @staticmethod
