@@ -6,6 +6,7 @@
 # make bench-check   compare quick measurements of speed with docs/quick.json; on a quiet machine
 # make test-xla   run fairseq's TPU mode on a CPU, by torch_xla, in .venv-xla (7 GB)
 # make lint    check style, formatting, types, and what GitHub reads
+# make listing   write what odeformers list and options print; after a change of options
 # make dist    build the source distribution and the wheel into dist, and check what PyPI will show
 # make clean   remove all that make has made
 #
@@ -24,7 +25,7 @@ DIST := build==1.6.1 twine==7.0.0
 
 XLA := torch==2.9.0 torch_xla==2.9.0 torchaudio==2.9.0
 
-.PHONY: setup demo test test-python test-wheel test-xla bench-check lint dist clean
+.PHONY: setup demo test test-python test-wheel test-xla bench-check lint listing dist clean
 
 setup: $(STAMP)
 
@@ -55,6 +56,9 @@ lint: $(STAMP)
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
+
+listing: $(STAMP)
+	$(BIN)/python -c 'from fairseq_odeformers.listing import write; write()'
 
 # Without the stamp: to build takes neither torch nor fairseq.
 dist:

@@ -7,11 +7,14 @@ for bad input ends the program here, with one line.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
-from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fairseq_odeformers import listing
 
 PACKAGE = __package__
 
@@ -66,23 +69,46 @@ def run(name: str, target: str, arguments: Sequence[str]) -> None:
         sys.exit(f"{name}: error: {error}")
 
 
+def needs_fairseq(process: Sequence[str], arguments: Sequence[str]) -> bool:
+    """Whether a process is another one than this command that prints a list or help.
+
+    Args:
+        process: how it was started, as :data:`sys.orig_argv`.
+        arguments: what of it are the program's own.
+    """
+    program = process[: len(process) - len(arguments)]
+    this = program[-2:] == ["-m", PACKAGE] or Path(program[-1]).name == "odeformers"
+    return not this or bool(arguments) and arguments[0] in COMMANDS.keys() - {"list", "options"}
+
+
 def user_dir() -> str:
     """The folder of this package."""
     return str(import_module(PACKAGE).__path__[0])
 
 
 def list_names(arguments: Sequence[str]) -> None:
-    """Print the architectures, tasks and criterions of the plugin."""
+    """Print the architectures by task and paper, and the tasks and criterions."""
     argparse.ArgumentParser(prog="odeformers list").parse_args(arguments)
-    for kind, names in registered().items():
-        print(f"\n{kind}:\n" + "\n".join(f"  {name}" for name in names))
+    for group, lines in listing.groups(listing.read()).items():
+        print(f"\n{group}")
+        for name, about in lines.items():
+            print(f"  {name:41}  {about}")
 
 
 def list_options(arguments: Sequence[str]) -> None:
-    """Print the options of an architecture, with its defaults."""
+    """Print the options of an architecture, with its defaults.
+
+    Raises:
+        ValueError: there is no such architecture.
+    """
     parser = argparse.ArgumentParser(prog="odeformers options")
     parser.add_argument("arch", help="name, as given to --arch")
-    rows = option_rows(parser.parse_args(arguments).arch)
+    arch, found = parser.parse_args(arguments).arch, listing.read()
+    known = listing.architectures(found)
+    if arch not in known:
+        remedy = listing.did_you_mean(arch, known) or "odeformers list names them"
+        raise ValueError(f"no architecture {arch!r}; {remedy}")
+    rows = [("option", "default", ""), *listing.option_rows(found, arch)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, default, text in rows:
         print(f"{name:{widths[0]}}  {default:{widths[1]}}  {text}".rstrip())
@@ -96,11 +122,29 @@ def prepare(arguments: Sequence[str]) -> None:
     run(f"odeformers prepare {name}", f"corpora.{CORPORA[name]}:main", arguments[1:])
 
 
+def hydra_train(arguments: Sequence[str]) -> None:
+    """``fairseq-hydra-train``, where this package is imported before Hydra composes.
+
+    An option of a model, task or criterion need not be in the YAML, and takes no ``+`` before it.
+    """
+    import hydra
+    from fairseq.dataclass.configs import FairseqConfig
+    from fairseq_cli.hydra_train import cli_main
+
+    groups = [name for name, part in FairseqConfig.__dataclass_fields__.items() if part.type is Any]
+    option = re.compile(rf"^(?=({'|'.join(groups)})\.\w+=)")
+    if hasattr(hydra, "compose"):  # hydra 1.0, of fairseq 0.12.2, does not know ++
+        arguments = [option.sub("++", word) for word in arguments]
+    sys.argv[1:] = arguments
+    cli_main()
+
+
 # The module and function, and what the command does.
 COMMANDS = {
     "list": ("cli:list_names", "print the architectures, tasks and criterions"),
     "options": ("cli:list_options", "print the options of an architecture"),
     "prepare": ("cli:prepare", "prepare a corpus for fairseq-train"),
+    "hydra-train": ("cli:hydra_train", "fairseq-hydra-train, with the options of this package"),
     "predict": ("inference.predict:main", "classify a data set or lines of text"),
     "compare": ("compare.command:main", "train architectures side by side and report"),
     "report": ("compare.command:report", "report on what a comparison has so far"),
@@ -121,53 +165,3 @@ CORPORA = {
     "text-classification": "text_classification",
     "wmt14": "wmt14",
 }
-
-
-def registered() -> dict[str, list[str]]:
-    """The names of the plugin's architectures, tasks and criterions."""
-    from fairseq.criterions import CRITERION_REGISTRY
-    from fairseq.models import ARCH_MODEL_REGISTRY
-    from fairseq.tasks import TASK_REGISTRY
-
-    registries = {
-        "architectures": ARCH_MODEL_REGISTRY,
-        "tasks": TASK_REGISTRY,
-        "criterions": CRITERION_REGISTRY,
-    }
-    return {
-        kind: sorted(name for name, owner in items.items() if owner.__module__.startswith(PACKAGE))
-        for kind, items in registries.items()
-    }
-
-
-def option_rows(arch: str) -> list[tuple[str, str, str]]:
-    """The options of an architecture: names on the command line, default, and help.
-
-    A default that is another option's value is that option's name.
-
-    Raises:
-        ValueError: there is no such architecture.
-    """
-    from fairseq.models import MODEL_DATACLASS_REGISTRY
-    from omegaconf import OmegaConf
-
-    from fairseq_odeformers.options import flag
-
-    known = registered()["architectures"]
-    if arch not in known:
-        near = get_close_matches(arch, known, n=3)
-        remedy = f"did you mean {' or '.join(near)}?" if near else "see the list"
-        raise ValueError(f"no architecture {arch!r}; {remedy}")
-    config = MODEL_DATACLASS_REGISTRY[arch]
-    defaults = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
-    rows = [("option", "default", "")]
-    for item in fields(config):
-        text = item.metadata.get("help")
-        if text is not None:
-            alias = item.metadata.get("argparse_alias")
-            name = ", ".join([flag(item.name), *([alias] if alias else [])])
-            default = defaults[item.name]
-            if isinstance(default, str) and default.startswith("${model."):
-                default = flag(default[len("${model.") : -1])
-            rows.append((name, "" if default is None else str(default), text))
-    return rows

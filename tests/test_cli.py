@@ -1,13 +1,20 @@
 """The command ``odeformers``: its listings, and errors in one line."""
 
+import json
 import re
+import subprocess
+import sys
 
+import fairseq
 import pytest
 from helpers import resolved
 from omegaconf import OmegaConf
 from script_helpers import USER_DIR
 
-from fairseq_odeformers.cli import COMMANDS, main, option_rows, registered
+from fairseq_odeformers import listing
+from fairseq_odeformers.cli import COMMANDS, main, needs_fairseq
+
+ARCHITECTURES = sorted(listing.architectures(listing.read()))
 
 
 def test_a_script_gets_the_folder_alone(capsys):
@@ -23,11 +30,18 @@ def test_a_terminal_gets_the_help(capsys, monkeypatch):
 
 
 def test_list(capsys):
+    """Each name has a line, in the group of its task and paper; fairseq's own have none."""
     main(["list"])
-    words = capsys.readouterr().out.split()
-    for name in ("transevolve_fullff_2", "transject_lra", "parity", "sequence_classification"):
-        assert words.count(name) == 1
-    assert "transformer_iwslt_de_en" not in words  # fairseq's own
+    groups = dict(group.split("\n", 1) for group in capsys.readouterr().out.strip().split("\n\n"))
+    names = [line.split()[0] for lines in groups.values() for line in lines.splitlines()]
+    assert sorted(names) == sorted(
+        [*ARCHITECTURES, "parity", "long_range_arena", "sequence_classification"]
+        + ["label_smoothed_cross_entropy_with_regularizers"]
+    )
+    found = groups["--arch, TransEvolve (Dutta et al. 2021), for --task translation"]
+    assert re.search(
+        r"^  transevolve_randomff_1 +transevolve .*--encoder-depth 6 --ffn-type random", found, re.M
+    )
 
 
 def test_options_of_an_architecture(capsys):
@@ -38,10 +52,44 @@ def test_options_of_an_architecture(capsys):
     assert re.search(r"^--decoder-depth +--encoder-depth +depth", out, re.M)
 
 
-@pytest.mark.parametrize("arch", registered()["architectures"])
+@pytest.mark.skipif(fairseq.__version__ == "0.12.2", reason="has fewer options of its own")
+def test_listing_is_what_is_registered():
+    """Else ``make listing`` writes it anew."""
+    assert listing.read() == json.loads(json.dumps(listing.make()))
+
+
+@pytest.mark.parametrize("line", [[], ["list"], ["options", "transject"], ["--help"], ["lst"]])
+def test_lists_and_help_need_no_fairseq(line):
+    """And so no torch, which takes seconds to import."""
+    show = [sys.executable, "-X", "importtime", "-m", "fairseq_odeformers", *line]
+    imported = subprocess.run(show, capture_output=True, text=True).stderr
+    assert "fairseq_odeformers.cli" in imported
+    assert not re.search(r"\|\s+(torch|fairseq|numpy|omegaconf)$", imported, re.M)
+
+
+@pytest.mark.parametrize(
+    "process, arguments",
+    [
+        ("python", 0),
+        ("python train.py list", 1),
+        ("python -m pytest odeformers list", 2),
+        ("python -m fairseq_odeformers.listing", 0),
+        ("python -m fairseq_cli.train list", 1),
+        ("python -c import", 0),
+        ("python bin/fairseq-train --help", 1),
+        ("python bin/odeformers predict --help", 2),
+        ("python -m fairseq_odeformers prepare", 1),
+    ],
+)
+def test_all_other_processes_import_fairseq(process, arguments):
+    words = process.split()
+    assert needs_fairseq(words, words[len(words) - arguments :])
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_options_are_those_of_the_command_line(arch):
     """All have a help, and each option that is named as a default is among them."""
-    _, *rows = option_rows(arch)
+    rows = listing.option_rows(listing.read(), arch)
     names = {name.split(",")[0] for name, _, _ in rows}
     config = OmegaConf.to_container(resolved(arch), enum_to_str=True)
     assert {name[2:].replace("-", "_") for name in names} <= set(config)

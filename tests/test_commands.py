@@ -6,12 +6,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from composing import AS_FAIRSEQ
 from fairseq.trainer import Trainer
-from script_helpers import USER_DIR, command, demo_module, failing_command
+from script_helpers import ROOT, USER_DIR, command, demo_module, failing_command
 
 from fairseq_odeformers.corpora.parallel_text import Recipe, prepare
 
@@ -139,6 +141,27 @@ checkpoint: {{save_dir: {tmp_path / "checkpoints"}}}
     found = (re.match(pattern, name) for name in state(path))
     assert {match.groups() for match in found if match} == set(expected)
     assert len(generate(data, path)) == 16
+
+
+@pytest.mark.skipif(not AS_FAIRSEQ, reason="Hydra 1.0 sets no key that the YAML leaves out")
+def test_hydra_train_takes_options_that_the_yaml_leaves_out(data, tmp_path):
+    """By the YAML to copy, and without fairseq's warnings of each start."""
+    sizes = "model.encoder_embed_dim=16 model.encoder_ffn_embed_dim=32 model.embedding_dropout=0.2"
+    out = subprocess.run(
+        [sys.executable, "-m", "fairseq_odeformers", "hydra-train"]
+        + ["--config-dir", str(ROOT / "examples" / "multi30k"), "--config-name", "hydra"]
+        + [f"common.user_dir={USER_DIR}", f"task.data={data}", f"checkpoint.save_dir={tmp_path}"]
+        + [*sizes.split(), "optimization.max_update=1", "dataset.disable_validation=true"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ).stdout
+    assert "done training" in out and "Warning" not in out and "DEBUG" not in out
+    model = torch.load(tmp_path / "checkpoint_last.pt")["cfg"]["model"]
+    assert (model["encoder_embed_dim"], model["embedding_dropout"]) == (16, 0.2)
 
 
 def test_n_ode_transformer_trains_and_generates(data, tmp_path):

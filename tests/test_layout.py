@@ -48,7 +48,7 @@ def allowed(importer, imported):
     if importer == "options.py":
         return imported == "modules"
     if importer in ("modules", "files.py", "patches"):
-        return imported == "files"
+        return imported in ("files", "listing")
     if importer.startswith("models/"):
         return imported in ("modules", "models/common", "options")
     return True

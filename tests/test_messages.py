@@ -1,5 +1,6 @@
 """Options that do not go together are refused by a message, before anything is read or built."""
 
+import re
 from argparse import Namespace
 
 import pytest
@@ -9,7 +10,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import _catalog_shared_params
 from helpers import CLASSIFIERS, make_any, make_model
 
-from fairseq_odeformers.cli import registered
+from fairseq_odeformers import listing
 from fairseq_odeformers.patches.command_line import check_head
 from fairseq_odeformers.tasks.parity import ParityTask
 
@@ -26,6 +27,23 @@ def test_task_of_classification_with_a_translator():
     line = ["--task", "parity", "--arch", "transevolve_fullff_1"]
     with pytest.raises(ValueError, match="--task parity: transevolve_fullff_1 is no classifier"):
         options.parse_args_and_arch(options.get_training_parser(), line)
+
+
+@pytest.mark.parametrize(
+    "option, value, meant",
+    [
+        ("--arch", "transevolve_fulff_2", "transevolve_fullff_2"),
+        ("--task", "paritty", "parity"),
+        ("--criterion", "sequence_clasification", "sequence_classification"),
+    ],
+)
+def test_a_misspelt_name_is_asked_for(option, value, meant, capsys):
+    line = {"--task": "parity", "--arch": "node_transformer", option: value}
+    with pytest.raises(SystemExit):
+        options.parse_args_and_arch(
+            options.get_training_parser(), [word for pair in line.items() for word in pair]
+        )
+    assert re.search(rf"{option}.*{value}: did you mean {meant}\b", capsys.readouterr().err)
 
 
 def test_parity_with_a_translator_of_fairseq():
@@ -49,7 +67,7 @@ def test_what_fits_is_not_refused(arch, criterion):
     check_head(arch, Namespace())
 
 
-@pytest.mark.parametrize("arch", sorted(set(registered()["architectures"])))
+@pytest.mark.parametrize("arch", sorted(listing.architectures(listing.read())))
 def test_a_training_starts_without_lines_of_our_own(arch, caplog):
     """Of a bias that is not there the trainer would print a line, as of a shared parameter."""
     if "bert" in arch:

@@ -63,7 +63,7 @@ def train_all(runs: Sequence[Run], out: Path, workers: int) -> None:
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(train_one, run) for run in runs]
         try:
-            for future in tqdm(as_completed(futures), total=len(runs), unit=" runs"):
+            for future in tqdm(as_completed(futures), total=len(runs), unit=" runs", disable=None):
                 future.result()
         finally:
             pool.shutdown(cancel_futures=True)

@@ -40,7 +40,7 @@ def analyse(args: argparse.Namespace, names: list[str]) -> Result:
             max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
             ignore_invalid_inputs=True,
         ).next_epoch_itr(shuffle=False)
-        batches = tqdm(batches, name, unit=" batches", mininterval=1)
+        batches = tqdm(batches, name, unit=" batches", mininterval=1, disable=None)
         moved = (utils.apply_to_sample(lambda t: t.to(args.device), batch) for batch in batches)
         rows, biases = measure(model, task, moved)
         if not rows:

@@ -75,7 +75,7 @@ def analyse_checkpoint(name: str, path: str, args: argparse.Namespace) -> Tables
             f"{path}: a text has {longest} tokens, more than {model.max_positions()}, the "
             "--max-positions of the training"
         )
-    progress = tqdm(texts.items(), name, unit=" texts", mininterval=1)
+    progress = tqdm(texts.items(), name, unit=" texts", mininterval=1, disable=None)
     found = measure(model, ((number, tokens.to(args.device)) for number, tokens in progress))
     if args.text:
         found |= follow(model, typed.to(args.device), task.source_dictionary, args.tokens)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 import torch
@@ -24,6 +23,8 @@ from fairseq.models import (
     MODEL_DATACLASS_REGISTRY,
 )
 from fairseq.trainer import Trainer
+
+from fairseq_odeformers.listing import did_you_mean
 
 from .recipe import CLASSIFICATION, TRANSLATION, Options, Recipe, command_line, merged
 
@@ -128,8 +129,7 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
     own = dict(own)
     arch = own.pop("arch", name)
     if arch not in ARCH_MODEL_REGISTRY:
-        near = get_close_matches(arch, ARCH_MODEL_REGISTRY, n=3)
-        remedy = f"did you mean {' or '.join(near)}?" if near else "odeformers list names them"
+        remedy = did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
         raise ValueError(f"--arch {arch}: no such architecture; {remedy}")
     if recipe.kind == TRANSLATION and hasattr(
         ARCH_MODEL_REGISTRY[arch], "register_classification_head"

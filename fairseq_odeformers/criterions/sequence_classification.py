@@ -1,7 +1,7 @@
 """Cross-entropy of classes, with accuracy and F1."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -10,6 +10,7 @@ from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.options import option, validate
 
 from .regularizers import RegularizerConfig, Regularizers
@@ -85,7 +86,11 @@ class SequenceClassificationCriterion(FairseqCriterion):
             **logged,
         }
         if not model.training:
-            logging_output.update(class_counts(predicted, target, logits.size(1)))
+            columns = logits.size(1)
+            counts = class_counts(
+                F.one_hot(predicted, columns), F.one_hot(target, columns), classes_of(self.task)
+            )
+            logging_output.update(counts)
         return loss, sample_size, logging_output
 
     @staticmethod
@@ -100,36 +105,40 @@ class SequenceClassificationCriterion(FairseqCriterion):
         accuracy = 100.0 * total("ncorrect") / nsentences
         metrics.log_scalar("accuracy", accuracy, nsentences, round=2)
         Regularizers.log_means(logging_outputs, nsentences)
-        log_f1(total, classes=sum(name.startswith("_hits") for name in logging_outputs[0]))
+        log_f1(total, [name[6:] for name in logging_outputs[0] if name.startswith("_hits_")])
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
 
 
-def class_counts(predicted: Tensor, target: Tensor, classes: int) -> dict[str, Tensor]:
-    """How often each class is hit, and how often predicted or true, from which F1 follows."""
-    predicted, target = (F.one_hot(index, classes) for index in (predicted, target))
+def class_counts(predicted: Tensor, target: Tensor, classes: Sequence[str]) -> dict[str, Tensor]:
+    """How often each class is hit, and how often predicted or true, from which F1 follows.
+
+    Args:
+        predicted, target: (B, K), one in the column of the class, else zero.
+        classes: the names of the columns, or of the first of them.
+    """
     hits, members = (predicted * target).sum(0), (predicted + target).sum(0)
     counts = {}
-    for index in range(classes):
-        counts[f"_hits{index}"], counts[f"_members{index}"] = hits[index], members[index]
+    for name, hit, member in zip(classes, hits, members):
+        counts[f"_hits_{name}"], counts[f"_members_{name}"] = hit, member
     return counts
 
 
-def log_f1(total: Callable[[str], float], classes: int) -> None:
-    """Log ``f1_0``, ... of the classes and their mean ``macro_f1``, in percent."""
+def log_f1(total: Callable[[str], float], classes: Sequence[str]) -> None:
+    """Log the F1 of each class, as ``f1_positive``, and their mean ``macro_f1``, in percent."""
 
-    def f1(meters: Mapping, index: int) -> float:
-        hits, members = (meters[f"_{name}{index}"].sum for name in ("hits", "members"))
+    def f1(meters: Mapping, name: str) -> float:
+        hits, members = (meters[f"_{count}_{name}"].sum for count in ("hits", "members"))
         return 200.0 * float(hits) / max(float(members), 1.0)
 
-    for index in range(classes):
-        for name in ("hits", "members"):
-            metrics.log_scalar_sum(f"_{name}{index}", total(f"_{name}{index}"))
-        metrics.log_derived(f"f1_{index}", lambda meters, i=index: round(f1(meters, i), 2))
+    for name in classes:
+        for count in ("hits", "members"):
+            metrics.log_scalar_sum(f"_{count}_{name}", total(f"_{count}_{name}"))
+        metrics.log_derived(f"f1_{name}", lambda meters, name=name: round(f1(meters, name), 2))
     if classes:
         metrics.log_derived(
             "macro_f1",
-            lambda meters: round(sum(f1(meters, i) for i in range(classes)) / classes, 2),
+            lambda meters: round(sum(f1(meters, name) for name in classes) / len(classes), 2),
         )

@@ -149,7 +149,7 @@ def probabilities(task, models, split, batch_size):
         ignore_invalid_inputs=True,
     ).next_epoch_itr(shuffle=False)
     ids, targets, probs = [], [], []
-    for sample in tqdm(batches, desc=split, unit=" batches", mininterval=1):
+    for sample in tqdm(batches, split, unit=" batches", mininterval=1, disable=None):
         sample = utils.move_to_cuda(sample) if use_cuda else sample
         ids.append(sample["id"].view(-1))
         if "target" in sample:

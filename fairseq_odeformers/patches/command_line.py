@@ -5,17 +5,21 @@ change                             why; until when
 =================================  =================================================================
 ``parse_args_and_arch``            fairseq does not compare the task, the criterion and the model,
                                    and ends in a traceback while it trains. It takes ``--bf16`` for
-                                   ``--tpu``, also where there is none. Until fairseq checks both.
+                                   ``--tpu``, also where there is none. For a misspelt name it
+                                   prints 200 others. Until fairseq checks both, and asks argparse
+                                   to suggest names (from Python 3.14 on).
 =================================  =================================================================
 """
 
-from argparse import Namespace
+from argparse import Action, ArgumentError, ArgumentParser, Namespace
 from importlib.util import find_spec
 
 from fairseq import options
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+from fairseq_odeformers.listing import did_you_mean
 
 from .patch import patch
 
@@ -54,9 +58,18 @@ def check_command_line(args: Namespace) -> None:
         args.tpu = False
 
 
+def check_value(parser: ArgumentParser, action: Action, value: str) -> None:
+    """argparse's method, which asks whether a name like an unknown one is meant."""
+    remedy = did_you_mean(value, action.choices or ()) if isinstance(value, str) else ""
+    if remedy and value not in action.choices:
+        raise ArgumentError(action, f"{value}: {remedy}")
+    ArgumentParser._check_value(parser, action, value)
+
+
 @patch(options)
-def parse_args_and_arch(original, *args, **kwargs):
+def parse_args_and_arch(original, parser, *args, **kwargs):
     """fairseq's function, with :func:`check_command_line` of what it reads."""
-    parsed = original(*args, **kwargs)
+    parser._check_value = check_value.__get__(parser)
+    parsed = original(parser, *args, **kwargs)
     check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)  # parse_known
     return parsed

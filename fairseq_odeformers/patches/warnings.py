@@ -25,11 +25,12 @@ logging.disable(disabled)
 root.setLevel(level)
 root.handlers[:] = handlers
 
-for category, module in ((UserWarning, r"hydra\."), (FutureWarning, r"fairseq\.")):
+HYDRA = r"hydra\.|fairseq_cli\.hydra_train"
+for category, module in ((UserWarning, HYDRA), (FutureWarning, r"fairseq\.")):
     warnings.filterwarnings("ignore", category=category, module=module)
 # These two name as their origin the caller of hydra or of torch.
 warnings.filterwarnings(
     "ignore",
-    r"\s*'config' is validated against ConfigStore schema|'pin_memory' argument is",
+    r"\s*'.*' is validated against ConfigStore schema|'pin_memory' argument is",
     category=UserWarning,
 )

@@ -17,8 +17,10 @@ from fairseq_odeformers.criterions.sequence_classification import (
     SequenceClassificationConfig,
     SequenceClassificationCriterion,
 )
+from fairseq_odeformers.data.classification import make_dictionary
 
-TASK = SimpleNamespace(label_dictionary=None)
+CLASSES = ["bad", "so-so", "good"]
+TASK = SimpleNamespace(label_dictionary=make_dictionary(CLASSES), cfg=None)
 
 
 class Model(nn.Module):
@@ -89,8 +91,8 @@ def test_logged_values():
     assert values["loss"] == values["cross_entropy"] == pytest.approx(bits, abs=1e-3)
     accuracy = (predicted == target).float().mean().item()
     assert values["accuracy"] == pytest.approx(100 * accuracy, abs=0.01)
-    for index in range(3):
-        assert values[f"f1_{index}"] == pytest.approx(100 * each[index], abs=0.01)
+    for name, expected in zip(CLASSES, each):
+        assert values[f"f1_{name}"] == pytest.approx(100 * expected, abs=0.01)
     assert values["macro_f1"] == pytest.approx(100 * each.mean(), abs=0.01)
     assert criterion.logging_outputs_can_be_summed()
     assert reduced([{name: a + outputs[1][name] for name, a in outputs[0].items()}]) == values

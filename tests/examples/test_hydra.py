@@ -19,6 +19,7 @@ RECIPES = {  # recipe and part, and the architecture
     "transevolve/hydra": ("wmt14.yaml", "en-de", "transevolve_fullff_2"),
     "transject/hydra": ("ptb.yaml", "paper", "transject_lm"),
     "macaron/hydra": ("pretraining.yaml", "small", "macaron_bert_base"),
+    "multi30k/hydra": ("recipe.yaml", None, "transevolve_fullff_2_prenorm"),
 }
 PARTS = "task model criterion optimizer lr_scheduler optimization checkpoint dataset".split()
 

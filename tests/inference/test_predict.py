@@ -51,7 +51,7 @@ def checkpoint(data, tmp_path_factory):
         *["--best-checkpoint-metric", "accuracy", "--maximize-best-checkpoint-metric"],
         *["--save-dir", folder, "--no-progress-bar"],
     )
-    assert len(re.findall(r"valid on 'valid' subset .* f1_2 .* macro_f1", log)) == 3
+    assert len(re.findall(rf"valid on 'valid' subset .* f1_{CLASSES[2]} .* macro_f1", log)) == 3
     accuracies = list(map(float, re.findall(r"valid on .*? accuracy ([0-9.]+)", log)))
     best = re.findall(r"best_accuracy ([0-9.]+)", log)
     assert float(best[-1]) == max(accuracies)
@@ -69,6 +69,7 @@ def predict(data, path, output, *args):
 def test_table_and_accuracy(data, checkpoint, tmp_path):
     """In the order of the data, the same as fairseq's own validation finds."""
     (header, *rows), out = predict(data, checkpoint, tmp_path / "test.tsv")
+    assert "\r" not in out  # no progress bar in what is no terminal
     assert header == ["id", "target", "prediction", *(f"p({name})" for name in CLASSES)]
     assert [int(row[0]) for row in rows] == list(range(13))
     assert [row[1] for row in rows] == [CLASSES[index % 3] for index in range(13)]

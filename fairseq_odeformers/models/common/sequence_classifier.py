@@ -180,8 +180,7 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
             if {k: v.shape for k, v in fitting.items()} != {k: v.shape for k, v in own.items()}:
                 logger.warning(
                     f"{start[:-1]} is not in the checkpoint, or has other shapes there, and keeps "
-                    "its initial values; to start another task from a checkpoint use "
-                    "--finetune-from-model"
+                    "its initial values"
                 )
                 fitting = own
             state_dict.update(fitting)
