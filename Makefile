@@ -6,6 +6,8 @@
 # make bench-check   compare quick measurements of speed with docs/quick.json; on a quiet machine
 # make test-xla   run fairseq's TPU mode on a CPU, by torch_xla, in .venv-xla (7 GB)
 # make lint    check style, formatting, types, and what GitHub reads
+# make docs    build the site from README, docs, examples and docstrings, into the folder site
+# make notebook   run all cells of examples/tour.ipynb
 # make dist    build the source distribution and the wheel into dist, and check what PyPI will show
 # make clean   remove all that make has made
 #
@@ -24,7 +26,7 @@ DIST := build==1.6.1 twine==7.0.0
 
 XLA := torch==2.9.0 torch_xla==2.9.0 torchaudio==2.9.0
 
-.PHONY: setup demo test test-python test-wheel test-xla bench-check lint dist clean
+.PHONY: setup demo test test-python test-wheel test-xla bench-check lint docs notebook dist clean
 
 setup: $(STAMP)
 
@@ -56,6 +58,12 @@ lint: $(STAMP)
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
 
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 PYTHONWARNINGS=ignore::DeprecationWarning $(BIN)/mkdocs build --strict
+
+notebook: $(STAMP)
+	$(BIN)/jupyter-execute examples/tour.ipynb
+
 # Without the stamp: to build takes neither torch nor fairseq.
 dist:
 	$(or $(PYTHON),python3) -m venv --clear $(VENV)-dist
@@ -65,7 +73,7 @@ dist:
 	$(VENV)-dist/bin/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(VENV)-* build demo-out dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-* build demo-out dist site *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(STAMP): scripts/setup.sh Makefile setup.py pyproject.toml constraints/ci.txt
