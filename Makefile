@@ -7,6 +7,8 @@
 # make test-xla   run fairseq's TPU mode on a CPU, by torch_xla, in .venv-xla (7 GB)
 # make lint    check style, formatting, types, and what GitHub reads
 # make listing   write what odeformers list and options print; after a change of options
+# make docs    build the site from README, docs, examples and docstrings, into the folder site
+# make notebook   run all cells of examples/tour.ipynb
 # make dist    build the source distribution and the wheel into dist, and check what PyPI will show
 # make clean   remove all that make has made
 #
@@ -25,7 +27,7 @@ DIST := build==1.6.1 twine==7.0.0
 
 XLA := torch==2.9.0 torch_xla==2.9.0 torchaudio==2.9.0
 
-.PHONY: setup demo test test-python test-wheel test-xla bench-check lint listing dist clean
+.PHONY: setup demo test test-python test-wheel test-xla bench-check lint listing docs notebook dist clean
 
 setup: $(STAMP)
 
@@ -60,6 +62,12 @@ lint: $(STAMP)
 listing: $(STAMP)
 	$(BIN)/python -c 'from fairseq_odeformers.listing import write; write()'
 
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 PYTHONWARNINGS=ignore::DeprecationWarning $(BIN)/mkdocs build --strict
+
+notebook: $(STAMP)
+	$(BIN)/jupyter-execute examples/tour.ipynb
+
 # Without the stamp: to build takes neither torch nor fairseq.
 dist:
 	$(or $(PYTHON),python3) -m venv --clear $(VENV)-dist
@@ -69,7 +77,7 @@ dist:
 	$(VENV)-dist/bin/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) $(VENV)-* build demo-out dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-* build demo-out dist site *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(STAMP): scripts/setup.sh Makefile setup.py pyproject.toml constraints/ci.txt

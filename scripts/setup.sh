@@ -69,7 +69,7 @@ pip install cython numpy setuptools wheel
 # build isolation, fairseq-fixed would download and build against another torch.
 pip wheel --no-build-isolation --no-deps --wheel-dir "$venv/wheels" 'fairseq; python_version < "3.11"'
 pip install ${TORCH:-torch}  # several words
-what=(--editable '.[analysis,compare,corpora,export,plots,test]')
+what=(--editable '.[analysis,compare,corpora,docs,export,plots,test]')
 pip install --no-build-isolation --find-links "$venv/wheels" ${WHEEL:-"${what[@]}"}
 touch "$venv/complete"
 echo "Done: make demo, make test"

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import json
 import logging
 import re
 import shlex
@@ -16,7 +17,7 @@ from fairseq_odeformers import cli
 from fairseq_odeformers.inference.loading import import_plugins  # registers what the commands name
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 PARSERS = {
     "fairseq-train": options.get_training_parser,
     "fairseq-generate": options.get_generation_parser,
@@ -95,3 +96,9 @@ def test_named_tests_exist(page):
     tests = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/*.py"))
     for test in re.findall(r"`(test_\w+)`", prose(ROOT / f"docs/{page}.md")):
         assert f"def {test}(" in tests, test
+
+
+def test_notebooks_are_kept_without_output():
+    for path in ROOT.glob("examples/*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            assert not cell.get("outputs") and not cell.get("execution_count")

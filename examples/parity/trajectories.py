@@ -26,13 +26,13 @@ from fairseq_odeformers.models.node_transformer.encoder import encoder_solver
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
-from fairseq_odeformers.plots import save
+from fairseq_odeformers.plots import BLACK, BLUE, VERMILLION, save
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 
 STRINGS = "000 001 011 0110 0111 111111".split()
 POINTS = 100  # of a trajectory, a block
 STEPS = ("encoder_accepted", "encoder_rejected")
-COLORS = {"<s>": "black", "0": "C0", "1": "C3"}
+COLORS = {"<s>": BLACK, "0": BLUE, "1": VERMILLION}
 
 
 def main() -> None:
