@@ -60,7 +60,7 @@ lint: $(STAMP)
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
 
 listing: $(STAMP)
-	$(BIN)/python -c 'from fairseq_odeformers.listing import write; write()'
+	$(BIN)/python -c 'from fairseq_odeformers.cli.listing import write; write()'
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 PYTHONWARNINGS=ignore::DeprecationWarning $(BIN)/mkdocs build --strict

@@ -3,8 +3,9 @@
 import math
 import operator
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 
@@ -198,3 +199,9 @@ def add_user_dir(parser: ArgumentParser) -> None:
         default=[],
         help="folder of a plugin of your own that has the model or task; may be given again",
     )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The question whether names like an unknown one are meant; "" where there is none."""
+    near = get_close_matches(name, known)
+    return f"did you mean {' or '.join(near)}?" if near else ""

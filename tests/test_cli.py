@@ -11,8 +11,7 @@ from helpers import resolved
 from omegaconf import OmegaConf
 from script_helpers import USER_DIR
 
-from fairseq_odeformers import listing
-from fairseq_odeformers.cli import COMMANDS, main, needs_fairseq
+from fairseq_odeformers.cli import COMMANDS, listing, main, needs_fairseq
 
 ARCHITECTURES = sorted(listing.architectures(listing.read()))
 
@@ -73,7 +72,7 @@ def test_lists_and_help_need_no_fairseq(line):
         ("python", 0),
         ("python train.py list", 1),
         ("python -m pytest odeformers list", 2),
-        ("python -m fairseq_odeformers.listing", 0),
+        ("python -m fairseq_odeformers.cli.listing", 0),
         ("python -m fairseq_cli.train list", 1),
         ("python -c import", 0),
         ("python bin/fairseq-train --help", 1),

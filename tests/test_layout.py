@@ -41,14 +41,14 @@ def allowed(importer, imported):
         importer: the part that imports, such as ``models/transject``; or ``__init__.py``.
         imported: another part, such as ``modules``.
     """
-    if importer == imported or importer in ("__init__.py", "models/__init__.py", "cli.py"):
+    if importer == imported or importer in ("__init__.py", "models/__init__.py", "cli"):
         return True
     if imported in ("cli", "analysis", "benchmark", "compare", "corpora", "patches", "tasks"):
         return (importer, imported) == ("__main__.py", "cli")
     if importer == "options.py":
         return imported == "modules"
     if importer in ("modules", "files.py", "patches"):
-        return imported in ("files", "listing")
+        return imported in ("files", "options")
     if importer.startswith("models/"):
         return imported in ("modules", "models/common", "options")
     return True

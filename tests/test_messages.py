@@ -10,7 +10,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import _catalog_shared_params
 from helpers import CLASSIFIERS, make_any, make_model
 
-from fairseq_odeformers import listing
+from fairseq_odeformers.cli import listing
 from fairseq_odeformers.patches.command_line import check_head
 from fairseq_odeformers.tasks.parity import ParityTask
 

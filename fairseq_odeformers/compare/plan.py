@@ -24,7 +24,7 @@ from fairseq.models import (
 )
 from fairseq.trainer import Trainer
 
-from fairseq_odeformers.listing import did_you_mean
+from fairseq_odeformers.options import did_you_mean
 
 from .recipe import CLASSIFICATION, TRANSLATION, Options, Recipe, command_line, merged
 

@@ -19,7 +19,7 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-from fairseq_odeformers.listing import did_you_mean
+from fairseq_odeformers.options import did_you_mean
 
 from .patch import patch
 

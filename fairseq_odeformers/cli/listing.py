@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 
+PACKAGE = __package__.partition(".")[0]
 FILE = Path(__file__).with_name("listing.json")
 
 # By the folders of models.
@@ -74,12 +73,6 @@ def groups(listing: dict) -> dict[str, dict[str, str]]:
     }
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question whether names like an unknown one are meant; "" where there is none."""
-    near = get_close_matches(name, known)
-    return f"did you mean {' or '.join(near)}?" if near else ""
-
-
 def make() -> dict[str, dict]:
     """The listing of what the package registers.
 
@@ -115,9 +108,7 @@ def make() -> dict[str, dict]:
 def ours(registry: dict[str, type]) -> dict[str, type]:
     """What this package has registered, by name."""
     return {
-        name: cls
-        for name, cls in sorted(registry.items())
-        if cls.__module__.startswith(__package__)
+        name: cls for name, cls in sorted(registry.items()) if cls.__module__.startswith(PACKAGE)
     }
 
 

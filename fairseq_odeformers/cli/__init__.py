@@ -14,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fairseq_odeformers import listing
+from . import listing
 
-PACKAGE = __package__
+PACKAGE = listing.PACKAGE
 
 # The library that a command could not import, and the extra of this package that installs it.
 EXTRAS = {
@@ -106,7 +106,9 @@ def list_options(arguments: Sequence[str]) -> None:
     arch, found = parser.parse_args(arguments).arch, listing.read()
     known = listing.architectures(found)
     if arch not in known:
-        remedy = listing.did_you_mean(arch, known) or "odeformers list names them"
+        from fairseq_odeformers.options import did_you_mean
+
+        remedy = did_you_mean(arch, known) or "odeformers list names them"
         raise ValueError(f"no architecture {arch!r}; {remedy}")
     rows = [("option", "default", ""), *listing.option_rows(found, arch)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
