@@ -12,6 +12,8 @@ from statistics import median
 
 import torch
 
+from fairseq_odeformers.files import reading
+
 Step = Callable[[], object]  # to be timed; or it returns the figure
 Row = dict[str, str | int | float | None]
 
@@ -112,10 +114,8 @@ def read_rows(path: Path) -> list[Row]:
         OSError: there is no such file.
         ValueError: it is something else.
     """
-    try:
+    with reading(path, "is not a table that --json wrote"):
         rows = json.loads(path.read_text("utf-8"))["rows"]
         if not rows or any(COLUMNS - row.keys() for row in rows):
             raise ValueError(f"no rows of {', '.join(sorted(COLUMNS))}")
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a table that --json wrote ({error})") from error
     return rows

@@ -28,6 +28,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
+from fairseq_odeformers.files import naming, reading
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import flag, option, validate
 
@@ -72,7 +73,10 @@ class LongRangeArenaConfig(SentencePredictionConfig):
         "token", "pixels as 256 symbols, or as numbers that an affine map embeds"
     )
     num_batch_buckets: int = option(
-        0, "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off", at_least=0
+        0,
+        "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off",
+        at_least=0,
+        at_most=1000,
     )
 
 
@@ -100,14 +104,15 @@ class LongRangeArenaTask(SentencePredictionTask):
     def setup_task(cls, cfg: LongRangeArenaConfig, **kwargs) -> "LongRangeArenaTask":
         folder = Path(cfg.data)
         first, _, label = find_layout(folder)
-        if first == PIXEL_TEXT:
-            dictionary = make_dictionary([*INTENSITIES, "<mask>"])
-            paths = sorted((folder / label).glob("*.label"))
-            largest = max((int(row[0]) for path in paths for row in read_numbers(path)), default=-1)
-            labels = make_dictionary(map(str, range(largest + 1)))
-        else:
-            dictionary = cls.load_dictionary(str(folder / first / "dict.txt"))
-            labels = Dictionary.load(str(folder / label / "dict.txt"))
+        with reading(folder):
+            if first == PIXEL_TEXT:
+                dictionary = make_dictionary([*INTENSITIES, "<mask>"])
+                paths = sorted((folder / label).glob("*.label"))
+                numbers = (int(row[0]) for path in paths for row in read_numbers(path))
+                labels = make_dictionary(map(str, range(max(numbers, default=-1) + 1)))
+            else:
+                dictionary = cls.load_dictionary(str(folder / first / "dict.txt"))
+                labels = Dictionary.load(str(folder / label / "dict.txt"))
         if cfg.max_positions is None:
             cfg.max_positions = MAX_POSITIONS[cfg.lra_task]
         classes = class_names(labels)
@@ -125,8 +130,9 @@ class LongRangeArenaTask(SentencePredictionTask):
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs) -> FairseqDataset:
         """Load a split: the one or two inputs of each example, and its class if that is known."""
-        inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
-        labels = self.load_labels(split, combine)
+        with naming(self.cfg.data, f"has no whole {split}"):
+            inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
+            labels = self.load_labels(split, combine)
         counts = dict(zip(self.layout, map(len, inputs)))
         if labels is not None:
             counts[self.layout[2]] = len(labels)
@@ -255,6 +261,11 @@ def check_config(cfg: LongRangeArenaConfig, dictionary: Dictionary, classes: lis
             f"{cfg.data} has {len(classes)} classes, {', '.join(classes)}; leave the option out",
         ),
         (values and not images, "pixel_input", f"{cfg.data} lacks symbols from 0 to 255"),
+        (
+            (cfg.init_token or 0) >= len(dictionary),
+            "init_token",
+            f"{cfg.data} has {len(dictionary)} symbols; give the number of one",
+        ),
         (
             values and cfg.init_token is not None,
             "init_token",

@@ -33,7 +33,7 @@ class SequenceClassifierConfig(FairseqDataclass):
     pooling: Pooling = option("mean", "what stands for a text: mean, max or first token")
     pooled_layer_norm: bool = option(True, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(
-        0, "number of ReLU layers before the last layer", at_least=0
+        0, "number of ReLU layers before the last layer", at_least=0, at_most=1000
     )
     max_positions: Optional[int] = option(None, "longest input (default: that of the task)")
 
@@ -147,7 +147,13 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
     def register_classification_head(
         self, name: str, num_classes: int | None = None, **unused
     ) -> None:
-        """Add a head, or replace the one of this name."""
+        """Add a head, or replace the one of this name.
+
+        Raises:
+            ValueError: a module of torch cannot have the name.
+        """
+        if "." in name or not name:
+            raise ValueError(f"--classification-head-name {name}: give a name without a point")
         self.classification_heads[name] = ClassificationHead(
             self.args.encoder_embed_dim,
             num_classes,
