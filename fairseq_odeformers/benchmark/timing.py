@@ -19,6 +19,8 @@ Row = dict[str, str | int | float | None]
 
 COLUMNS = {"what", "unit", "length", "layers", "model", "value", "ratio"}  # that are read again
 
+NUMBERS = ("length", "layers", "value", "ratio")  # among them
+
 
 def measure(steps: Mapping[str, Step], rounds: int, device: str = "cpu") -> dict[str, list[float]]:
     """Milliseconds of each step in each round; the steps take turns, and a first round is left out.
@@ -118,4 +120,6 @@ def read_rows(path: Path) -> list[Row]:
         rows = json.loads(path.read_text("utf-8"))["rows"]
         if not rows or any(COLUMNS - row.keys() for row in rows):
             raise ValueError(f"no rows of {', '.join(sorted(COLUMNS))}")
+        if not all(isinstance(row[name], (int, float)) for row in rows for name in NUMBERS):
+            raise ValueError(f"{', '.join(NUMBERS)} are not all numbers")
     return rows
