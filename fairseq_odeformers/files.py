@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, steps that make them, and lines of text."""
+"""Files that appear complete or not at all, errors that name them, and lines of text."""
 
 import csv
 import glob
@@ -10,12 +10,81 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 logger = logging.getLogger(__name__)
 
 RECIPE = "recipe.json"
+LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
+
+
+@contextmanager
+def naming(
+    name: object, fault: str = "cannot be read", kind: type[Exception] = ValueError
+) -> Iterator[None]:
+    """Have whatever a library raises become an error of one line that names a file or an option.
+
+    Damaged bytes raise anything, from a KeyError to a MemoryError. These pass as they are: errors
+    of the system that name a file, messages that have the name already, and missing libraries.
+
+    Args:
+        fault: what the line says of the name; the reason follows in brackets.
+        kind: the class of the error; an OSError where something is written, as to a full disk.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # subword-nmt exits
+        named = isinstance(error, (ValueError, OSError)) and str(name) in str(error)
+        if named or getattr(error, "filename", None) is not None:
+            raise
+        if isinstance(error, (ImportError, FileNotFoundError)):
+            raise
+        if kind is OSError:
+            if isinstance(error, ValueError):  # of what was to be written
+                raise
+            error = system_error(error)
+        raise kind(f"{name} {fault} ({reason(error)})") from error
+
+
+def system_error(error: BaseException) -> BaseException:
+    """The error of the system behind one of a library, if there is one; else the error itself."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__context__
+    return cause or error
+
+
+def reason(error: BaseException) -> str:
+    """The first line of an error that says more than that something follows."""
+    lines = (line.strip() for line in str(error).split("\n"))
+    text = next((line for line in lines if line and not line.endswith(":")), "")
+    return text if " " in text else f"{type(error).__name__} {text}".strip()
+
+
+@contextmanager
+def reading(path: str | Path, fault: str = "cannot be read") -> Iterator[None]:
+    """:func:`naming` for a file, or a folder with files, that is about to be read.
+
+    Raises:
+        ValueError: see :func:`check_regular` and :func:`naming`.
+    """
+    check_regular(path)
+    with naming(path, fault):
+        yield
+
+
+def check_regular(path: str | Path) -> None:
+    """Check a file, or a folder and the folders in it, before it is read.
+
+    Raises:
+        ValueError: a pipe or a device is there, which may never end, or a link to nothing.
+    """
+    path = Path(path)
+    for part in (path, *path.glob("*"), *path.glob("*/*")):
+        if os.path.lexists(part) and not (part.is_file() or part.is_dir()):
+            raise ValueError(f"{part} is a pipe, a device or a link to nothing; give a file")
 
 
 def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) -> None:
@@ -33,9 +102,12 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
     """
     recipe = json.loads(json.dumps(recipe))
     kept = folder / RECIPE
-    if kept.exists() and _read_recipe(kept) == recipe:
-        logger.info(f"{folder} is up to date")
-        return
+    if kept.exists():
+        with reading(kept, f"is damaged; remove {folder}"):
+            same = json.loads(kept.read_bytes()) == recipe
+        if same:
+            logger.info(f"{folder} is up to date")
+            return
     if folder.exists() and not kept.exists():
         raise ValueError(
             f"{folder} is in the way; move it, or choose another folder for the result"
@@ -43,13 +115,6 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
     with replacing_folder(folder) as temporary:
         make(temporary)
         (temporary / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
-
-
-def _read_recipe(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}); remove {path.parent}") from error
 
 
 TEMPORARY = ".odeformers-tmp"  # the end of names that nobody else gives
@@ -95,36 +160,42 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A link stays a link, and the file that it leads to is replaced. What is no regular file, such as
     a device or a FIFO, is written to directly.
+
+    Raises:
+        OSError: it cannot be written, as on a full disk.
     """
-    if path.exists() and not path.is_file():
-        yield path
-        return
-    path = Path(os.path.realpath(path))
-    _remove_left(path)
-    temporary = _new_name(path)
-    temporary.touch(exist_ok=False)  # fails where anything has the name, a link included
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with naming(path, "cannot be written", OSError):
+        if path.exists() and not path.is_file():
+            yield path
+            return
+        target = Path(os.path.realpath(path))
+        _remove_left(target)
+        temporary = _new_name(target)
+        temporary.touch(exist_ok=False)  # fails where anything has the name, a link included
+        try:
+            yield temporary
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
+    r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line. A BOM is left out.
 
     Raises:
-        ValueError: a line is not UTF-8.
+        ValueError: a line is not UTF-8, or has no end.
     """
     with open(path, "rb") as file:
         yield from decode_lines(file, path)
 
 
-def decode_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
+def decode_lines(file: BinaryIO, name: str | Path) -> Iterator[str]:
     r"""The same for the lines of a file called *name* that is open, or in an archive."""
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
+        if len(line) == LONGEST_LINE:
+            raise ValueError(f"{name}, line {number}: longer than {LONGEST_LINE:,} bytes")
         try:
-            yield line.decode("utf-8").rstrip("\n")
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n")
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from error
 

@@ -2,19 +2,29 @@
 
 import math
 import operator
-from argparse import SUPPRESS, ArgumentParser, Namespace
+import os
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import partial
 
-from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq import checkpoint_utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf, gen_parser_from_dataclass
+from fairseq.utils import import_user_module
 
 from fairseq_odeformers.modules.dictionary_digest import DictionaryDigest
+from fairseq_odeformers.modules.trusted import check_checkpoint
+
+LARGEST = 2**31 - 1  # of whole numbers, as of a size of torch's
+MOST_WORKERS = 1024  # processes that one command starts
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The values that an option may take; a number that is not finite is outside of all bounds.
+    """The values that an option may take.
+
+    A number that is not finite, or a whole one above :data:`LARGEST`, is outside of all bounds.
 
     Attributes:
         at_least, above, at_most, below: limits.
@@ -41,6 +51,8 @@ class Bounds:
         ):
             allowed = " and ".join(f"{name} {limit:g}" for name, (limit, _) in limits.items())
             return f"give {allowed or 'a finite number'}"
+        if isinstance(value, int) and abs(value) > LARGEST:
+            return f"give at most {LARGEST:,}"
         for divisor in self.multiple_of:
             number = getattr(cfg, divisor, None) if isinstance(divisor, str) else divisor
             if number and value % number:
@@ -74,17 +86,19 @@ def option(
     return field(default=default, metadata={"help": help, **metadata})
 
 
+WIDTH, COUNT = Bounds(at_least=1, at_most=65_536), Bounds(at_least=1, at_most=10_000)
 # Of options that declare none, such as fairseq's own, by the end of the name.
 COMMON_BOUNDS = {
-    "embed_dim": Bounds(at_least=1),
+    "embed_dim": WIDTH,
+    "put_dim": WIDTH,  # of language models, decoder_input_dim and _output_dim
     "attention_heads": Bounds(at_least=1),
-    "encoder_layers": Bounds(at_least=1),
-    "decoder_layers": Bounds(at_least=1),
+    **dict.fromkeys(("encoder_layers", "decoder_layers", "blocks", "depth", "experts"), COUNT),
     "dropout": Bounds(at_least=0, below=1),
     "layerdrop": Bounds(at_least=0, at_most=1),
     "label_smoothing": Bounds(at_least=0, below=1),
     "max_positions": Bounds(at_least=1),
-    "put_dim": Bounds(at_least=1),  # of language models, decoder_input_dim and _output_dim
+    "init_token": Bounds(at_least=0),
+    "num_classes": Bounds(at_least=1),
 }
 
 
@@ -149,6 +163,23 @@ class DataclassOptions(DictionaryDigest):
     unsupported: Mapping[str, str] = {}
 
     @classmethod
+    def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", *args, **kwargs):
+        """fairseq's method, for a folder and its files; it loads what the loaders here do.
+
+        Raises:
+            ValueError: see :func:`~fairseq_odeformers.modules.trusted.check_checkpoint`.
+        """
+        if "user_dir" in kwargs:
+            import_user_module(Namespace(user_dir=kwargs["user_dir"]))
+        for name in checkpoint_file.split(os.pathsep):
+            path = os.path.join(model_name_or_path, name)
+            state = checkpoint_utils.load_checkpoint_to_cpu(path)
+            if state.get("args") is not None:  # which fairseq reads in the place of cfg
+                state["cfg"] = convert_namespace_to_omegaconf(state["args"])
+            check_checkpoint(path, state)
+        return super().from_pretrained(model_name_or_path, checkpoint_file, *args, **kwargs)
+
+    @classmethod
     def check_config(cls, cfg):
         """Raise a ValueError that names the first option that cannot be built, and the remedy."""
         configs = (vars(base).get("__dataclass") for base in cls.__mro__)
@@ -182,12 +213,14 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def positive_int(text: str) -> int:
-    """The ``type`` of an argument that is 1 or more."""
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+def positive_int(text: str, most: int = LARGEST) -> int:
+    """The ``type`` of an argument from 1 to *most*."""
+    if not text.isdecimal() or not 1 <= float(text) <= most:
+        raise ArgumentTypeError(f"{text}: give a whole number from 1 to {most:,}")
+    return int(text)
+
+
+workers = partial(positive_int, most=MOST_WORKERS)
 
 
 def add_user_dir(parser: ArgumentParser) -> None:

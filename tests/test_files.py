@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 from published import write_folder
 
-from fairseq_odeformers.files import build, fingerprints, replacing, sha256, write_csv
+from fairseq_odeformers.files import (
+    build,
+    check_regular,
+    fingerprints,
+    naming,
+    reading,
+    replacing,
+    sha256,
+    write_csv,
+)
 
 
 def write_value(folder):
@@ -41,7 +50,7 @@ def test_a_folder_that_no_step_has_made_is_left_alone(tmp_path):
 def test_a_damaged_recipe_is_named(tmp_path):
     build(tmp_path / "step", {"n": 1}, write_value)
     (tmp_path / "step" / "recipe.json").write_bytes(b"\xff")
-    with pytest.raises(ValueError, match="step/recipe.json is damaged .*; remove .*step$"):
+    with pytest.raises(ValueError, match="step/recipe.json is damaged; remove .*step .*utf-8"):
         build(tmp_path / "step", {"n": 1}, never)
 
 
@@ -147,3 +156,42 @@ def test_tables_are_whole_or_not_there(tmp_path):
     with pytest.raises(ValueError, match="'c'"):
         write_csv(path, [{"a": 1}, {"c": 2}])
     assert path.read_text() == before and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "error, reason",
+    [
+        (KeyError("a"), "KeyError 'a'"),
+        (MemoryError(), "MemoryError"),
+        (RuntimeError("In x:\n\tno key y\n\tnor z"), "no key y"),
+        (SystemExit(1), "SystemExit 1"),
+        (OSError("bad magic"), "bad magic"),
+    ],
+)
+def test_whatever_a_library_raises_is_a_line_that_names_the_file(error, reason):
+    with pytest.raises(ValueError) as found:
+        with naming("file", "is damaged"):
+            raise error
+    assert str(found.value) == f"file is damaged ({reason})"
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("file: line 3"), OSError(2, "none", "a"), ImportError("x")]
+)
+def test_an_error_that_says_enough_passes(error):
+    with pytest.raises(type(error)) as found:
+        with naming("file"):
+            raise error
+    assert found.value is error
+
+
+@pytest.mark.parametrize("name", ["pipe", "null", "dangling"])
+def test_what_is_no_file_is_not_read(name, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(ValueError, match=f"{name} is a pipe, a device or a link to nothing"):
+        with reading(tmp_path / name):
+            raise AssertionError
+    with pytest.raises(ValueError, match=f"{tmp_path}/.* is a pipe"):
+        check_regular(tmp_path)

@@ -81,7 +81,7 @@ class Bounded(Config):
         ("encoder_embed_dim", 6, "give a multiple of 4"),
         ("encoder_attention_heads", 0, "give at least 1"),
         ("encoder_attention_heads", 3, "give a divisor of --encoder-embed-dim 8"),
-        ("encoder_layers", 0, "give at least 1"),
+        ("encoder_layers", 0, "give at least 1 and at most 10000"),
         ("time_dim", 3, "give a multiple of 2"),
         ("tolerance", 0, "give above 0"),
         ("tolerance", float("nan"), "give above 0"),

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm import tqdm
 
+from fairseq_odeformers.files import naming
 from fairseq_odeformers.inference.loading import load_model
 from fairseq_odeformers.plots import grouped, legend, lines, panels
 
@@ -33,7 +34,8 @@ def analyse(args: argparse.Namespace, names: list[str]) -> Result:
     for name, path in zip(names, args.checkpoints):
         model, _, task = load_model(path, {"data": args.data})
         model = model.to(args.device).eval()
-        task.load_dataset(args.split)
+        with naming(args.data, f"has no whole {args.split}"):
+            task.load_dataset(args.split)
         batches = task.get_batch_iterator(
             task.dataset(args.split),
             max_sentences=BATCH_SIZE,

@@ -11,6 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from fairseq_odeformers.data.raw_text import add_special_tokens
+from fairseq_odeformers.files import naming
 from fairseq_odeformers.inference.hub import Classifier, load_classifier
 from fairseq_odeformers.inference.predict import probabilities
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
@@ -66,8 +67,9 @@ def analyse_checkpoint(name: str, path: str, args: argparse.Namespace) -> Tables
     (model,), task = classifier.models, classifier.task
     if not isinstance(model, SequenceClassifier):
         raise ValueError(f"{path}: {type(model).__name__} is not a classifier of this project")
-    task.load_dataset(args.split)
-    texts = draw_texts(task, args.split, args.texts)
+    with naming(args.data, f"has no whole {args.split}"):
+        task.load_dataset(args.split)
+        texts = draw_texts(task, args.split, args.texts)
     typed = encode_text(classifier, args.text) if args.text else []
     longest = max(map(len, [typed, *texts.values()]))
     if longest > model.max_positions():

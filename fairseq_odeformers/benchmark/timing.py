@@ -12,10 +12,14 @@ from statistics import median
 
 import torch
 
+from fairseq_odeformers.files import reading
+
 Step = Callable[[], object]  # to be timed; or it returns the figure
 Row = dict[str, str | int | float | None]
 
 COLUMNS = {"what", "unit", "length", "layers", "model", "value", "ratio"}  # that are read again
+
+NUMBERS = ("length", "layers", "value", "ratio")  # among them
 
 
 def measure(steps: Mapping[str, Step], rounds: int, device: str = "cpu") -> dict[str, list[float]]:
@@ -112,10 +116,10 @@ def read_rows(path: Path) -> list[Row]:
         OSError: there is no such file.
         ValueError: it is something else.
     """
-    try:
+    with reading(path, "is not a table that --json wrote"):
         rows = json.loads(path.read_text("utf-8"))["rows"]
         if not rows or any(COLUMNS - row.keys() for row in rows):
             raise ValueError(f"no rows of {', '.join(sorted(COLUMNS))}")
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a table that --json wrote ({error})") from error
+        if not all(isinstance(row[name], (int, float)) for row in rows for name in NUMBERS):
+            raise ValueError(f"{', '.join(NUMBERS)} are not all numbers")
     return rows

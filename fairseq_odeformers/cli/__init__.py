@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from . import listing
 
@@ -61,12 +61,18 @@ def run(name: str, target: str, arguments: Sequence[str]) -> None:
         library, extra = EXTRAS.get((error.name or "").split(".")[0], (None, None))
         if library is None:
             raise
-        sys.exit(
-            f"{name}: error: {library} is missing; pip install {library}, or this package with "
-            f"its extra [{extra}]"
+        refuse(
+            name, f"{library} is missing; pip install it, or this package with its extra [{extra}]"
         )
     except (ValueError, OSError) as error:
-        sys.exit(f"{name}: error: {error}")
+        refuse(name, error)
+    except MemoryError:
+        refuse(name, "there is not enough memory")
+
+
+def refuse(name: str, reason: object) -> NoReturn:
+    """End the program as argparse does for a wrong option, with a line and the status 2."""
+    argparse.ArgumentParser(prog=name).exit(2, f"{name}: error: {reason}\n")
 
 
 def needs_fairseq(process: Sequence[str], arguments: Sequence[str]) -> bool:

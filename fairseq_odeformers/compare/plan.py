@@ -8,8 +8,7 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from fairseq.models import (
 )
 from fairseq.trainer import Trainer
 
+from fairseq_odeformers.files import naming
 from fairseq_odeformers.options import did_you_mean
 
 from .recipe import CLASSIFICATION, TRANSLATION, Options, Recipe, command_line, merged
@@ -104,7 +104,7 @@ def make_plan(
     """
     entries: list[Entry] = []
     for name, own in recipe.architectures.items():
-        with naming(name):
+        with naming(name, "cannot be trained"):
             entry = make_entry(recipe, name, own, user_dir)
             entry = replace(entry, parameters=parameters_of(recipe, entry))
             if match and entries:
@@ -113,15 +113,6 @@ def make_plan(
     if budget:
         entries = budgeted(recipe, entries, budget, planned or {})
     return Plan(recipe, tuple(entries), user_dir)
-
-
-@contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Have every error, whatever fairseq raises, begin with the name of an architecture."""
-    try:
-        yield
-    except Exception as error:
-        raise ValueError(f"{name}: {error or type(error).__name__}") from error
 
 
 def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
@@ -360,7 +351,7 @@ def stretched(
         updates: of the training, if they are planned already.
         seconds: of an update, several measurements.
     """
-    with naming(entry.name):
+    with naming(entry.name, "cannot be trained"):
         if entry.options.get("lr-scheduler") != "polynomial_decay":
             raise ValueError(
                 "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
+from fairseq_odeformers.files import check_regular, reading
+
+Made = TypeVar("Made")
 Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
 
 TRANSLATION, CLASSIFICATION, LANGUAGE_MODELING = KINDS = (
@@ -87,23 +91,22 @@ def read_recipe(path: Path, part: str | None = None) -> dict[str, Recipe]:
         OSError: there is no such file.
         ValueError: it is not a recipe, or has no such part; the message names file and key.
     """
-    content = _with_base(_read(path), path)
-    parts = content.pop("parts", None) or {"": {}}
-    if part is not None and part not in parts:
-        known = ", ".join(parts) if "" not in parts else "no parts"
-        raise ValueError(f"--part {part}: {path} has {known}")
-    chosen = parts if part is None else {part: parts[part]}
-    return {
-        name: _recipe(merged(content, _with_base(own or {}, path)), path, name)
-        for name, own in chosen.items()
-    }
+    with reading(path, "is not a recipe in YAML"):
+        content = _with_base(_read(path), path)
+        parts = content.pop("parts", None) or {"": {}}
+        if part is not None and part not in parts:
+            known = ", ".join(parts) if "" not in parts else "no parts"
+            raise ValueError(f"--part {part}: {path} has {known}")
+        chosen = parts if part is None else {part: parts[part]}
+        return {
+            name: _recipe(merged(content, _with_base(own or {}, path)), path, name)
+            for name, own in chosen.items()
+        }
 
 
 def _read(path: Path) -> dict:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    check_regular(path)
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise ValueError(f"{path} is not a recipe: it has no keys such as data and architectures")
     return content
@@ -138,19 +141,45 @@ def merged(base: Mapping, changes: Mapping) -> dict:
 
 def _recipe(content: Mapping, path: Path, part: str) -> Recipe:
     where = f"{path}, part {part}" if part else str(path)
-    types = {item.name: item for item in fields(Recipe)}
-    for key in content:
-        if key not in types:
-            raise ValueError(f"{where}: a recipe has no key {key}; choose from {', '.join(types)}")
     for key in ("data", "train", "architectures"):
         if not content.get(key):
             raise ValueError(f"{where}: the key {key} is missing")
-    for key in ("train", "shared", "sizes", "evaluate", "architectures", "score", "paper"):
-        if not isinstance(content.get(key, {}), Mapping):
-            raise ValueError(f"{where}: {key} has no names; write {key}: {{NAME: VALUE}}")
-    architectures = {name: dict(own or {}) for name, own in content["architectures"].items()}
-    paper = {name: own for name, own in content.get("paper", {}).items() if name in architectures}
-    return Recipe(**{**content, "architectures": architectures, "paper": paper})
+    architectures = {name: own or {} for name, own in dict(content["architectures"]).items()}
+    recipe = checked(Recipe, {**content, "architectures": architectures}, where)
+    recipe.paper = {name: own for name, own in recipe.paper.items() if name in architectures}
+    return recipe
+
+
+def checked(kind: type[Made], content: Mapping, where: str) -> Made:
+    """A dataclass of what a YAML file has, whose values are of the types of its fields.
+
+    Raises:
+        ValueError: a key is unknown, or a value of another type; the message begins with *where*.
+    """
+    hints = get_type_hints(kind)
+    for key, value in content.items():
+        if key not in hints:
+            raise ValueError(f"{where}: there is no key {key}; choose from {', '.join(hints)}")
+        if not fits(value, hints[key]):
+            expected = kind.__annotations__[key]
+            raise ValueError(f"{where}: {key} is of another type than {expected}")
+    return kind(**content)
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Whether a value is of a type such as ``dict[str, list[int]]``; Any has no dictionaries."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        parts = value if isinstance(value, list) else [value]
+        return not any(isinstance(part, (Mapping, list)) for part in parts)
+    if origin is dict:
+        items = value.items() if isinstance(value, Mapping) else [(None, None)]
+        return all(fits(key, inner[0]) and fits(own, inner[1]) for key, own in items)
+    if origin is list:
+        return isinstance(value, list) and all(fits(own, inner[0]) for own in value)
+    if origin is UnionType:
+        return any(fits(value, one) for one in inner)
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def command_line(options: Options) -> list[str]:
@@ -256,7 +285,8 @@ def default_recipe(
         CLASSIFICATION: classification_recipe,
         LANGUAGE_MODELING: language_modeling_recipe,
     }[TASKS[task]]
-    recipe = make(data, task, epochs)
+    with reading(data):
+        recipe = make(data, task, epochs)
     recipe.architectures = architectures
     return recipe
 

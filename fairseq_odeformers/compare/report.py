@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -14,12 +15,12 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from scipy.stats import t as student
 
-from fairseq_odeformers.files import read_lines, replacing
+from fairseq_odeformers.files import check_regular, naming, read_lines, replacing
 
 from .figures import learning_curves, quality_against
 from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Entry, Plan
-from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Recipe, command_line
+from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Recipe, checked, command_line
 from .results import (
     Classes,
     Perplexity,
@@ -63,9 +64,10 @@ def load_plan(out: Path) -> Plan:
     path = out / PLAN
     if not path.is_file():
         raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    entries = tuple(Entry(**entry) for entry in content["entries"])
-    return Plan(Recipe(**content["recipe"]), entries, content["user_dir"])
+    with naming(path, f"is not a {PLAN} of odeformers compare"):
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entries = tuple(checked(Entry, entry, str(path)) for entry in content["entries"])
+        return Plan(checked(Recipe, content["recipe"], str(path)), entries, content["user_dir"])
 
 
 class Report:
@@ -76,6 +78,7 @@ class Report:
     """
 
     def __init__(self, out: Path):
+        check_regular(out)
         self.out = out
         self.plan = load_plan(out)
         self.recipe = self.plan.recipe
@@ -86,8 +89,9 @@ class Report:
         for name in self.names:
             for seed in self.seeds(name):
                 log = self.folder(name, seed) / LOG
-                if log.exists() and (training := read_training(log, self.metric)).losses:
-                    self.trainings[name][seed] = training
+                with naming(log):
+                    if log.exists() and (training := read_training(log, self.metric)).losses:
+                        self.trainings[name][seed] = training
 
     def folder(self, name: str, seed: int) -> Path:
         return self.out / f"{name}-seed{seed}"
@@ -95,7 +99,7 @@ class Report:
     def seeds(self, name: str) -> list[int]:
         """The seeds that have a folder, those of earlier commands too."""
         found = (path.name[len(name) + 5 :] for path in self.out.glob(f"{name}-seed*"))
-        return sorted(int(text) for text in found if text.isdigit())
+        return sorted(int(text) for text in found if re.fullmatch("0|[1-9][0-9]*", text))
 
     def outcome(self, name: str, seed: int, checkpoint: str, split: str):
         """The result of a run on a split, or None if it is not there yet."""
@@ -104,9 +108,10 @@ class Report:
         path = folder / f"{checkpoint}.{split}.{'tsv' if kind == CLASSIFICATION else 'out'}"
         if not path.exists():
             return None
-        if kind == TRANSLATION:
-            return Translations(path, self.recipe.train["target-lang"], self.references(split))
-        return Classes(path, self.texts(split)) if kind == CLASSIFICATION else Perplexity(path)
+        with naming(path):
+            if kind == TRANSLATION:
+                return Translations(path, self.recipe.train["target-lang"], self.references(split))
+            return Classes(path, self.texts(split)) if kind == CLASSIFICATION else Perplexity(path)
 
     def references(self, split: str) -> list[str] | None:
         """The text of a test set before it was tokenised, if the preparation has left it."""
@@ -120,9 +125,10 @@ class Report:
         folder = Path(self.recipe.data) / "input0"
         if not (folder / f"{split}.idx").is_file():
             return None
-        dictionary = Dictionary.load(str(folder / "dict.txt"))
-        dataset = MMapIndexedDataset(str(folder / split))
-        return [dictionary.string(dataset[index]) for index in range(len(dataset))]
+        with naming(folder / split):
+            dictionary = Dictionary.load(str(folder / "dict.txt"))
+            dataset = MMapIndexedDataset(str(folder / split))
+            return [dictionary.string(dataset[index]) for index in range(len(dataset))]
 
     def sections(self) -> Iterator[Section]:
         """All parts of the report."""

@@ -104,8 +104,11 @@ class Translations:
             if (match := LINE.fullmatch(line)) and match[1] in found:
                 text = match[3].split("\t", 1)[1] if match[1] == "H" else match[3]
                 found[match[1]][int(match[2])] = text
-        if not found["H"]:
-            raise ValueError(f"{path} has no translations; remove it, and compare makes it anew")
+        if not found["H"] or (found["T"] and found["T"].keys() != found["H"].keys()):
+            raise ValueError(
+                f"{path} has no translations, or not of all sentences; remove it, and compare "
+                "makes it anew"
+            )
         detokenize = MosesDetokenizer(language).detokenize
         order = sorted(found["H"])
         self.sources = [found["S"].get(index, "") for index in order]
@@ -171,10 +174,12 @@ class Classes:
     def __init__(self, path: Path, texts: Sequence[str] | None = None):
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-        if not rows or not all(row.get("target") and row.get("prediction") for row in rows):
+        if not rows or any(None in row or not all(row.values()) for row in rows):
             raise ValueError(f"{path} is not a table of predictions for labelled texts")
         self.targets = np.array([row["target"] for row in rows])
         self.predictions = np.array([row["prediction"] for row in rows])
+        for row in rows:  # or a damaged name of a class would be a miss
+            float(row[f"p({row['prediction']})"])
         self.shares = [float(row[f"p({row['target']})"]) for row in rows]
         self.texts = texts or [f"example {row['id']}" for row in rows]
 

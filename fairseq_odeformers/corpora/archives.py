@@ -10,20 +10,18 @@ import tarfile
 import urllib.error
 import urllib.request
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from tqdm import tqdm
 
-from fairseq_odeformers.files import build, fingerprints, sha256
+from fairseq_odeformers.files import build, fingerprints, naming, sha256
 
 logger = logging.getLogger(__name__)
 
-DAMAGED = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+BROKEN = "is damaged, cut off, or in another format"
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -76,19 +74,6 @@ def fetch(downloads: Mapping[str, str | None], folder: Path) -> Path:
     return folder
 
 
-@contextmanager
-def naming_damage(name: object) -> Iterator[None]:
-    """Name what is being read if it turns out to be damaged.
-
-    Raises:
-        ValueError: it is.
-    """
-    try:
-        yield
-    except (*DAMAGED, EOFError) as error:
-        raise ValueError(f"{name} is damaged, cut off, or in another format ({error})") from error
-
-
 def plain_name(name: str) -> str:
     """The name of a file without what says that it is compressed."""
     return name.removesuffix(".gz").removesuffix(".xz")
@@ -112,7 +97,7 @@ def members(source: Path, patterns: Iterable[str]) -> Iterator[tuple[Path, Binar
     Raises:
         ValueError: *source* is damaged or cut off, or neither a folder nor an archive.
     """
-    with naming_damage(source):
+    with naming(source, BROKEN):
         files = tqdm(_files(source), source.name, unit=" files", mininterval=1, disable=None)
         for name, open_file in files:
             path = Path(plain_name(name))
@@ -160,7 +145,7 @@ def read_files(
         name = "/".join(path.parts[-len(Path(pattern).parts) :])
         if name in files:
             raise ValueError(f"{source} has more than one {name}")
-        with naming_damage(f"{path} in {source}"):
+        with naming(f"{path} in {source}", BROKEN):
             files[name] = stream.read()
         missing.discard(pattern)
     if missing:
@@ -190,7 +175,7 @@ def unpack(source: Path, names: Iterable[str], folder: Path) -> None:
     missing = set(names)
     for path, stream in members(source, names):
         if found := set(filter(path.match, missing)):
-            with naming_damage(f"{path} in {source}"), open(folder / path.name, "wb") as file:
+            with naming(f"{path} in {source}", BROKEN), open(folder / path.name, "wb") as file:
                 shutil.copyfileobj(stream, file)
             missing -= found
         if not missing:

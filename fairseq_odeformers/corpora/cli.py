@@ -12,7 +12,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.options import positive_int
+from fairseq_odeformers.files import check_regular
+from fairseq_odeformers.options import workers
 
 
 def make_parser(
@@ -45,7 +46,7 @@ def make_parser(
     add_options(
         parser,
         ("--out", Path, None, f"where to put the result, in PATH/{result} (default: {out})"),
-        ("--workers", positive_int, os.cpu_count(), text),
+        ("--workers", workers, os.cpu_count(), text),
     )
     return parser
 
@@ -66,8 +67,8 @@ def add_options(
 
 
 def existing_path(text: str) -> Path:
-    """The type of an option that names a file or folder."""
-    if not Path(text).exists():
+    """The type of an option that names a file or folder, which may be read more than once."""
+    if not (Path(text).is_file() or Path(text).is_dir()):
         raise argparse.ArgumentTypeError(f"{text}: no such file or folder")
     return Path(text)
 
@@ -87,6 +88,8 @@ def parse_options(
             parser.error(f"TASK {task}: choose from {', '.join(args.all_tasks)}")
     args.tasks = list(dict.fromkeys(args.tasks)) or args.all_tasks
     args.out = args.out or Path(args.default_out.format(**vars(args)))
+    if args.source:
+        check_regular(args.source)
     if args.source and extracts:
         raw = args.out / "raw"
         one, other = args.source.resolve(), raw.resolve()

@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairseq_odeformers.corpora.archives import decompressed, naming_damage
+from fairseq_odeformers.corpora.archives import BROKEN, decompressed
 from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.parallel_text import Files, Pair, Recipe, prepare
 from fairseq_odeformers.corpora.text import write_rows
 from fairseq_odeformers.corpora.translation import write_documents
-from fairseq_odeformers.files import build, decode_lines, fingerprints
+from fairseq_odeformers.files import build, decode_lines, fingerprints, naming
 from fairseq_odeformers.options import positive_int
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn
@@ -27,7 +27,7 @@ HELD_OUT = 2000  # pairs of a validation or test set that is drawn
 
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a text, which may be compressed."""
-    with naming_damage(path), open(path, "rb") as file:
+    with naming(path, BROKEN), open(path, "rb") as file:
         yield from (line.rstrip("\r") for line in decode_lines(decompressed(path.name, file), path))
 
 

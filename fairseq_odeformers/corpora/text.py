@@ -20,7 +20,8 @@ from fairseq_cli import preprocess
 from tqdm import tqdm
 
 from fairseq_odeformers.corpora.processes import map_in_processes
-from fairseq_odeformers.files import read_lines
+from fairseq_odeformers.data.raw_text import cut_words
+from fairseq_odeformers.files import read_lines, reading
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,9 @@ def count_words(texts: Iterable[Path], workers: int) -> Counter[str]:
 
 
 def _word_counter() -> Callable[[list[str]], Counter[str]]:
-    return lambda lines: Counter(word for line in lines for word in line.split(" ") if word)
+    return lambda lines: Counter(
+        word for line in lines for word in cut_words(line).split(" ") if word
+    )
 
 
 def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
@@ -96,11 +99,9 @@ def load_codes(path: Path):
     """
     from subword_nmt.apply_bpe import BPE
 
-    try:
+    with reading(path, "has no byte-pair codes of subword-nmt"):
         with open(path, encoding="utf-8") as file:
             return BPE(file)
-    except (SystemExit, ValueError) as error:  # subword-nmt exits if it cannot read a line
-        raise ValueError(f"{path} has no byte-pair codes of subword-nmt") from error
 
 
 def bpe_encoder(codes: Path) -> Callable[[Row], Row]:
@@ -110,7 +111,7 @@ def bpe_encoder(codes: Path) -> Callable[[Row], Row]:
     def encode(row: Row) -> Row:
         if len(bpe.cache) > MAX_CACHED_WORDS:
             bpe.cache.clear()
-        return tuple(map(bpe.segment, row))
+        return tuple(bpe.segment(cut_words(text)) for text in row)
 
     return encode
 

@@ -1,5 +1,6 @@
 """Typed text as the symbols of a data set for classification."""
 
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,8 +11,11 @@ from fairseq.data.encoders.bytes import Bytes
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE, SubwordNMTBPEConfig
 from torch import Tensor
 
+from fairseq_odeformers.files import naming, reading
+
 from .word_pieces import make_tokenizer, read_pieces
 
+LONG_WORD = re.compile(r"\S{250}(?=\S)")
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
 
@@ -32,13 +36,19 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
         encoding = word_pieces(vocabulary, vocabulary.stat().st_mtime_ns).encode(text)
         return encoding.tokens, [text[start:end] for start, end in encoding.offsets]
     if codes.exists():
-        symbols = byte_pairs(codes, codes.stat().st_mtime_ns).encode(text).split()
+        codec = byte_pairs(codes, codes.stat().st_mtime_ns)
+        symbols = codec.encode(cut_words(text)).split()
         return symbols, [symbol.removesuffix("@@") for symbol in symbols]
     if SPACE_ESCAPE in task.source_dictionary:
         symbols = Bytes.encode(text).split()
         return symbols, [symbol.replace(SPACE_ESCAPE, SPACE) for symbol in symbols]
     symbols = text.split()
     return symbols, symbols
+
+
+def cut_words(text: str) -> str:
+    """A text whose words have at most 250 letters: byte pairs take a time that is their square."""
+    return LONG_WORD.sub(r"\g<0> ", text)
 
 
 @lru_cache(maxsize=4)
@@ -50,7 +60,8 @@ def word_pieces(vocabulary: Path, changed: int):
 @lru_cache(maxsize=4)
 def byte_pairs(codes: Path, changed: int) -> SubwordNMTBPE:
     """fairseq's encoder of byte pairs; the codes are read again once they have changed."""
-    return SubwordNMTBPE(SubwordNMTBPEConfig(bpe_codes=str(codes)))
+    with reading(codes, "has no byte-pair codes of subword-nmt"):
+        return SubwordNMTBPE(SubwordNMTBPEConfig(bpe_codes=str(codes)))
 
 
 def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:
@@ -68,7 +79,9 @@ def appends_eos(task) -> bool:
     if not data or folder == PIXEL_TEXT:
         return False
     for split in SPLITS:
-        texts = data_utils.load_indexed_dataset(str(Path(data, folder, split)), dictionary)
-        if texts is not None and len(texts) and len(texts[0]):
-            return bool(texts[0][-1] == dictionary.eos())
+        path = Path(data, folder, split)
+        with naming(path):
+            texts = data_utils.load_indexed_dataset(str(path), dictionary)
+            if texts is not None and len(texts) and len(texts[0]):
+                return bool(texts[0][-1] == dictionary.eos())
     return True

@@ -15,8 +15,8 @@ import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
-from fairseq_odeformers.files import replacing
-from fairseq_odeformers.inference.loading import check_finite
+from fairseq_odeformers.files import naming, replacing
+from fairseq_odeformers.modules.trusted import check_finite
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
@@ -50,9 +50,10 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
     """
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-        model = state["model"]
-        check_finite(str(path), model)
+        with naming(path, "is not a checkpoint of a training"):
+            state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+            model = dict(state["model"])
+            check_finite(str(path), model)
         sums = sums or {
             name: torch.zeros_like(tensor, dtype=torch.float64)
             if tensor.is_floating_point()
@@ -95,9 +96,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--last {args.last}: must be at least 1")
     paths = args.inputs or last_checkpoints(args.checkpoint_dir, args.by, args.last)
     state = average(paths)
-    try:
-        with replacing(args.output) as path:
-            torch.save(state, path)
-    except RuntimeError as error:  # torch's for a full disk
-        raise OSError(f"{args.output} cannot be written ({error})") from error
+    with replacing(args.output) as path:
+        torch.save(state, path)
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

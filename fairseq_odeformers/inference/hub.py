@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
+from fairseq_odeformers.files import naming
 from fairseq_odeformers.inference import loading
 
 logger = logging.getLogger(__name__)
@@ -103,7 +104,8 @@ def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> "G
         if not isinstance(model, kind):
             raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
         models.append(model)
-    return Generator(cfg, task, models).eval()
+    with naming(checkpoint, "does not fit its tokenizer or byte pairs"):
+        return Generator(cfg, task, models).eval()
 
 
 def byte_pairs(data: str) -> dict[str, str]:
@@ -150,9 +152,9 @@ def fit(tokens: Tensor, longest: int, cut: bool, dictionary: Dictionary, ending:
         return tokens
     if not cut:
         raise TooLong(
-            f"{dictionary.string(tokens)[:40]!r}... has {len(tokens)} tokens, more than {longest}, "
-            "the longest that the model takes; cut it, or use --truncate (in Python see the "
-            "options of the loader)"
+            f"{dictionary.string(tokens[:40])[:40]!r}... has {len(tokens)} tokens, more than "
+            f"{longest}, the longest that the model takes; cut it, or use --truncate (in Python "
+            "see the options of the loader)"
         )
     return torch.cat([tokens[: longest - ending], tokens[len(tokens) - ending :]])
 

@@ -1,27 +1,22 @@
 """Trained models with their tasks, and messages for what does not fit."""
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fairseq import checkpoint_utils, utils
 from fairseq.dataclass.utils import overwrite_args_by_name
-from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.data.classification import class_names
+from fairseq_odeformers.files import check_regular, naming
 from fairseq_odeformers.inference.weights import read_export
+from fairseq_odeformers.modules.trusted import check_checkpoint
 
 HEADS = "classification_heads."
-# The modules of fairseq whose models and tasks do nothing but what their names say.
-SAFE = {
-    *("fairseq.models.transformer.transformer_legacy", "fairseq.models.transformer_lm"),
-    *("fairseq.models.roberta.model", "fairseq.models.bart.model"),
-    *("fairseq.tasks.translation", "fairseq.tasks.language_modeling"),
-    *("fairseq.tasks.masked_lm", "fairseq.tasks.sentence_prediction"),
-}
 
 
 def import_plugins(folders: Iterable[str]) -> None:
@@ -46,55 +41,13 @@ def read_checkpoint(path: str) -> dict:
     """
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")
-    if Path(path).is_dir():
-        state = read_export(Path(path))
-    else:
-        state = checkpoint_utils.load_checkpoint_to_cpu(path)
-    try:
-        model, task, weights = state["cfg"].model, state["cfg"].task, dict(state["model"])
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a checkpoint of a training ({error})") from error
-    # The names that fairseq looks up.
-    arch = getattr(model, "_name", None) or getattr(model, "arch", None)
-    legacy = getattr(task, "task", None)
-    name = legacy if isinstance(legacy, str) else getattr(task, "_name", None)
-    check_name(path, "architecture", str(arch), ARCH_MODEL_REGISTRY)
-    check_name(path, "task", str(name), TASK_REGISTRY)
-    check_finite(path, weights)
-    return {**state, "args": None}  # of old checkpoints, which fairseq would read instead of cfg
-
-
-def check_name(path: str, kind: str, name: str, registry: dict) -> None:
-    """Check that the architecture or task of a checkpoint may be built.
-
-    It may if this package or another plugin has registered it. Of fairseq's, some run programs, or
-    load files or models that an option names; here are those that do not.
-
-    Raises:
-        ValueError: it may not.
-    """
-    if name not in registry:
-        raise ValueError(
-            f"{path} is of the {kind} {name}, which is not registered; give the folder "
-            "that registers it with --user-dir (in Python: import it)"
-        )
-    module = registry[name].__module__
-    if module.startswith("fairseq.") and module not in SAFE:
-        raise ValueError(
-            f"{path} is of the {kind} {name}, one of fairseq's that may run code of a checkpoint; "
-            "use fairseq's own commands if you trust the file"
-        )
-
-
-def check_finite(path: str, weights: dict[str, Tensor]) -> None:
-    """Check the weights of a checkpoint.
-
-    Raises:
-        ValueError: one is not finite; it names the first.
-    """
-    for name, tensor in weights.items():
-        if tensor.is_floating_point() and not tensor.isfinite().all():
-            raise ValueError(f"{path}: {name} is not finite; take an earlier checkpoint")
+    with naming(path, "is not a checkpoint of a training"):
+        if Path(path).is_dir():
+            state = read_export(Path(path))
+        else:
+            state = checkpoint_utils.load_checkpoint_to_cpu(path)
+        check_checkpoint(path, state)
+        return {**state, "args": None}  # of old checkpoints, which fairseq reads instead of cfg
 
 
 def load_model(path: str, overrides: dict | None = None, task=None, state: dict | None = None):
@@ -112,17 +65,38 @@ def load_model(path: str, overrides: dict | None = None, task=None, state: dict 
     state, overrides = state or read_checkpoint(path), overrides or {}
     overwrite_args_by_name(state["cfg"], overrides)
     data = getattr(state["cfg"].task, "data", None)
-    try:
+    if data:
+        check_regular(data)
+    with naming(path, f"does not fit its model or {data}"), no_more_than(state["model"]):
         (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
             [path], overrides, task, state=state
         )
-    except (OSError, ImportError):
-        raise
-    except Exception as error:  # torch's for weights, omegaconf's for options, fairseq's for data
-        first, *others = str(error).strip().split("\n")
-        reason = others[0].strip() if "state_dict" in first and others else first
-        raise ValueError(f"{path} does not fit its model or {data} ({reason})") from error
     return model, cfg, task
+
+
+@contextmanager
+def no_more_than(weights: dict[str, Tensor]) -> Iterator[None]:
+    """Build no model that has far more parameters than a checkpoint has.
+
+    A model may register a parameter again, or have a head that the checkpoint has not.
+
+    Raises:
+        ValueError: more are registered, as of a million layers.
+    """
+    left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights.values())) + 10**6]
+
+    def count(module, name, parameter):
+        if parameter is not None:
+            left[0] -= 1
+            left[1] -= parameter.numel()
+            if min(left) < 0:
+                raise ValueError("its options are of a larger model than its weights")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def load_classifier(
@@ -175,7 +149,7 @@ def check_classes(path: str, task, size: int | None, classes: list[str] | None) 
         raise ValueError(f"{path} is not the checkpoint of a classifier")
     own = class_names(task.label_dictionary)
     data = getattr(task.cfg, "data", "the task")
-    expected = getattr(task.cfg, "num_classes", len(own))
+    expected = min(getattr(task.cfg, "num_classes", len(own)), len(own))
     if size != expected:
         raise ValueError(
             f"{path} was trained on {size} classes, but {data} has {expected}: {', '.join(own)}"

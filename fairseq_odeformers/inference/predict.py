@@ -13,7 +13,8 @@ from fairseq import utils
 from scipy.stats import binomtest
 from tqdm import tqdm
 
-from fairseq_odeformers.files import decode_lines, read_lines, replacing
+from fairseq_odeformers.data.classification import classes_of
+from fairseq_odeformers.files import decode_lines, read_lines, reading, replacing
 from fairseq_odeformers.inference.hub import (
     Classifier,
     TooLong,
@@ -78,8 +79,9 @@ def main(arguments=None) -> None:
 def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) -> None:
     """Write the table of a split, and print the accuracy."""
     task, classes = classifier.task, classifier.classes
-    task.load_dataset(split)
-    ids, targets, probs = probabilities(task, classifier.models, split, args.batch_size)
+    with reading(args.data, f"has no whole {split}"):
+        task.load_dataset(split)
+        ids, targets, probs = probabilities(task, classifier.models, split, args.batch_size)
     if args.output:
         rows = [["id", "target", "prediction", *columns(classes)]]
         for row, number in enumerate(ids.tolist()):
@@ -134,8 +136,8 @@ def probabilities(task, models, split, batch_size):
         probabilities of the classes (N, K), averaged over the models.
 
     Raises:
-        ValueError: an input is longer than the positions of the training, and the task does not cut
-            it.
+        ValueError: a label is of no class; or an input is longer than the positions of the
+            training, and the task does not cut it.
     """
     use_cuda = next(models[0].parameters()).is_cuda
     dataset = task.dataset(split)
@@ -164,6 +166,9 @@ def probabilities(task, models, split, batch_size):
         )
     order = ids.argsort()
     targets = torch.cat(targets).cpu()[order] if targets else None
+    classes = len(classes_of(task))
+    if targets is not None and not 0 <= targets.min() <= targets.max() < classes:
+        raise ValueError(f"{split} has labels that are none of the {classes} classes")
     return ids[order], targets, torch.cat(probs).cpu()[order]
 
 

@@ -18,6 +18,7 @@ and, where the data set has word pieces, the ``tokenizer`` in the form of the li
 """
 
 import copy
+import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,8 +96,10 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     with torch.no_grad(), Unbranched(), fused_attention():
         exported = torch.export.export(program, texts, dynamic_shapes=(sizes,), strict=False)
     description = json.dumps(describe(task, program))
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        torch.export.save(exported, file, extra_files={DESCRIPTION: description})
+    content = io.BytesIO()  # torch aborts where it cannot write, as to a full disk
+    torch.export.save(exported, content, extra_files={DESCRIPTION: description})
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.getvalue())
 
 
 class Program(nn.Module):

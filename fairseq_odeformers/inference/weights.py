@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 import fairseq_odeformers  # noqa: F401
-from fairseq_odeformers.files import replacing_folder, sha256
+from fairseq_odeformers.files import naming, reading, replacing_folder, sha256
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 OWN_SUM = "sha256 of the above"  # of CONFIG
@@ -39,7 +39,7 @@ def write_export(state: dict, folder: Path) -> None:
         else:
             places[place] = name
             weights[name] = tensor.contiguous()
-    with replacing_folder(folder) as temporary:
+    with replacing_folder(folder) as temporary, naming(folder, "cannot be written", OSError):
         save_file(weights, temporary / WEIGHTS)
         config = {
             "config": OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True),
@@ -60,21 +60,21 @@ def read_export(folder: Path) -> dict:
     """
     from safetensors.torch import load_file
 
-    try:
+    with reading(folder / CONFIG, "is not of an export, or damaged"):
         saved = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if saved.pop(OWN_SUM) != checksum(saved):
+            raise ValueError("its SHA-256 is another")
         cfg, classes, expected, shared = (
             saved[name] for name in ("config", "classes", "sha256", "shared")
         )
-        if saved.pop(OWN_SUM) != checksum(saved):
-            raise ValueError("its SHA-256 is another")
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{folder / CONFIG} is not of an export, or damaged ({error})") from error
-    if sha256(folder / WEIGHTS) != expected:
-        raise ValueError(f"{folder / WEIGHTS} is damaged: its SHA-256 is not the one in {CONFIG}")
-    weights = load_file(folder / WEIGHTS)
-    weights.update({name: weights[first] for name, first in shared.items()})
+        cfg = OmegaConf.create(cfg)
+    with reading(folder / WEIGHTS, "is damaged"):
+        if sha256(folder / WEIGHTS) != expected:
+            raise ValueError(f"its SHA-256 is not the one in {CONFIG}")
+        weights = load_file(folder / WEIGHTS)
+        weights.update({name: weights[first] for name, first in shared.items()})
     task_state = {} if classes is None else {"classes": classes}
-    return {"args": None, "cfg": OmegaConf.create(cfg), "model": weights, "task_state": task_state}
+    return {"args": None, "cfg": cfg, "model": weights, "task_state": task_state}
 
 
 def checksum(config: dict) -> str:

@@ -38,7 +38,7 @@ from fairseq import checkpoint_utils, tasks
 from fairseq.file_io import PathManager
 from omegaconf import open_dict
 
-from fairseq_odeformers.files import replacing
+from fairseq_odeformers.files import naming, reading, replacing
 from fairseq_odeformers.patches.patch import patch
 
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
@@ -54,7 +54,10 @@ def check_sums(path: str) -> None:
     """
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            if any(part.CRC for part in archive.infolist()) and (part := archive.testzip()):
+            parts = archive.infolist()
+            if any(part.compress_type for part in parts):
+                raise ValueError("it is compressed, as no checkpoint of torch is")
+            if any(part.CRC for part in parts) and (part := archive.testzip()):
                 raise ValueError(f"the CRC-32 of {part} is not the one saved with it")
 
 
@@ -66,21 +69,17 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         OSError: there is no such file.
         ValueError: the file is damaged, not a checkpoint, or refused by torch's safe loader.
     """
-    try:
-        check_sums(path)
-        state = original(path, *args, **kwargs)
-    except pickle.UnpicklingError as error:
-        # torch's own message advises to load the file nevertheless.
-        if found := re.search(r"GLOBAL (\S+)", str(error)):
-            reason = f"is refused: it holds {found[1]}, which could run code"
-        else:
-            reason = "cannot be loaded (torch's safe loader cannot read it)"
-        raise ValueError(f"{path} {reason}") from None
-    except Exception as error:  # bytes that are not pickled raise anything
-        if isinstance(error, OSError) and error.filename is not None:
-            raise
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ValueError(f"{path} cannot be loaded ({reason})") from error
+    with reading(path, "cannot be loaded"):
+        try:
+            check_sums(path)
+            state = original(path, *args, **kwargs)
+        except pickle.UnpicklingError as error:
+            # torch's own message advises to load the file nevertheless.
+            if found := re.search(r"GLOBAL (\S+)", str(error)):
+                reason = f"is refused: it holds {found[1]}, which could run code"
+            else:
+                reason = "cannot be loaded (torch's safe loader cannot read it)"
+            raise ValueError(f"{path} {reason}") from None
     if fairseq.__version__ == "0.12.2":
         drop_unknown_options(state)
     return state
@@ -122,21 +121,13 @@ def torch_persistent_save(original, obj, filename, async_write=False):
     """
     if async_write or not PathManager.supports_rename(filename):
         return original(obj, filename, async_write)
-    try:
-        with replacing(Path(filename)) as temporary, open(temporary, "wb") as file:
+    fault = (
+        "cannot be saved; earlier checkpoints are whole, and the same command goes on from the "
+        "last of them"
+    )
+    with replacing(Path(filename)) as temporary, naming(filename, fault, OSError):
+        with open(temporary, "wb") as file:
             torch.save(obj, file)
-    except (OSError, RuntimeError) as error:
-        raise OSError(
-            f"{filename} cannot be saved ({system_error(error)}); earlier checkpoints are whole, "
-            "and the same command goes on from the last of them"
-        ) from error
-
-
-def system_error(error: BaseException) -> BaseException:
-    """The error of the system; torch raises another one as it closes a file that is not whole."""
-    while not isinstance(error, OSError) and error.__context__ is not None:
-        error = error.__context__
-    return error
 
 
 @patch(PathManager)

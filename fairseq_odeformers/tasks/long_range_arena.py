@@ -31,6 +31,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
+from fairseq_odeformers.files import naming, reading
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import option, validate
 
@@ -73,7 +74,10 @@ class LongRangeArenaConfig(SentencePredictionConfig):
         "token", "pixels as 256 symbols, or as numbers that an affine map embeds"
     )
     num_batch_buckets: int = option(
-        0, "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off", at_least=0
+        0,
+        "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off",
+        at_least=0,
+        at_most=1000,
     )
 
 
@@ -106,14 +110,15 @@ class LongRangeArenaTask(SentencePredictionTask):
     def setup_task(cls, cfg: LongRangeArenaConfig, **kwargs: Any) -> "LongRangeArenaTask":
         folder = Path(cfg.data)
         first, _, label = find_layout(folder)
-        if first == PIXEL_TEXT:
-            dictionary = make_dictionary([*INTENSITIES, "<mask>"])
-            paths = sorted((folder / label).glob("*.label"))
-            largest = max((int(row[0]) for path in paths for row in read_numbers(path)), default=-1)
-            labels = make_dictionary(map(str, range(largest + 1)))
-        else:
-            dictionary = cls.load_dictionary(str(folder / first / "dict.txt"))
-            labels = Dictionary.load(str(folder / label / "dict.txt"))
+        with reading(folder):
+            if first == PIXEL_TEXT:
+                dictionary = make_dictionary([*INTENSITIES, "<mask>"])
+                paths = sorted((folder / label).glob("*.label"))
+                numbers = (int(row[0]) for path in paths for row in read_numbers(path))
+                labels = make_dictionary(map(str, range(max(numbers, default=-1) + 1)))
+            else:
+                dictionary = cls.load_dictionary(str(folder / first / "dict.txt"))
+                labels = Dictionary.load(str(folder / label / "dict.txt"))
         if cfg.max_positions is None:
             cfg.max_positions = MAX_POSITIONS[cfg.lra_task]
         classes = class_names(labels)
@@ -133,8 +138,9 @@ class LongRangeArenaTask(SentencePredictionTask):
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
         """Load a split: the one or two inputs of each example, and its class if that is known."""
-        inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
-        labels = self.load_labels(split, combine)
+        with naming(self.cfg.data, f"has no whole {split}"):
+            inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
+            labels = self.load_labels(split, combine)
         counts = dict(zip(self.layout, map(len, inputs)))
         if labels is not None:
             counts[self.layout[2]] = len(labels)
@@ -268,6 +274,11 @@ def conflicts(
         yield (
             f"--num-classes {cfg.num_classes}: {cfg.data} has {len(classes)} classes, {names}; "
             "leave the option out"
+        )
+    if (cfg.init_token or 0) >= len(dictionary):
+        yield (
+            f"--init-token {cfg.init_token}: {cfg.data} has {len(dictionary)} symbols; give the "
+            "number of one"
         )
     if cfg.pixel_input == "value":
         if not dictionary.indices.keys() >= set(INTENSITIES):

@@ -121,12 +121,15 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("data: [", "is not YAML"),
+        ("data: [", "is not a recipe in YAML"),
         ("just words", "is not a recipe"),
         ("data: x\ntrain: {a: 1}", "the key architectures is missing"),
-        ("data: x\ntrain: {a: 1}\narchitectures: {b: {}}\nseed: 1", "has no key seed"),
-        ("data: x\ntrain: [a]\narchitectures: {b: {}}", "train has no names"),
-        ("data: x\ntrain: {a: 1}\narchitectures: {b: {}}\nscore: x {output}", "score has no names"),
+        ("data: x\ntrain: {a: 1}\narchitectures: {b: {}}\nseed: 1", "no key seed"),
+        ("data: x\ntrain: [a]\narchitectures: {b: {}}", "train is of another type than Options"),
+        (
+            "data: x\ntrain: {a: 1}\narchitectures: {b: {}}\nscore: x {output}",
+            "score is of another",
+        ),
     ],
 )
 def test_bad_recipes_name_the_file_and_the_key(text, message, tmp_path):

@@ -36,14 +36,14 @@ BOTH = ["--bpe-codes", "file", "--dict", "file"]
         ("text-classification", ["tsv", "--valid-fraction", "1"], "--valid-fraction: invalid"),
         ("wmt14", [], "arguments are required: pair"),
         ("wmt14", ["de-en"], "argument pair: invalid choice: 'de-en'"),
-        ("multi30k", ["--bpe-operations", "x"], "--bpe-operations: invalid"),
+        ("multi30k", ["--bpe-operations", "x"], "--bpe-operations: x: give"),
         ("multi30k", ["--from", "raw/corpus", "--out", "."], OVERLAP),
         ("parallel", ["-s", "de"], "the following arguments are required: -t"),
         ("parallel", PAIR, "the following arguments are required: --from"),
         ("parallel", ["-s", "de", "-t", "de", "--from", "."], "-s and -t are both de"),
         ("parallel", [*PAIR, "--from", ".", "--valid", "9"], "--valid and --test divide one file"),
         ("parallel", [*PAIR, "--max-ratio", "0.5"], "--max-ratio: invalid"),
-        *((corpus, ["--workers", "0"], "--workers: invalid") for corpus in cli.CORPORA),
+        *((corpus, ["--workers", "0"], "--workers: 0: give") for corpus in cli.CORPORA),
         *(
             (corpus, ["--from", "absent"], "--from: absent: no such file or folder")
             for corpus in cli.CORPORA

@@ -186,7 +186,11 @@ def folder(data, checkpoint, tmp_path, monkeypatch):
     [
         (None, ["--text", "tab"], "tab, line 2: a tab"),
         (None, ["--text", "tab", "--split", "valid"], "--split valid and --text tab: give one"),
-        (None, ["--text", "--batch-size", "-1"], "--batch-size: invalid positive_int value: '-1'"),
+        (
+            None,
+            ["--text", "--batch-size", "-1"],
+            "--batch-size: -1: give a whole number from 1",
+        ),
         ("two", [], "was trained on 3 classes, but two has 2: neither, left"),
         ("turned", [], "classes neither, left, right, but those of turned .* right, left, neither"),
         ("shuffled", [], "checkpoint_best.pt does not fit .* or shuffled .* another dictionary"),

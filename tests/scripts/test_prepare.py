@@ -36,7 +36,7 @@ def test_a_damaged_archive_ends_a_script_with_one_line(tmp_path):
     archive.write_bytes(archive.read_bytes()[:1000])
     with pytest.raises(subprocess.CalledProcessError) as error:
         run("prepare-iwslt14.sh", "--from", "cut.tgz", "--out", "out", cwd=tmp_path)
-    assert error.value.returncode == 1
+    assert error.value.returncode == 2
     last = error.value.stdout.splitlines()[-1]
     assert last.startswith("odeformers prepare iwslt14: error: cut.tgz is damaged")
     assert "Traceback" not in error.value.stdout

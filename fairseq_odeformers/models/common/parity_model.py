@@ -28,7 +28,7 @@ class ParityModelConfig(SequenceClassifierConfig):
     )
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(
-        2, "number of ReLU layers before the last layer", at_least=0
+        2, "number of ReLU layers before the last layer", at_least=0, at_most=1000
     )
 
 

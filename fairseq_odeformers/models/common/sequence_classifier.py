@@ -35,7 +35,7 @@ class SequenceClassifierConfig(FairseqDataclass):
     )
     pooled_layer_norm: bool = option(True, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(
-        0, "number of ReLU layers before the last layer", at_least=0
+        0, "number of ReLU layers before the last layer", at_least=0, at_most=1000
     )
     max_positions: Optional[int] = option(None, "longest input (default: that of the task)")
 
@@ -149,7 +149,13 @@ class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
         return states.transpose(0, 1), padding_mask, extra
 
     def register_classification_head(self, name: str, num_classes: int, **unused: Any) -> None:
-        """Add a head of so many classes, or replace the one of this name."""
+        """Add a head of so many classes, or replace the one of this name.
+
+        Raises:
+            ValueError: a module of torch cannot have the name.
+        """
+        if "." in name or not name:
+            raise ValueError(f"--classification-head-name {name}: give a name without a point")
         self.classification_heads[name] = ClassificationHead(
             self.args.encoder_embed_dim,
             num_classes,

@@ -30,10 +30,8 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     encoder_embed_dim: int = option(512, "encoder width d")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
     encoder_attention_heads: int = option(8, "encoder attention heads")
-    encoder_blocks: int = option(
-        2, "encoder blocks, each of which computes its attention once", at_least=1
-    )
-    encoder_depth: int = option(3, "depth of an encoder block", at_least=1)
+    encoder_blocks: int = option(2, "encoder blocks, each of which computes its attention once")
+    encoder_depth: int = option(3, "depth of an encoder block")
     ffn_type: ChoiceEnum(["full", "random"]) = option(  # pyright: ignore[reportInvalidTypeForm]
         "full", "feed-forward layers: the Transformer's, or made of random rotations"
     )
@@ -78,8 +76,8 @@ class TransEvolveEncoderConfig(FairseqDataclass):
 class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     """Options of encoder and decoder."""
 
-    decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks", at_least=1)
-    decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block", at_least=1)
+    decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks")
+    decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block")
     decoder_normalize_before: bool = option(
         False,
         "apply layernorm before the queries and keys of each decoder block and after "

@@ -37,7 +37,7 @@ class TransJectConfig(SequenceClassifierConfig):
     encoder_layers: int = option(
         6, "number L of layers; that they are injective is proved for 3 or more (Lemma 1)"
     )
-    encoder_experts: int = option(4, "number E of experts of a layer", at_least=1)
+    encoder_experts: int = option(4, "number E of experts of a layer")
     residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
 
@@ -48,7 +48,7 @@ class TransJectLanguageModelConfig(FairseqDataclass):
 
     decoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
     decoder_layers: int = option(6, "number L of layers")
-    decoder_experts: int = option(4, "number E of experts of a layer", at_least=1)
+    decoder_experts: int = option(4, "number E of experts of a layer")
     residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
     tokens_per_sample: int = II("task.tokens_per_sample")
     max_target_positions: Optional[int] = II("task.max_target_positions")

@@ -1,0 +1,63 @@
+"""Which checkpoints may be built: of known models and tasks alone, with finite weights."""
+
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
+from torch import Tensor
+
+# The modules of fairseq whose models and tasks do nothing but what their names say.
+SAFE = {
+    *("fairseq.models.transformer.transformer_legacy", "fairseq.models.transformer_lm"),
+    *("fairseq.models.roberta.model", "fairseq.models.bart.model"),
+    *("fairseq.tasks.translation", "fairseq.tasks.language_modeling"),
+    *("fairseq.tasks.masked_lm", "fairseq.tasks.sentence_prediction"),
+}
+
+
+def check_checkpoint(path: str, state: dict) -> None:
+    """Check what fairseq's ``load_checkpoint_to_cpu`` has read, before anything is built of it.
+
+    Raises:
+        ValueError: its model or task is not registered, or of those of fairseq that are not known
+            to be safe; or a weight is not finite.
+    """
+    model, task = state["cfg"].model, state["cfg"].task
+    # The names that fairseq looks up.
+    arch = getattr(model, "_name", None) or getattr(model, "arch", None)
+    legacy = getattr(task, "task", None)
+    name = legacy if isinstance(legacy, str) else getattr(task, "_name", None)
+    check_name(path, "architecture", str(arch), ARCH_MODEL_REGISTRY)
+    check_name(path, "task", str(name), TASK_REGISTRY)
+    check_finite(path, dict(state["model"]))
+
+
+def check_name(path: str, kind: str, name: str, registry: dict) -> None:
+    """Check that the architecture or task of a checkpoint may be built.
+
+    It may if this package or another plugin has registered it. Of fairseq's, some run programs, or
+    load files or models that an option names; here are those that do not.
+
+    Raises:
+        ValueError: it may not.
+    """
+    if name not in registry:
+        raise ValueError(
+            f"{path} is of the {kind} {name}, which is not registered; give the folder "
+            "that registers it with --user-dir (in Python: import it)"
+        )
+    module = registry[name].__module__
+    if module.startswith("fairseq.") and module not in SAFE:
+        raise ValueError(
+            f"{path} is of the {kind} {name}, one of fairseq's that may run code of a checkpoint; "
+            "use fairseq's own commands if you trust the file"
+        )
+
+
+def check_finite(path: str, weights: dict[str, Tensor]) -> None:
+    """Check the weights of a checkpoint.
+
+    Raises:
+        ValueError: one is not finite; it names the first.
+    """
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ValueError(f"{path}: {name} is not finite; take an earlier checkpoint")
