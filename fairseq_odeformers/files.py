@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import shutil
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,6 +114,8 @@ def replacing(path: Path) -> Iterator[Path]:
 def read_lines(path: Path) -> Iterator[str]:
     r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
 
+    A byte order mark at the start of the file is left out.
+
     Raises:
         ValueError: a line is not UTF-8.
     """
@@ -123,6 +126,7 @@ def read_lines(path: Path) -> Iterator[str]:
 def decode_lines(lines: Iterable[bytes], name: str | Path) -> Iterator[str]:
     r"""The same for the lines of a file called *name* that is open, or in an archive."""
     for number, line in enumerate(lines, start=1):
+        line = line.removeprefix(BOM_UTF8) if number == 1 else line
         try:
             yield line.decode("utf-8").rstrip("\n")
         except UnicodeDecodeError as error:

@@ -29,7 +29,16 @@ def activation(tables: Tables) -> Figure:
     Box: quartiles of a text's pairs, averaged over the texts; whiskers: smallest and largest of all
     texts; dot: mean.
     """
-    return boxes(tables, "activation")
+    return boxes(of_measure(tables, "activation"), LABELS["activation"], "log")
+
+
+def dot_products(tables: Tables) -> Figure:
+    """The same by dot products, X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0); linear between -2 and 2.
+
+    Where two embeddings are nearly orthogonal it is large, so that only the quartiles say much.
+    """
+    label = "factor of dot products"
+    return boxes(tables["dot_products"], label, "symlog", linthresh=2)
 
 
 def entropy(tables: Tables) -> Figure:
@@ -37,13 +46,16 @@ def entropy(tables: Tables) -> Figure:
 
     Layer 0 is the embedding.
     """
-    return boxes(tables, "entropy")
+    return boxes(of_measure(tables, "entropy"), LABELS["entropy"], "linear")
 
 
-def boxes(tables: Tables, measure: str) -> Figure:
+def of_measure(tables: Tables, measure: str) -> list[Row]:
+    return [row for row in tables["layers"] if row["measure"] == measure]
+
+
+def boxes(rows: list[Row], label: str, scale: str, **scaling) -> Figure:
     """The distribution of a measure in each layer, a panel a model."""
-    rows = [row for row in tables["layers"] if row["measure"] == measure]
-    figure, grid = model_panels(rows, LABELS[measure])
+    figure, grid = model_panels(rows, label)
     names = {
         "whislo": "smallest",
         "q1": "lower_quartile",
@@ -69,8 +81,7 @@ def boxes(tables: Tables, measure: str) -> Figure:
                 "mec": plots.VERMILLION,
             },
         )
-        if measure == "activation":
-            axes.set_yscale("log")
+        axes.set_yscale(scale, **scaling)
     return figure
 
 
@@ -194,6 +205,7 @@ def model_panels(rows: list[Row], label: str):
 PLOTS = {
     means: "layers",
     activation: "layers",
+    dot_products: "dot_products",
     entropy: "layers",
     parts: "parts",
     expert_weights: "expert_weights",

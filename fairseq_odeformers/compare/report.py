@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -93,9 +94,9 @@ class Report:
         return self.out / f"{name}-seed{seed}"
 
     def seeds(self, name: str) -> list[int]:
-        """The seeds that have a folder, those of earlier commands too."""
+        """The seeds that have a folder, those of earlier commands too; ``01`` is not one's name."""
         found = (path.name[len(name) + 5 :] for path in self.out.glob(f"{name}-seed*"))
-        return sorted(int(text) for text in found if text.isdigit())
+        return sorted(int(text) for text in found if re.fullmatch("0|[1-9][0-9]*", text))
 
     def outcome(self, name: str, seed: int, checkpoint: str, split: str):
         """The result of a run on a split, or None if it is not there yet."""

@@ -184,7 +184,7 @@ def read_table(
         ValueError: the table has no such column, or a line is too short to have it.
     """
     lines = (line.rstrip("\r").split("\t") for line in read_lines(path))
-    names = header or [name.lstrip("\ufeff") for name in next(lines, [""])]
+    names = header or next(lines, [""])
     if missing := [column for column in columns if column not in names]:
         raise ValueError(
             f"{path} has no column {', '.join(missing)}; its columns are {', '.join(names)}"

@@ -18,7 +18,6 @@ import logging
 import os
 import re
 import shutil
-from codecs import BOM_UTF8
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
@@ -250,7 +249,7 @@ def read_splits(
         for name, content in files.items():
             if any(map(Path(name).match, patterns)):
                 path = source / name
-                lines = decode_lines(BytesIO(content.removeprefix(BOM_UTF8)), path)
+                lines = decode_lines(BytesIO(content), path)
                 no_class = dataset.classes is None and split == "test" and b"\t" not in content
                 read = unlabelled if no_class else dataset.rows
                 rows += [(path, *row) for row in read(path, lines)]

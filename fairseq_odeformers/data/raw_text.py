@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 from pathlib import Path
+from string import ascii_lowercase, digits
 
 import torch
 from fairseq.data import data_utils
@@ -14,6 +15,7 @@ from .word_pieces import make_tokenizer, read_pieces
 
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
+CHARACTERS = [f"##{character}" for character in ascii_lowercase + digits]  # pieces within words
 
 
 def tokenize(task, text: str) -> tuple[list[str], list[str]]:
@@ -22,6 +24,9 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
     The folder of the data set decides: with a ``vocab.txt`` they are its word pieces; with a
     ``code``, byte pairs of the tokens between spaces; with bytes in the dictionary, bytes; else the
     tokens between spaces. The task ``parity`` has no data set; its symbols are bits.
+
+    Raises:
+        FileNotFoundError: the dictionary has word pieces, but the folder has no ``vocab.txt``.
     """
     data = getattr(task.cfg, "data", None)
     if not data:
@@ -34,6 +39,11 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
     if codes.exists():
         symbols = byte_pairs(codes, codes.stat().st_mtime_ns).encode(text).split()
         return symbols, [symbol.removesuffix("@@") for symbol in symbols]
+    if any(piece in task.source_dictionary for piece in CHARACTERS):
+        raise FileNotFoundError(
+            f"{vocabulary}: no such file; the data set has word pieces, and this file of its "
+            "preparation divides text into them"
+        )
     if SPACE_ESCAPE in task.source_dictionary:
         symbols = Bytes.encode(text).split()
         return symbols, [symbol.replace(SPACE_ESCAPE, SPACE) for symbol in symbols]

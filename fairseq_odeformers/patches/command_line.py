@@ -4,11 +4,14 @@
 change                             why; until when
 =================================  =================================================================
 ``parse_args_and_arch``            fairseq does not compare the task, the criterion and the model,
-                                   and ends in a traceback while it trains. It takes ``--bf16`` for
-                                   ``--tpu``, also where there is none. Until fairseq checks both.
+                                   and ends in a traceback while it trains. It takes any number for
+                                   ``--label-smoothing`` and the like. ``fairseq-validate`` without
+                                   ``--task`` ends in "KeyError: None". It takes ``--bf16`` for
+                                   ``--tpu``, also where there is none. Until fairseq checks all.
 =================================  =================================================================
 """
 
+import sys
 from argparse import Namespace
 from importlib.util import find_spec
 
@@ -16,6 +19,8 @@ from fairseq import options
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+from fairseq_odeformers.options import DataclassOptions, validate
 
 from .patch import patch
 
@@ -44,19 +49,33 @@ def check_head(arch: str, args: Namespace) -> None:
 
 
 def check_command_line(args: Namespace) -> None:
-    """Check a command line that fairseq has read by :func:`check_head`, and free it of a TPU.
+    """Check a command line that fairseq has read, and free it of a TPU.
 
-    fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``, or without torch_xla, there is none.
+    The checks are :func:`check_head` and, for a model of this package, the bounds of the options of
+    the criterion, whose ever it is. fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``, or
+    without torch_xla, there is none.
     """
     if hasattr(args, "arch"):
         check_head(args.arch, args)
+        criterion = CRITERION_DATACLASS_REGISTRY.get(getattr(args, "criterion", None))
+        if criterion and issubclass(ARCH_MODEL_REGISTRY[args.arch], DataclassOptions):
+            validate(args, criterion)
     if getattr(args, "bf16", False) and (getattr(args, "cpu", False) or not find_spec("torch_xla")):
         args.tpu = False
 
 
 @patch(options)
 def parse_args_and_arch(original, *args, **kwargs):
-    """fairseq's function, with :func:`check_command_line` of what it reads."""
-    parsed = original(*args, **kwargs)
+    """fairseq's function, with :func:`check_command_line` of what it reads.
+
+    Raises:
+        SystemExit: the command line needs a ``--task``.
+    """
+    try:
+        parsed = original(*args, **kwargs)
+    except KeyError as error:
+        if error.args != (None,):  # the task
+            raise
+        sys.exit("error: --task is missing; give that of the training")
     check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)  # parse_known
     return parsed
