@@ -90,7 +90,13 @@ def test_classes(tmp_path):
     assert found.p_value(found) == 1
 
 
-@pytest.mark.parametrize("row", ["0\t\ta\t0.5\t0.5", "0\ta", "0\ta\ta\t", "0\tc\ta\t0.5\t0.5", ""])
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("0\t\ta\t0.5\t0.5", "0\ta\t\t0.5\t0.5", "0\ta", "0\ta\ta\t"),
+        *("0\tc\ta\t0.5\t0.5", "0\ta\tc\t0.5\t0.5", ""),
+    ],
+)
 def test_what_is_no_prediction_is_no_result(tmp_path, row):
     """A row without a class or a probability, or of a class that is no column, or none at all."""
     path = tmp_path / "test.tsv"
