@@ -146,9 +146,9 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
 class NodeTransformerMT(SolverOptions, TranslationModel):
     """Encoder-decoder over N-ODE blocks: the encoder adaptive, the decoder on a fixed grid.
 
-    Each sentence has its own adaptive steps (``--adaptivity sequence``), so that its states, and
-    its translation, do not depend on the batch. With steps of the batch they do, at a tolerance of
-    1e-3 by some thousandths.
+    Each sentence has its own adaptive steps (``--adaptivity sequence``), so that its states do not
+    depend on the batch. With steps of the batch they do, at a tolerance of 1e-3 by some
+    thousandths.
     """
 
     encoder_class = NodeTransformerEncoder
