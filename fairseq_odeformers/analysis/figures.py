@@ -33,12 +33,11 @@ def activation(tables: Tables) -> Figure:
 
 
 def dot_products(tables: Tables) -> Figure:
-    """The same by dot products, X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0); linear between -2 and 2.
+    """The same by dot products, X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0).
 
-    Where two embeddings are nearly orthogonal it is large, so that only the quartiles say much.
+    The quartiles alone: of pairs whose embeddings are nearly orthogonal the factors have no bound.
     """
-    label = "factor of dot products"
-    return boxes(tables["dot_products"], label, "symlog", linthresh=2)
+    return boxes(tables["dot_products"], "factor of dot products", "linear", extremes=False)
 
 
 def entropy(tables: Tables) -> Figure:
@@ -53,15 +52,20 @@ def of_measure(tables: Tables, measure: str) -> list[Row]:
     return [row for row in tables["layers"] if row["measure"] == measure]
 
 
-def boxes(rows: list[Row], label: str, scale: str, **scaling) -> Figure:
-    """The distribution of a measure in each layer, a panel a model."""
+def boxes(rows: list[Row], label: str, scale: str, extremes: bool = True) -> Figure:
+    """The distribution of a measure in each layer, a panel a model.
+
+    Args:
+        scale: of matplotlib.
+        extremes: whether to draw smallest, largest and mean value as well as the quartiles.
+    """
     figure, grid = model_panels(rows, label)
     names = {
-        "whislo": "smallest",
+        "whislo": "smallest" if extremes else "lower_quartile",
         "q1": "lower_quartile",
         "med": "median",
         "q3": "upper_quartile",
-        "whishi": "largest",
+        "whishi": "largest" if extremes else "upper_quartile",
         "mean": "mean",
     }
     for axes, own in grid:
@@ -70,7 +74,7 @@ def boxes(rows: list[Row], label: str, scale: str, **scaling) -> Figure:
             positions=[row["layer"] for row in own],
             manage_ticks=False,
             showfliers=False,
-            showmeans=True,
+            showmeans=extremes,
             patch_artist=True,
             boxprops={"facecolor": plots.SKY},
             medianprops={"color": plots.BLACK},
@@ -81,7 +85,7 @@ def boxes(rows: list[Row], label: str, scale: str, **scaling) -> Figure:
                 "mec": plots.VERMILLION,
             },
         )
-        axes.set_yscale(scale, **scaling)
+        axes.set_yscale(scale)
     return figure
 
 
