@@ -35,6 +35,15 @@ def test_a_share_that_is_none_is_refused_whose_ever_the_criterion(arch, criterio
     line = ["data", "--arch", arch, "--criterion", criterion, "--label-smoothing", value]
     with pytest.raises(ValueError, match="--label-smoothing .*: give at least 0 and below 1"):
         options.parse_args_and_arch(options.get_training_parser(), line)
+    line[-1:] = ["0.1", "--task", "sentence_prediction" if arch == "transject" else "translation"]
+    options.parse_args_and_arch(options.get_training_parser(), line)
+
+
+@pytest.mark.parametrize("arch", ["node_transformer_mt", "transevolve_fullff_2"])
+def test_options_that_follow_others_are_left_to_the_model(arch):
+    line = ["data", "--arch", arch, "--encoder-attention-heads", "2", "--decoder-embed-dim", "64"]
+    line += ["--criterion", "label_smoothed_cross_entropy"]
+    options.parse_args_and_arch(options.get_training_parser(), line)
 
 
 def test_validation_without_a_task():

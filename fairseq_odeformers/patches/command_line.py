@@ -13,6 +13,7 @@ change                             why; until when
 
 import sys
 from argparse import Namespace
+from dataclasses import fields
 from importlib.util import find_spec
 
 from fairseq import options
@@ -59,7 +60,9 @@ def check_command_line(args: Namespace) -> None:
         check_head(args.arch, args)
         criterion = CRITERION_DATACLASS_REGISTRY.get(getattr(args, "criterion", None))
         if criterion and issubclass(ARCH_MODEL_REGISTRY[args.arch], DataclassOptions):
-            validate(args, criterion)
+            # Those of the model are not resolved yet.
+            names = (item.name for item in fields(criterion))
+            validate(Namespace(**{name: getattr(args, name, None) for name in names}), criterion)
     if getattr(args, "bf16", False) and (getattr(args, "cpu", False) or not find_spec("torch_xla")):
         args.tpu = False
 
