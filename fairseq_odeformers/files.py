@@ -180,7 +180,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line. A BOM is left out.
+    r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
+
+    A byte order mark at the start of the file is left out.
 
     Raises:
         ValueError: a line is not UTF-8, or has no end.

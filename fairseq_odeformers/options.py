@@ -46,8 +46,10 @@ class Bounds:
             "below": (self.below, operator.lt),
         }
         limits = {name: pair for name, pair in limits.items() if pair[0] is not None}
-        if abs(value) == math.inf or not all(
-            inside(value, limit) for limit, inside in limits.values()
+        if (
+            value != value
+            or abs(value) == math.inf
+            or not all(inside(value, limit) for limit, inside in limits.values())
         ):
             allowed = " and ".join(f"{name} {limit:g}" for name, (limit, _) in limits.items())
             return f"give {allowed or 'a finite number'}"
@@ -96,6 +98,8 @@ COMMON_BOUNDS = {
     "dropout": Bounds(at_least=0, below=1),
     "layerdrop": Bounds(at_least=0, at_most=1),
     "label_smoothing": Bounds(at_least=0, below=1),
+    "quant_noise_pq": Bounds(at_least=0, at_most=1),
+    "quant_noise_scalar": Bounds(at_least=0, at_most=1),
     "max_positions": Bounds(at_least=1),
     "init_token": Bounds(at_least=0),
     "num_classes": Bounds(at_least=1),

@@ -167,6 +167,7 @@ def test_hydra_train_takes_options_that_the_yaml_leaves_out(data, tmp_path):
 def test_n_ode_transformer_trains_and_generates(data, tmp_path):
     """With the arclength in the loss of the adjoint method; the encoder's steps are logged."""
     options = "--arch node_transformer_mt --encoder-layers 1 --adjoint --arclength-weight 0.01"
+    options += " --adaptivity batch"
     criterion = ["--criterion", "label_smoothed_cross_entropy_with_regularizers"]
     log = train(data, tmp_path, *options.split(), *criterion, "--max-update", 2)
     assert re.search(r"train \| .* arclength [\d.]+ \| .*encoder_accepted_1 \d", log)

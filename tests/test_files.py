@@ -12,6 +12,7 @@ from fairseq_odeformers.files import (
     check_regular,
     fingerprints,
     naming,
+    read_lines,
     reading,
     replacing,
     sha256,
@@ -145,6 +146,12 @@ def test_fingerprints_depend_on_names_and_contents(tmp_path):
     ):
         digests.append(sha256(write_folder(tmp_path / str(number), files)))
     assert digests[0] == digests[1] and len(set(digests)) == 4
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("\ufeffa\nb\r\n\ufeffc", encoding="utf-8")
+    assert list(read_lines(path)) == ["a", "b\r", "\ufeffc"]
 
 
 def test_tables_are_whole_or_not_there(tmp_path):

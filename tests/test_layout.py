@@ -47,8 +47,10 @@ def allowed(importer, imported):
         return (importer, imported) == ("__main__.py", "cli")
     if importer == "options.py":
         return imported == "modules"
-    if importer in ("modules", "files.py", "patches"):
+    if importer == "patches":
         return imported in ("files", "options")
+    if importer in ("modules", "files.py"):
+        return imported == "files"
     if importer.startswith("models/"):
         return imported in ("modules", "models/common", "options")
     return True

@@ -23,6 +23,35 @@ def test_classifier_with_a_criterion_of_tokens(task):
         options.parse_args_and_arch(options.get_training_parser(), line)
 
 
+@pytest.mark.parametrize("value", ["2", "-0.1", "nan"])
+@pytest.mark.parametrize(
+    "arch, criterion",
+    [
+        ("macaron_transformer", "label_smoothed_cross_entropy"),
+        ("transevolve_fullff_2", "label_smoothed_cross_entropy_with_regularizers"),
+        ("transject", "sequence_classification"),
+    ],
+)
+def test_a_share_that_is_none_is_refused_whose_ever_the_criterion(arch, criterion, value):
+    line = ["data", "--arch", arch, "--criterion", criterion, "--label-smoothing", value]
+    with pytest.raises(ValueError, match="--label-smoothing .*: give at least 0 and below 1"):
+        options.parse_args_and_arch(options.get_training_parser(), line)
+    line[-1:] = ["0.1", "--task", "sentence_prediction" if arch == "transject" else "translation"]
+    options.parse_args_and_arch(options.get_training_parser(), line)
+
+
+@pytest.mark.parametrize("arch", ["node_transformer_mt", "transevolve_fullff_2"])
+def test_options_that_follow_others_are_left_to_the_model(arch):
+    line = ["data", "--arch", arch, "--encoder-attention-heads", "2", "--decoder-embed-dim", "64"]
+    line += ["--criterion", "label_smoothed_cross_entropy"]
+    options.parse_args_and_arch(options.get_training_parser(), line)
+
+
+def test_validation_without_a_task():
+    with pytest.raises(SystemExit, match="^error: --task is missing"):
+        options.parse_args_and_arch(options.get_validation_parser(), ["data", "--path", "best.pt"])
+
+
 def test_task_of_classification_with_a_translator():
     line = ["--task", "parity", "--arch", "transevolve_fullff_1"]
     with pytest.raises(ValueError, match="--task parity: transevolve_fullff_1 is no classifier"):

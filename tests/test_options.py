@@ -72,6 +72,7 @@ class Bounded(Config):
     tolerance: float = option(1e-3, "tolerance", above=0)
     dropout: float = option(0.1, "dropout")
     layerdrop: float = option(0.0, "rate")
+    factor: float = option(1.0, "has no bounds")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,8 @@ class Bounded(Config):
         ("tolerance", float("inf"), "give above 0"),
         ("dropout", 1, "give at least 0 and below 1"),
         ("layerdrop", 1.5, "give at least 0 and at most 1"),
+        ("factor", float("nan"), "give a finite number"),
+        ("factor", float("inf"), "give a finite number"),
     ],
 )
 def test_a_value_outside_of_its_bounds_is_named(name, value, remedy):

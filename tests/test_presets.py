@@ -123,7 +123,7 @@ PRESETS = {
         (PARITY, "encoder_ffn_embed_dim=8 dropout=0.0 encoder_normalize_before=False"),
         ("node_transformer node_transformer_mt", "ode_final_time=1.0 ode_method=dopri5"),
         ("node_transformer node_transformer_mt", "adjoint=False"),
-        ("node_transformer", "ode_rtol=1e-05 ode_atol=1e-05"),
+        ("node_transformer", "ode_rtol=1e-05 ode_atol=1e-05 adaptivity=batch"),
         ("vanilla_transformer", "attention_dropout=0.0 activation_dropout=0.0"),
     ],
     "Baier-Reinio and De Sterck 2020, section 4: no positions; the state of the SOS token": [
@@ -138,7 +138,7 @@ PRESETS = {
     "README.md; examples/parity/README.md, The model; examples/multi30k/README.md": [
         ("node_transformer_mt", "*_layers=3 vector_field=residual encoder_normalize_before=True"),
         ("node_transformer_mt", "decoder_ode_method=rk4 decoder_ode_steps=1"),
-        ("node_transformer_mt", "ode_rtol=0.001 ode_atol=0.001"),
+        ("node_transformer_mt", "ode_rtol=0.001 ode_atol=0.001 adaptivity=sequence"),
     ],
 }
 ROWS = [

@@ -30,6 +30,7 @@ SEED = 1  # of the texts that are drawn
 # values but the last, which is summarised, the name and the number of the first index.
 MEASURES = {
     "activation": (measures.activation_factors, "layers", {"layer": 1}),
+    "dot_products": (measures.dot_product_factors, "layers", {"layer": 1}),
     "entropy": (measures.differential_entropy, "layers", {"layer": 0}),
     "parts": (measures.differential_entropy, "parts", {"layer": 1, "part": 1}),
 }
@@ -136,6 +137,7 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
           the entropy; ``largest``, the largest factor after the last layer; and, of TransJect, its
           bound.
         - ``layers``: activation factor and entropy of each layer.
+        - ``dot_products``: the factor of each layer by dot products.
         - ``parts``: entropy of each attention head or expert of each layer.
         - ``expert_weights`` of each layer and text.
         - ``residual_weights`` of each layer.
@@ -172,6 +174,7 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
         "layers": [
             {"measure": name, **row} for name in ("activation", "entropy") for row in found[name]
         ],
+        "dot_products": found["dot_products"],
         "parts": parts,
         "expert_weights": weights,
         "residual_weights": [

@@ -29,7 +29,15 @@ def activation(tables: Tables) -> Figure:
     Box: quartiles of a text's pairs, averaged over the texts; whiskers: smallest and largest of all
     texts; dot: mean.
     """
-    return boxes(tables, "activation")
+    return boxes(of_measure(tables, "activation"), LABELS["activation"], "log")
+
+
+def dot_products(tables: Tables) -> Figure:
+    """The same by dot products, X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0).
+
+    The quartiles alone: of pairs whose embeddings are nearly orthogonal the factors have no bound.
+    """
+    return boxes(tables["dot_products"], "factor of dot products", "linear", extremes=False)
 
 
 def entropy(tables: Tables) -> Figure:
@@ -37,19 +45,27 @@ def entropy(tables: Tables) -> Figure:
 
     Layer 0 is the embedding.
     """
-    return boxes(tables, "entropy")
+    return boxes(of_measure(tables, "entropy"), LABELS["entropy"], "linear")
 
 
-def boxes(tables: Tables, measure: str) -> Figure:
-    """The distribution of a measure in each layer, a panel a model."""
-    rows = [row for row in tables["layers"] if row["measure"] == measure]
-    figure, grid = model_panels(rows, LABELS[measure])
+def of_measure(tables: Tables, measure: str) -> list[Row]:
+    return [row for row in tables["layers"] if row["measure"] == measure]
+
+
+def boxes(rows: list[Row], label: str, scale: str, extremes: bool = True) -> Figure:
+    """The distribution of a measure in each layer, a panel a model.
+
+    Args:
+        scale: of matplotlib.
+        extremes: whether to draw smallest, largest and mean value as well as the quartiles.
+    """
+    figure, grid = model_panels(rows, label)
     names = {
-        "whislo": "smallest",
+        "whislo": "smallest" if extremes else "lower_quartile",
         "q1": "lower_quartile",
         "med": "median",
         "q3": "upper_quartile",
-        "whishi": "largest",
+        "whishi": "largest" if extremes else "upper_quartile",
         "mean": "mean",
     }
     for axes, own in grid:
@@ -58,7 +74,7 @@ def boxes(tables: Tables, measure: str) -> Figure:
             positions=[row["layer"] for row in own],
             manage_ticks=False,
             showfliers=False,
-            showmeans=True,
+            showmeans=extremes,
             patch_artist=True,
             boxprops={"facecolor": plots.SKY},
             medianprops={"color": plots.BLACK},
@@ -69,8 +85,7 @@ def boxes(tables: Tables, measure: str) -> Figure:
                 "mec": plots.VERMILLION,
             },
         )
-        if measure == "activation":
-            axes.set_yscale("log")
+        axes.set_yscale(scale)
     return figure
 
 
@@ -194,6 +209,7 @@ def model_panels(rows: list[Row], label: str):
 PLOTS = {
     means: "layers",
     activation: "layers",
+    dot_products: "dot_products",
     entropy: "layers",
     parts: "parts",
     expert_weights: "expert_weights",

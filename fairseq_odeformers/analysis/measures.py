@@ -30,6 +30,18 @@ def activation_factors(states: Tensor) -> Tensor:
     return distances[1:] / first.where(first > 0, math.nan)
 
 
+def dot_product_factors(states: Tensor) -> Tensor:
+    """X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0): Eq. 5 with dot products in place of distances.
+
+    Arguments and values are those of :func:`activation_factors`; nan where X_i^(0) and X_j^(0) are
+    orthogonal.
+    """
+    rows, columns = torch.triu_indices(states.size(1), states.size(1), 1, device=states.device)
+    products = (states @ states.transpose(1, 2))[:, rows, columns]
+    first = products[0]
+    return products[1:] / first.where(first != 0, math.nan)
+
+
 def lipschitz_bound(layers: int) -> float:
     """(1 + 3/L)^(2L), TransJect's bound of the factors after all its L layers (Theorem 2)."""
     return (1 + 3 / layers) ** (2 * layers)

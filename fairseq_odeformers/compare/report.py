@@ -97,7 +97,7 @@ class Report:
         return self.out / f"{name}-seed{seed}"
 
     def seeds(self, name: str) -> list[int]:
-        """The seeds that have a folder, those of earlier commands too."""
+        """The seeds that have a folder, those of earlier commands too; ``01`` is not one's name."""
         found = (path.name[len(name) + 5 :] for path in self.out.glob(f"{name}-seed*"))
         return sorted(int(text) for text in found if re.fullmatch("0|[1-9][0-9]*", text))
 

@@ -165,7 +165,11 @@ class Translations:
 
 
 class Classes:
-    """Classes of a test set, a table of ``odeformers predict``."""
+    """Classes of a test set, a table of ``odeformers predict``.
+
+    Raises:
+        ValueError: a row is incomplete, without a class, or of one that is no column.
+    """
 
     columns = ("accuracy", "macro-F1")
     digits = 1
@@ -174,12 +178,16 @@ class Classes:
     def __init__(self, path: Path, texts: Sequence[str] | None = None):
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-        if not rows or any(None in row or not all(row.values()) for row in rows):
-            raise ValueError(f"{path} is not a table of predictions for labelled texts")
+        for number, row in enumerate(rows, start=2):
+            if not all(row.get(f"p({row.get(name)})") for name in ("target", "prediction")):
+                raise ValueError(
+                    f"{path}, line {number} is not the prediction of a labelled text; remove the "
+                    "file, and compare makes it anew"
+                )
+        if not rows:
+            raise ValueError(f"{path} has no predictions; remove it, and compare makes it anew")
         self.targets = np.array([row["target"] for row in rows])
         self.predictions = np.array([row["prediction"] for row in rows])
-        for row in rows:  # or a damaged name of a class would be a miss
-            float(row[f"p({row['prediction']})"])
         self.shares = [float(row[f"p({row['target']})"]) for row in rows]
         self.texts = texts or [f"example {row['id']}" for row in rows]
 

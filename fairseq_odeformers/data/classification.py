@@ -46,6 +46,22 @@ def is_class_name(name: str) -> bool:
     return name.splitlines() == class_names(make_dictionary([name])) == [name]
 
 
+def check_unlabelled(labels: Path, *endings: str) -> None:
+    """Check that a split whose labels have not been found has none: a test set may be unlabelled.
+
+    Args:
+        labels: the path of the files of labels, without their *endings*.
+
+    Raises:
+        FileNotFoundError: it is no test set, or only a part of the files is missing.
+    """
+    missing = [path for ending in endings if not Path(path := f"{labels}{ending}").exists()]
+    if len(missing) < len(endings) or not labels.name.startswith("test"):
+        raise FileNotFoundError(
+            f"{' and '.join(missing)}: no such file; only a test set may be without labels"
+        )
+
+
 def write_dictionaries(
     folder: Path, inputs: int, dictionary: Dictionary, classes: Sequence[str]
 ) -> None:

@@ -3,6 +3,7 @@
 import re
 from functools import lru_cache
 from pathlib import Path
+from string import ascii_lowercase, digits
 
 import torch
 from fairseq.data import data_utils
@@ -18,6 +19,7 @@ from .word_pieces import make_tokenizer, read_pieces
 LONG_WORD = re.compile(r"\S{250}(?=\S)")
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
+CHARACTERS = [f"##{character}" for character in ascii_lowercase + digits]  # pieces within words
 
 
 def tokenize(task, text: str) -> tuple[list[str], list[str]]:
@@ -26,6 +28,9 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
     The folder of the data set decides: with a ``vocab.txt`` they are its word pieces; with a
     ``code``, byte pairs of the tokens between spaces; with bytes in the dictionary, bytes; else the
     tokens between spaces. The task ``parity`` has no data set; its symbols are bits.
+
+    Raises:
+        FileNotFoundError: the dictionary has word pieces, but the folder has no ``vocab.txt``.
     """
     data = getattr(task.cfg, "data", None)
     if not data:
@@ -39,6 +44,11 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
         codec = byte_pairs(codes, codes.stat().st_mtime_ns)
         symbols = codec.encode(cut_words(text)).split()
         return symbols, [symbol.removesuffix("@@") for symbol in symbols]
+    if any(piece in task.source_dictionary for piece in CHARACTERS):
+        raise FileNotFoundError(
+            f"{vocabulary}: no such file; the data set has word pieces, and this file of its "
+            "preparation divides text into them"
+        )
     if SPACE_ESCAPE in task.source_dictionary:
         symbols = Bytes.encode(text).split()
         return symbols, [symbol.replace(SPACE_ESCAPE, SPACE) for symbol in symbols]

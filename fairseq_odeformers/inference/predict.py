@@ -2,6 +2,7 @@
 
 ``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also
 prints the accuracy; ``... --text FILE`` takes a text a line, and ``... --text`` standard input.
+``odeformers predict RTE-bin --path ... --glue-submission`` writes what GLUE's server takes.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from fairseq import utils
 from scipy.stats import binomtest
 from tqdm import tqdm
 
-from fairseq_odeformers.data.classification import classes_of
+from fairseq_odeformers.data.classification import check_unlabelled, classes_of
 from fairseq_odeformers.files import decode_lines, read_lines, reading, replacing
 from fairseq_odeformers.inference.hub import (
     Classifier,
@@ -23,6 +24,8 @@ from fairseq_odeformers.inference.hub import (
 )
 from fairseq_odeformers.inference.loading import import_plugins
 from fairseq_odeformers.options import add_user_dir, positive_int
+
+GLUE = ("CoLA", "SST-2", "MRPC", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks with classes
 
 
 def main(arguments=None) -> None:
@@ -40,13 +43,20 @@ def main(arguments=None) -> None:
         required=True,
         help="checkpoint, or several separated by colons, whose probabilities are averaged",
     )
-    parser.add_argument("--split", help="(default: test)")
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--split", help="(default: test)")
+    source.add_argument(
         "--text",
         metavar="FILE",
         nargs="?",
         const="-",
         help="file with a text a line, instead of a split; without FILE standard input",
+    )
+    source.add_argument(
+        "--glue-submission",
+        action="store_true",
+        help="write the test sets of a task of GLUE, a folder TASK-bin, to the folder --output "
+        "(default: the current one) as TASK.tsv (MNLI: MNLI-m.tsv, MNLI-mm.tsv)",
     )
     parser.add_argument(
         "--output",
@@ -63,25 +73,56 @@ def main(arguments=None) -> None:
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
     args = parser.parse_args(arguments)
-    if args.text is not None and args.split is not None:
-        raise ValueError(f"--split {args.split} and --text {args.text}: give one of them")
+    files = glue_files(args.data) if args.glue_submission else {}
     import_plugins(args.user_dir)
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
     classifier = load_classifier(args.path, args.data, **cuts)
     if torch.cuda.is_available() and not args.cpu:
         classifier.cuda()
-    if args.text is None:
+    if args.glue_submission:
+        for split, name in files.items():
+            predict_glue(classifier, split, (args.output or Path()) / name, args.batch_size)
+    elif args.text is None:
         predict_split(classifier, args.split or "test", args)
     else:
         predict_texts(classifier, args)
 
 
+def glue_files(data: str) -> dict[str, str]:
+    """The names that GLUE gives the predictions of each test set of a task.
+
+    Raises:
+        ValueError: *data* is not called as the folder of such a task, ``TASK-bin``.
+    """
+    task = Path(data).name.removesuffix("-bin")
+    if task not in GLUE:
+        known = ", ".join(f"{name}-bin" for name in GLUE)
+        raise ValueError(f"--glue-submission: {data} is not called {known}")
+    if task == "MNLI":
+        return {"test": "MNLI-m.tsv", "test1": "MNLI-mm.tsv"}
+    return {"test": f"{task}.tsv"}
+
+
+def predict_glue(classifier: Classifier, split: str, path: Path, batch_size: int) -> None:
+    """Write the predictions of a test set, in its order, as GLUE's server takes them."""
+    classifier.task.load_dataset(split)
+    ids, _, probs = probabilities(classifier.task, classifier.models, split, batch_size)
+    labels = [classifier.classes[index] for index in probs.argmax(1).tolist()]
+    write_table([["index", "prediction"], *zip(map(str, ids.tolist()), labels)], path)
+
+
 def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) -> None:
-    """Write the table of a split, and print the accuracy."""
+    """Write the table of a split, and print the accuracy.
+
+    Raises:
+        FileNotFoundError: labels are missing, and it is no test set.
+    """
     task, classes = classifier.task, classifier.classes
     with reading(args.data, f"has no whole {split}"):
         task.load_dataset(split)
         ids, targets, probs = probabilities(task, classifier.models, split, args.batch_size)
+    if targets is None:
+        check_unlabelled(Path(task.cfg.data, "label", split), ".idx", ".bin")
     if args.output:
         rows = [["id", "target", "prediction", *columns(classes)]]
         for row, number in enumerate(ids.tolist()):
@@ -104,15 +145,16 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
     A text that is empty or too long has no prediction, and no probabilities.
 
     Raises:
-        ValueError: a line has a tab, which would end the column; or see :meth:`Classifier.encode`.
+        ValueError: a line has a tab or a carriage return, which would end the column or the row; or
+            see :meth:`Classifier.encode`.
     """
     name = "standard input" if args.text == "-" else args.text
     lines = decode_lines(sys.stdin.buffer, name) if args.text == "-" else read_lines(args.text)
     texts, inputs = [line.rstrip("\r") for line in lines], []
     for number, text in enumerate(texts, start=1):
         try:
-            if "\t" in text:
-                raise ValueError("a tab; give the text alone")
+            if "\t" in text or "\r" in text:
+                raise ValueError("a tab or a carriage return; give the text alone")
             inputs.append(classifier.encode(text))
         except TooLong as error:
             print(f"{name}, line {number}: {error}", file=sys.stderr)

@@ -9,7 +9,9 @@ change in fairseq                  why; whose issue; until when
                                    that later versions have given to a task are left out (fairseq
                                    #4905, merged). Until torch does both, and Python 3.10 goes.
 ``load_checkpoint``                If the file of ``--restore-file`` is missing, fairseq begins anew
-                                   and saves over what is there. Until fairseq refuses it.
+                                   and saves over what is there. If a training resumes with another
+                                   model, it ends in two tracebacks that name no option. Until
+                                   fairseq refuses the one and explains the other.
 ``torch_persistent_save``          After a failure, as on a full disk, fairseq tries again, behind
                                    what the failure has left in the file. Until fairseq stops.
 ``PathManager.copy``               A training that is killed while it copies leaves half a
@@ -30,6 +32,7 @@ import pickle
 import re
 import sys
 import zipfile
+from argparse import Namespace
 from pathlib import Path
 
 import fairseq
@@ -101,6 +104,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     """fairseq's function, with which a training starts.
 
     Raises:
+        SystemExit: the checkpoint is of another model; the message names the options that differ.
         ValueError: there is no file of the name that ``--restore-file`` gives.
     """
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
@@ -109,7 +113,27 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
             f"--restore-file {cfg.restore_file}: no such file; give its path from the current "
             f"folder, such as {cfg.save_dir}/checkpoint_best.pt"
         )
-    return original(cfg, trainer, **kwargs)
+    try:
+        return original(cfg, trainer, **kwargs)
+    except Exception as error:
+        if not (found := re.search("model parameters from checkpoint (.*); please", str(error))):
+            raise
+        state = checkpoint_utils.load_checkpoint_to_cpu(found[1])
+        differ = differing_options(state["cfg"].model, trainer.cfg.model)
+        reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]
+        sys.exit(
+            f"error: {found[1]} does not fit the model: {reason.strip()}; give the same, or begin "
+            "anew with another --save-dir"
+        )
+
+
+def differing_options(saved, given) -> str:
+    """The options of a saved config of a model that have other values in the *given* one."""
+    saved, given = (vars(cfg) if isinstance(cfg, Namespace) else cfg for cfg in (saved, given))
+    if saved.get("_name") != given.get("_name"):
+        return f"--arch {saved.get('_name')}"
+    differ = {name: saved[name] for name in saved if given.get(name) != saved[name]}
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in differ.items())
 
 
 @patch(checkpoint_utils)

@@ -4,14 +4,18 @@
 change                             why; until when
 =================================  =================================================================
 ``parse_args_and_arch``            fairseq does not compare the task, the criterion and the model,
-                                   and ends in a traceback while it trains. It takes ``--bf16`` for
+                                   and ends in a traceback while it trains. It takes any number for
+                                   ``--label-smoothing`` and the like. ``fairseq-validate`` without
+                                   ``--task`` ends in "KeyError: None". It takes ``--bf16`` for
                                    ``--tpu``, also where there is none. For a misspelt name it
-                                   prints 200 others. Until fairseq checks both, and asks argparse
+                                   prints 200 others. Until fairseq checks all, and asks argparse
                                    to suggest names (from Python 3.14 on).
 =================================  =================================================================
 """
 
+import sys
 from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from dataclasses import fields
 from importlib.util import find_spec
 
 from fairseq import options
@@ -19,7 +23,7 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-from fairseq_odeformers.options import did_you_mean
+from fairseq_odeformers.options import DataclassOptions, did_you_mean, validate
 
 from .patch import patch
 
@@ -48,12 +52,19 @@ def check_head(arch: str, args: Namespace) -> None:
 
 
 def check_command_line(args: Namespace) -> None:
-    """Check a command line that fairseq has read by :func:`check_head`, and free it of a TPU.
+    """Check a command line that fairseq has read, and free it of a TPU.
 
-    fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``, or without torch_xla, there is none.
+    The checks are :func:`check_head` and, for a model of this package, the bounds of the options of
+    the criterion, whose ever it is. fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``, or
+    without torch_xla, there is none.
     """
     if hasattr(args, "arch"):
         check_head(args.arch, args)
+        criterion = CRITERION_DATACLASS_REGISTRY.get(getattr(args, "criterion", None))
+        if criterion and issubclass(ARCH_MODEL_REGISTRY[args.arch], DataclassOptions):
+            # Those of the model are not resolved yet.
+            names = (item.name for item in fields(criterion))
+            validate(Namespace(**{name: getattr(args, name, None) for name in names}), criterion)
     if getattr(args, "bf16", False) and (getattr(args, "cpu", False) or not find_spec("torch_xla")):
         args.tpu = False
 
@@ -68,8 +79,17 @@ def check_value(parser: ArgumentParser, action: Action, value: str) -> None:
 
 @patch(options)
 def parse_args_and_arch(original, parser, *args, **kwargs):
-    """fairseq's function, with :func:`check_command_line` of what it reads."""
+    """fairseq's function, with :func:`check_command_line` of what it reads.
+
+    Raises:
+        SystemExit: the command line needs a ``--task``.
+    """
     parser._check_value = check_value.__get__(parser)
-    parsed = original(parser, *args, **kwargs)
+    try:
+        parsed = original(parser, *args, **kwargs)
+    except KeyError as error:
+        if error.args != (None,):  # the task
+            raise
+        sys.exit("error: --task is missing; give that of the training")
     check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)  # parse_known
     return parsed

@@ -28,7 +28,12 @@ from fairseq.models import BaseFairseqModel
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
-from fairseq_odeformers.data.classification import INTENSITIES, class_names, make_dictionary
+from fairseq_odeformers.data.classification import (
+    INTENSITIES,
+    check_unlabelled,
+    class_names,
+    make_dictionary,
+)
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
 from fairseq_odeformers.files import naming, reading
@@ -189,10 +194,10 @@ class LongRangeArenaTask(SentencePredictionTask):
         return TruncateDataset(dataset, self.cfg.max_positions)
 
     def load_labels(self, split: str, combine: bool) -> list[int] | None:
-        """The classes of a split as numbers from 0, or None if it has none."""
-        path = Path(self.cfg.data, self.layout[2], split)
+        """The classes of a split as numbers from 0, or None of a test set that has none."""
+        path, endings = Path(self.cfg.data, self.layout[2], split), (".idx", ".bin")
         if self.layout[0] == PIXEL_TEXT:
-            path = path.with_suffix(".label")
+            path, endings = path.with_suffix(".label"), ("",)
             labels = [int(row[0]) for row in read_numbers(path)] if path.exists() else None
         else:
             dataset = data_utils.load_indexed_dataset(
@@ -200,6 +205,8 @@ class LongRangeArenaTask(SentencePredictionTask):
             )
             offset = self.label_dictionary.nspecial
             labels = dataset and [int(ids[0]) - offset for ids in dataset]
+        if labels is None:
+            check_unlabelled(path, *endings)
         for number, label in enumerate(labels or [], start=1):
             if not 0 <= label < self.cfg.num_classes:
                 raise ValueError(

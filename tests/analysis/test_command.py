@@ -60,6 +60,7 @@ def test_files(data, checkpoints, tmp_path):
     assert {name: len(rows) for name, rows in tables.items()} == {
         "models": 2,
         "layers": 2 * (2 + 3),
+        "dot_products": 2 * 2,
         "parts": 2 * (2 + 3),
         "expert_weights": 5 * 2 * 3,
         "residual_weights": 2,
@@ -69,7 +70,8 @@ def test_files(data, checkpoints, tmp_path):
     assert [row["model"] for row in tables["models"]] == list(ARCHS)
     assert [row["parts"] for row in tables["models"]] == ["heads", "experts"]
     assert [row["bound"] for row in tables["models"]] == ["", "39.0625"]
-    figures = "means activation entropy parts expert_weights residual_weights distances isomap"
+    figures = "means activation dot_products entropy parts expert_weights residual_weights"
+    figures += " distances isomap"
     page = (out / "index.md").read_text()
     assert re.findall(r"\]\((\w+)\.png\)", page) == figures.split()
     assert {path.stem for path in out.glob("*.png")} == {*figures.split()}

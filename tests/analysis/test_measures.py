@@ -11,6 +11,7 @@ from fairseq_odeformers.analysis.measures import (
     activation_factors,
     correlation,
     differential_entropy,
+    dot_product_factors,
     isomap,
     lipschitz_bound,
     summarize,
@@ -30,6 +31,24 @@ def test_activation_factors_are_those_of_the_formula():
                 for x in (states[layer], states[0])
             )
             assert factors[layer - 1, place] == pytest.approx(now / before, abs=1e-12)
+
+
+def test_dot_products_of_the_formula():
+    """A pair of orthogonal embeddings has no factor; under a scaled rotation all are its square."""
+    torch.manual_seed(0)
+    states = torch.randn(3, 4, 5, dtype=torch.float64)
+    states[0, 2] = 0
+    pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    factors = dot_product_factors(states)
+    for layer in (1, 2):
+        for place, (i, j) in enumerate(pairs):
+            now, before = (sum(a * b for a, b in zip(x[i], x[j])) for x in states[[layer, 0]])
+            assert factors[layer - 1, place].isnan() == (before == 0) == (2 in (i, j))
+            if before:
+                assert factors[layer - 1, place] == pytest.approx(float(now / before), rel=1e-10)
+    rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))[0]
+    turned = dot_product_factors(torch.stack([states[1], 3 * states[1] @ rotation]))
+    assert torch.allclose(turned, torch.full((1, 6), 9.0, dtype=torch.float64))
 
 
 def test_pairs_with_equal_embeddings_have_no_factor():

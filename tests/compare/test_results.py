@@ -7,7 +7,7 @@ from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.compare.plan import Entry, Plan
 from fairseq_odeformers.compare.recipe import Recipe
-from fairseq_odeformers.compare.report import save_plan, write_report
+from fairseq_odeformers.compare.report import Report, save_plan, write_report
 from fairseq_odeformers.compare.results import Classes, Perplexity, Translations, read_training
 
 REFERENCES = [
@@ -88,6 +88,29 @@ def test_classes(tmp_path):
     found = Classes(path)
     assert found.scores == pytest.approx({"accuracy": 70, "macro-F1": 100 * 14 / 17})
     assert found.p_value(found) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("0\t\ta\t0.5\t0.5", "0\ta\t\t0.5\t0.5", "0\ta", "0\ta\ta\t"),
+        *("0\tc\ta\t0.5\t0.5", "0\ta\tc\t0.5\t0.5", ""),
+    ],
+)
+def test_what_is_no_prediction_is_no_result(tmp_path, row):
+    """A row without a class or a probability, or of a class that is no column, or none at all."""
+    path = tmp_path / "test.tsv"
+    path.write_text(f"id\ttarget\tprediction\tp(a)\tp(b)\n{row}\n")
+    with pytest.raises(ValueError, match="test.tsv.*; remove"):
+        Classes(path)
+
+
+def test_seeds_are_not_merged(tmp_path):
+    recipe = Recipe(data="absent", train={}, architectures={"x": {}})
+    save_plan(Plan(recipe, (Entry("x", "transformer", {}),), ""), tmp_path)
+    for name in ("x-seed1", "x-seed01", "x-seed12", "x-seed0", "x-seed", "x-seed²"):
+        (tmp_path / name).mkdir()
+    assert Report(tmp_path).seeds("x") == [0, 1, 12]
 
 
 def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path):

@@ -3,12 +3,15 @@
 from collections import Counter
 
 import pytest
+from helpers import HEAD, make_classifier
 from published import write_archive, write_folder
 from script_helpers import contents, sentence_prediction, times
 
 from fairseq_odeformers import cli, files
 from fairseq_odeformers.corpora import glue
 from fairseq_odeformers.corpora.glue import MSR_FILES, TASKS, examples, read_table, split_mrpc
+from fairseq_odeformers.inference import predict
+from fairseq_odeformers.inference.hub import Classifier
 
 OPERATIONS = 60
 SIZES = {"train": 30, "valid": 8, "valid1": 7, "test": 6, "test1": 5}
@@ -203,6 +206,33 @@ def test_dictionaries(out, task):
         counts = Counter(label for _, _, label in published_examples(task, "train"))
         lines = [f"{label} {counts[label]}" for label in LAYOUTS[task][3]]
         assert (folder / "label" / "dict.txt").read_text().splitlines() == lines
+
+
+@pytest.mark.parametrize("task", ["MNLI", "QNLI", "SST-2"])
+def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
+    out, task, tmp_path, monkeypatch
+):
+    """In the order of the published lines, counted from 0, by the names of the labels."""
+    labels = LAYOUTS[task][3]
+    setup, _ = sentence_prediction(out / f"{task}-bin", "test", len(labels))
+    setup.cfg.separator_token = 2
+    model = make_classifier("transformer_classifier", task=setup, classes=len(labels))
+    model.classification_heads["head"] = model.classification_heads.pop(HEAD)
+    classifier = Classifier([model], setup)
+    monkeypatch.setattr(predict, "load_classifier", lambda *args: classifier)
+    line = ["--path", "best.pt", "--cpu", "--batch-size", "4", "--glue-submission"]
+    cli.main(["predict", str(out / f"{task}-bin"), *line, "--output", str(tmp_path)])
+    names = {"test": "MNLI-m", "test1": "MNLI-mm"} if task == "MNLI" else {"test": task}
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.tsv" for name in names.values()}
+    for split, name in names.items():
+        texts = [
+            clean[0] if len(clean) == 1 else clean
+            for _, clean, _ in published_examples(task, split)
+        ]
+        expected = [f"{n}\t{label}" for n, (label, _) in enumerate(classifier.classify(texts))]
+        lines = (tmp_path / f"{name}.tsv").read_text().splitlines()
+        assert lines == ["index\tprediction", *expected]
+        assert {line.split("\t")[1] for line in lines[1:]} <= {*labels}
 
 
 def test_what_is_left_out_is_counted_and_what_was_done_is_not_repeated(published, out, caplog):

@@ -30,6 +30,11 @@ def test_no_bytes(tmp_path):
     assert tokenize(make_task(tmp_path, BYTES), "") == ([], [])
 
 
+def test_word_pieces_need_their_vocabulary(tmp_path):
+    with pytest.raises(FileNotFoundError, match="vocab.txt: no such file"):
+        tokenize(make_task(tmp_path, ["film", "##s"]), "films")
+
+
 def test_byte_pairs(tmp_path):
     """By the codes in the folder, as the preparation of GLUE applies them."""
     codes = tmp_path / "code"

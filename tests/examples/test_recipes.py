@@ -15,8 +15,9 @@ from helpers import resolved
 from script_helpers import ROOT
 
 from fairseq_odeformers.cli import COMMANDS, CORPORA
-from fairseq_odeformers.compare.plan import make_entry, scheduled, train_options
+from fairseq_odeformers.compare.plan import Plan, make_entry, scheduled, train_options
 from fairseq_odeformers.compare.recipe import read_recipe
+from fairseq_odeformers.compare.runs import make_runs
 
 TRANSEVOLVE = (
     "--optimizer adam --adam-eps 1e-8 --lr-scheduler inverse_sqrt --warmup-updates 8000 "
@@ -243,6 +244,23 @@ def test_every_option_of_a_recipe_exists(name):
         for arch in recipe(key).architectures:
             if (key, arch) not in in_table:
                 parsed(command_line(key, arch))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_trains_with_as_many_seeds_as_are_asked_for(name, tmp_path):
+    """Each training has a folder of its own and differs from the others in its seed alone."""
+    for part in read_recipe(RECIPES[name]):
+        found = replace(recipe(f"{name} {part}".strip()), seeds=[1, 2, 3])
+        entries = [make_entry(found, arch, own, "") for arch, own in found.architectures.items()]
+        entries = [replace(e, options=scheduled(e.options, 1000)) for e in entries]
+        runs = make_runs(Plan(found, tuple(entries), ""), tmp_path, {})
+        assert len({run.folder for run in runs}) == len(runs) == 3 * len(found.architectures)
+        for run in runs:
+            line = list(run.steps[0].arguments)
+            given = {name: line.pop(line.index(name) + 1) for name in ("--seed", "--save-dir")}
+            assert given == {"--seed": str(run.seed), "--save-dir": str(run.folder)}
+            first = next(r for r in runs if (r.name, r.seed) == (run.name, 1))
+            assert len({*first.steps[0].arguments} - {*line}) <= 2
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -173,6 +173,9 @@ def folder(data, checkpoint, tmp_path, monkeypatch):
     write_data(tmp_path / "turned", CLASSES[::-1])
     make_dictionary("acb").save(str(write_data(tmp_path / "shuffled") / "input0" / "dict.txt"))
     (tmp_path / "tab").write_text("a b\na\tb\n")
+    (tmp_path / "cr").write_bytes(b"a b\r\na\rb\r\n")
+    for path in (write_data(tmp_path / "unlabelled") / "label").glob("valid.*"):
+        path.unlink()
     saved = torch.load(checkpoint, weights_only=True)
     for part in ("model", "task"):
         name, saved["cfg"][part]["_name"] = saved["cfg"][part]["_name"], "of_my_own"
@@ -185,7 +188,10 @@ def folder(data, checkpoint, tmp_path, monkeypatch):
     "data_set, options, message",
     [
         (None, ["--text", "tab"], "tab, line 2: a tab"),
-        (None, ["--text", "tab", "--split", "valid"], "--split valid and --text tab: give one"),
+        (None, ["--text", "cr"], "cr, line 2: a tab or a carriage return"),
+        ("unlabelled", ["--split", "valid"], "unlabelled/label/valid.idx and .*no such file"),
+        (None, ["--text", "tab", "--split", "valid"], "--split: not allowed with argument --text"),
+        (None, ["--glue-submission"], "--glue-submission: .* is not called CoLA-bin, SST-2-bin"),
         (
             None,
             ["--text", "--batch-size", "-1"],

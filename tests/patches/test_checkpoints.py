@@ -8,9 +8,11 @@ from argparse import Namespace
 import pytest
 import torch
 from fairseq import checkpoint_utils, utils
+from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 from fairseq.models import fconv
 from make_checkpoints import write_data
+from omegaconf import OmegaConf
 from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
 
 import fairseq_odeformers
@@ -113,6 +115,37 @@ def test_a_missing_restore_file_is_refused(name):
         checkpoint_utils.load_checkpoint(cfg, Namespace(checkpoint_suffix=""))
 
 
+@pytest.mark.parametrize(
+    "given, reason",
+    [
+        ({"_name": "transject", "layers": 3}, "its training had --arch transevolve; give"),
+        ({"_name": "transevolve", "layers": 3}, "its training had --share-all-embeddings False;"),
+        ({"_name": "transevolve", "share_all_embeddings": False}, "the last line; give"),
+    ],
+)
+def test_a_training_resumed_with_another_model_ends_with_the_options_that_differ(
+    given, reason, tmp_path
+):
+    class Trainer:
+        checkpoint_suffix, cfg = "", Namespace(model=given)
+
+        def load_checkpoint(self, path, *args, **kwargs):  # as fairseq's
+            try:
+                raise RuntimeError("Errors in loading state_dict:\n\tthe last line")
+            except Exception:
+                raise Exception(  # noqa: B904
+                    f"Cannot load model parameters from checkpoint {path}; please ensure that the "
+                    "architectures match."
+                )
+
+    saved = {"_name": "transevolve", "share_all_embeddings": False}
+    path = tmp_path / "checkpoint_last.pt"
+    torch.save({**STATE, "cfg": {**STATE["cfg"], "model": saved}}, path)
+    cfg = OmegaConf.structured(CheckpointConfig(save_dir=str(tmp_path)))
+    with pytest.raises(SystemExit, match=f"^error: {path} does not fit the model: {reason}"):
+        checkpoint_utils.load_checkpoint(cfg, Trainer())
+
+
 def test_commands_end_with_the_reason_and_lose_nothing(tmp_path):
     folder = tmp_path / "run"
     training = [
@@ -128,6 +161,11 @@ def test_commands_end_with_the_reason_and_lose_nothing(tmp_path):
     assert last.startswith(f"OSError: {folder / 'checkpoint3.pt'} cannot be saved;")
     assert "([Errno 27]" in last
     assert contents(folder) == before
+    refused = failing_command(*training, "--encoder-layers", 3)
+    assert "Traceback" not in refused
+    assert refused.splitlines()[-1].startswith(
+        f"error: {path} does not fit the model: its training had --encoder-layers 2; give the same"
+    )
     path.write_bytes(path.read_bytes()[:5000])
     last = failing_command(*training).splitlines()[-1]
     assert last.startswith(f"ValueError: {path} cannot be loaded (")

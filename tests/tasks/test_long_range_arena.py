@@ -244,6 +244,18 @@ def test_missing_files(data, tmp_path):
         make_task(tmp_path / "empty")
 
 
+@pytest.mark.parametrize("split, removed", [("train", ".*"), ("test", ".bin"), ("test", ".idx")])
+def test_labels_are_there_or_those_of_a_test_set(data, split, removed):
+    """A test set may have none, but not a part of their files; a message names what is missing."""
+    for path in (data / "label").glob(f"{split}{removed}"):
+        path.unlink()
+    with pytest.raises(FileNotFoundError, match=rf"label/{split}\.\S+: no such file"):
+        make_task(data, split=split)
+    for path in (data / "label").glob("test.*"):
+        path.unlink()
+    assert "target" not in batches(make_task(data, split="test"), "test")[0]
+
+
 @pytest.mark.parametrize(
     "images, labels, message",
     [

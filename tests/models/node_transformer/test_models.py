@@ -108,7 +108,7 @@ def test_both_sides_of_a_translation_are_regularized():
     assert (extra["regularizers"]["arclength"] > 0).all()
 
 
-@pytest.mark.parametrize("options", ["", "--arclength-order 2", "--adaptivity sequence"])
+@pytest.mark.parametrize("options", ["", "--arclength-order 2", "--adaptivity batch"])
 def test_activation_checkpointing_of_both_sides(options):
     """Gradients are the same, of the arclength too, and nothing of the steps is kept."""
     tokens, lengths = source_batch()
@@ -126,6 +126,24 @@ def test_activation_checkpointing_of_both_sides(options):
         gradients.append([parameter.grad for parameter in model.parameters()])
     assert all(map(torch.equal, *gradients))
     assert kept[1] < kept[0] / 5
+
+
+def test_a_translator_s_states_of_a_sentence_do_not_depend_on_its_batch():
+    """By default; with steps of the batch they do, by about the tolerance."""
+    tokens, lengths = source_batch()
+    changes = {}
+    for options in ("", "--adaptivity batch"):
+        encoder = make_model(MT, *options.split(), sizes=SMALL).eval().encoder
+        together = encoder(tokens, lengths)["encoder_out"][0]
+        changes[options] = max(
+            (encoder(tokens[i : i + 1, -n:], lengths[i : i + 1])["encoder_out"][0][:, 0] - own)
+            .abs()
+            .max()
+            .item()
+            for i, n in enumerate(lengths.tolist())
+            for own in [together[-n:, i]]
+        )
+    assert changes[""] < 1e-5 < changes["--adaptivity batch"]
 
 
 def test_errors_name_block_batch_step_and_remedy():
@@ -151,11 +169,11 @@ def test_errors_name_block_batch_step_and_remedy():
         (NODE, "--ode-method rk4", "--ode-method rk4: give --ode-steps"),
         (NODE, "--ode-method rk4 --ode-steps 0", "--ode-steps 0: give at least 1"),
         (NODE, "--ode-steps 5", "--ode-steps 5: --ode-method dopri5 .* one of euler, "),
-        (NODE, f"{GRID} --adaptivity sequence", "--adaptivity sequence: --ode-method rk4 .*dopri5"),
         (NODE, "--tpu", "--ode-method dopri5: .* one of euler, .* with --ode-steps"),
         (NODE, f"--tpu {GRID} --adjoint", "--adjoint: .* XLA"),
         (NODE, "--adjoint --checkpoint-activations", "--checkpoint-activations: --adjoint "),
-        (NODE, "--adjoint --adaptivity sequence", "--adjoint: .*--adaptivity sequence"),
+        (NODE, "--adjoint --adaptivity sequence", "--adjoint: .*--adaptivity batch"),
+        (MT, "--adjoint", "--adjoint: .*--adaptivity batch"),
         (NODE, "--vector-field residual --skip-connection", "--skip-connection: --vector-field"),
         (MT, "--ode-rtol 0", "--ode-rtol 0.0"),
         (MT, "--decoder-ode-steps 0", "--decoder-ode-steps 0: give at least 1"),
