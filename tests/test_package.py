@@ -52,7 +52,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / PACKAGE).rglob("*.py")}
-    assert names == {*modules, f"{PACKAGE}/py.typed"}
+    assert names == {*modules, f"{PACKAGE}/py.typed", f"{PACKAGE}/compare/defaults.yaml"}
 
 
 def test_module_prints_the_user_dir(installed):

@@ -9,8 +9,8 @@ from script_helpers import ROOT, module, parallel_data
 
 from fairseq_odeformers import cli
 from fairseq_odeformers.compare import plan
+from fairseq_odeformers.compare.defaults import default_recipe
 from fairseq_odeformers.compare.plan import TOLERANCE, Entry, make_plan
-from fairseq_odeformers.compare.recipe import default_recipe
 from fairseq_odeformers.compare.report import over_seeds
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
@@ -38,7 +38,7 @@ def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
     """The schedule ends with the training, and rises in the same share of it."""
     schedule = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
     entries = [
-        Entry(name, name, {"max-epoch": 3, **schedule}, updates=100, seconds=seconds)
+        Entry(name, {"max-epoch": 3, **schedule}, updates=100, seconds=seconds)
         for name, seconds in {"slow": 200.0, "fast": 50.0}.items()
     ]
 

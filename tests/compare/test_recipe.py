@@ -8,12 +8,11 @@ import pytest
 from make_checkpoints import write_data, write_splits
 
 from fairseq_odeformers.compare.command import recipes
+from fairseq_odeformers.compare.defaults import default_recipe, find_task
 from fairseq_odeformers.compare.plan import Entry, Plan, configuration, make_entry
 from fairseq_odeformers.compare.recipe import (
     Recipe,
     command_line,
-    default_recipe,
-    find_task,
     parse_architecture,
     parse_words,
     read_recipe,
@@ -80,9 +79,9 @@ def test_data_that_are_not_there_are_made(recipe, tmp_path, monkeypatch):
 )
 def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
     """The checkpoints that the training keeps, and each translation of the splits with a score."""
-    entry = Entry("one", "transformer", {"arch": "transformer", **saving})
-    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"), {})
-    training, averaging, *others = (" ".join((s.program, *s.arguments)) for s in run.steps)
+    entry = Entry("one", {"arch": "transformer", **saving})
+    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
+    training, averaging, *others = (" ".join(step.words) for step in run.steps)
     assert kept in training
     assert averaging.startswith(f"odeformers average --checkpoint-dir out/one-seed1 --by {by}")
     expected = []
@@ -97,12 +96,12 @@ def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
 def test_a_language_model_is_evaluated_in_the_blocks_of_its_training(folders):
     recipe = default_recipe(folders["language_modeling"], {"transject_lm": {}}, epochs=3)
     entry = make_entry(recipe, "transject_lm", {}, "plugin")
-    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"), {})
-    line = " ".join(run.steps[-1].arguments)
+    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
+    line = " ".join(run.steps[-1].words)
     assert "--tokens-per-sample 64 --sample-break-mode none" in line
     recipe.evaluate = {"tokens-per-sample": 8}
-    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"), {})
-    assert "--tokens-per-sample 8" in " ".join(run.steps[-1].arguments)
+    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
+    assert "--tokens-per-sample 8" in " ".join(run.steps[-1].words)
 
 
 def test_the_command_line_wins_over_a_recipe(tmp_path):
@@ -114,7 +113,7 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
     recipe = recipes(args, {"dropout": "0.2", "lr": "2"})[""]
     assert (recipe.data, recipe.prepare, recipe.average) == ("own", "", 4)
     assert recipe.train == {"lr": "2", "dropout": "0.2"}
-    assert recipe.architectures["a"] == {"dropout": "0.2"}
+    assert recipe.architectures["a"] == {"arch": "a", "dropout": "0.2"}
     assert recipe.architectures["b-lr-3"] == {"arch": "b", "lr": "3"}
 
 
@@ -145,10 +144,11 @@ def test_words_and_options_are_the_same():
 
 
 def test_options_of_one_architecture_give_it_a_name_of_its_own():
-    assert parse_architecture("transformer") == ("transformer", {})
-    name, options = parse_architecture("transject[--encoder-experts 1]")
-    assert name == "transject-encoder-experts-1"
-    assert options == {"arch": "transject", "encoder-experts": "1"}
+    assert parse_architecture("transformer") == ("transformer", "transformer", {})
+    found = parse_architecture("transject[--encoder-experts 1 --adam-betas '(0.9, 0.98)']")
+    options = {"encoder-experts": "1", "adam-betas": "(0.9, 0.98)"}
+    name = "transject-encoder-experts-1-adam-betas-_0.9__0.98_"
+    assert found == (name, "transject", options)
     with pytest.raises(ValueError, match="bracket"):
         parse_architecture("transject[--encoder-experts 1")
 

@@ -5,10 +5,11 @@ import json
 import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
 
-from fairseq_odeformers.compare.plan import Entry, Plan
+from fairseq_odeformers.compare.outcomes import Classes, Perplexity, Translations
+from fairseq_odeformers.compare.plan import Entry, Plan, save_plan
 from fairseq_odeformers.compare.recipe import Recipe
-from fairseq_odeformers.compare.report import save_plan, write_report
-from fairseq_odeformers.compare.results import Classes, Perplexity, Translations, read_training
+from fairseq_odeformers.compare.report import write_report
+from fairseq_odeformers.compare.results import read_training
 
 REFERENCES = [
     "Two young, White males are outside near many bushes.",
@@ -102,7 +103,7 @@ def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path):
         splits=["test"],
         score={"test": "odeformers score-wmt14 en-de {output}"},
     )
-    entry = Entry("good", "transformer", {"arch": "transformer"}, parameters=1234)
+    entry = Entry("good", {"arch": "transformer"}, parameters=1234)
     save_plan(Plan(recipe, (entry,), ""), tmp_path)
     folder = tmp_path / "good-seed1"
     folder.mkdir()
@@ -130,7 +131,7 @@ def test_a_perplexity_of_no_token_is_none(tmp_path):
 def test_a_report_has_the_perplexities_of_language_models(tmp_path):
     train = {"task": "language_modeling"}
     recipe = Recipe(data="absent", train=train, architectures={"one": {}}, splits=["test"])
-    entry = Entry("one", "transformer_lm", {"arch": "transformer_lm"}, parameters=1234)
+    entry = Entry("one", {"arch": "transformer_lm"}, parameters=1234)
     save_plan(Plan(recipe, (entry,), ""), tmp_path)
     for seed, perplexity in ((1, 8.25), (2, 8.75)):
         folder = tmp_path / f"one-seed{seed}"

@@ -32,9 +32,9 @@ if name == "fails":
     sys.exit("no such thing")
 """
 STEPS = (
-    Step("training", "fairseq-train", ("train",), "trained", "train.log"),
-    Step("averaging", "odeformers", ("average", "averaged.pt"), "averaged.pt", "train.log"),
-    Step("predicting", "fairseq-generate", ("generate",), "test.out", "test.out"),
+    Step("training", ("fairseq-train", "train"), "trained"),
+    Step("averaging", ("odeformers", "average", "averaged.pt"), "averaged.pt"),
+    Step("predicting", ("fairseq-generate", "generate"), "test.out", printed=True),
 )
 FORK = multiprocessing.get_context("fork")
 
@@ -42,7 +42,7 @@ FORK = multiprocessing.get_context("fork")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "program.py").write_text(PROGRAM)
-    monkeypatch.setattr(runs, "FAIRSEQ", dict.fromkeys(runs.FAIRSEQ, "program"))
+    monkeypatch.setattr(runs, "MODULES", dict.fromkeys(runs.MODULES, "program"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -78,7 +78,7 @@ def test_a_killed_run_goes_on(step, victim, folder):
 
 
 def test_a_failure_is_kept_with_the_last_line_of_the_log(folder):
-    step = Step("training", "fairseq-train", ("fails",), "trained", "train.log")
+    step = Step("training", ("fairseq-train", "fails"), "trained")
     run = Run("arch", 1, folder, (step, *STEPS[1:]))
     call(run)
     assert run.failure == "fairseq-train: no such thing (status 1)"

@@ -32,8 +32,8 @@ def command_line(name):
     file, part, arch = RECIPES[name]
     (recipe,) = read_recipe(folder / file, part).values()
     entry = make_entry(recipe, arch, recipe.architectures[arch], "fairseq_odeformers")
-    (run,) = make_runs(Plan(recipe, (entry,), ""), Path("runs"), {})
-    return [*run.steps[0].arguments]
+    (run,) = make_runs(Plan(recipe, (entry,), ""), Path("runs"))
+    return [*run.steps[0].words[1:]]
 
 
 @pytest.mark.parametrize("name", [*RECIPES, "parity/parity"])
