@@ -1,8 +1,8 @@
 """Outcomes: what a run's predictions on a split are worth.
 
-Each kind of task has a class: ``scores`` are the figures of a run, the first of which counts, and
-``p_value`` is that of a paired bootstrap against another run. Where there are texts, ``examples``
-are source, reference and output of each, and ``qualities`` how good they are.
+Each kind of task has a class: ``scores`` are the figures of a run, and ``p_value`` is that of a
+paired bootstrap against another run. Where there are texts, ``examples`` are source, reference and
+output of each, and ``qualities`` how good they are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Translations:
         references: the test set as published; by default, as the data have it, detokenised.
     """
 
-    digits = 2  # of a score
+    main, digits = "BLEU", 2  # the score that counts, and the digits of all
 
     def __init__(self, path: Path, language: str, references: Sequence[str] | None = None):
         found: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
@@ -96,7 +96,7 @@ class Translations:
 class Classes:
     """Classes of a test set, a table of ``odeformers predict``."""
 
-    digits = 1
+    main, digits = "accuracy", 1
     signatures: tuple[str, ...] = ()
 
     def __init__(self, path: Path, texts: Sequence[str] | None = None):
@@ -140,7 +140,7 @@ class Perplexity:
         ValueError: it has no perplexity, or one of no token at all.
     """
 
-    digits = 2
+    main, digits = "perplexity", 2
     signatures: tuple[str, ...] = ()
 
     def __init__(self, path: Path):

@@ -160,7 +160,7 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
     return Entry(
         name,
         {
-            key: value.replace("{name}", name) if isinstance(value, str) else value
+            key: value.replace("{arch}", arch) if isinstance(value, str) else value
             for key, value in chosen.items()
             if value is not None
         },
@@ -313,7 +313,12 @@ def tried(recipe: Recipe, entry: Entry) -> Entry:
     # Processes and threads that read batches would outlive the trial.
     cfg.dataset.num_workers = cfg.dataset.data_buffer_size = 0
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
-    batches = trainer.get_train_iterator(epoch=1).next_epoch_itr()
+    try:
+        batches = trainer.get_train_iterator(epoch=1).next_epoch_itr()
+    except IndexError as error:  # fairseq's, where it leaves all examples out
+        raise ValueError(
+            f"{recipe.data}: no training example fits; check --max-tokens and --max-positions"
+        ) from error
     for subset in cfg.dataset.valid_subset.split(","):
         task.load_dataset(subset, combine=False, epoch=1)
     accumulated = cfg.optimization.update_freq[0]

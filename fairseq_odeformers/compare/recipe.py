@@ -54,7 +54,7 @@ class Recipe:
         prepare: the command that makes the data, if they are not there.
         paper: figures of the paper, by architecture and column of the report.
 
-    In the value of an option ``{name}`` is the name of the architecture.
+    In the value of an option ``{arch}`` stands for the architecture.
     """
 
     data: str

@@ -16,7 +16,7 @@ from .outcomes import Perplexity, most_different
 from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, command_line
-from .results import Result, read_results
+from .results import Outcome, Results, read_results
 from .runs import AVERAGED, BEST
 from .watch import clock
 
@@ -27,12 +27,12 @@ UNITS = {
     CLASSIFICATION: "nats an example",
     LANGUAGE_MODELING: "bits a token",
 }
-Results = Mapping[str, Sequence[Result]]  # of each architecture, a seed each
+Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
 def write_report(out: Path) -> list[Section]:
     """Write ``report.md`` with its pictures, and ``report.html``; returns the sections."""
-    found = list(sections(*read_results(out)))
+    found = list(sections(read_results(out)))
     for section in found:
         if section.figure:
             name, figure = section.figure
@@ -44,44 +44,37 @@ def write_report(out: Path) -> list[Section]:
     return found
 
 
-def sections(plan: Plan, results: Results) -> Iterator[Section]:
+def sections(results: Results) -> Iterator[Section]:
     """All parts of the report."""
-    trained = {
-        name: [result.training for result in of_name if result.training]
-        for name, of_name in results.items()
-    }
-    yield trainings(plan, trained)
-    for split in plan.recipe.test_sets():
-        for checkpoint in TITLES:
-            of_split = {
-                name: {result.seed: result.outcomes[checkpoint, split] for result in of_name}
-                for name, having in results.items()
-                if (of_name := [r for r in having if (checkpoint, split) in r.outcomes])
-            }
-            if of_split:
-                yield scores(plan, f"{split}, {TITLES[checkpoint]}", of_split)
-                yield from own_scores(plan, results, checkpoint, split)
-            if of_split and checkpoint == BEST:
-                yield quality(plan, trained, split, of_split)
-                yield from differences(split, of_split)
-    trained = {name: runs for name, runs in trained.items() if runs}
-    if trained:
-        figure = learning_curves(trained, UNITS[plan.recipe.kind])
+    recipe = results.plan.recipe
+    task, models = recipe.train.get("task", recipe.kind), len(results.plan.entries)
+    yield Section("", f"{models} models, task {task}, data `{recipe.data}`.")
+    yield trainings(results)
+    for (split, checkpoint), outcomes in results.outcomes.items():
+        yield scores(results.plan, f"{split}, {TITLES[checkpoint]}", outcomes)
+        if lines := results.scores[split, checkpoint]:
+            yield Section("", table=[["run", recipe.score[split]], *lines])
+        if checkpoint == BEST:
+            yield quality(results, split)
+            yield from differences(results, split)
+    if results.trainings:
+        runs = {name: list(having.values()) for name, having in results.trainings.items()}
+        figure = learning_curves(runs, UNITS[recipe.kind])
         yield Section("Learning curves", figure=("curves.png", figure))
-    yield options(plan)
+    yield options(results.plan)
 
 
-def trainings(plan: Plan, trained: Mapping[str, Sequence]) -> Section:
+def trainings(results: Results) -> Section:
     """Size, length and loss of the trainings."""
-    train = plan.recipe.train
-    metric = train.get("best-checkpoint-metric", "loss")
+    recipe = results.plan.recipe
+    metric = recipe.train.get("best-checkpoint-metric", "loss")
     header = ["architecture", "parameters", "seeds", "updates", "time", "tokens a second"]
-    header += [f"validation loss ({UNITS[plan.recipe.kind]})", "training loss, last epoch"]
+    header += [f"validation loss ({UNITS[recipe.kind]})", "training loss, last epoch"]
     header += [f"validation {metric}"] if metric != "loss" else []
-    best = max if train.get("maximize-best-checkpoint-metric") else min
+    best = max if recipe.train.get("maximize-best-checkpoint-metric") else min
     rows = [header]
-    for entry in plan.entries:
-        runs = trained[entry.name]
+    for entry in results.plan.entries:
+        runs = results.trainings.get(entry.name, {}).values()
         row = [entry.name, f"{entry.parameters:,}", str(len(runs))]
         if runs:
             row += [
@@ -97,63 +90,56 @@ def trainings(plan: Plan, trained: Mapping[str, Sequence]) -> Section:
     return Section("Trainings", table=rows)
 
 
-def scores(plan: Plan, title: str, outcomes: Mapping[str, Mapping]) -> Section:
+def scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:
     """The scores on a split, with tests against the first architecture, seed by seed."""
-    first = next(iter(next(iter(outcomes.values())).values()))
-    main, paper, baseline = next(iter(first.scores)), plan.recipe.paper, plan.entries[0].name
-    columns = sorted({column for figures in paper.values() for column in figures})
+    first, baseline = any_of(outcomes), plan.entries[0].name
+    paper = sorted({column for figures in plan.recipe.paper.values() for column in figures})
     header = ["architecture", "seeds", *first.scores, "seed by seed", f"p against {baseline}"]
-    rows = [[*header, *(f"paper: {column}" for column in columns)]]
+    rows = [[*header, *(f"paper: {column}" for column in paper)]]
     for name, runs in outcomes.items():
+        values = {column: [run.scores[column] for run in runs.values()] for column in first.scores}
         row = [name, str(len(runs))]
-        for column in first.scores:
-            row.append(over_seeds([run.scores[column] for run in runs.values()], first.digits))
-        row.append(", ".join(f"{run.scores[main]:.{first.digits}f}" for run in runs.values()))
+        row += [over_seeds(of_seeds, first.digits) for of_seeds in values.values()]
+        row.append(", ".join(f"{value:.{first.digits}f}" for value in values[first.main]))
         tests = [
             run.p_value(outcomes[baseline][seed])
             for seed, run in runs.items()
             if name != baseline and seed in outcomes.get(baseline, ())
         ]
         row.append(", ".join(f"{p:.3f}" for p in tests if p is not None))
-        row += [str(paper.get(name, {}).get(column, "")) for column in columns]
+        row += [str(plan.recipe.paper.get(name, {}).get(column, "")) for column in paper]
         rows.append(row)
     return Section(title, "\n".join(f"`{line}`" for line in first.signatures), rows)
 
 
-def own_scores(plan: Plan, results: Results, checkpoint: str, split: str) -> Iterator[Section]:
-    """What the recipe's own command says of each run."""
-    rows = [
-        [f"{name}, seed {result.seed}", line]
-        for name, of_name in results.items()
-        for result in of_name
-        for line in result.scores.get((checkpoint, split), ())
-    ]
-    if rows:
-        yield Section("", table=[["run", plan.recipe.score[split]], *rows])
+def any_of(outcomes: Outcomes) -> Outcome:
+    """One of the outcomes, which are all of a kind."""
+    return next(run for runs in outcomes.values() for run in runs.values())
 
 
-def quality(plan: Plan, trained: Mapping, split: str, outcomes: Mapping[str, Mapping]) -> Section:
+def quality(results: Results, split: str) -> Section:
     """A picture of the first score against the time of a training and the size of the model."""
-    first = next(iter(next(iter(outcomes.values())).values()))
-    column = next(iter(first.scores))
+    outcomes = results.outcomes[split, BEST]
+    column = any_of(outcomes).main
     points = {
         entry.name: (
-            fmean(run.seconds[-1] / 60 for run in trained[entry.name]),
+            fmean(run.seconds[-1] / 60 for run in results.trainings[entry.name].values()),
             entry.parameters / 1e6,
             [run.scores[column] for run in outcomes[entry.name].values()],
         )
-        for entry in plan.entries
-        if entry.name in outcomes and trained[entry.name]
+        for entry in results.plan.entries
+        if entry.name in outcomes and entry.name in results.trainings
     }
     figure = quality_against(points, f"{column}, {split}")
     return Section(f"{column} against cost", figure=(f"quality-{split}.png", figure))
 
 
-def differences(split: str, outcomes: Mapping[str, Mapping]) -> Iterator[Section]:
+def differences(results: Results, split: str) -> Iterator[Section]:
     """The texts on which the architectures differ most, by their first seeds."""
-    firsts = {name: next(iter(runs.values())) for name, runs in outcomes.items()}
-    if len(firsts) < 2 or any(isinstance(outcome, Perplexity) for outcome in firsts.values()):
+    outcomes = results.outcomes[split, BEST]
+    if len(outcomes) < 2 or isinstance(any_of(outcomes), Perplexity):
         return
+    firsts = {name: next(iter(runs.values())) for name, runs in outcomes.items()}
     for number, texts in enumerate(most_different(firsts), start=1):
         rows = [["", f"{split}, text {number}"]]
         rows += [[name, literal(text)] for name, text in texts.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from .commands import log_stats
 from .outcomes import Classes, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import CLASSIFICATION, TRANSLATION, Recipe
-from .runs import AVERAGED, BEST, LOG, SCORE
+from .runs import AVERAGED, BEST, LOG, SCORE, prediction_name
 
 Outcome = Translations | Classes | Perplexity
 
@@ -73,53 +74,52 @@ def read_training(log: Path, metric: str = "loss") -> Training:
 
 
 @dataclass
-class Result:
-    """What a run has left.
+class Results:
+    """What the runs of a comparison have left, by architecture and seed.
 
     Attributes:
-        training: None before the first validation.
-        outcomes: by checkpoint and split, as far as they are there.
-        scores: what the recipe's own command has printed, by the same.
+        trainings: those that have been validated.
+        outcomes: by split and checkpoint, as far as they are there.
+        scores: lines that the recipe's own command has printed, each with its run, by the same.
     """
 
-    seed: int
-    training: Training | None
-    outcomes: dict[tuple[str, str], Outcome]
-    scores: dict[tuple[str, str], list[str]]
+    plan: Plan
+    trainings: dict[str, dict[int, Training]] = field(default_factory=lambda: defaultdict(dict))
+    outcomes: dict[tuple[str, str], dict[str, dict[int, Outcome]]] = field(default_factory=dict)
+    scores: dict[tuple[str, str], list[list[str]]] = field(default_factory=dict)
 
 
-def read_results(out: Path) -> tuple[Plan, dict[str, list[Result]]]:
-    """The plan of a comparison, and the results of each architecture, the seeds in their order.
-
-    The seeds are all that have a folder, those of earlier commands too.
+def read_results(out: Path) -> Results:
+    """The results in a folder of runs, with those of seeds of earlier commands.
 
     Raises:
         ValueError: the folder is not of a comparison, or a file in it is damaged.
     """
-    plan = load_plan(out)
-    recipe = plan.recipe
-    metric = recipe.train.get("best-checkpoint-metric", "loss")
-    texts = {split: texts_of(recipe, split) for split in recipe.test_sets()}
-
-    def read(folder: Path, seed: int) -> Result:
-        training = read_training(folder / LOG, metric)
-        result = Result(seed, training if training.losses else None, {}, {})
-        for split in texts:
-            for checkpoint in (BEST, AVERAGED):
-                stem, key = f"{checkpoint}.{split}", (checkpoint, split)
-                path = folder / f"{stem}.{'tsv' if recipe.kind == CLASSIFICATION else 'out'}"
-                if path.exists():
-                    result.outcomes[key] = read_outcome(recipe, path, texts[split])
-                if (path := folder / f"{stem}.{SCORE}").exists():
-                    result.scores[key] = list(read_lines(path))
-        return result
-
-    found: dict[str, list[Result]] = {}
-    for entry in plan.entries:
+    results = Results(load_plan(out))
+    recipe = results.plan.recipe
+    runs = []
+    for entry in results.plan.entries:
         suffixes = (path.name[len(entry.name) + 5 :] for path in out.glob(f"{entry.name}-seed*"))
         seeds = sorted(int(suffix) for suffix in suffixes if suffix.isdigit())
-        found[entry.name] = [read(out / f"{entry.name}-seed{seed}", seed) for seed in seeds]
-    return plan, found
+        runs += [(entry.name, seed, out / f"{entry.name}-seed{seed}") for seed in seeds]
+    for name, seed, folder in runs:
+        training = read_training(folder / LOG, recipe.train.get("best-checkpoint-metric", "loss"))
+        if training.losses:
+            results.trainings[name][seed] = training
+    for split in recipe.test_sets():
+        texts = texts_of(recipe, split)
+        for checkpoint in (BEST, AVERAGED):
+            outcomes, scores = defaultdict(dict), []
+            for name, seed, folder in runs:
+                path = folder / prediction_name(recipe, checkpoint, split)
+                if path.exists():
+                    outcomes[name][seed] = read_outcome(recipe, path, texts)
+                if (path := path.with_suffix(SCORE)).exists():
+                    scores += [[f"{name}, seed {seed}", line] for line in read_lines(path)]
+            if outcomes:
+                results.outcomes[split, checkpoint] = outcomes
+                results.scores[split, checkpoint] = scores
+    return results
 
 
 def read_outcome(recipe: Recipe, path: Path, texts: Sequence[str] | None) -> Outcome:

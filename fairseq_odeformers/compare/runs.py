@@ -27,7 +27,7 @@ from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Options, Rec
 
 SETTINGS, LOCK, FAILURE, LOG = "run.yaml", ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
-SCORE = "score"  # the suffix of what a recipe's own command prints
+SCORE = ".score"  # the suffix of what a recipe's own command prints
 MODULES = {  # of the commands of fairseq and of this package
     "fairseq-train": "fairseq_cli.train",
     "fairseq-generate": "fairseq_cli.generate",
@@ -203,22 +203,26 @@ def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
         yield Step("averaging", ("odeformers", "average", *command_line(given)), f"{AVERAGED}.pt")
     for checkpoint in checkpoints:
         for split in recipe.test_sets():
-            predicting = prediction(plan, folder, checkpoint, split)
-            yield predicting
+            yield prediction(plan, folder, checkpoint, split)
             if split in recipe.score:
-                output = str(folder / predicting.product)
+                output = folder / prediction_name(recipe, checkpoint, split)
                 words = shlex.split(recipe.score[split])
-                words = tuple(word.replace("{output}", output) for word in words)
-                yield Step("scoring", words, f"{checkpoint}.{split}.{SCORE}", printed=True)
+                words = tuple(word.replace("{output}", str(output)) for word in words)
+                yield Step("scoring", words, output.with_suffix(SCORE).name, printed=True)
+
+
+def prediction_name(recipe: Recipe, checkpoint: str, split: str) -> str:
+    """The file of the predictions on a split: a table of classes, or what fairseq prints."""
+    return f"{checkpoint}.{split}.{'tsv' if recipe.kind == CLASSIFICATION else 'out'}"
 
 
 def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
-    """The step that writes ``CHECKPOINT.SPLIT.out``, or ``.tsv`` of a classifier."""
+    """The step that predicts a split."""
     recipe = plan.recipe
+    product = prediction_name(recipe, checkpoint, split)
     given: Options = {"path": folder / f"{checkpoint}.pt", "user-dir": plan.user_dir}
     given |= recipe.evaluate
     if recipe.kind == CLASSIFICATION:
-        product = f"{checkpoint}.{split}.tsv"
         given |= {"split": split, "output": folder / product}
         words = ("odeformers", "predict", recipe.data, *command_line(given))
         return Step("predicting", words, product)
@@ -229,7 +233,7 @@ def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
         given = {name: recipe.train[name] for name in blocks if name in recipe.train} | given
     program = "fairseq-generate" if recipe.kind == TRANSLATION else "fairseq-eval-lm"
     words = (program, recipe.data, *command_line(given))
-    return Step("predicting", words, f"{checkpoint}.{split}.out", printed=True)
+    return Step("predicting", words, product, printed=True)
 
 
 def claim(runs: list[Run]) -> None:

@@ -111,7 +111,7 @@ MISTAKES = [
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
     ("--archs ode_transformr --user-dir {root}/examples/extending", "did you mean ode_transf"),
-    ("--archs transformer_prenorm --max-tokens 2", "max_tokens=2"),
+    ("--archs transformer_prenorm --max-tokens 2", "no training example fits; check --max-tokens"),
 ]
 
 
