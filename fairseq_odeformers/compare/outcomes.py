@@ -68,10 +68,10 @@ class Translations:
         }
 
     @property
-    def signatures(self) -> list[str]:
+    def signatures(self) -> dict[str, str]:
         """How sacrebleu has computed the scores."""
         self.scores  # noqa: B018  signatures are known after a score
-        return [metric.get_signature().format() for metric in self.metrics.values()]
+        return {name: metric.get_signature().format() for name, metric in self.metrics.items()}
 
     def p_value(self, baseline: Translations) -> float:
         """Of the difference in BLEU, by sacrebleu's paired bootstrap."""
@@ -97,7 +97,7 @@ class Classes:
     """Classes of a test set, a table of ``odeformers predict``."""
 
     main, digits = "accuracy", 1
-    signatures: tuple[str, ...] = ()
+    signatures: Mapping[str, str] = {}
 
     def __init__(self, path: Path, texts: Sequence[str] | None = None):
         with open(path, encoding="utf-8", newline="") as file:
@@ -141,7 +141,7 @@ class Perplexity:
     """
 
     main, digits = "perplexity", 2
-    signatures: tuple[str, ...] = ()
+    signatures: Mapping[str, str] = {}
 
     def __init__(self, path: Path):
         text = path.read_text(encoding="utf-8")
@@ -162,7 +162,7 @@ def most_different(outcomes: Mapping[str, Translations | Classes]) -> list[dict[
     first = next(iter(outcomes.values()))
     spread = np.ptp([outcome.qualities() for outcome in outcomes.values()], axis=0)
     found = []
-    for index in np.argsort(spread)[::-1][:5]:
+    for index in filter(spread.__getitem__, np.argsort(spread)[::-1][:5]):
         source, reference, _ = first.examples[index]
         texts = {name: str(outcome.examples[index][2]) for name, outcome in outcomes.items()}
         found.append({"source": source, "reference": str(reference), **texts})

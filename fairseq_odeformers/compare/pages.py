@@ -63,7 +63,7 @@ code { background: #f4f4f4; padding: .1rem .3rem; overflow-wrap: anywhere; }
 @media (max-width: 45rem) {
   th, td { padding: .3rem .4rem; }
   th:first-child, td:first-child { position: sticky; left: 0; background: #fff; }
-  td:first-child { min-width: 7rem; overflow-wrap: anywhere; }
+  th { min-width: 4rem; }
 }
 """
 
@@ -72,6 +72,10 @@ def html_page(sections: Sequence[Section]) -> str:
     """The report as one HTML file, with its pictures in it."""
     body = markdown(markdown_page(sections), extensions=["tables"])
     body = re.sub(r"<td>(?=[-\d.,:±() to]+</td>)", '<td class="number">', body)
+    # Names may break after their parts.
+    body = re.sub(
+        r"(?<=<td>)[\w.-]+(?=</td>)", lambda name: re.sub("([_-])", r"\1<wbr>", name[0]), body
+    )
     for section in sections:
         if section.figure:
             name, figure = section.figure

@@ -109,7 +109,8 @@ def scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:
         row.append(", ".join(f"{p:.3f}" for p in tests if p is not None))
         row += [str(plan.recipe.paper.get(name, {}).get(column, "")) for column in paper]
         rows.append(row)
-    return Section(title, "\n".join(f"`{line}`" for line in first.signatures), rows)
+    signatures = (f"{name}: `{text}`" for name, text in first.signatures.items())
+    return Section(title, "  \n".join(signatures), rows)
 
 
 def any_of(outcomes: Outcomes) -> Outcome:

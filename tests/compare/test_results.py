@@ -64,7 +64,7 @@ def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):
     assert found.scores == pytest.approx({"BLEU": bleu, "chrF": chrf})
     perfect = translations(tmp_path / "perfect", PERFECT)
     assert perfect.scores == pytest.approx({"BLEU": 100, "chrF": 100})
-    assert "case:lc" in found.signatures[0] and "tok:13a" in found.signatures[0]
+    assert "case:lc" in found.signatures["BLEU"] and "tok:13a" in found.signatures["BLEU"]
     assert found.p_value(perfect) == pytest.approx(0.001, abs=1e-3)
 
 
