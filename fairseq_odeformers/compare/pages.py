@@ -63,7 +63,7 @@ code { background: #f4f4f4; padding: .1rem .3rem; overflow-wrap: anywhere; }
 @media (max-width: 45rem) {
   th, td { padding: .3rem .4rem; }
   th:first-child, td:first-child { position: sticky; left: 0; background: #fff; }
-  th { min-width: 4rem; }
+  th { white-space: nowrap; }
 }
 """
 

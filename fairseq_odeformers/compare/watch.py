@@ -6,8 +6,10 @@ import argparse
 import itertools
 import logging
 import os
+import signal
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import submitit
@@ -63,8 +65,7 @@ def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
                 waiting = [run for run in waiting if not (run.finished or run.failure)]
                 free = (run for run in waiting if run not in active and not run.busy)
                 if chosen := list(itertools.islice(free, at_once - len(active))):
-                    with executor.batch():  # on a cluster an array, of which --jobs run at a time
-                        active |= {run: executor.submit(run) for run in chosen}
+                    active |= submit(executor, chosen)
                 if console.is_terminal:
                     live.update(progress(plan, runs, active), refresh=True)
                 elif time.monotonic() - last >= LINE:
@@ -76,8 +77,30 @@ def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
             live.update(progress(plan, runs, active), refresh=True)
     except KeyboardInterrupt:
         for job in active.values():
-            job.cancel()
+            cancel(job)
         raise
+
+
+def submit(executor, runs: Sequence[Run]) -> dict[Run, submitit.Job]:
+    """Start jobs; those of this machine leave it to this process to end at Ctrl-C."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which they inherit
+    try:
+        with executor.batch():  # on a cluster an array, of which --jobs run at a time
+            jobs = [executor.submit(run) for run in runs]
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    return dict(zip(runs, jobs))
+
+
+def cancel(job: submitit.Job) -> None:
+    """End a job; one of this machine without the tracebacks that SIGINT, submitit's way, prints."""
+    if not isinstance(job, submitit.LocalJob):
+        job.cancel()
+        return
+    controller = Path("/proc", job.job_id, "task", job.job_id, "children")
+    with suppress(OSError):  # it has just ended
+        for pid in (job.job_id, *controller.read_text().split()):
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def progress(plan: Plan, runs: Sequence[Run], active: Collection[Run]) -> Table:

@@ -117,6 +117,28 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
     assert recipe.architectures["b-lr-3"] == {"arch": "b", "lr": "3"}
 
 
+def test_options_may_be_added_to_a_name_of_the_recipe(tmp_path):
+    """Which need not be that of an architecture."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text("{data: x, train: {lr: 1}, architectures: {slow: {arch: b, dropout: 0}}}")
+    args = Namespace(what=path, part=None, archs=["slow[--lr 3]"], seeds=None, data=None)
+    args.average = None
+    found = recipes(args, {})[""].architectures
+    assert found == {"slow-lr-3": {"arch": "b", "dropout": 0, "lr": "3"}}
+
+
+def test_what_an_entry_makes_of_the_options_of_a_recipe(recipe):
+    """Its architecture in their values, a size for both sides, and no option that is removed."""
+    recipe.train |= {"finetune-from-model": "runs/{arch}-seed1/best.pt", "clip-norm": 1}
+    recipe.sizes = {"embed-dim": 256, "layers": 4}
+    own = {"arch": "transformer", "encoder-embed-dim": 32, "clip-norm": None}
+    given = make_entry(recipe, "small", own, "plugin").options
+    assert given["finetune-from-model"] == "runs/transformer-seed1/best.pt"
+    assert given["encoder-embed-dim"] == given["decoder-embed-dim"] == 32
+    assert given["encoder-layers"] == given["decoder-layers"] == 4
+    assert "clip-norm" not in given
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -179,6 +201,7 @@ def test_the_task_is_found_in_the_data(task, folders):
     recipe = default_recipe(folders[task], {"transformer": {}}, epochs=3)
     assert recipe.train["task"] == task
     assert recipe.train["max-epoch"] == 3
+    assert (task == "translation") == recipe.evaluate.get("remove-bpe", False)
 
 
 def test_a_folder_without_data_is_refused(tmp_path):

@@ -5,11 +5,13 @@ import json
 import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
 
+from fairseq_odeformers.compare.figures import distinct
 from fairseq_odeformers.compare.outcomes import Classes, Perplexity, Translations
 from fairseq_odeformers.compare.plan import Entry, Plan, save_plan
 from fairseq_odeformers.compare.recipe import Recipe
 from fairseq_odeformers.compare.report import write_report
 from fairseq_odeformers.compare.results import read_training
+from fairseq_odeformers.plots import ARCHITECTURES
 
 REFERENCES = [
     "Two young, White males are outside near many bushes.",
@@ -141,3 +143,11 @@ def test_a_report_has_the_perplexities_of_language_models(tmp_path):
         (folder / "checkpoint_best.test.out").write_text(line)
     write_report(tmp_path)
     assert "| one | 2 | 8.50 ± 0.35 | 8.25, 8.75 |" in (tmp_path / "report.md").read_text()
+
+
+def test_each_model_has_a_colour_of_its_own():
+    """That of its architecture, unless one before it has that."""
+    names = ["transformer", "transformer-dropout-0.1", "transject", "mine"]
+    colors = [look["color"] for look in distinct(names)]
+    assert len(set(colors)) == len(names)
+    assert colors[0] == ARCHITECTURES["transformer"] and colors[2] == ARCHITECTURES["transject"]
