@@ -1,8 +1,6 @@
 """Outcomes: what a run's predictions on a split are worth.
 
-Each kind of task has a class: ``scores`` are the figures of a run, and ``p_value`` is that of a
-paired bootstrap against another run. Where there are texts, ``examples`` are source, reference and
-output of each, and ``qualities`` how good they are.
+Each kind of task has a class, which reads a file of predictions.
 """
 
 from __future__ import annotations
@@ -25,7 +23,32 @@ SAMPLES = 1000  # of a bootstrap
 LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
 
 
-class Translations:
+class Outcome:
+    """What all kinds of outcomes have.
+
+    Attributes:
+        main: the score that counts.
+        digits: of the scores.
+        scores: the figures of a run, by name.
+        signatures: how scores were computed, by their names.
+        examples: source, reference and output of each text, if these are known.
+    """
+
+    main: str
+    digits: int
+    scores: dict[str, float]
+    signatures: Mapping[str, str] = {}
+    examples: Sequence[tuple[str, str, str]] = ()
+
+    def p_value(self, baseline) -> float | None:
+        """Of the difference from another run, by a paired bootstrap; None if there is none."""
+
+    def qualities(self) -> Sequence[float]:
+        """How good each of the examples is."""
+        return ()
+
+
+class Translations(Outcome):
     """Translations of a test set, printed by fairseq-generate.
 
     Args:
@@ -34,7 +57,7 @@ class Translations:
         references: the test set as published; by default, as the data have it, detokenised.
     """
 
-    main, digits = "BLEU", 2  # the score that counts, and the digits of all
+    main, digits = "BLEU", 2
 
     def __init__(self, path: Path, language: str, references: Sequence[str] | None = None):
         found: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
@@ -93,11 +116,10 @@ class Translations:
         return [score(text, [right]).score for text, right in zip(self.texts, self.references)]
 
 
-class Classes:
+class Classes(Outcome):
     """Classes of a test set, a table of ``odeformers predict``."""
 
     main, digits = "accuracy", 1
-    signatures: Mapping[str, str] = {}
 
     def __init__(self, path: Path, texts: Sequence[str] | None = None):
         with open(path, encoding="utf-8", newline="") as file:
@@ -133,15 +155,14 @@ class Classes:
         return self.shares
 
 
-class Perplexity:
+class Perplexity(Outcome):
     """The output of fairseq-eval-lm.
 
     Raises:
         ValueError: it has no perplexity, or one of no token at all.
     """
 
-    main, digits = "perplexity", 2
-    signatures: Mapping[str, str] = {}
+    main, digits = "perplexity", 2  # one number, which cannot be resampled
 
     def __init__(self, path: Path):
         text = path.read_text(encoding="utf-8")
@@ -150,11 +171,8 @@ class Perplexity:
             raise ValueError(f"{path} has no perplexity; remove it, and compare makes it anew")
         self.scores = {"perplexity": float(match[1])}
 
-    def p_value(self, baseline: Perplexity) -> None:
-        """fairseq-eval-lm prints one number, which cannot be resampled."""
 
-
-def most_different(outcomes: Mapping[str, Translations | Classes]) -> list[dict[str, str]]:
+def most_different(outcomes: Mapping[str, Outcome]) -> list[dict[str, str]]:
     """Five texts whose qualities spread most over the models.
 
     Each with its source, its reference, and what each model has made of it, by these names.

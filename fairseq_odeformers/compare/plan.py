@@ -292,8 +292,8 @@ def matched(recipe: Recipe, entry: Entry, target: int) -> Entry:
 
 def width_step(given: Options) -> int:
     """A width of which this is a divisor fits the heads and the halves of a model."""
-    heads = (given.get(f"{side}-attention-heads") for side in ("encoder", "decoder"))
-    return math.lcm(8, *(int(number) for number in heads if str(number).isdigit()))
+    heads = (str(given.get(f"{side}-attention-heads")) for side in ("encoder", "decoder"))
+    return math.lcm(8, *(int(number) for number in heads if number.isdigit()))
 
 
 def tried(recipe: Recipe, entry: Entry) -> Entry:

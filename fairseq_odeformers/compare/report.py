@@ -12,11 +12,11 @@ from scipy.stats import t as student
 from fairseq_odeformers.files import replacing
 
 from .figures import learning_curves, quality_against
-from .outcomes import Perplexity, most_different
+from .outcomes import Outcome, most_different
 from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, command_line
-from .results import Outcome, Results, read_results
+from .results import Results, read_results
 from .runs import AVERAGED, BEST
 from .watch import clock
 
@@ -55,7 +55,7 @@ def sections(results: Results) -> Iterator[Section]:
         if lines := results.scores[split, checkpoint]:
             yield Section("", table=[["run", recipe.score[split]], *lines])
         if checkpoint == BEST:
-            yield quality(results, split)
+            yield from quality(results, split)
             yield from differences(results, split)
     if results.trainings:
         runs = {name: list(having.values()) for name, having in results.trainings.items()}
@@ -118,7 +118,7 @@ def any_of(outcomes: Outcomes) -> Outcome:
     return next(run for runs in outcomes.values() for run in runs.values())
 
 
-def quality(results: Results, split: str) -> Section:
+def quality(results: Results, split: str) -> Iterator[Section]:
     """A picture of the first score against the time of a training and the size of the model."""
     outcomes = results.outcomes[split, BEST]
     column = any_of(outcomes).main
@@ -131,14 +131,15 @@ def quality(results: Results, split: str) -> Section:
         for entry in results.plan.entries
         if entry.name in outcomes and entry.name in results.trainings
     }
-    figure = quality_against(points, f"{column}, {split}")
-    return Section(f"{column} against cost", figure=(f"quality-{split}.png", figure))
+    if points:
+        figure = quality_against(points, f"{column}, {split}")
+        yield Section(f"{column} against cost", figure=(f"quality-{split}.png", figure))
 
 
 def differences(results: Results, split: str) -> Iterator[Section]:
     """The texts on which the architectures differ most, by their first seeds."""
     outcomes = results.outcomes[split, BEST]
-    if len(outcomes) < 2 or isinstance(any_of(outcomes), Perplexity):
+    if len(outcomes) < 2 or not any_of(outcomes).examples:
         return
     firsts = {name: next(iter(runs.values())) for name, runs in outcomes.items()}
     for number, texts in enumerate(most_different(firsts), start=1):

@@ -15,12 +15,10 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq_odeformers.files import read_lines
 
 from .commands import log_stats
-from .outcomes import Classes, Perplexity, Translations
+from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import CLASSIFICATION, TRANSLATION, Recipe
 from .runs import AVERAGED, BEST, LOG, SCORE, prediction_name
-
-Outcome = Translations | Classes | Perplexity
 
 
 @dataclass

@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import submitit
 import torch
@@ -142,9 +143,9 @@ def summary(runs: Sequence[Run], active: Collection[Run]) -> str:
     return "; ".join(parts)
 
 
-def latest(log: Path) -> dict:
+def latest(log: Path) -> dict[str, Any]:
     """The newest epoch, updates, validation loss and updates a second at the end of a log."""
-    found = {"updates": 0}
+    found: dict[str, Any] = {"updates": 0}
     if not log.exists():
         return found
     with open(log, "rb") as file:
