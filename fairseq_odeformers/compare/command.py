@@ -47,11 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     add("--part", help="of a recipe that has parts (default: all of them)")
     add("--data", metavar="DIR", help="binarised data, in place of the recipe's")
-    add("--task", help="of fairseq (default: found in DATA)")
-    add("--epochs", type=positive_int, metavar="N", help="(default: by DATA's size)")
-    add("--average", type=int, metavar="N", help="of the last checkpoints; 0 for none")
-    add("--seeds", type=int, nargs="+", metavar="N", help="(default: 1)")
-    add("--out", type=Path, default=Path("runs"), help="(default: %(default)s)")
+    add("--task", help="of fairseq, for DATA (default: found there)")
+    add("--epochs", type=positive_int, metavar="N", help="for DATA (default: by its size)")
+    add("--average", type=int, metavar="N", help="evaluate the mean of N checkpoints; 0 for none")
+    add("--seeds", type=int, nargs="+", metavar="N", help="a training each (default: 1)")
+    add("--out", type=Path, default=Path("runs"), help="of runs and report (default: %(default)s)")
     add(
         "--match",
         choices=("parameters", "none"),
@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="TIME",
         help="train for equal time, such as 30m or 2h, in place of equal epochs",
     )
-    add("--jobs", type=positive_int, default=1, metavar="N", help="at a time (1)")
-    add("--dry-run", action="store_true", help="print the plan and the commands")
+    add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
+    add("--dry-run", action="store_true", help="print the plan and all commands, and end")
     add = parser.add_argument_group("on a cluster").add_argument
     add("--cluster", choices=("local", "slurm"), default="local")
     add("--slurm-partition", metavar="NAME")
@@ -168,7 +168,11 @@ def recipes(args: argparse.Namespace, extra: Options) -> dict[str, Recipe]:
         if name in chosen:
             raise ValueError(f"--archs {name}: give each once")
         chosen[name] = arch, own
-    if args.what.is_dir():
+    folder = args.what.is_dir()
+    for name in ("part", "data") if folder else ("task", "epochs"):
+        if (value := getattr(args, name)) is not None:
+            raise ValueError(f"--{name} {value}: for {'a RECIPE' if folder else 'DATA'} alone")
+    if folder:
         if not chosen:
             raise ValueError(f"--archs: name the architectures to train on {args.what}")
         architectures = {name: {"arch": arch, **own} for name, (arch, own) in chosen.items()}

@@ -188,6 +188,8 @@ def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
     """The steps of a run."""
     recipe = plan.recipe
     saving = {"save-dir": str(folder), "seed": seed, "log-format": "json", "log-interval": 20}
+    # Without it, a training that goes on has other batches than one that was not interrupted.
+    saving["update-epoch-batch-itr"] = "True"
     by = "update" if "save-interval-updates" in entry.options else "epoch"
     if recipe.average:
         saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = recipe.average

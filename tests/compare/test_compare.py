@@ -145,6 +145,7 @@ MISTAKES = [
     ),
     ("--archs transformer --seeds 1 1", "--seeds 1 1: give each once"),
     ("--archs transformer --epochs 0", "--epochs: .*0"),
+    ("--archs transformer --part one", "--part one: for a RECIPE alone"),
     ("--archs transformer --budget soon", "--budget: .*soon"),
     ("--archs transformer --task parsing", "--task parsing: there is"),
     ("--archs transformer --source-lang fr", "fr"),

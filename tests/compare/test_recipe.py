@@ -108,8 +108,8 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
     """And an option in brackets over one for all architectures."""
     path = tmp_path / "recipe.yaml"
     path.write_text("{data: x, train: {lr: 1}, architectures: {a: {dropout: 0.1}, b: {}}}")
-    args = Namespace(what=path, part=None, archs=["a", "b[--lr 3]"], seeds=None)
-    args.data, args.average = "own", 4
+    args = Namespace(what=path, archs=["a", "b[--lr 3]"])
+    vars(args).update(dict.fromkeys(("part", "task", "epochs", "seeds")), data="own", average=4)
     recipe = recipes(args, {"dropout": "0.2", "lr": "2"})[""]
     assert (recipe.data, recipe.prepare, recipe.average) == ("own", "", 4)
     assert recipe.train == {"lr": "2", "dropout": "0.2"}
@@ -121,8 +121,8 @@ def test_options_may_be_added_to_a_name_of_the_recipe(tmp_path):
     """Which need not be that of an architecture."""
     path = tmp_path / "recipe.yaml"
     path.write_text("{data: x, train: {lr: 1}, architectures: {slow: {arch: b, dropout: 0}}}")
-    args = Namespace(what=path, part=None, archs=["slow[--lr 3]"], seeds=None, data=None)
-    args.average = None
+    args = Namespace(what=path, archs=["slow[--lr 3]"])
+    vars(args).update(dict.fromkeys(("part", "task", "epochs", "seeds", "data", "average")))
     found = recipes(args, {})[""].architectures
     assert found == {"slow-lr-3": {"arch": "b", "dropout": 0, "lr": "3"}}
 
