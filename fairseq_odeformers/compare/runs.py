@@ -117,10 +117,9 @@ def prepare(recipe: Recipe) -> None:
 
 @dataclass(eq=False)
 class Run:
-    """A training with one seed, and what follows it; submitit calls it."""
+    """A training of an architecture with one seed, and what follows it; submitit calls it."""
 
     name: str
-    seed: int
     folder: Path
     steps: tuple[Step, ...]
 
@@ -177,7 +176,7 @@ class Run:
 def make_runs(plan: Plan, out: Path) -> list[Run]:
     """The runs of a plan, seed by seed, so that a first comparison is there early."""
     return [
-        Run(entry.name, seed, folder, tuple(steps(plan, entry, seed, folder)))
+        Run(entry.name, folder, tuple(steps(plan, entry, seed, folder)))
         for seed in plan.recipe.seeds
         for entry in plan.entries
         for folder in [out / f"{entry.name}-seed{seed}"]
