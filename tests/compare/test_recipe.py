@@ -83,6 +83,7 @@ def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
     (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
     training, averaging, *others = (" ".join(step.words) for step in run.steps)
     assert kept in training
+    assert "--update-epoch-batch-itr True" in training, "or it cannot go on as if not interrupted"
     assert averaging.startswith(f"odeformers average --checkpoint-dir out/one-seed1 --by {by}")
     expected = []
     for name in ("checkpoint_best", "averaged"):
