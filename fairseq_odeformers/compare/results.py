@@ -30,7 +30,7 @@ class Training:
         updates, losses, metrics: of each validation; the metric chooses the best checkpoint.
         seconds: of training before each validation; validating and saving do not count.
         train_losses: of the epochs that end at these updates.
-        tokens: a second, the median over the log's lines.
+        tokens: a second, the median over the lines of the log, or over the epochs.
     """
 
     parameters: int = 0
@@ -54,6 +54,8 @@ def read_training(log: Path, metric: str = "loss") -> Training:
             ends[int(stats["train_num_updates"])] = stats
         if (stats := log_stats(line, "train_inner")) and "wps" in stats:
             speeds.append(float(stats["wps"]))
+    # A short training has no lines within its epochs.
+    speeds = speeds or [float(end["train_wps"]) for end in ends.values() if "train_wps" in end]
     tokens = float(np.median(speeds)) if speeds else 0.0
     if not ends:
         return Training(parameters, tokens=tokens)
