@@ -52,7 +52,10 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / PACKAGE).rglob("*.py")}
-    assert names == {*modules, f"{PACKAGE}/cli/listing.json", f"{PACKAGE}/py.typed"}
+    data = {
+        f"{PACKAGE}/{name}" for name in ("cli/listing.json", "compare/defaults.yaml", "py.typed")
+    }
+    assert names == modules | data
 
 
 def test_module_prints_the_user_dir(installed):

@@ -7,27 +7,20 @@ import os
 import re
 import shlex
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-import torch
 
 from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.inference.loading import import_plugins
 from fairseq_odeformers.options import add_user_dir, positive_int
 
+from .child import in_child
+from .defaults import default_recipe
 from .pages import csv_table, latex_table, markdown_page
-from .plan import Plan, make_plan
-from .recipe import (
-    Options,
-    Recipe,
-    default_recipe,
-    merged,
-    parse_architecture,
-    parse_words,
-    read_recipe,
-)
-from .report import DOCUMENT, PAGE, PLAN, load_plan, save_plan, write_report
+from .plan import PLAN, Plan, load_plan, make_plan, save_plan
+from .recipe import Options, Recipe, merged, parse_architecture, parse_words, read_recipe
+from .report import DOCUMENT, PAGE, write_report
 from .runs import claim, make_runs, prepare
 from .watch import clock, execute, make_executor
 
@@ -40,54 +33,55 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="odeformers compare",
         description="Train architectures on the same data with the same recipe, evaluate them, and "
         "write a report. Options of fairseq-train that follow are for all architectures; those of "
-        "one stand in brackets behind its name: 'transject[--encoder-experts 1]'.",
+        "one stand in brackets behind its name: 'transject[--encoder-experts 1]'. The same command "
+        "goes on where it was interrupted.",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "what", metavar="DATA|RECIPE", type=Path, help="folder of binarised data, or a YAML file"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("what", metavar="DATA|RECIPE", type=Path, help="folder of binarised data, or a YAML file")
+    add(
         "--archs",
         metavar="ARCH",
         nargs="+",
         help="architectures, the first of which is the baseline; of a recipe, some of its own",
     )
-    parser.add_argument("--part", help="of a recipe that has parts (default: all of them)")
-    parser.add_argument("--data", metavar="DIR", help="binarised data, in place of the recipe's")
-    parser.add_argument("--task", help="of fairseq (default: found in DATA)")
-    parser.add_argument(
-        "--epochs", type=positive_int, metavar="N", help="(default: by DATA's size)"
-    )
-    parser.add_argument(
-        "--average", type=int, metavar="N", help="of the last checkpoints; 0 for none"
-    )
-    parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="(default: 1)")
-    parser.add_argument("--out", type=Path, default=Path("runs"), help="(default: %(default)s)")
-    parser.add_argument(
+    add("--part", help="of a recipe that has parts (default: all of them)")
+    add("--data", metavar="DIR", help="binarised data, in place of the recipe's")
+    add("--task", help="of fairseq, for DATA (default: found there)")
+    add("--epochs", type=positive_int, metavar="N", help="for DATA (default: by its size)")
+    add("--average", type=int, metavar="N", help="evaluate the mean of N checkpoints; 0 for none")
+    add("--seeds", type=int, nargs="+", metavar="N", help="a training each (default: 1)")
+    add("--out", type=Path, default=Path("runs"), help="of runs and report (default: %(default)s)")
+    add(
         "--match",
         choices=("parameters", "none"),
-        default=None,
         help="choose widths for equal parameters, or take them as they are (default: parameters "
         "for DATA, none for a RECIPE)",
     )
-    parser.add_argument(
+    add(
         "--budget",
         type=minutes,
         metavar="TIME",
         help="train for equal time, such as 30m or 2h, in place of equal epochs",
     )
-    parser.add_argument("--jobs", type=positive_int, default=1, metavar="N", help="at a time (1)")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and the commands")
-    cluster = parser.add_argument_group("on a cluster")
-    cluster.add_argument("--cluster", choices=("local", "slurm"), default="local")
-    cluster.add_argument("--slurm-partition", metavar="NAME")
-    cluster.add_argument("--gpus-per-run", type=int, metavar="N")
-    cluster.add_argument("--time", type=minutes, metavar="TIME", help="limit of a run, such as 24h")
+    add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
+    add("--dry-run", action="store_true", help="print the plan and all commands, and end")
+    add = parser.add_argument_group("on a cluster").add_argument
+    add("--cluster", choices=("local", "slurm"), default="local")
+    add("--slurm-partition", metavar="NAME")
+    add("--gpus-per-run", type=int, metavar="N", help="(default: 1 on this machine, if it has any)")
+    add("--time", type=minutes, metavar="TIME", help="limit of a run, such as 24h")
     add_user_dir(parser)
     args, others = parser.parse_known_args(arguments)
     import_plugins(args.user_dir)
-    for name, recipe in recipes(args, parse_words(others)).items():
-        compare(args, recipe, args.out / name if name else args.out)
+    # Both end the jobs as well; a shell that starts this in the background ignores the one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        for name, recipe in recipes(args, parse_words(others)).items():
+            compare(args, recipe, args.out / name if name else args.out)
+    except KeyboardInterrupt:
+        sys.exit("\nodeformers compare: interrupted; the same command goes on from here")
 
 
 def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
@@ -95,27 +89,25 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     if args.dry_run and recipe.prepare and not Path(recipe.data).exists():
         raise ValueError(f"{recipe.data}: no such folder yet; make it: {recipe.prepare}")
     prepare(recipe)
-    matching = args.match or ("parameters" if args.what.is_dir() else "none")
-    threads = max(1, (os.cpu_count() or 1) // args.jobs)
-    torch.set_num_threads(threads)
+    match = args.match or ("parameters" if args.what.is_dir() else "none")
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     folder = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
-    plan = make_plan(
-        recipe, str(folder), matching == "parameters", args.budget, planned(out, args.budget)
-    )
+    planned = planned_updates(out, args.budget)
+    plan = in_child(make_plan, recipe, str(folder), match == "parameters", args.budget, planned)
     if args.user_dir:
         write_plugin(folder, args.user_dir)
-    runs = make_runs(plan, out, {"OMP_NUM_THREADS": str(threads)})
-    print(overview(plan, len(runs), args.jobs))
+    runs = make_runs(plan, out)
+    print(overview(plan, len(runs), args.jobs), flush=True)
     if args.dry_run:
         for run in runs:
             print(f"\n# {run.folder.name}")
             for step in run.steps:
-                print(shlex.join([step.program, *step.arguments]))
+                output = f" > {shlex.quote(str(run.folder / step.product))}" if step.printed else ""
+                print(shlex.join(step.words) + output)
         return
     claim(runs)
     save_plan(plan, out)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # which ends the jobs as well
-    execute(plan, runs, make_executor(args, out, threads), args.jobs)
+    execute(plan, runs, make_executor(args, out), args.jobs)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]
@@ -125,7 +117,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
 
 
-def planned(out: Path, budget: float | None) -> dict[str, int]:
+def planned_updates(out: Path, budget: float | None) -> dict[str, int]:
     """The updates that an earlier command has found for a budget, so that its runs go on."""
     entries = load_plan(out).entries if (out / PLAN).is_file() else ()
     return {entry.name: entry.updates for entry in entries if entry.budget == budget}
@@ -134,16 +126,9 @@ def planned(out: Path, budget: float | None) -> dict[str, int]:
 def overview(plan: Plan, runs: int, jobs: int) -> str:
     """What a plan will train, as a table, and how long it will take."""
     rows = [["architecture", "parameters", "updates", "time", "size"]]
-    rows += [
-        [
-            entry.name,
-            f"{entry.parameters:,}",
-            f"{entry.updates:,}",
-            clock(entry.seconds),
-            entry.note,
-        ]
-        for entry in plan.entries
-    ]
+    for entry in plan.entries:
+        numbers = [f"{entry.parameters:,}", f"{entry.updates:,}", clock(entry.seconds)]
+        rows.append([entry.name, *numbers, entry.note])
     seconds = sum(entry.seconds for entry in plan.entries) * len(plan.recipe.seeds) / jobs
     return (
         f"{markdown_table(rows)}\n{runs} runs, {jobs} at a time: about {clock(seconds)}, by a few "
@@ -178,26 +163,32 @@ def recipes(args: argparse.Namespace, extra: Options) -> dict[str, Recipe]:
     Args:
         extra: options for all architectures, in place of a recipe's, but not of those in brackets.
     """
-    chosen: dict[str, Options] = {}
-    for name, own in map(parse_architecture, args.archs or []):
+    chosen: dict[str, tuple[str, Options]] = {}
+    for name, arch, own in map(parse_architecture, args.archs or []):
         if name in chosen:
             raise ValueError(f"--archs {name}: give each once")
-        chosen[name] = own
-    if args.what.is_dir():
+        chosen[name] = arch, own
+    folder = args.what.is_dir()
+    for name in ("part", "data") if folder else ("task", "epochs"):
+        if (value := getattr(args, name)) is not None:
+            raise ValueError(f"--{name} {value}: for {'a RECIPE' if folder else 'DATA'} alone")
+    if folder:
         if not chosen:
             raise ValueError(f"--archs: name the architectures to train on {args.what}")
-        found = {"": default_recipe(args.what, chosen, args.task, args.epochs)}
+        architectures = {name: {"arch": arch, **own} for name, (arch, own) in chosen.items()}
+        found = {"": default_recipe(args.what, architectures, args.task, args.epochs)}
     else:
         found = read_recipe(args.what, args.part)
         for recipe in found.values():
             if args.data:
                 recipe.data, recipe.prepare = args.data, ""
-            for own in recipe.architectures.values():
+            known = recipe.architectures
+            for own in known.values():
                 own.update({name: value for name, value in extra.items() if name in own})
-            if chosen:
+            if chosen:  # names of the recipe, whose option arch stays, or architectures
                 recipe.architectures = {
-                    name: merged(recipe.architectures.get(own.get("arch", name), {}), own)
-                    for name, own in chosen.items()
+                    name: {"arch": arch, **known.get(arch, {}), **own}
+                    for name, (arch, own) in chosen.items()
                 }
     for recipe in found.values():
         recipe.train = merged(recipe.train, extra)

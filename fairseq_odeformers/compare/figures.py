@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from fairseq_odeformers.plots import STYLE, styles
+from fairseq_odeformers.plots import COLORS, LINES, STYLE, legend, styles
 
 from .results import Training
+
+LATE = 6  # validations from which on the last third of them has panels of its own
 
 
 @rc_context(STYLE)
@@ -24,33 +28,26 @@ def learning_curves(trainings: Mapping[str, Sequence[Training]], unit: str) -> F
         trainings: those of each architecture, a seed each.
         unit: of the loss.
     """
-    figure = Figure(figsize=(9, 6), layout="constrained")
-    panels = figure.subplots(2, 2, sharex="col")
-    for (name, runs), look in zip(trainings.items(), styles(trainings).values()):
-        points = min((len(run.losses) for run in runs), default=0)
-        if not points:
+    points = {name: min(len(run.losses) for run in runs) for name, runs in trainings.items()}
+    rows = 2 if max(points.values(), default=0) >= LATE else 1
+    figure = Figure(figsize=(9, 1 + 2.7 * rows), layout="constrained")
+    panels = figure.subplots(rows, 2, squeeze=False)
+    for (name, runs), look in zip(trainings.items(), distinct(trainings)):
+        if not points[name]:
             continue
-        losses = np.array([run.losses[:points] for run in runs])
+        losses = np.array([run.losses[: points[name]] for run in runs])
         label = name if len(runs) == 1 else f"{name} ({len(runs)} seeds)"
+        marker = {"marker": "" if losses.shape[1] > 1 else look["marker"]}
         for column, values in enumerate(("updates", "seconds")):
-            x = np.mean([getattr(run, values)[:points] for run in runs], axis=0)
+            x = np.mean([getattr(run, values)[: points[name]] for run in runs], axis=0)
             x = x / 60 if values == "seconds" else x
-            late = slice(points - max(2, points // 3), None)
-            for axes, part in zip(panels[:, column], (slice(None), late)):
-                axes.plot(x[part], losses.mean(0)[part], label=label, **{**look, "marker": ""})
-                axes.fill_between(
-                    *(x[part], losses.min(0)[part], losses.max(0)[part]),
-                    color=look["color"],
-                    alpha=0.15,
-                    linewidth=0,
-                )
+            for axes, first in zip(panels[:, column], (0, points[name] * 2 // 3)):
+                y, bounds = losses[:, first:], {"color": look["color"], "alpha": 0.15}
+                axes.plot(x[first:], y.mean(0), label=label, **{**look, **marker})
+                axes.fill_between(x[first:], y.min(0), y.max(0), linewidth=0, **bounds)
     for axes, title in zip(panels[:, 0], ("all validations", "the last third")):
-        axes.set(ylabel=f"validation loss ({unit})", title=title)
-    panels[1, 0].set(xlabel="updates")
-    panels[1, 1].set(xlabel="minutes of training")
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
-    figure.suptitle("Learning curves")
+        axes.set(ylabel=f"validation loss\n({unit})", title=title)
+    finish(figure, panels.flat, "Learning curves", ("updates", "minutes of training"))
     return figure
 
 
@@ -66,17 +63,37 @@ def quality_against(
     """
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
-    for (name, (time, size, values)), look in zip(points.items(), styles(points).values()):
-        look = {**look, "linestyle": ""}
+    for (name, (time, size, values)), look in zip(points.items(), distinct(points)):
+        look["linestyle"] = ""
+        filled = {**look, "markerfacecolor": look["color"], "markersize": 8}
         for axes, x in zip(panels, (time, size)):
             axes.plot([x] * len(values), values, **{**look, "markersize": 4}, alpha=0.5)
-            filled = {"markerfacecolor": look["color"], "markersize": 8}
-            axes.plot(x, fmean(values), label=name, **{**look, **filled})
-    panels[0].set(xlabel="minutes of training", ylabel=quality)
-    panels[1].set(xlabel="parameters (millions)")
+            axes.plot(x, fmean(values), label=name, **filled)
     for axes in panels:
         axes.margins(0.15)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
-    figure.suptitle(f"{quality}: mean (filled) and seeds")
+        axes.set_xlim(0, 1.15 * axes.dataLim.x1)
+    panels[0].set_ylabel(quality)
+    title = f"{quality}: mean (filled) and seeds"
+    finish(figure, panels, title, ("minutes of training", "parameters (millions)"))
     return figure
+
+
+def distinct(names: Iterable[str]) -> list[dict]:
+    """The looks of names as in all figures, but in colours of their own as far as these go."""
+    looks, seen = list(styles(names).values()), set()
+    free = [color for color in COLORS if color not in {look["color"] for look in looks}]
+    for look in looks:
+        if look["color"] in seen and free:
+            look.update(color=free.pop(0), linestyle=LINES[0])
+        seen.add(look["color"])
+    return looks
+
+
+def finish(figure: Figure, panels: Iterable[Axes], title: str, labels: Sequence[str]) -> None:
+    """Title, legend, and two columns of panels with horizontal axes of few numbers."""
+    panels = list(panels)
+    for axes, label in zip(panels, [*labels] * 2):
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.set_xlabel(label)
+    legend(figure, panels[0].get_legend_handles_labels()[0])
+    figure.suptitle(title)

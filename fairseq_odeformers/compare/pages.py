@@ -50,20 +50,32 @@ def markdown_page(sections: Sequence[Section]) -> str:
 
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; }
 body { max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { padding: .35rem .7rem; border-bottom: 1px solid #ddd; }
 th, td { text-align: left; vertical-align: top; }
-th { border-bottom: 2px solid #888; }
-img { max-width: 100%; }
+th { border-bottom: 2px solid #888; vertical-align: bottom; }
+.number { white-space: nowrap; font-variant-numeric: tabular-nums; }
+p:has(img) { overflow-x: auto; }
+img { min-width: 40rem; max-width: 100%; }
 code { background: #f4f4f4; padding: .1rem .3rem; overflow-wrap: anywhere; }
+@media (max-width: 45rem) {
+  th, td { padding: .3rem .4rem; }
+  th:first-child, td:first-child { position: sticky; left: 0; background: #fff; }
+  th { white-space: nowrap; }
+}
 """
 
 
 def html_page(sections: Sequence[Section]) -> str:
     """The report as one HTML file, with its pictures in it."""
     body = markdown(markdown_page(sections), extensions=["tables"])
+    body = re.sub(r"<td>(?=[-\d.,:±() to]+</td>)", '<td class="number">', body)
+    # Names may break after their parts.
+    body = re.sub(
+        r"(?<=<td>)[\w.-]+(?=</td>)", lambda name: re.sub("([_-])", r"\1<wbr>", name[0]), body
+    )
     for section in sections:
         if section.figure:
             name, figure = section.figure

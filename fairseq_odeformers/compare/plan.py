@@ -1,4 +1,4 @@
-"""Plans: the models, sizes and commands of a recipe, checked before the first training."""
+"""Plans: the models, sizes and updates of a recipe, tried before the first training."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import re
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-from fairseq import options, tasks, utils
+import yaml
+from fairseq import options, tasks
 from fairseq.data import iterators
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import (
@@ -23,13 +24,15 @@ from fairseq.models import (
 )
 from fairseq.trainer import Trainer
 
-from fairseq_odeformers.files import naming
+from fairseq_odeformers.files import naming, replacing
 from fairseq_odeformers.options import did_you_mean
 
-from .recipe import CLASSIFICATION, TRANSLATION, Options, Recipe, command_line, merged
+from .recipe import TRANSLATION, Options, Recipe, checked, command_line, merged
 
+PLAN = "plan.yaml"
 STEPS, ROUNDS = 4, 3  # updates that are timed, and how often, one architecture after the other
 TOLERANCE = 0.01  # of the number of parameters
+WIDTHS = ("ffn-embed-dim", "embed-dim")  # the first of them that an architecture has is chosen
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,6 @@ class Entry:
 
     Attributes:
         name: in tables and folders.
-        arch: as given to ``--arch``.
         options: all options of fairseq-train, the seed and the folder apart.
         parameters: of the model.
         updates: of a training.
@@ -48,7 +50,6 @@ class Entry:
     """
 
     name: str
-    arch: str
     options: Options
     parameters: int = 0
     updates: int = 0
@@ -59,26 +60,38 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe whose architectures are built and matched, and where its runs go."""
+    """A recipe whose architectures are built and matched; ``--user-dir`` of its commands."""
 
     recipe: Recipe
     entries: tuple[Entry, ...]
     user_dir: str
 
-    @property
-    def splits(self) -> list[str]:
-        """The parts of the data that models are evaluated on."""
-        if self.recipe.splits is not None:
-            return self.recipe.splits
-        data, kind = Path(self.recipe.data), self.recipe.kind
-        if kind == TRANSLATION:
-            pair = f"{self.recipe.train['source-lang']}-{self.recipe.train['target-lang']}"
-            paths = data.glob(f"test*.{pair}.{self.recipe.train['target-lang']}.idx")
-        elif kind == CLASSIFICATION:
-            paths = (data / "label").glob("test*.idx")
-        else:
-            paths = data.glob("test*.idx")
-        return sorted(path.name.split(".")[0] for path in paths) or ["valid"]
+
+def save_plan(plan: Plan, out: Path) -> None:
+    """Keep a plan beside its runs, for reports, with the architectures of earlier commands."""
+    entries = {entry.name: entry for entry in plan.entries}
+    if (out / PLAN).is_file() and (earlier := load_plan(out)).recipe.data == plan.recipe.data:
+        entries |= {entry.name: entry for entry in earlier.entries if entry.name not in entries}
+    content = asdict(replace(plan, entries=()))
+    content["entries"] = [asdict(entry) for entry in entries.values()]
+    out.mkdir(parents=True, exist_ok=True)
+    with replacing(out / PLAN) as path:
+        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
+
+def load_plan(out: Path) -> Plan:
+    """The plan that :func:`save_plan` has kept.
+
+    Raises:
+        ValueError: there is none, or it is damaged.
+    """
+    path = out / PLAN
+    if not path.is_file():
+        raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
+    with naming(path, f"is not a {PLAN} of odeformers compare"):
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entries = tuple(checked(Entry, entry, str(path)) for entry in content["entries"])
+        return Plan(checked(Recipe, content["recipe"], str(path)), entries, content["user_dir"])
 
 
 def make_plan(
@@ -105,8 +118,7 @@ def make_plan(
     entries: list[Entry] = []
     for name, own in recipe.architectures.items():
         with naming(name, "cannot be trained"):
-            entry = make_entry(recipe, name, own, user_dir)
-            entry = replace(entry, parameters=parameters_of(recipe, entry))
+            entry = counted(recipe, make_entry(recipe, name, own, user_dir))
             if match and entries:
                 entry = matched(recipe, entry, entries[0].parameters)
             entries.append(tried(recipe, entry))
@@ -116,9 +128,12 @@ def make_plan(
 
 
 def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
-    """An architecture with the options of the recipe, its updates, and its parameters."""
-    own = dict(own)
-    arch = own.pop("arch", name)
+    """An architecture with the options of the recipe.
+
+    Raises:
+        ValueError: there is no such architecture, or it is none for the recipe's data.
+    """
+    arch = own.get("arch", name)
     if arch not in ARCH_MODEL_REGISTRY:
         remedy = did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
         raise ValueError(f"--arch {arch}: no such architecture; {remedy}")
@@ -127,10 +142,18 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
     ):
         raise ValueError(f"--arch {arch} is a classifier, and {recipe.data} has sentence pairs")
     known = known_options(recipe, arch)
-    sizes = sizes_of(recipe.sizes, {**known, **own})
+    given = {**recipe.train, **own}
     shared = {key: value for key, value in recipe.shared.items() if key in known}
-    chosen = merged(merged({**sizes, **shared}, recipe.train), own)
-    return Entry(name, arch, {"arch": arch, **chosen, "user-dir": user_dir})
+    chosen = {"arch": arch, **sizes_of(recipe.sizes, known, given), **shared, **given}
+    chosen["user-dir"] = user_dir
+    return Entry(
+        name,
+        {
+            key: value.replace("{arch}", arch) if isinstance(value, str) else value
+            for key, value in chosen.items()
+            if value is not None
+        },
+    )
 
 
 def known_options(recipe: Recipe, arch: str) -> Options:
@@ -139,32 +162,35 @@ def known_options(recipe: Recipe, arch: str) -> Options:
     chosen = {name: recipe.train.get(name) for name in ("task", "criterion")}
     line = [recipe.data, "--arch", arch, *command_line(chosen)]
     args, _ = options.parse_args_and_arch(parser, line, parse_known=True)
-    names = (name for action in parser._actions for name in action.option_strings)
-    known = {name[2:]: getattr(args, name[2:].replace("-", "_"), None) for name in names}
+    names = [name[2:] for action in parser._actions for name in action.option_strings]
+    known = {name: getattr(args, name.replace("-", "_"), None) for name in names}
     config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
     defaults = vars(config()) if config else {}
     return {
-        name: defaults.get(name.replace("-", "_"), known[name])
-        if known[name] is None
-        else known[name]
-        for name in known
+        name: defaults.get(name.replace("-", "_")) if value is None else value
+        for name, value in known.items()
     }
 
 
-def sizes_of(sizes: dict[str, int], known: Options) -> Options:
+def sizes_of(sizes: dict[str, int], known: Options, given: Options) -> Options:
     """The options of an architecture for the sizes of a recipe, where it has them.
 
-    A decoder whose option follows the encoder's is left to it.
+    A decoder whose option follows the encoder's is left to it. Where another size is given for the
+    encoder alone, the decoder takes it, too.
     """
     found: Options = {}
     for side in ("encoder", "decoder"):
         for size, value in sizes.items():
+            value = given.get(f"encoder-{size}", value)
             if size == "layers" and f"{side}-blocks" in known:
-                blocks = str(known[f"{side}-blocks"])  # the decoder's may be those of the encoder
-                found[f"{side}-depth"] = value // max(1, int(blocks) if blocks.isdigit() else 1)
+                # The decoder's blocks may be those of the encoder, by a reference.
+                blocks = str(given.get(f"{side}-blocks", known[f"{side}-blocks"]))
+                depth = int(value) // max(1, int(blocks) if blocks.isdigit() else 1)
+                found[f"{side}-depth"] = given.get("encoder-depth", depth)
             found[f"{side}-{size}"] = value
     if "embed-dim" in sizes and "decoder-input-dim" in known:
-        found["decoder-input-dim"] = found["decoder-output-dim"] = sizes["embed-dim"]
+        width = given.get("decoder-embed-dim", sizes["embed-dim"])
+        found["decoder-input-dim"] = found["decoder-output-dim"] = width
     return {
         name: value
         for name, value in found.items()
@@ -176,6 +202,17 @@ def sizes_of(sizes: dict[str, int], known: Options) -> Options:
 def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
     """The arguments of fairseq-train; *more* has ``seed`` and ``save_dir``."""
     return [recipe.data, *command_line({**entry.options, **more})]
+
+
+def training_parser() -> argparse.ArgumentParser:
+    """The parser of fairseq-train, whose errors are exceptions."""
+    parser = options.get_training_parser()
+
+    def refuse(message):
+        raise ValueError(message)
+
+    parser.error = refuse
+    return parser
 
 
 def configuration(recipe: Recipe, entry: Entry):
@@ -191,17 +228,6 @@ def configuration(recipe: Recipe, entry: Entry):
     return convert_namespace_to_omegaconf(args)
 
 
-def training_parser() -> argparse.ArgumentParser:
-    """The parser of fairseq-train, whose errors are exceptions."""
-    parser = options.get_training_parser()
-
-    def refuse(message):
-        raise ValueError(message)
-
-    parser.error = refuse
-    return parser
-
-
 def build(recipe: Recipe, entry: Entry):
     """The configuration, the task and the model of an architecture."""
     cfg = configuration(recipe, entry)
@@ -210,64 +236,53 @@ def build(recipe: Recipe, entry: Entry):
     return cfg, task, task.build_model(cfg.model)
 
 
-def parameters_of(recipe: Recipe, entry: Entry) -> int:
-    """The number of parameters of the model."""
+def counted(recipe: Recipe, entry: Entry) -> Entry:
+    """An architecture with the number of its parameters."""
     _, _, model = build(recipe, entry)
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-
-
-WIDTHS = ("ffn-embed-dim", "embed-dim")  # the first of them that an architecture has is chosen
+    trained = (parameter for parameter in model.parameters() if parameter.requires_grad)
+    return replace(entry, parameters=sum(parameter.numel() for parameter in trained))
 
 
 def matched(recipe: Recipe, entry: Entry, target: int) -> Entry:
     """An architecture with the inner width, or the width, that makes a number of parameters.
 
-    The number grows with the width, so that its neighbours are found by the secant, and then the
-    width by steps of the smallest size that the model accepts.
+    The number grows with the width, which the secant finds in steps that the model accepts.
     """
     if abs(entry.parameters - target) <= TOLERANCE * target:
         return entry
-    known = known_options(recipe, entry.arch)
+    known = known_options(recipe, entry.options["arch"])
     for size in WIDTHS:
         names = [f"{side}-{size}" for side in ("encoder", "decoder") if f"{side}-{size}" in known]
         if names:
             break
     else:
         return replace(entry, note="has no width to choose")
-    step = 2 if size == "ffn-embed-dim" else width_step(entry, known)
+    step = 2
+    if size == "embed-dim":
+        step = width_step({**known, **entry.options})
+        if "decoder-input-dim" in known:
+            names += ["decoder-input-dim", "decoder-output-dim"]
     start = int(entry.options.get(names[0], known[names[0]]))
-
-    def sized(width: int) -> Entry:
-        changed = {**entry.options, **dict.fromkeys(names, width)}
-        if size == "embed-dim" and "decoder-input-dim" in known:
-            changed |= dict.fromkeys(("decoder-input-dim", "decoder-output-dim"), width)
-        changed_entry = replace(entry, options=changed, note=f"{names[0]} {start} -> {width}")
-        return replace(changed_entry, parameters=parameters_of(recipe, changed_entry))
-
-    tried = {start: entry}
-    width = start
-    for _ in range(12):
-        ratio = target / tried[width].parameters
-        others = [w for w in tried if w != width]
-        if others:
-            other = min(others, key=lambda w: abs(tried[w].parameters - target))
-            slope = (tried[width].parameters - tried[other].parameters) / (width - other)
-            guess = width + (target - tried[width].parameters) / slope
-        else:
-            guess = width * ratio
+    found = {start: entry}
+    slope = entry.parameters / start
+    while True:
+        width = min(found, key=lambda width: abs(found[width].parameters - target))
+        guess = width + (target - found[width].parameters) / slope
         guess = max(step, round(guess / step) * step)
-        if guess in tried:
-            break
-        tried[guess] = sized(guess)
-        width = min(tried, key=lambda w: abs(tried[w].parameters - target))
-    return tried[width]
+        if guess in found:
+            return found[width]
+        options = {**entry.options, **dict.fromkeys(names, guess)}
+        note = f"{names[0]} {start} -> {guess}"
+        found[guess] = counted(recipe, replace(entry, options=options, note=note))
+        slope = (found[guess].parameters - found[width].parameters) / (guess - width)
+        if slope <= 0:
+            return replace(entry, note=f"{names[0]} does not change its size")
 
 
-def width_step(entry: Entry, known: dict[str, str]) -> int:
+def width_step(given: Options) -> int:
     """A width of which this is a divisor fits the heads and the halves of a model."""
-    heads = (f"{side}-attention-heads" for side in ("encoder", "decoder"))
-    numbers = (entry.options.get(name, known.get(name)) for name in heads)
-    return math.lcm(8, *(int(number) for number in numbers if str(number).isdigit()))
+    heads = (str(given.get(f"{side}-attention-heads")) for side in ("encoder", "decoder"))
+    return math.lcm(8, *(int(number) for number in heads if number.isdigit()))
 
 
 def tried(recipe: Recipe, entry: Entry) -> Entry:
@@ -275,44 +290,49 @@ def tried(recipe: Recipe, entry: Entry) -> Entry:
 
     The updates are fairseq's own, so that options of the optimizer, of precision and of accumulated
     gradients are tried with the model.
+
+    Raises:
+        ValueError: the training has no end, or leaves too few checkpoints to average; or what it
+            starts from is not there.
     """
     cfg, task, model = build(recipe, entry)
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
         raise ValueError(f"--finetune-from-model {start}: no such checkpoint; train it first")
-    for subset in (cfg.dataset.train_subset, *cfg.dataset.valid_subset.split(",")):
+    # Processes and threads that read batches would outlive the trial.
+    cfg.dataset.num_workers = cfg.dataset.data_buffer_size = 0
+    trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    try:
+        batches = trainer.get_train_iterator(epoch=1).next_epoch_itr()
+    except IndexError as error:  # fairseq's, where it leaves all examples out
+        raise ValueError(
+            f"{recipe.data}: no training example fits; check --max-tokens and --max-positions"
+        ) from error
+    for subset in cfg.dataset.valid_subset.split(","):
         task.load_dataset(subset, combine=False, epoch=1)
-    batches = task.get_batch_iterator(
-        task.dataset(cfg.dataset.train_subset),
-        max_tokens=cfg.dataset.max_tokens,
-        max_sentences=cfg.dataset.batch_size,
-        max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
-        ignore_invalid_inputs=True,
-        required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
-    ).next_epoch_itr(shuffle=True)
-    per_epoch = -(-len(batches) // cfg.optimization.update_freq[0])
-    updates = updates_of(cfg, per_epoch)
+    accumulated = cfg.optimization.update_freq[0]
+    per_epoch = -(-len(batches) // accumulated)
+    limits = (cfg.optimization.max_epoch * per_epoch, cfg.optimization.max_update)
+    updates = min((limit for limit in limits if limit > 0), default=0)
     if not updates:
-        raise ValueError(f"{recipe.data}: no training example is short enough for the model")
+        raise ValueError("the training has no end; give --max-epoch or --max-update")
     saved = updates // (cfg.checkpoint.save_interval_updates or per_epoch)
     if recipe.average > saved:
         raise ValueError(
             f"average {recipe.average}: {updates} updates leave {saved} checkpoints; give more "
             f"updates, or --average {saved}"
         )
-    trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
-    groups = iterators.GroupedIterator(batches, cfg.optimization.update_freq[0])
     seconds = []
-    for samples in itertools.islice(groups, STEPS):
-        start = time.perf_counter()
+    for samples in itertools.islice(iterators.GroupedIterator(batches, accumulated), STEPS):
+        begin = time.perf_counter()
         trainer.train_step(samples)
         if trainer.cuda:
             torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.perf_counter() - begin)
     # The first update allocates memory and the optimizer's state.
-    seconds = statistics.median(seconds[1:] or seconds)
-    entry = replace(entry, updates=updates, seconds=seconds * updates)
-    return replace(entry, options=scheduled(entry.options, updates))
+    update = statistics.median(seconds[1:] or seconds)
+    options = scheduled(entry.options, updates)
+    return replace(entry, options=options, updates=updates, seconds=update * updates)
 
 
 def budgeted(
@@ -330,46 +350,39 @@ def budgeted(
     Raises:
         ValueError: the learning rate does not fall to zero, or the time is not enough.
     """
-    seconds = {entry.name: [entry.seconds / entry.updates] for entry in entries}
+    measured = {entry.name: [entry.seconds / entry.updates] for entry in entries}
     for _ in range(ROUNDS - 1):
         for entry in entries:
             if entry.name not in planned:
-                again = tried(recipe, entry)
-                seconds[entry.name].append(again.seconds / again.updates)
-    return [
-        stretched(recipe, entry, minutes, planned.get(entry.name), seconds[entry.name])
-        for entry in entries
-    ]
+                measured[entry.name].append(tried(recipe, entry).seconds / entry.updates)
+    found = []
+    for entry in entries:
+        with naming(entry.name, "cannot be trained"):
+            update = statistics.median(measured[entry.name])
+            updates = planned.get(entry.name) or int(minutes * 60 / update)
+            if updates < 1:
+                raise ValueError(f"--budget: an update takes {update:.1f} seconds; give more time")
+            entry = tried(recipe, stretched(entry, updates))
+            found.append(replace(entry, seconds=minutes * 60, budget=minutes))
+    return found
 
 
-def stretched(
-    recipe: Recipe, entry: Entry, minutes: float, updates: int | None, seconds: list[float]
-) -> Entry:
-    """An architecture whose training takes so many minutes.
+def stretched(entry: Entry, updates: int) -> Entry:
+    """An architecture whose schedule ends after so many updates.
 
-    Args:
-        updates: of the training, if they are planned already.
-        seconds: of an update, several measurements.
+    Raises:
+        ValueError: the learning rate does not fall to zero.
     """
-    with naming(entry.name, "cannot be trained"):
-        if entry.options.get("lr-scheduler") != "polynomial_decay":
-            raise ValueError(
-                "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
-                "--total-num-update 100% --warmup-updates 10%"
-            )
-        update = statistics.median(seconds)
-        updates = updates or int(minutes * 60 / update)
-        if updates < 1:
-            raise ValueError(f"--budget: an update takes {update:.1f} seconds; give more time")
-        share = updates / entry.updates
-        changes = {
-            name: max(1, round(int(entry.options.get(name, 0)) * share))
-            for name in ("warmup-updates", "total-num-update")
-        }
-        changes |= {"max-update": updates}
-        options = merged(entry.options, {**changes, "max-epoch": None})
-        entry = tried(recipe, replace(entry, options=options))
-        return replace(entry, seconds=minutes * 60, budget=minutes)
+    if entry.options.get("lr-scheduler") != "polynomial_decay":
+        raise ValueError(
+            "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
+            "--total-num-update 100% --warmup-updates 10%"
+        )
+    changes: Options = {"max-update": updates, "max-epoch": None}
+    for name in ("warmup-updates", "total-num-update"):
+        given = int(entry.options.get(name, 0))
+        changes[name] = max(1, round(given * updates / entry.updates))
+    return replace(entry, options=merged(entry.options, changes))
 
 
 def scheduled(given: Options, updates: int) -> Options:
@@ -380,9 +393,3 @@ def scheduled(given: Options, updates: int) -> Options:
         else value
         for name, value in given.items()
     }
-
-
-def updates_of(cfg, per_epoch: int) -> int:
-    """The updates of a training, which has so many an epoch."""
-    limits = (cfg.optimization.max_epoch * per_epoch, cfg.optimization.max_update)
-    return min((limit for limit in limits if limit), default=0)

@@ -8,12 +8,12 @@ so that the same command finishes what was begun. A lock keeps two commands from
 from __future__ import annotations
 
 import ctypes
-import os
 import shlex
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import submitit
@@ -27,8 +27,8 @@ from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Options, Rec
 
 SETTINGS, LOCK, FAILURE, LOG = "run.yaml", ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
-SCORE = "score"  # the suffix of what a recipe's own command prints
-FAIRSEQ = {  # commands of fairseq, and their modules
+SCORE = ".score"  # the suffix of what a recipe's own command prints
+MODULES = {  # of the commands of fairseq and of this package
     "fairseq-train": "fairseq_cli.train",
     "fairseq-generate": "fairseq_cli.generate",
     "fairseq-eval-lm": "fairseq_cli.eval_lm",
@@ -42,19 +42,17 @@ class Step:
 
     Attributes:
         name: in the table of progress.
-        program: as a user types it, such as ``fairseq-train``.
-        arguments: of the program.
+        words: the command line, as a user types it.
         product: the file, in the folder of the run, that says that the step is done.
-        log: where the output goes; if it is the product, complete or not at all.
+        printed: whether the product is what the command prints; if not, that goes to the log.
     """
 
     name: str
-    program: str
-    arguments: tuple[str, ...]
+    words: tuple[str, ...]
     product: str
-    log: str
+    printed: bool = False
 
-    def run(self, folder: Path, environment: dict[str, str]) -> None:
+    def run(self, folder: Path) -> None:
         """Run the command, unless its product is there.
 
         Raises:
@@ -63,25 +61,21 @@ class Step:
         product = folder / self.product
         if product.exists():
             return
-        if self.log == self.product:
-            with replacing(product) as path, open(path, "wb") as file:
-                self.call(file, path, environment)
+        if self.printed:
+            with replacing(product) as path:
+                self.call(path)
         else:
-            with open(folder / self.log, "ab") as file:
-                self.call(file, folder / self.log, environment)
+            self.call(folder / LOG)
             product.touch()
 
-    def call(self, file, path: Path, environment: dict[str, str]) -> None:
-        words = [*program(self.program), *self.arguments]
-        result = subprocess.run(
-            words,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **environment},
-            preexec_fn=end_with_parent,
-        )
-        if result.returncode:
-            raise RuntimeError(f"{self.program}: {last_line(path)} (status {result.returncode})")
+    def call(self, output: Path) -> None:
+        """Run the command, and append what it prints to a file."""
+        with open(output, "ab") as file:
+            status = subprocess.run(
+                python(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
+            ).returncode
+        if status:
+            raise RuntimeError(f"{self.words[0]}: {last_line(output)} (status {status})")
 
 
 def end_with_parent() -> None:
@@ -89,9 +83,20 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
 
-def program(name: str) -> list[str]:
-    """The first words of a command line; commands of fairseq and odeformers are this Python's."""
-    return [sys.executable, "-m", FAIRSEQ[name]] if name in FAIRSEQ else [name]
+def python(words: tuple[str, ...] | list[str]) -> list[str]:
+    """A command line, in which commands of fairseq and of this package are those of this Python.
+
+    They are not buffered, so that no warning stands in the middle of a line that they print.
+    """
+    name, *arguments = words
+    found = [sys.executable, "-u", "-m", MODULES[name]] if name in MODULES else [name]
+    return [*found, *arguments]
+
+
+def last_line(path: Path) -> str:
+    """The last line of a text that is not empty."""
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
 
 
 def prepare(recipe: Recipe) -> None:
@@ -105,33 +110,24 @@ def prepare(recipe: Recipe) -> None:
     if not recipe.prepare:
         raise ValueError(f"{recipe.data}: no such folder, and the recipe has no command (prepare)")
     print(f"{recipe.data} is not there: {recipe.prepare}", flush=True)
-    name, *arguments = shlex.split(recipe.prepare)
-    status = subprocess.run([*program(name), *arguments]).returncode
+    status = subprocess.run(python(shlex.split(recipe.prepare))).returncode
     if status or not Path(recipe.data).exists():
         raise ValueError(f"prepare: {recipe.prepare} has not made {recipe.data} (status {status})")
 
 
-def last_line(path: Path) -> str:
-    """The last line of a text that is not empty."""
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
-
-
 @dataclass(eq=False)
 class Run:
-    """A training with one seed, and what follows it; submitit calls it."""
+    """A training of an architecture with one seed, and what follows it; submitit calls it."""
 
     name: str
-    seed: int
     folder: Path
     steps: tuple[Step, ...]
-    environment: dict[str, str] = field(default_factory=dict)
 
     def __call__(self) -> None:
         try:
             with FileLock(self.folder / LOCK, timeout=0):
                 for step in self.steps:
-                    step.run(self.folder, self.environment)
+                    step.run(self.folder)
                 self.tidy()
         except Timeout:
             return  # busy
@@ -162,8 +158,14 @@ class Run:
             return True
 
     @property
+    def next_step(self) -> Step | None:
+        """The first step that is not done; None if all are."""
+        left = (step for step in self.steps if not (self.folder / step.product).exists())
+        return next(left, None)
+
+    @property
     def finished(self) -> bool:
-        return all((self.folder / step.product).exists() for step in self.steps)
+        return self.next_step is None
 
     @property
     def failure(self) -> str | None:
@@ -171,64 +173,68 @@ class Run:
         return path.read_text(encoding="utf-8").strip() if path.exists() else None
 
 
-def make_runs(plan: Plan, out: Path, environment: dict[str, str]) -> list[Run]:
+def make_runs(plan: Plan, out: Path) -> list[Run]:
     """The runs of a plan, seed by seed, so that a first comparison is there early."""
     return [
-        Run(entry.name, seed, folder, tuple(steps(plan, entry, seed, folder)), environment)
+        Run(entry.name, folder, tuple(steps(plan, entry, seed, folder)))
         for seed in plan.recipe.seeds
         for entry in plan.entries
         for folder in [out / f"{entry.name}-seed{seed}"]
     ]
 
 
-def steps(plan: Plan, entry: Entry, seed: int, folder: Path):
+def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
     """The steps of a run."""
     recipe = plan.recipe
     saving = {"save-dir": str(folder), "seed": seed, "log-format": "json", "log-interval": 20}
+    # Without it, a training that goes on has other batches than one that was not interrupted.
+    saving["update-epoch-batch-itr"] = "True"
     by = "update" if "save-interval-updates" in entry.options else "epoch"
     if recipe.average:
         saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = recipe.average
     if by == "update" or not recipe.average:
         saving["no-epoch-checkpoints"] = True
-    arguments = train_options(recipe, entry, **saving)
-    yield Step("training", "fairseq-train", tuple(arguments), TRAINED, LOG)
+    words = ("fairseq-train", *train_options(recipe, entry, **saving))
+    yield Step("training", words, TRAINED)
     checkpoints = [BEST]
     if recipe.average:
         checkpoints.append(AVERAGED)
-        arguments = ["--checkpoint-dir", str(folder), "--by", by, "--last", recipe.average]
-        arguments += ["--output", str(folder / f"{AVERAGED}.pt")]
-        words = ("average", *map(str, arguments))
-        yield Step("averaging", "odeformers", words, f"{AVERAGED}.pt", LOG)
+        given = {"checkpoint-dir": folder, "by": by, "last": recipe.average}
+        given["output"] = folder / f"{AVERAGED}.pt"
+        yield Step("averaging", ("odeformers", "average", *command_line(given)), f"{AVERAGED}.pt")
     for checkpoint in checkpoints:
-        for split in plan.splits:
-            predicting = prediction(plan, folder, checkpoint, split)
-            yield predicting
+        for split in recipe.test_sets():
+            yield prediction(plan, folder, checkpoint, split)
             if split in recipe.score:
-                output = str(folder / predicting.product)
-                name, *words = shlex.split(recipe.score[split])
-                words = tuple(word.replace("{output}", output) for word in words)
-                product = f"{checkpoint}.{split}.{SCORE}"
-                yield Step("scoring", name, words, product, product)
+                output = folder / prediction_name(recipe, checkpoint, split)
+                words = shlex.split(recipe.score[split])
+                words = tuple(word.replace("{output}", str(output)) for word in words)
+                yield Step("scoring", words, output.with_suffix(SCORE).name, printed=True)
+
+
+def prediction_name(recipe: Recipe, checkpoint: str, split: str) -> str:
+    """The file of the predictions on a split: a table of classes, or what fairseq prints."""
+    return f"{checkpoint}.{split}.{'tsv' if recipe.kind == CLASSIFICATION else 'out'}"
 
 
 def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
-    """The step that writes ``CHECKPOINT.SPLIT.out``, or ``.tsv`` of a classifier."""
+    """The step that predicts a split."""
     recipe = plan.recipe
-    path = str(folder / f"{checkpoint}.pt")
-    given: Options = {"path": path, "user-dir": plan.user_dir, **recipe.evaluate}
+    product = prediction_name(recipe, checkpoint, split)
+    given: Options = {"path": folder / f"{checkpoint}.pt", "user-dir": plan.user_dir}
+    given |= recipe.evaluate
     if recipe.kind == CLASSIFICATION:
-        product = f"{checkpoint}.{split}.tsv"
-        given |= {"split": split, "output": str(folder / product)}
-        words = ("predict", recipe.data, *command_line(given))
-        return Step("predicting", "odeformers", words, product, LOG)
-    product = f"{checkpoint}.{split}.out"
+        given |= {"split": split, "output": folder / product}
+        words = ("odeformers", "predict", recipe.data, *command_line(given))
+        return Step("predicting", words, product)
     # With its default of 8, fairseq leaves out up to seven examples.
     given = {"gen-subset": split, "required-batch-size-multiple": 1, **given}
     if recipe.kind == LANGUAGE_MODELING:  # or eval-lm skips what is longer than the model takes
         blocks = ("tokens-per-sample", "sample-break-mode")
         given = {name: recipe.train[name] for name in blocks if name in recipe.train} | given
     program = "fairseq-generate" if recipe.kind == TRANSLATION else "fairseq-eval-lm"
-    return Step("predicting", program, (recipe.data, *command_line(given)), product, product)
+    words = (program, recipe.data, *command_line(given))
+    return Step("predicting", words, product, printed=True)
 
 
 def claim(runs: list[Run]) -> None:
@@ -238,14 +244,14 @@ def claim(runs: list[Run]) -> None:
         ValueError: a folder has been begun with other settings.
     """
     for run in runs:
-        arguments = list(run.steps[0].arguments)
+        arguments = list(run.steps[0].words[1:])
         path = run.folder / SETTINGS
         if path.exists():
             kept = yaml.safe_load(path.read_text(encoding="utf-8"))["train"]
-            differs = {*kept} ^ {*arguments}
             if kept != arguments:
+                differs = " ".join(sorted({*kept} ^ {*arguments}))
                 raise ValueError(
-                    f"{run.folder} was begun with other settings ({' '.join(sorted(differs))}); "
+                    f"{run.folder} was begun with other settings ({differs}); "
                     "give these another --out"
                 )
         run.folder.mkdir(parents=True, exist_ok=True)

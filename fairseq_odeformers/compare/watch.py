@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
-import json
 import logging
-import re
+import os
+import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import submitit
+import torch
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from .commands import log_stats
 from .plan import Plan
 from .runs import LOG, Run
 
@@ -22,17 +27,21 @@ LOOK, LINE = 2.0, 60.0  # seconds between looks, and between lines where there i
 TAIL = 20_000  # bytes of a log that are read
 
 
-def make_executor(args, out: Path, threads: int) -> submitit.AutoExecutor:
+def make_executor(args: argparse.Namespace, out: Path) -> submitit.AutoExecutor:
     """The executor of submitit that the command line asks for."""
     executor = submitit.AutoExecutor(folder=out / "jobs", cluster=args.cluster)
-    settings = {"cpus_per_task": threads, "timeout_min": int(args.time or 60 * 24 * 30)}
-    if args.gpus_per_run:
-        settings["gpus_per_node"] = args.gpus_per_run
+    settings = {"timeout_min": int(args.time or 60 * 24 * 30)}
+    settings["cpus_per_task"] = int(os.environ["OMP_NUM_THREADS"])
+    gpus = args.gpus_per_run
     if args.cluster == "slurm":
         logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
         settings |= {"slurm_array_parallelism": args.jobs, "slurm_use_srun": False}
         if args.slurm_partition:
             settings["slurm_partition"] = args.slurm_partition
+    elif gpus is None:  # submitit would hide the GPU that the plan was tried on
+        gpus = min(1, torch.cuda.device_count())
+    if gpus:
+        settings["gpus_per_node"] = gpus
     executor.update_parameters(name="odeformers", **settings)
     return executor
 
@@ -57,8 +66,7 @@ def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
                 waiting = [run for run in waiting if not (run.finished or run.failure)]
                 free = (run for run in waiting if run not in active and not run.busy)
                 if chosen := list(itertools.islice(free, at_once - len(active))):
-                    with executor.batch():  # on a cluster an array, of which --jobs run at a time
-                        active |= {run: executor.submit(run) for run in chosen}
+                    active |= submit(executor, chosen)
                 if console.is_terminal:
                     live.update(progress(plan, runs, active), refresh=True)
                 elif time.monotonic() - last >= LINE:
@@ -70,62 +78,86 @@ def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
             live.update(progress(plan, runs, active), refresh=True)
     except KeyboardInterrupt:
         for job in active.values():
-            job.cancel()
+            cancel(job)
         raise
 
 
-def progress(plan: Plan, runs: Sequence[Run], active) -> Table:
-    """A row for each run."""
+def submit(executor, runs: Sequence[Run]) -> dict[Run, submitit.Job]:
+    """Start jobs; those of this machine leave it to this process to end at Ctrl-C."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which they inherit
+    try:
+        with executor.batch():  # on a cluster an array, of which --jobs run at a time
+            jobs = [executor.submit(run) for run in runs]
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    return dict(zip(runs, jobs))
+
+
+def cancel(job: submitit.Job) -> None:
+    """End a job; one of this machine without the tracebacks that SIGINT, submitit's way, prints."""
+    if not isinstance(job, submitit.LocalJob):
+        job.cancel()
+        return
+    controller = Path("/proc", job.job_id, "task", job.job_id, "children")
+    with suppress(OSError):  # it has just ended
+        for pid in (job.job_id, *controller.read_text().split()):
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def progress(plan: Plan, runs: Sequence[Run], active: Collection[Run]) -> Table:
+    """A row for each run: state, epoch, updates, last validation loss, speed, time left."""
+    totals = {entry.name: entry.updates for entry in plan.entries}
     table = Table("run", "state", "epoch", "updates", "validation loss", "updates/s", "left")
     for run in runs:
-        table.add_row(run.folder.name, *row(plan, run, run in active))
+        stats = latest(run.folder / LOG)
+        total, done, speed = totals[run.name], stats["updates"], float(stats.get("ups", 0))
+        table.add_row(
+            run.folder.name,
+            state(run, run in active),
+            stats.get("epoch", ""),
+            f"{done:,} of {total:,}" if done else "",
+            stats.get("loss", ""),
+            f"{speed:.2f}" if speed else "",
+            clock((total - done) / speed) if run in active and speed and done < total else "",
+        )
     return table
-
-
-def row(plan: Plan, run: Run, active: bool) -> Iterator[str]:
-    """The state of a run: epoch, updates, last validation loss, speed, time left."""
-    stats = latest(run.folder / LOG)
-    total = next(entry.updates for entry in plan.entries if entry.name == run.name)
-    updates = int(stats.get("num_updates", 0))
-    speed = float(stats.get("ups", 0) or 0)
-    yield state(run, active)
-    yield str(stats.get("epoch", ""))
-    yield f"{updates:,} of {total:,}" if updates else ""
-    yield str(stats.get("valid_loss", ""))
-    yield f"{speed:.2f}" if speed else ""
-    yield clock((total - updates) / speed) if active and speed and updates < total else ""
 
 
 def state(run: Run, active: bool) -> str:
     """A word for what a run is at, or why it failed."""
-    if run.finished:
+    step = run.next_step
+    if step is None:
         return "finished"
     if active:
-        return next(step.name for step in run.steps if not (run.folder / step.product).exists())
+        return step.name
     return f"failed: {run.failure}" if run.failure else "waiting"
 
 
-def summary(runs: Sequence[Run], active) -> str:
+def summary(runs: Sequence[Run], active: Collection[Run]) -> str:
     """One line about all runs, for a log."""
-    finished = sum(run.finished for run in runs)
-    parts = [f"{finished} of {len(runs)} runs finished"]
+    parts = [f"{sum(run.finished for run in runs)} of {len(runs)} runs finished"]
     for run in active:
         stats = latest(run.folder / LOG)
-        loss = f", validation loss {stats['valid_loss']}" if "valid_loss" in stats else ""
-        parts.append(f"{run.folder.name}: update {stats.get('num_updates', 0)}{loss}")
+        loss = f", validation loss {stats['loss']}" if "loss" in stats else ""
+        parts.append(f"{run.folder.name}: update {stats['updates']}{loss}")
     return "; ".join(parts)
 
 
-def latest(log: Path) -> dict[str, str]:
-    """The newest statistics at the end of a log."""
-    found: dict[str, str] = {}
+def latest(log: Path) -> dict[str, Any]:
+    """The newest epoch, updates, validation loss and updates a second at the end of a log."""
+    found: dict[str, Any] = {"updates": 0}
     if not log.exists():
         return found
     with open(log, "rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))
-        text = file.read().decode(errors="replace")
-    for stats in re.findall(r"\| INFO \| (?:train_inner|valid) \| (\{.*\})$", text, re.M):
-        found.update(json.loads(stats))
+        lines = file.read().decode(errors="replace").split("\n")
+    for line in lines:
+        for kind, prefix in (("train_inner", ""), ("valid", "valid_")):
+            if stats := log_stats(line, kind):
+                found["updates"] = int(stats[f"{prefix}num_updates"])
+                found["epoch"] = str(stats["epoch"])
+                names = {"loss": "valid_loss", "ups": "ups"}
+                found |= {key: stats[name] for key, name in names.items() if name in stats}
     return found
 
 

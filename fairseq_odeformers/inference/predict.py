@@ -7,6 +7,7 @@ prints the accuracy; ``... --text FILE`` takes a text a line, and ``... --text``
 
 import argparse
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -223,7 +224,7 @@ def decimals(probabilities) -> list[str]:
     return [f"{probability:.6f}" for probability in probabilities]
 
 
-def write_table(rows: list[list[str]], path: Path | None) -> None:
+def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:
     """Write or print a table, tab-separated."""
     table = "".join("\t".join(row) + "\n" for row in rows)
     if path is None:

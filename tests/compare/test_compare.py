@@ -3,14 +3,17 @@
 import re
 import shlex
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-from script_helpers import ROOT, module, parallel_data
+import warm
+from script_helpers import IN_MAIN_THREAD, ROOT, module, parallel_data
+from submitit import AutoExecutor
 
 from fairseq_odeformers import cli
-from fairseq_odeformers.compare import plan
+from fairseq_odeformers.compare import command, outcomes, plan, runs, watch
+from fairseq_odeformers.compare.defaults import default_recipe
 from fairseq_odeformers.compare.plan import TOLERANCE, Entry, make_plan
-from fairseq_odeformers.compare.recipe import default_recipe
 from fairseq_odeformers.compare.report import over_seeds
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
@@ -38,7 +41,7 @@ def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
     """The schedule ends with the training, and rises in the same share of it."""
     schedule = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
     entries = [
-        Entry(name, name, {"max-epoch": 3, **schedule}, updates=100, seconds=seconds)
+        Entry(name, {"max-epoch": 3, **schedule}, updates=100, seconds=seconds)
         for name, seconds in {"slow": 200.0, "fast": 50.0}.items()
     ]
 
@@ -60,15 +63,51 @@ def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
         plan.budgeted(None, entries, 1, {})
 
 
-def test_a_comparison_from_data_to_report(data, tmp_path):
+def test_runs_are_jobs_of_their_own(data, tmp_path):
+    """submitit starts the run, and the run starts fairseq's commands."""
+    line = ["compare", data, "--archs", "transformer_prenorm", "--epochs", 1, "--average", 0]
+    said = module("fairseq_odeformers", *line, "--out", tmp_path / "runs", *SMALL)
+    assert "1 of 1 runs finished" in said or "finished" in said
+    folder = tmp_path / "runs/transformer_prenorm-seed1"
+    translations = (folder / "checkpoint_best.test.out").read_text()
+    assert len(re.findall("^H-", translations, re.M)) == 11, "fairseq may leave some out"
+    assert (folder / "train.log").read_text().count("| INFO | valid |") == 1
+
+
+@pytest.fixture
+def forks(monkeypatch):
+    """Runs are called in this process, and their commands in forks of it; returns these."""
+    calls = []
+
+    def fork(words, stdout, **options):
+        place = words.index("-m")
+        calls.append(words[place + 1])
+        arguments = stdout, ".", words[place + 1], words[place + 2 :]
+        child = warm.FORK.Process(target=warm.become, args=arguments)
+        child.start()
+        child.join()
+        return SimpleNamespace(returncode=child.exitcode)
+
+    monkeypatch.setattr(runs.subprocess, "run", fork)
+    monkeypatch.setattr(watch, "LOOK", 0)
+    monkeypatch.setattr(outcomes, "SAMPLES", 10)
+    monkeypatch.setattr(
+        command, "make_executor", lambda args, out: AutoExecutor(out / "jobs", cluster="debug")
+    )
+    return calls
+
+
+def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys):
     """It is not repeated, and a report can be had at any time."""
     out = tmp_path / "runs"
     archs = ["--archs", "transformer_prenorm", "transevolve_fullff_2_prenorm"]
-    line = ["compare", data, *archs, "--epochs", 3, "--out", out, *SMALL]
-    first = module("fairseq_odeformers", *line)
+    line = ["compare", data, *archs, "--epochs", 2, "--out", out, *SMALL, *IN_MAIN_THREAD]
+    line = list(map(str, line))
+    cli.main(line)
+    first = capsys.readouterr().out
     assert "| transevolve_fullff_2_prenorm |" in first and "report.html" in first
-    translations = (out / "transformer_prenorm-seed1/checkpoint_best.test.out").read_text()
-    assert len(re.findall("^H-", translations, re.M)) == 11, "fairseq may leave some out"
+    names = ["fairseq_cli.train", "fairseq_odeformers", *["fairseq_cli.generate"] * 2]
+    assert forks == [*names, *names]
     report = (out / "report.md").read_text()
     assert re.search(r"\| transevolve_fullff_2_prenorm \| 1 \| [\d.]+ \| [\d.]+ \|", report)
     assert "![Learning curves](curves.png)" in report and (out / "curves.png").exists()
@@ -76,11 +115,11 @@ def test_a_comparison_from_data_to_report(data, tmp_path):
     assert page.count("data:image/png") == report.count(".png)")
     for name in ("averaged.pt", "checkpoint_best.pt", "averaged.test.out", "train.log"):
         assert (out / "transformer_prenorm-seed1" / name).exists(), name
-    logs = {path: path.read_bytes() for path in out.glob("*/train.log")}
-    module("fairseq_odeformers", *line)
-    assert {path: path.read_bytes() for path in logs} == logs
-    tables = module("fairseq_odeformers", "report", out, "--latex", tmp_path / "tex")
-    assert tables.strip().endswith(report.strip()[-200:])
+    cli.main(line)
+    assert len(forks) == 8, "what is finished is not repeated"
+    capsys.readouterr()
+    cli.main(["report", str(out), "--latex", str(tmp_path / "tex")])
+    assert capsys.readouterr().out.strip().endswith(report.strip()[-200:])
     assert r"\toprule" in (tmp_path / "tex" / "test-best-checkpoint.tex").read_text()
 
 
@@ -112,12 +151,13 @@ MISTAKES = [
     ),
     ("--archs transformer --seeds 1 1", "--seeds 1 1: give each once"),
     ("--archs transformer --epochs 0", "--epochs: .*0"),
+    ("--archs transformer --part one", "--part one: for a RECIPE alone"),
     ("--archs transformer --budget soon", "--budget: .*soon"),
     ("--archs transformer --task parsing", "--task parsing: there is"),
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
     ("--archs ode_transformr --user-dir {root}/examples/extending", "did you mean ode_transf"),
-    ("--archs transformer_prenorm --max-tokens 2", "max_tokens=2"),
+    ("--archs transformer_prenorm --max-tokens 2", "no training example fits; check --max-tokens"),
 ]
 
 

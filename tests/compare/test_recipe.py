@@ -8,12 +8,11 @@ import pytest
 from make_checkpoints import write_data, write_splits
 
 from fairseq_odeformers.compare.command import recipes
+from fairseq_odeformers.compare.defaults import default_recipe, find_task
 from fairseq_odeformers.compare.plan import Entry, Plan, configuration, make_entry
 from fairseq_odeformers.compare.recipe import (
     Recipe,
     command_line,
-    default_recipe,
-    find_task,
     parse_architecture,
     parse_words,
     read_recipe,
@@ -80,10 +79,11 @@ def test_data_that_are_not_there_are_made(recipe, tmp_path, monkeypatch):
 )
 def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
     """The checkpoints that the training keeps, and each translation of the splits with a score."""
-    entry = Entry("one", "transformer", {"arch": "transformer", **saving})
-    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"), {})
-    training, averaging, *others = (" ".join((s.program, *s.arguments)) for s in run.steps)
+    entry = Entry("one", {"arch": "transformer", **saving})
+    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
+    training, averaging, *others = (" ".join(step.words) for step in run.steps)
     assert kept in training
+    assert "--update-epoch-batch-itr True" in training, "or it cannot go on as if not interrupted"
     assert averaging.startswith(f"odeformers average --checkpoint-dir out/one-seed1 --by {by}")
     expected = []
     for name in ("checkpoint_best", "averaged"):
@@ -97,25 +97,47 @@ def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
 def test_a_language_model_is_evaluated_in_the_blocks_of_its_training(folders):
     recipe = default_recipe(folders["language_modeling"], {"transject_lm": {}}, epochs=3)
     entry = make_entry(recipe, "transject_lm", {}, "plugin")
-    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"), {})
-    line = " ".join(run.steps[-1].arguments)
+    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
+    line = " ".join(run.steps[-1].words)
     assert "--tokens-per-sample 64 --sample-break-mode none" in line
     recipe.evaluate = {"tokens-per-sample": 8}
-    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"), {})
-    assert "--tokens-per-sample 8" in " ".join(run.steps[-1].arguments)
+    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
+    assert "--tokens-per-sample 8" in " ".join(run.steps[-1].words)
 
 
 def test_the_command_line_wins_over_a_recipe(tmp_path):
     """And an option in brackets over one for all architectures."""
     path = tmp_path / "recipe.yaml"
     path.write_text("{data: x, train: {lr: 1}, architectures: {a: {dropout: 0.1}, b: {}}}")
-    args = Namespace(what=path, part=None, archs=["a", "b[--lr 3]"], seeds=None)
-    args.data, args.average = "own", 4
+    args = Namespace(what=path, archs=["a", "b[--lr 3]"])
+    vars(args).update(dict.fromkeys(("part", "task", "epochs", "seeds")), data="own", average=4)
     recipe = recipes(args, {"dropout": "0.2", "lr": "2"})[""]
     assert (recipe.data, recipe.prepare, recipe.average) == ("own", "", 4)
     assert recipe.train == {"lr": "2", "dropout": "0.2"}
-    assert recipe.architectures["a"] == {"dropout": "0.2"}
+    assert recipe.architectures["a"] == {"arch": "a", "dropout": "0.2"}
     assert recipe.architectures["b-lr-3"] == {"arch": "b", "lr": "3"}
+
+
+def test_options_may_be_added_to_a_name_of_the_recipe(tmp_path):
+    """Which need not be that of an architecture."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text("{data: x, train: {lr: 1}, architectures: {slow: {arch: b, dropout: 0}}}")
+    args = Namespace(what=path, archs=["slow[--lr 3]"])
+    vars(args).update(dict.fromkeys(("part", "task", "epochs", "seeds", "data", "average")))
+    found = recipes(args, {})[""].architectures
+    assert found == {"slow-lr-3": {"arch": "b", "dropout": 0, "lr": "3"}}
+
+
+def test_what_an_entry_makes_of_the_options_of_a_recipe(recipe):
+    """Its architecture in their values, a size for both sides, and no option that is removed."""
+    recipe.train |= {"finetune-from-model": "runs/{arch}-seed1/best.pt", "clip-norm": 1}
+    recipe.sizes = {"embed-dim": 256, "layers": 4}
+    own = {"arch": "transformer", "encoder-embed-dim": 32, "clip-norm": None}
+    given = make_entry(recipe, "small", own, "plugin").options
+    assert given["finetune-from-model"] == "runs/transformer-seed1/best.pt"
+    assert given["encoder-embed-dim"] == given["decoder-embed-dim"] == 32
+    assert given["encoder-layers"] == given["decoder-layers"] == 4
+    assert "clip-norm" not in given
 
 
 @pytest.mark.parametrize(
@@ -148,10 +170,11 @@ def test_words_and_options_are_the_same():
 
 
 def test_options_of_one_architecture_give_it_a_name_of_its_own():
-    assert parse_architecture("transformer") == ("transformer", {})
-    name, options = parse_architecture("transject[--encoder-experts 1]")
-    assert name == "transject-encoder-experts-1"
-    assert options == {"arch": "transject", "encoder-experts": "1"}
+    assert parse_architecture("transformer") == ("transformer", "transformer", {})
+    found = parse_architecture("transject[--encoder-experts 1 --adam-betas '(0.9, 0.98)']")
+    options = {"encoder-experts": "1", "adam-betas": "(0.9, 0.98)"}
+    name = "transject-encoder-experts-1-adam-betas-_0.9__0.98_"
+    assert found == (name, "transject", options)
     with pytest.raises(ValueError, match="bracket"):
         parse_architecture("transject[--encoder-experts 1")
 
@@ -182,6 +205,7 @@ def test_the_task_is_found_in_the_data(task, folders):
     recipe = default_recipe(folders[task], {"transformer": {}}, epochs=3)
     assert recipe.train["task"] == task
     assert recipe.train["max-epoch"] == 3
+    assert (task == "translation") == recipe.evaluate.get("remove-bpe", False)
 
 
 def test_a_folder_without_data_is_refused(tmp_path):

@@ -5,10 +5,13 @@ import json
 import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
 
-from fairseq_odeformers.compare.plan import Entry, Plan
+from fairseq_odeformers.compare.figures import distinct
+from fairseq_odeformers.compare.outcomes import Classes, Perplexity, Translations
+from fairseq_odeformers.compare.plan import Entry, Plan, save_plan
 from fairseq_odeformers.compare.recipe import Recipe
-from fairseq_odeformers.compare.report import Report, save_plan, write_report
-from fairseq_odeformers.compare.results import Classes, Perplexity, Translations, read_training
+from fairseq_odeformers.compare.report import write_report
+from fairseq_odeformers.compare.results import read_results, read_training
+from fairseq_odeformers.plots import ARCHITECTURES
 
 REFERENCES = [
     "Two young, White males are outside near many bushes.",
@@ -63,7 +66,7 @@ def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):
     assert found.scores == pytest.approx({"BLEU": bleu, "chrF": chrf})
     perfect = translations(tmp_path / "perfect", PERFECT)
     assert perfect.scores == pytest.approx({"BLEU": 100, "chrF": 100})
-    assert "case:lc" in found.signatures[0] and "tok:13a" in found.signatures[0]
+    assert "case:lc" in found.signatures["BLEU"] and "tok:13a" in found.signatures["BLEU"]
     assert found.p_value(perfect) == pytest.approx(0.001, abs=1e-3)
 
 
@@ -106,11 +109,12 @@ def test_what_is_no_prediction_is_no_result(tmp_path, row):
 
 
 def test_seeds_are_not_merged(tmp_path):
-    recipe = Recipe(data="absent", train={}, architectures={"x": {}})
-    save_plan(Plan(recipe, (Entry("x", "transformer", {}),), ""), tmp_path)
+    recipe = Recipe("absent", {"task": "language_modeling"}, architectures={"x": {}})
+    save_plan(Plan(recipe, (Entry("x", {}),), ""), tmp_path)
     for name in ("x-seed1", "x-seed01", "x-seed12", "x-seed0", "x-seed", "x-seed²"):
         (tmp_path / name).mkdir()
-    assert Report(tmp_path).seeds("x") == [0, 1, 12]
+        write_log(tmp_path / name / "train.log", (1, 5.0, 1))
+    assert list(read_results(tmp_path).trainings["x"]) == [0, 1, 12]
 
 
 def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path):
@@ -125,7 +129,7 @@ def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path):
         splits=["test"],
         score={"test": "odeformers score-wmt14 en-de {output}"},
     )
-    entry = Entry("good", "transformer", {"arch": "transformer"}, parameters=1234)
+    entry = Entry("good", {"arch": "transformer"}, parameters=1234)
     save_plan(Plan(recipe, (entry,), ""), tmp_path)
     folder = tmp_path / "good-seed1"
     folder.mkdir()
@@ -135,7 +139,7 @@ def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path):
     write_report(tmp_path)
     report = (tmp_path / "report.md").read_text()
     assert "| good, seed 1 | tokenized: BLEU = 27.55 |" in report
-    header, _, row = (line.split(" | ") for line in report.splitlines()[4:7])
+    header, _, row, *_ = (line.split(" | ") for line in report.splitlines() if line[:1] == "|")
     assert header[-1] == "validation mcc |" and row[-1] == "6.000 |"
 
 
@@ -153,7 +157,7 @@ def test_a_perplexity_of_no_token_is_none(tmp_path):
 def test_a_report_has_the_perplexities_of_language_models(tmp_path):
     train = {"task": "language_modeling"}
     recipe = Recipe(data="absent", train=train, architectures={"one": {}}, splits=["test"])
-    entry = Entry("one", "transformer_lm", {"arch": "transformer_lm"}, parameters=1234)
+    entry = Entry("one", {"arch": "transformer_lm"}, parameters=1234)
     save_plan(Plan(recipe, (entry,), ""), tmp_path)
     for seed, perplexity in ((1, 8.25), (2, 8.75)):
         folder = tmp_path / f"one-seed{seed}"
@@ -163,3 +167,11 @@ def test_a_report_has_the_perplexities_of_language_models(tmp_path):
         (folder / "checkpoint_best.test.out").write_text(line)
     write_report(tmp_path)
     assert "| one | 2 | 8.50 ± 0.35 | 8.25, 8.75 |" in (tmp_path / "report.md").read_text()
+
+
+def test_each_model_has_a_colour_of_its_own():
+    """That of its architecture, unless one before it has that."""
+    names = ["transformer", "transformer-dropout-0.1", "transject", "mine"]
+    colors = [look["color"] for look in distinct(names)]
+    assert len(set(colors)) == len(names)
+    assert colors[0] == ARCHITECTURES["transformer"] and colors[2] == ARCHITECTURES["transject"]

@@ -32,9 +32,9 @@ if name == "fails":
     sys.exit("no such thing")
 """
 STEPS = (
-    Step("training", "fairseq-train", ("train",), "trained", "train.log"),
-    Step("averaging", "odeformers", ("average", "averaged.pt"), "averaged.pt", "train.log"),
-    Step("predicting", "fairseq-generate", ("generate",), "test.out", "test.out"),
+    Step("training", ("fairseq-train", "train"), "trained"),
+    Step("averaging", ("odeformers", "average", "averaged.pt"), "averaged.pt"),
+    Step("predicting", ("fairseq-generate", "generate"), "test.out", printed=True),
 )
 FORK = multiprocessing.get_context("fork")
 
@@ -42,7 +42,7 @@ FORK = multiprocessing.get_context("fork")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "program.py").write_text(PROGRAM)
-    monkeypatch.setattr(runs, "FAIRSEQ", dict.fromkeys(runs.FAIRSEQ, "program"))
+    monkeypatch.setattr(runs, "MODULES", dict.fromkeys(runs.MODULES, "program"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -58,7 +58,7 @@ def call(run):
 @pytest.mark.parametrize("victim", ["command", "run"])
 @pytest.mark.parametrize("step", ["train", "average", "generate"])
 def test_a_killed_run_goes_on(step, victim, folder):
-    run = Run("arch", 1, folder, STEPS)
+    run = Run("arch", folder, STEPS)
     (folder / "kill").write_text(f"{step} {victim}")
     call(run)
     with FileLock(folder / "alive", timeout=20):
@@ -78,15 +78,15 @@ def test_a_killed_run_goes_on(step, victim, folder):
 
 
 def test_a_failure_is_kept_with_the_last_line_of_the_log(folder):
-    step = Step("training", "fairseq-train", ("fails",), "trained", "train.log")
-    run = Run("arch", 1, folder, (step, *STEPS[1:]))
+    step = Step("training", ("fairseq-train", "fails"), "trained")
+    run = Run("arch", folder, (step, *STEPS[1:]))
     call(run)
     assert run.failure == "fairseq-train: no such thing (status 1)"
     assert (folder / "calls").read_text().split() == ["fails"]
 
 
 def test_a_run_that_another_process_is_at_is_left_to_it(folder):
-    run = Run("arch", 1, folder, STEPS)
+    run = Run("arch", folder, STEPS)
     with FileLock(folder / runs.LOCK):
         assert run.busy
         assert call(run) == 0
@@ -96,5 +96,5 @@ def test_a_run_that_another_process_is_at_is_left_to_it(folder):
 def test_the_checkpoints_of_the_training_go_when_all_is_done(folder):
     for name in ("checkpoint_best", "checkpoint_last", "checkpoint3"):
         (folder / f"{name}.pt").touch()
-    call(Run("arch", 1, folder, STEPS))
+    call(Run("arch", folder, STEPS))
     assert {path.name for path in folder.glob("*.pt")} == {"checkpoint_best.pt", "averaged.pt"}

@@ -253,14 +253,14 @@ def test_a_recipe_trains_with_as_many_seeds_as_are_asked_for(name, tmp_path):
         found = replace(recipe(f"{name} {part}".strip()), seeds=[1, 2, 3])
         entries = [make_entry(found, arch, own, "") for arch, own in found.architectures.items()]
         entries = [replace(e, options=scheduled(e.options, 1000)) for e in entries]
-        runs = make_runs(Plan(found, tuple(entries), ""), tmp_path, {})
+        runs = make_runs(Plan(found, tuple(entries), ""), tmp_path)
         assert len({run.folder for run in runs}) == len(runs) == 3 * len(found.architectures)
         for run in runs:
-            line = list(run.steps[0].arguments)
+            line = list(run.steps[0].words)
             given = {name: line.pop(line.index(name) + 1) for name in ("--seed", "--save-dir")}
             assert given == {"--seed": str(run.seed), "--save-dir": str(run.folder)}
             first = next(r for r in runs if (r.name, r.seed) == (run.name, 1))
-            assert len({*first.steps[0].arguments} - {*line}) <= 2
+            assert len({*first.steps[0].words} - {*line}) <= 2
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -1,0 +1,200 @@
+"""Outcomes: what a run's predictions on a split are worth.
+
+Each kind of task has a class, which reads a file of predictions.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
+from sacremoses import MosesDetokenizer
+
+from fairseq_odeformers.files import read_lines
+
+SAMPLES = 1000  # of a bootstrap
+LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
+
+
+class Outcome:
+    """What all kinds of outcomes have.
+
+    Attributes:
+        main: the score that counts.
+        digits: of the scores.
+        scores: the figures of a run, by name.
+        signatures: how scores were computed, by their names.
+        examples: source, reference and output of each text, if these are known.
+    """
+
+    main: str
+    digits: int
+    scores: dict[str, float]
+    signatures: Mapping[str, str] = {}
+    examples: Sequence[tuple[str, str, str]] = ()
+
+    def p_value(self, baseline) -> float | None:
+        """Of the difference from another run, by a paired bootstrap; None if there is none."""
+
+    def qualities(self) -> Sequence[float]:
+        """How good each of the examples is."""
+        return ()
+
+
+class Translations(Outcome):
+    """Translations of a test set, printed by fairseq-generate.
+
+    Args:
+        path: of the output.
+        language: of the translations, which are detokenised by the rules of Moses.
+        references: the test set as published; by default, as the data have it, detokenised.
+    """
+
+    main, digits = "BLEU", 2
+
+    def __init__(self, path: Path, language: str, references: Sequence[str] | None = None):
+        found: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
+        for line in read_lines(path):
+            if (match := LINE.fullmatch(line)) and match[1] in found:
+                text = match[3].split("\t", 1)[1] if match[1] == "H" else match[3]
+                found[match[1]][int(match[2])] = text
+        if not found["H"] or (found["T"] and found["T"].keys() != found["H"].keys()):
+            raise ValueError(
+                f"{path} has no translations, or not of all sentences; remove it, and compare "
+                "makes it anew"
+            )
+        detokenize = MosesDetokenizer(language).detokenize
+        order = sorted(found["H"])
+        sources = [found["S"].get(index, "") for index in order]
+        self.texts = [detokenize(found["H"][index].split()) for index in order]
+        of_data = [detokenize(found["T"].get(index, "").split()) for index in order]
+        self.references = list(references or of_data)
+        if len(self.references) != len(self.texts):
+            raise ValueError(
+                f"{path} has {len(self.texts):,} translations, and there are "
+                f"{len(self.references):,} references"
+            )
+        self.examples = list(zip(sources, self.references, self.texts))
+        lowercase = not any(text != text.lower() for text in of_data)
+        self.metrics = {"BLEU": BLEU(lowercase=lowercase), "chrF": CHRF(lowercase=lowercase)}
+
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """BLEU and chrF of the corpus."""
+        return {
+            name: metric.corpus_score(self.texts, [self.references]).score
+            for name, metric in self.metrics.items()
+        }
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """How sacrebleu has computed the scores."""
+        self.scores  # noqa: B018  signatures are known after a score
+        return {name: metric.get_signature().format() for name, metric in self.metrics.items()}
+
+    def p_value(self, baseline: Translations) -> float:
+        """Of the difference in BLEU, by sacrebleu's paired bootstrap."""
+        if self.texts == baseline.texts:
+            return 1.0
+        test = PairedTest(
+            [("baseline", baseline.texts), ("system", self.texts)],
+            {"BLEU": self.metrics["BLEU"]},
+            [self.references],
+            test_type="bs",
+            n_samples=SAMPLES,
+        )
+        # The first is the metric's name, the others are results.
+        return test()[1]["BLEU"][1].p_value  # pyright: ignore
+
+    def qualities(self) -> list[float]:
+        """chrF of each sentence."""
+        score = self.metrics["chrF"].sentence_score
+        return [score(text, [right]).score for text, right in zip(self.texts, self.references)]
+
+
+class Classes(Outcome):
+    """Classes of a test set, a table of ``odeformers predict``.
+
+    Raises:
+        ValueError: a row is incomplete, without a class, or of one that is no column.
+    """
+
+    main, digits = "accuracy", 1
+
+    def __init__(self, path: Path, texts: Sequence[str] | None = None):
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        for number, row in enumerate(rows, start=2):
+            if not all(row.get(f"p({row.get(name)})") for name in ("target", "prediction")):
+                raise ValueError(
+                    f"{path}, line {number} is not the prediction of a labelled text; remove the "
+                    "file, and compare makes it anew"
+                )
+        if not rows:
+            raise ValueError(f"{path} has no predictions; remove it, and compare makes it anew")
+        self.targets = np.array([row["target"] for row in rows])
+        self.predictions = np.array([row["prediction"] for row in rows])
+        self.shares = [float(row[f"p({row['target']})"]) for row in rows]
+        texts = texts or [f"example {row['id']}" for row in rows]
+        self.examples = list(zip(texts, self.targets, self.predictions))
+
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """Accuracy, and the mean over the classes of F1, in percent."""
+        hits = self.predictions == self.targets
+        f1 = []
+        for name in np.unique(self.targets):
+            true = (hits & (self.targets == name)).sum()
+            f1.append(2 * true / ((self.targets == name).sum() + (self.predictions == name).sum()))
+        return {"accuracy": 100 * hits.mean(), "macro-F1": 100 * float(np.mean(f1))}
+
+    def p_value(self, baseline: Classes) -> float:
+        """Of the difference in accuracy, by a paired bootstrap over the examples."""
+        change = (self.predictions == self.targets).astype(float)
+        change -= baseline.predictions == baseline.targets
+        draws = np.random.default_rng(12345).integers(len(change), size=(SAMPLES, len(change)))
+        means = change[draws].mean(1) - change.mean()
+        return float((1 + (abs(means) >= abs(change.mean())).sum()) / (1 + SAMPLES))
+
+    def qualities(self) -> list[float]:
+        """The probability of the right class of each text."""
+        return self.shares
+
+
+class Perplexity(Outcome):
+    """The output of fairseq-eval-lm.
+
+    Raises:
+        ValueError: it has no perplexity, or one of no token at all.
+    """
+
+    main, digits = "perplexity", 2  # one number, which cannot be resampled
+
+    def __init__(self, path: Path):
+        text = path.read_text(encoding="utf-8")
+        match = re.search(r"Perplexity: ([\d.]+)", text)
+        if match is None or "Evaluated 0 tokens" in text:
+            raise ValueError(f"{path} has no perplexity; remove it, and compare makes it anew")
+        self.scores = {"perplexity": float(match[1])}
+
+
+def most_different(outcomes: Mapping[str, Outcome]) -> list[dict[str, str]]:
+    """Five texts whose qualities spread most over the models.
+
+    Each with its source, its reference, and what each model has made of it, by these names.
+    """
+    first = next(iter(outcomes.values()))
+    spread = np.ptp([outcome.qualities() for outcome in outcomes.values()], axis=0)
+    found = []
+    for index in filter(spread.__getitem__, np.argsort(spread)[::-1][:5]):
+        source, reference, _ = first.examples[index]
+        texts = {name: str(outcome.examples[index][2]) for name, outcome in outcomes.items()}
+        found.append({"source": source, "reference": str(reference), **texts})
+    return found

@@ -1,0 +1,50 @@
+"""How far runs are, and the end of their jobs."""
+
+import time
+
+from filelock import FileLock
+from submitit import AutoExecutor
+
+from fairseq_odeformers.compare.watch import cancel, latest, submit
+
+
+def test_the_updates_are_those_of_the_last_line(tmp_path):
+    """That of an epoch's end, too, which --log-interval may not divide."""
+    log = tmp_path / "train.log"
+    assert latest(log)["updates"] == 0
+    start = "2026-11-24 08:31:02 | INFO |"
+    inner = f'{start} train_inner | {{"epoch": 2, "num_updates": "140", "ups": "1.5"}}\n'
+    log.write_text(inner)
+    assert latest(log) == {"updates": 140, "epoch": "2", "ups": "1.5"}
+    valid = f'{start} valid | {{"epoch": 2, "valid_loss": "8.1", "valid_num_updates": "150"}}\n'
+    log.write_text(inner + valid + "half of a li")
+    assert latest(log) == {"updates": 150, "epoch": "2", "ups": "1.5", "loss": "8.1"}
+
+
+def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
+    """The one that submitit starts, and the one that this starts, which runs the function."""
+    executor = AutoExecutor(folder=tmp_path, cluster="local")
+    (job,) = submit(executor, [Sleep(tmp_path / "lock")]).values()
+    wait_until((tmp_path / "lock").exists)
+    cancel(job)
+    with FileLock(tmp_path / "lock", timeout=20):
+        wait_until(job.done)
+    assert job.state == "INTERRUPTED"
+
+
+class Sleep:
+    """A function that holds a lock as long as it lives."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self):
+        with FileLock(self.path):
+            time.sleep(600)
+
+
+def wait_until(condition):
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
