@@ -258,8 +258,9 @@ def test_a_recipe_trains_with_as_many_seeds_as_are_asked_for(name, tmp_path):
         for run in runs:
             line = list(run.steps[0].words)
             given = {name: line.pop(line.index(name) + 1) for name in ("--seed", "--save-dir")}
-            assert given == {"--seed": str(run.seed), "--save-dir": str(run.folder)}
-            first = next(r for r in runs if (r.name, r.seed) == (run.name, 1))
+            arch, _, seed = run.folder.name.rpartition("-seed")
+            assert given == {"--seed": seed, "--save-dir": str(run.folder)}
+            first = next(one for one in runs if one.folder.name == f"{arch}-seed1")
             assert len({*first.steps[0].words} - {*line}) <= 2
 
 
