@@ -32,9 +32,10 @@ from make_checkpoints import PATHS, parsed, training_line, write_data, write_spl
 
 from fairseq_odeformers import load_language_model, load_translator
 from fairseq_odeformers.cli import main
-from fairseq_odeformers.compare.plan import Entry, Plan
+from fairseq_odeformers.compare.plan import Entry, Plan, save_plan
 from fairseq_odeformers.compare.recipe import Recipe, read_recipe
-from fairseq_odeformers.compare.report import Report, save_plan
+from fairseq_odeformers.compare.report import sections
+from fairseq_odeformers.compare.results import read_results
 from fairseq_odeformers.inference.loading import read_checkpoint
 from fairseq_odeformers.inference.weights import OWN_SUM, checksum, write_export
 
@@ -163,7 +164,7 @@ def score():
 
 def reporting(kind: str):
     """A reader that makes the tables of a report, and writes none of its figures."""
-    return lambda: [section.table for section in Report(Path(kind)).sections()]
+    return lambda: [section.table for section in sections(read_results(Path(kind)))]
 
 
 def set_up(arch, task, options):

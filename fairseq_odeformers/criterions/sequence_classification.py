@@ -87,9 +87,9 @@ class SequenceClassificationCriterion(FairseqCriterion):
         }
         if not model.training:
             columns = logits.size(1)
-            counts = class_counts(
-                F.one_hot(predicted, columns), F.one_hot(target, columns), classes_of(self.task)
-            )
+            named = getattr(self.task, "label_dictionary", None) is not None
+            names = classes_of(self.task) if named else [str(index) for index in range(columns)]
+            counts = class_counts(F.one_hot(predicted, columns), F.one_hot(target, columns), names)
             logging_output.update(counts)
         return loss, sample_size, logging_output
 

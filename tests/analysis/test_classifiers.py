@@ -33,7 +33,7 @@ class Data(list):
 
 def make_task(folder="data", init_token=None, texts=TEXTS):
     return SimpleNamespace(
-        source_dictionary=make_dictionary(["the", "film", "##s"]),
+        source_dictionary=make_dictionary(["the", "film", "films"]),
         label_dictionary=make_dictionary(["0", "1"]),
         cfg=SimpleNamespace(data=str(folder), init_token=init_token),
         dataset=lambda split: Data(texts),

@@ -193,5 +193,5 @@ def test_the_decoder_has_fixed_grids_alone(option, capsys):
     with pytest.raises(SystemExit):
         make_model(MT, option, "dopri7")
     error = capsys.readouterr().err
-    assert f"argument {option}: invalid choice" in error and "rk4" in error
-    assert ("dopri5" in error.splitlines()[-1]) == (option == "--ode-method")
+    assert f"argument {option}: " in error
+    assert ("did you mean dopri" in error.splitlines()[-1]) == (option == "--ode-method")
