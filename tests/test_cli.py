@@ -85,6 +85,14 @@ def test_all_other_processes_import_fairseq(process, arguments):
     assert needs_fairseq(words, words[len(words) - arguments :])
 
 
+@pytest.mark.parametrize("count", range(12))
+def test_a_process_that_another_spawns_imports_fairseq(count):
+    """Such as that of a GPU; multiprocessing gives it the arguments of the training."""
+    words = "python -c spawn_main --multiprocessing-fork".split()
+    assert needs_fairseq(words, ["data", "--arch", "transject", *["--fp16"] * count])
+    assert needs_fairseq([], ["data"] * count)
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_options_are_those_of_the_command_line(arch):
     """All have a help, and each option that is named as a default is among them."""

@@ -82,7 +82,8 @@ def needs_fairseq(process: Sequence[str], arguments: Sequence[str]) -> bool:
         process: how it was started, as :data:`sys.orig_argv`.
         arguments: what of it are the program's own.
     """
-    program = process[: len(process) - len(arguments)]
+    # A process that another one spawns has the arguments of that one, and few words of its own.
+    program = ["", *process[: len(process) - len(arguments)]]
     this = program[-2:] == ["-m", PACKAGE] or Path(program[-1]).name == "odeformers"
     return not this or bool(arguments) and arguments[0] in COMMANDS.keys() - {"list", "options"}
 
