@@ -20,7 +20,7 @@ import submitit
 import yaml
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import replacing
+from fairseq_odeformers.files import reading, replacing
 
 from .plan import Entry, Plan, train_options
 from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Options, Recipe, command_line
@@ -56,7 +56,7 @@ class Step:
         """Run the command, unless its product is there.
 
         Raises:
-            RuntimeError: it fails; the message is the last line of its output.
+            ValueError: it fails; the message is the last line of its output.
         """
         product = folder / self.product
         if product.exists():
@@ -75,7 +75,7 @@ class Step:
                 python(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
             ).returncode
         if status:
-            raise RuntimeError(f"{self.words[0]}: {last_line(output)} (status {status})")
+            raise ValueError(f"{self.words[0]}: {last_line(output)} (status {status})")
 
 
 def end_with_parent() -> None:
@@ -241,15 +241,16 @@ def claim(runs: list[Run]) -> None:
     """Make the folders of runs, each with its settings, and forget earlier failures.
 
     Raises:
-        ValueError: a folder has been begun with other settings.
+        ValueError: a folder has been begun with other settings, or its settings are damaged.
     """
     for run in runs:
         arguments = list(run.steps[0].words[1:])
         path = run.folder / SETTINGS
         if path.exists():
-            kept = yaml.safe_load(path.read_text(encoding="utf-8"))["train"]
-            if kept != arguments:
+            with reading(path, "is damaged; give another --out"):
+                kept = yaml.safe_load(path.read_text(encoding="utf-8"))["train"]
                 differs = " ".join(sorted({*kept} ^ {*arguments}))
+            if kept != arguments:
                 raise ValueError(
                     f"{run.folder} was begun with other settings ({differs}); "
                     "give these another --out"

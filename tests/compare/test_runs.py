@@ -77,12 +77,25 @@ def test_a_killed_run_goes_on(step, victim, folder):
     assert (folder / "calls").read_text().split() == calls
 
 
-def test_a_failure_is_kept_with_the_last_line_of_the_log(folder):
-    step = Step("training", ("fairseq-train", "fails"), "trained")
+@pytest.mark.parametrize("printed", [False, True])
+def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, folder):
+    step = Step("training", ("fairseq-train", "fails"), "product", printed)
     run = Run("arch", folder, (step, *STEPS[1:]))
     call(run)
     assert run.failure == "fairseq-train: no such thing (status 1)"
     assert (folder / "calls").read_text().split() == ["fails"]
+    assert not (folder / "product").exists()
+
+
+@pytest.mark.parametrize("settings", ["", "[", "train: 3", "{train: [{}]}", "train: [--lr, 2]"])
+def test_a_folder_of_other_or_damaged_settings_is_left_alone(settings, folder):
+    run = Run("arch", folder / "run", STEPS)
+    runs.claim([run])
+    runs.claim([run])
+    (run.folder / runs.SETTINGS).write_text(settings)
+    with pytest.raises(ValueError, match="/run"):
+        runs.claim([run])
+    assert (run.folder / runs.SETTINGS).read_text() == settings
 
 
 def test_a_run_that_another_process_is_at_is_left_to_it(folder):
