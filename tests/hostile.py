@@ -119,7 +119,7 @@ def write_runs(folder, task):
     """Two runs of a comparison that have ended."""
     recipe = Recipe("absent", {"task": task, "target-lang": "en"}, {"a": {}, "b": {}})
     recipe.splits = ["test"]
-    entries = tuple(Entry(name, "transformer", {"arch": "transformer"}, 5) for name in "ab")
+    entries = tuple(Entry(name, {"arch": "transformer"}, 5) for name in "ab")
     save_plan(Plan(recipe, entries, ""), folder)
     for name in "ab":
         run = folder / f"{name}-seed1"
@@ -420,7 +420,8 @@ def data():
         yield Case(
             f"a dictionary of {content[:9]!r}", writing("words/dict.de.txt", content), translate
         )
-    compare = command("compare words --archs macaron_transformer --dry-run --epochs 1")
+    line = "compare words --task translation --archs macaron_transformer --dry-run --epochs 1 --cpu"
+    compare = command(line)
     yield from mutations("words/train.de-en.en.idx", compare, 3)
     yield from files("words/train.de-en.en.idx", compare, indices[:3])
     text = predict(more="--text lines")

@@ -9,10 +9,15 @@ CASES = [case for kind in KINDS.values() for case in kind]
 
 
 @pytest.fixture(scope="module")
-def failures(tmp_path_factory):
-    """Runs cases and prints how many have which outcome; returns those that should not be."""
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     write_folder(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def failures(folder):
+    """Runs cases and prints how many have which outcome; returns those that should not be."""
 
     def run(cases):
         uses = {case.use for case in cases if case.must == "same"}
@@ -23,6 +28,14 @@ def failures(tmp_path_factory):
         return [one for one in outcomes if one[1] not in ("refused", "accepted")]
 
     return run
+
+
+def test_whole_files_are_read(folder):
+    """Else a case of a spoilt file says nothing."""
+    uses = {case.use: case.name for case in CASES if case.name.endswith(", mutation 0")}
+    found = {name: outcome(Case("whole", int, use), folder) for use, name in uses.items()}
+    refused = [said for what, said in found.values() if what != "accepted"]
+    assert len(refused) == 1 and "are of different models" in refused[0]  # the average of two
 
 
 def test_a_sample_of_hostile_inputs(failures):

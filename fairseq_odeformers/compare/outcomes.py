@@ -123,7 +123,7 @@ class Classes(Outcome):
     """Classes of a test set, a table of ``odeformers predict``.
 
     Raises:
-        ValueError: a row is incomplete, without a class, or of one that is no column.
+        ValueError: a row has too few or too many columns, no class, or one that is no column.
     """
 
     main, digits = "accuracy", 1
@@ -132,7 +132,8 @@ class Classes(Outcome):
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
         for number, row in enumerate(rows, start=2):
-            if not all(row.get(f"p({row.get(name)})") for name in ("target", "prediction")):
+            classes = row.get("target"), row.get("prediction")
+            if None in row or not all(row.get(f"p({name})") for name in classes):
                 raise ValueError(
                     f"{path}, line {number} is not the prediction of a labelled text; remove the "
                     "file, and compare makes it anew"

@@ -97,11 +97,11 @@ def test_classes(tmp_path):
     "row",
     [
         *("0\t\ta\t0.5\t0.5", "0\ta\t\t0.5\t0.5", "0\ta", "0\ta\ta\t"),
-        *("0\tc\ta\t0.5\t0.5", "0\ta\tc\t0.5\t0.5", ""),
+        *("0\tc\ta\t0.5\t0.5", "0\ta\tc\t0.5\t0.5", "0\ta\ta\t0.5\t0.5\t1", ""),
     ],
 )
 def test_what_is_no_prediction_is_no_result(tmp_path, row):
-    """A row without a class or a probability, or of a class that is no column, or none at all."""
+    """A row without a class or a probability, of a class that is no column, too long, or none."""
     path = tmp_path / "test.tsv"
     path.write_text(f"id\ttarget\tprediction\tp(a)\tp(b)\n{row}\n")
     with pytest.raises(ValueError, match="test.tsv.*; remove"):
