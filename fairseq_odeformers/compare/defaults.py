@@ -7,6 +7,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
+from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.files import reading
 
 from .recipe import (
@@ -67,6 +68,8 @@ def default_recipe(
     recipe = make_recipe(merged(read_parts(RECIPES, kind)[kind], changes), str(RECIPES))
     if kind != CLASSIFICATION and size >= LARGE:
         recipe.shared["dropout"] = 0.1
+    if task == "masked_lm":  # which fairseq-eval-lm cannot evaluate
+        recipe.splits = []
     recipe.average = min(recipe.average, epochs)
     return recipe
 
@@ -121,9 +124,10 @@ def classes(data: Path, task: str) -> tuple[int, Options]:
     """The number of texts, and the options for their classes."""
     size = len(lengths(data / "label" / "train"))
     if task == "long_range_arena":
-        return size, {"lra-task": "retrieval" if (data / "input1").is_dir() else "text"}
-    names = Dictionary.load(str(data / "label" / "dict.txt"))
-    return size, {"num-classes": len(names) - names.nspecial}
+        kind = "retrieval" if (data / "input1").is_dir() else "text"
+        return size, {"lra-task": kind, "num-batch-buckets": 8}
+    names = class_names(Dictionary.load(str(data / "label" / "dict.txt")))
+    return size, {"num-classes": len(names), "shorten-method": "truncate"}
 
 
 def tokens(data: Path, task: str) -> tuple[int, Options]:

@@ -317,10 +317,10 @@ def tried(recipe: Recipe, entry: Entry) -> Entry:
     if not updates:
         raise ValueError("the training has no end; give --max-epoch or --max-update")
     saved = updates // (cfg.checkpoint.save_interval_updates or per_epoch)
-    if recipe.average > saved:
+    if not 0 <= recipe.average <= saved:
         raise ValueError(
-            f"average {recipe.average}: {updates} updates leave {saved} checkpoints; give more "
-            f"updates, or --average {saved}"
+            f"average {recipe.average}: {updates} updates leave {saved} checkpoints; give from 0 "
+            "to as many, or more updates"
         )
     seconds = []
     for samples in itertools.islice(iterators.GroupedIterator(batches, accumulated), STEPS):

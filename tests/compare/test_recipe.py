@@ -1,16 +1,19 @@
 """Recipes: YAML files, folders of data, and options on a command line."""
 
+import shutil
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fairseq.data import Dictionary
 from make_checkpoints import write_data, write_splits
 
 from fairseq_odeformers.compare.command import recipes
 from fairseq_odeformers.compare.defaults import default_recipe, find_task
 from fairseq_odeformers.compare.plan import Entry, Plan, configuration, make_entry
 from fairseq_odeformers.compare.recipe import (
+    TASKS,
     Recipe,
     command_line,
     parse_architecture,
@@ -208,6 +211,18 @@ def test_the_task_is_found_in_the_data(task, folders):
     assert (task == "translation") == recipe.evaluate.get("remove-bpe", False)
 
 
+def test_classes_are_counted_without_what_fills_up_their_dictionary(folders, tmp_path):
+    """As fairseq-preprocess does, to a multiple of 8 symbols."""
+    shutil.copytree(folders["long_range_arena"], tmp_path / "data")
+    path = tmp_path / "data/label/dict.txt"
+    labels = Dictionary.load(str(path))
+    classes = len(labels) - labels.nspecial
+    labels.finalize(padding_factor=8)
+    labels.save(str(path))
+    recipe = default_recipe(tmp_path / "data", {"transject": {}}, "sentence_prediction", 1)
+    assert recipe.train["num-classes"] == classes < len(labels) - labels.nspecial
+
+
 def test_a_folder_without_data_is_refused(tmp_path):
     with pytest.raises(ValueError, match="has neither sentence pairs"):
         find_task(tmp_path)
@@ -215,16 +230,20 @@ def test_a_folder_without_data_is_refused(tmp_path):
         find_task(Path("absent"))
 
 
-@pytest.mark.parametrize(
-    "task, archs",
-    {
-        "translation": ["macaron_transformer", "transevolve", "node_transformer_mt"],
-        "long_range_arena": ["transject", "macaron_classifier", "transevolve_classifier"],
-        "language_modeling": ["transject_lm", "macaron_transformer_lm", "transformer_lm_rezero"],
-    }.items(),
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_every_architecture_has_the_options_of_a_default_recipe(task, archs, folders):
-    recipe = default_recipe(folders[task], dict.fromkeys(archs, {}), epochs=3)
+TRAINED = {
+    "translation": ["macaron_transformer", "transevolve", "node_transformer_mt"],
+    "long_range_arena": ["transject", "macaron_classifier", "transevolve_classifier"],
+    "sentence_prediction": ["transject", "macaron_classifier", "transevolve_classifier"],
+    "language_modeling": ["transject_lm", "macaron_transformer_lm", "transformer_lm_rezero"],
+    "masked_lm": ["macaron_bert"],
+}
+FOLDERS = {"sentence_prediction": "long_range_arena", "masked_lm": "language_modeling"}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_architecture_has_the_options_of_a_default_recipe(task, folders):
+    archs, data = TRAINED[task], folders[FOLDERS.get(task, task)]
+    recipe = default_recipe(data, dict.fromkeys(archs, {}), task, epochs=3)
     for arch in archs:
-        configuration(recipe, make_entry(recipe, arch, {}, "fairseq_odeformers"))
+        cfg = configuration(recipe, make_entry(recipe, arch, {}, "fairseq_odeformers"))
+        assert cfg.task._name == task
