@@ -1,7 +1,7 @@
 """The command ``odeformers``: one command for each thing that fairseq's own commands do not do.
 
-A command is a module with ``main(arguments)``, imported when it is asked for. What a module raises
-for bad input ends the program here, with one line.
+A command is a module with ``main(arguments)``, imported when it is asked for. An error of its for
+bad input ends the program here, with one line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import listing
 
 PACKAGE = listing.PACKAGE
 
-# The library that a command could not import, and the extra of this package that installs it.
+# By the module that a command could not import: its library, and the extra that installs it.
 EXTRAS = {
     "PIL": ("pillow", "corpora"),
     "matplotlib": ("matplotlib", "plots"),
@@ -80,7 +80,7 @@ def needs_fairseq(process: Sequence[str], arguments: Sequence[str]) -> bool:
 
     Args:
         process: how it was started, as :data:`sys.orig_argv`.
-        arguments: what of it are the program's own.
+        arguments: the program's own words of it.
     """
     # A process that another one spawns has the arguments of that one, and few words of its own.
     program = ["", *process[: len(process) - len(arguments)]]

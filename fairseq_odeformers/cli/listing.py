@@ -23,7 +23,7 @@ PAPERS = {
     "baselines": "baselines",
 }
 
-# What trains a model; in the order of the list.
+# The tasks that train a model, in the order of the list.
 TASKS = (
     "translation",
     "sentence_prediction, long_range_arena or parity",
@@ -33,7 +33,7 @@ TASKS = (
 
 
 def read() -> dict[str, dict]:
-    """What :func:`make` has found when the file was written."""
+    """The result of :func:`make` when the file was written."""
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 
@@ -43,7 +43,7 @@ def write() -> None:
 
 
 def architectures(listing: dict) -> dict[str, tuple[str, dict[str, str]]]:
-    """By name: the model of which an architecture is a preset, and the defaults of its own."""
+    """The model of each architecture, and the defaults in which a preset differs from it."""
     return {name: (name, {}) for name in listing["models"]} | listing["presets"]
 
 
@@ -55,7 +55,7 @@ def option_rows(listing: dict, arch: str) -> list[tuple[str, str, str]]:
 
 
 def groups(listing: dict) -> dict[str, dict[str, str]]:
-    """A line for each name, by what trains it and the paper that it is of."""
+    """A line for each name, by its task and its paper."""
     found = {}
     known = architectures(listing)
     for task, paper in itertools.product(TASKS, PAPERS.values()):
@@ -106,7 +106,7 @@ def make() -> dict[str, dict]:
 
 
 def ours(registry: dict[str, type]) -> dict[str, type]:
-    """What this package has registered, by name."""
+    """The classes that this package has registered, by name."""
     return {
         name: cls for name, cls in sorted(registry.items()) if cls.__module__.startswith(PACKAGE)
     }

@@ -1,7 +1,7 @@
 """Comparisons: trainings of several architectures on the same data, and what is reported of them.
 
 A recipe (``recipe.py``, or ``defaults.py`` for a folder of data) becomes a plan of models
-(``plan.py``), and that runs of commands (``runs.py``), which are jobs (``watch.py``). What the runs
-leave is read (``results.py``, ``outcomes.py``) and reported (``report.py``, ``figures.py``,
+(``plan.py``). A plan becomes runs of commands (``runs.py``), which are jobs (``watch.py``). Their
+results are read (``results.py``, ``outcomes.py``) and reported (``report.py``, ``figures.py``,
 ``pages.py``). ``command.py`` has the command lines; ``commands.py`` is for scripts.
 """

@@ -17,11 +17,11 @@ FORK = multiprocessing.get_context("fork")  # which has imported all that this p
 
 
 def in_child(function: Callable[..., T], *arguments: object) -> T:
-    """What a function returns that is called in a fork of this process.
+    """Call a function in a fork of this process, and return its result.
 
     Raises:
         ValueError: the fork was killed.
-        Exception: what the function raises.
+        Exception: the function raises it.
     """
     receiver, sender = FORK.Pipe(duplex=False)
     child = FORK.Process(target=_answer, args=(sender, function, arguments))

@@ -124,7 +124,7 @@ def planned_updates(out: Path, budget: float | None) -> dict[str, int]:
 
 
 def overview(plan: Plan, runs: int, jobs: int) -> str:
-    """What a plan will train, as a table, and how long it will take."""
+    """The models of a plan as a table, and the time that all runs will take."""
     rows = [["architecture", "parameters", "updates", "time", "size"]]
     for entry in plan.entries:
         numbers = [f"{entry.parameters:,}", f"{entry.updates:,}", clock(entry.seconds)]

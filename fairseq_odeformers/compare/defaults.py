@@ -131,7 +131,7 @@ def classes(data: Path, task: str) -> tuple[int, Options]:
 
 
 def tokens(data: Path, task: str) -> tuple[int, Options]:
-    """The number of tokens, and the criterion where it is not that of causal models."""
+    """The number of tokens, and the criterion of masked models."""
     return sum(lengths(data / "train")), {"criterion": task} if task == "masked_lm" else {}
 
 

@@ -1,4 +1,4 @@
-"""Outcomes: what a run's predictions on a split are worth.
+"""Outcomes: the scores of a run's predictions on a split.
 
 Each kind of task has a class, which reads a file of predictions.
 """
@@ -24,7 +24,7 @@ LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
 
 
 class Outcome:
-    """What all kinds of outcomes have.
+    """The base of all kinds of outcomes.
 
     Attributes:
         main: the score that counts.
@@ -41,7 +41,7 @@ class Outcome:
     examples: Sequence[tuple[str, str, str]] = ()
 
     def p_value(self, baseline) -> float | None:
-        """Of the difference from another run, by a paired bootstrap; None if there is none."""
+        """The significance of the difference from another run; None if it cannot be tested."""
 
     def qualities(self) -> Sequence[float]:
         """How good each of the examples is."""
@@ -189,7 +189,7 @@ class Perplexity(Outcome):
 def most_different(outcomes: Mapping[str, Outcome]) -> list[dict[str, str]]:
     """Five texts whose qualities spread most over the models.
 
-    Each with its source, its reference, and what each model has made of it, by these names.
+    Each is a dictionary of its source, its reference and the output of each model, by name.
     """
     first = next(iter(outcomes.values()))
     spread = np.ptp([outcome.qualities() for outcome in outcomes.values()], axis=0)

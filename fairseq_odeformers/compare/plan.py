@@ -1,4 +1,4 @@
-"""Plans: the models, sizes and updates of a recipe, tried before the first training."""
+"""Plans: the models of a recipe, with their sizes and updates, tried before the first training."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def make_plan(
     budget: float | None = None,
     planned: Mapping[str, int] | None = None,
 ) -> Plan:
-    """Build and check all that a recipe trains.
+    """Build and check all models of a recipe.
 
     Each architecture's options are parsed as fairseq-train parses them, its model is built, and a
     few updates are made with the data.
@@ -131,7 +131,7 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
     """An architecture with the options of the recipe.
 
     Raises:
-        ValueError: there is no such architecture, or it is none for the recipe's data.
+        ValueError: there is no such architecture, or it does not fit the recipe's data.
     """
     arch = own.get("arch", name)
     if arch not in ARCH_MODEL_REGISTRY:
@@ -183,7 +183,7 @@ def sizes_of(sizes: dict[str, int], known: Options, given: Options) -> Options:
         for size, value in sizes.items():
             value = given.get(f"encoder-{size}", value)
             if size == "layers" and f"{side}-blocks" in known:
-                # The decoder's blocks may be those of the encoder, by a reference.
+                # The default of the decoder's blocks may be a reference to the encoder's.
                 blocks = str(given.get(f"{side}-blocks", known[f"{side}-blocks"]))
                 depth = int(value) // max(1, int(blocks) if blocks.isdigit() else 1)
                 found[f"{side}-depth"] = given.get("encoder-depth", depth)
@@ -216,7 +216,7 @@ def training_parser() -> argparse.ArgumentParser:
 
 
 def configuration(recipe: Recipe, entry: Entry):
-    """What fairseq-train makes of the options.
+    """The configuration that fairseq-train makes of the options.
 
     Raises:
         ValueError: an option is unknown, or has a value that it cannot have.
@@ -280,7 +280,7 @@ def matched(recipe: Recipe, entry: Entry, target: int) -> Entry:
 
 
 def width_step(given: Options) -> int:
-    """A width of which this is a divisor fits the heads and the halves of a model."""
+    """A number whose multiples are widths that fit the heads and the halves of a model."""
     heads = (str(given.get(f"{side}-attention-heads")) for side in ("encoder", "decoder"))
     return math.lcm(8, *(int(number) for number in heads if number.isdigit()))
 
@@ -292,8 +292,8 @@ def tried(recipe: Recipe, entry: Entry) -> Entry:
     gradients are tried with the model.
 
     Raises:
-        ValueError: the training has no end, or leaves too few checkpoints to average; or what it
-            starts from is not there.
+        ValueError: the training has no end, or leaves too few checkpoints to average; or the
+            checkpoint that it starts from is not there.
     """
     cfg, task, model = build(recipe, entry)
     start = cfg.checkpoint.finetune_from_model

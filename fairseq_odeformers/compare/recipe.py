@@ -1,6 +1,6 @@
-"""Recipes: what an experiment trains, on which data, with which options.
+"""Recipes: the architectures, the data and the options of an experiment.
 
-A recipe is a YAML file, or that of ``defaults.py`` for a folder of data. Its keys are the fields of
+A recipe is a YAML file. For a folder of data ``defaults.py`` makes one. Its keys are the fields of
 :class:`Recipe`; options have the names that they have on fairseq's command line. With ``parts`` one
 file describes several experiments, each with changes of its own.
 """
@@ -48,8 +48,8 @@ class Recipe:
         shared: options for those architectures that have them.
         sizes: ``embed-dim``, ``ffn-embed-dim``, ``attention-heads`` and ``layers``, for encoder and
             decoder of each architecture; blocks have the depth that makes as many layers.
-        architectures: the options of each, by a name. The name is that of the architecture unless
-            the option ``arch`` names it. The first one is the baseline.
+        architectures: the options of each, by a name. The name is the architecture's, unless the
+            option ``arch`` has another. The first one is the baseline.
         seeds: of the trainings of each architecture.
         average: how many of the last epochs' checkpoints are averaged; 0 for none.
         evaluate: options of fairseq-generate or fairseq-eval-lm.
@@ -114,7 +114,7 @@ def read_recipe(path: Path, part: str | None = None) -> dict[str, Recipe]:
 
 
 def read_parts(path: Path, part: str | None = None) -> dict[str, dict]:
-    """The same as :func:`read_recipe`, of recipes that need not be complete."""
+    """The same as :func:`read_recipe`, as dictionaries that need not be complete."""
     content = _with_base(_read(path), path)
     parts = content.pop("parts", None) or {"": {}}
     if part is not None and part not in parts:
@@ -160,7 +160,7 @@ def merged(base: Mapping, changes: Mapping) -> dict:
 
 
 def make_recipe(content: Mapping, where: str) -> Recipe:
-    """A recipe of what a file, or a part of it, contains.
+    """A recipe from the content of a file, or of a part of it.
 
     Raises:
         ValueError: a key is unknown or missing, or has a value of another type.
@@ -175,7 +175,7 @@ def make_recipe(content: Mapping, where: str) -> Recipe:
 
 
 def checked(kind: type[Made], content: Mapping, where: str) -> Made:
-    """A dataclass of what a YAML file has, whose values are of the types of its fields.
+    """A dataclass from the content of a YAML file, whose values have the types of the fields.
 
     Raises:
         ValueError: a key is unknown, or a value of another type; the message begins with *where*.

@@ -1,4 +1,4 @@
-"""Results: what the runs of a comparison have left so far, read from their folders."""
+"""Results: the trainings and outcomes of a comparison so far, read from the folders of runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEED = re.compile("0|[1-9][0-9]*")  # of a run's folder; 01 is not the name of o
 
 @dataclass
 class Training:
-    """What a log says of a training; of epochs that an interrupted one has repeated, the last.
+    """A training by its log. Of epochs that an interrupted training repeats the last one counts.
 
     Attributes:
         parameters: of the model.
@@ -77,12 +77,13 @@ def read_training(log: Path, metric: str = "loss") -> Training:
 
 @dataclass
 class Results:
-    """What the runs of a comparison have left, by architecture and seed.
+    """The results of a comparison, by architecture and seed.
 
     Attributes:
-        trainings: those that have been validated.
+        trainings: the ones that have been validated.
         outcomes: by split and checkpoint, as far as they are there.
-        scores: lines that the recipe's own command has printed, each with its run, by the same.
+        scores: lines that the recipe's own command has printed, each with its run, by split and
+            checkpoint.
     """
 
     plan: Plan
@@ -92,7 +93,7 @@ class Results:
 
 
 def read_results(out: Path) -> Results:
-    """The results in a folder of runs, with those of seeds of earlier commands.
+    """The results in a folder of runs, with all seeds, also of earlier commands.
 
     Raises:
         ValueError: the folder is not of a comparison, or a file in it is damaged.
@@ -128,6 +129,7 @@ def read_results(out: Path) -> Results:
 
 
 def read_outcome(recipe: Recipe, path: Path, texts: Sequence[str] | None) -> Outcome:
+    """The outcome of a file of predictions, by the kind of the recipe; see :func:`texts_of`."""
     if recipe.kind == TRANSLATION:
         return Translations(path, recipe.train["target-lang"], texts)
     return Classes(path, texts) if recipe.kind == CLASSIFICATION else Perplexity(path)

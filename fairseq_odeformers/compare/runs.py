@@ -84,9 +84,9 @@ def end_with_parent() -> None:
 
 
 def python(words: tuple[str, ...] | list[str]) -> list[str]:
-    """A command line, in which commands of fairseq and of this package are those of this Python.
+    """A command line that runs the commands of fairseq and of this package by this Python.
 
-    They are not buffered, so that no warning stands in the middle of a line that they print.
+    Their output is not buffered, so that no warning stands in the middle of a line.
     """
     name, *arguments = words
     found = [sys.executable, "-u", "-m", MODULES[name]] if name in MODULES else [name]

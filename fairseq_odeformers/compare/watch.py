@@ -83,10 +83,10 @@ def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
 
 
 def submit(executor, runs: Sequence[Run]) -> dict[Run, submitit.Job]:
-    """Start jobs; those of this machine leave it to this process to end at Ctrl-C."""
+    """Start jobs; at Ctrl-C this process ends the ones of this machine."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which they inherit
     try:
-        with executor.batch():  # on a cluster an array, of which --jobs run at a time
+        with executor.batch():  # on a cluster one array, whose jobs run --jobs at a time
             jobs = [executor.submit(run) for run in runs]
     finally:
         signal.signal(signal.SIGINT, handler)
@@ -124,7 +124,7 @@ def progress(plan: Plan, runs: Sequence[Run], active: Collection[Run]) -> Table:
 
 
 def state(run: Run, active: bool) -> str:
-    """A word for what a run is at, or why it failed."""
+    """The present step of a run in a word, or why it failed."""
     step = run.next_step
     if step is None:
         return "finished"

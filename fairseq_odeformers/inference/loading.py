@@ -36,8 +36,8 @@ def read_checkpoint(path: str) -> dict:
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is not a checkpoint; its model or task is not registered, or of those of
-            fairseq that are not known to be safe; or a weight is not finite.
+        ValueError: it is not a checkpoint; or see
+            :func:`~fairseq_odeformers.modules.trusted.check_checkpoint`.
     """
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")

@@ -106,8 +106,9 @@ def glue_files(data: str) -> dict[str, str]:
 
 def predict_glue(classifier: Classifier, split: str, path: Path, batch_size: int) -> None:
     """Write the predictions of a test set, in its order, as GLUE's server takes them."""
-    classifier.task.load_dataset(split)
-    ids, _, probs = probabilities(classifier.task, classifier.models, split, batch_size)
+    with reading(classifier.task.cfg.data, f"has no whole {split}"):
+        classifier.task.load_dataset(split)
+        ids, _, probs = probabilities(classifier.task, classifier.models, split, batch_size)
     labels = [classifier.classes[index] for index in probs.argmax(1).tolist()]
     write_table([["index", "prediction"], *zip(map(str, ids.tolist()), labels)], path)
 

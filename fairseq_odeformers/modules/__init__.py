@@ -5,5 +5,5 @@ matrices that stay orthogonal; ``classification_head``, the pooling and scores o
 ``intensity_embedding``, pixels as numbers. ``dropout`` and ``linear`` take the place of torch's.
 ``incremental`` keeps the state of generation, ``recording`` the calls of modules, ``workspace``
 large buffers, and ``dictionary_digest`` the dictionaries of a checkpoint; ``precision`` leaves half
-precision.
+precision. ``trusted`` says which checkpoints may be built.
 """

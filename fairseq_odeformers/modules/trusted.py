@@ -1,4 +1,4 @@
-"""Which checkpoints may be built: of known models and tasks alone, with finite weights."""
+"""Checks of checkpoints before they are built: known models and tasks, and finite weights."""
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
@@ -14,11 +14,11 @@ SAFE = {
 
 
 def check_checkpoint(path: str, state: dict) -> None:
-    """Check what fairseq's ``load_checkpoint_to_cpu`` has read, before anything is built of it.
+    """Check a checkpoint, as fairseq's ``load_checkpoint_to_cpu`` reads it, before it is built.
 
     Raises:
-        ValueError: its model or task is not registered, or of those of fairseq that are not known
-            to be safe; or a weight is not finite.
+        ValueError: its model or task is not registered, or is one of fairseq's that is not known to
+            be safe; or a weight is not finite.
     """
     model, task = state["cfg"].model, state["cfg"].task
     # The names that fairseq looks up.
@@ -33,8 +33,8 @@ def check_checkpoint(path: str, state: dict) -> None:
 def check_name(path: str, kind: str, name: str, registry: dict) -> None:
     """Check that the architecture or task of a checkpoint may be built.
 
-    It may if this package or another plugin has registered it. Of fairseq's, some run programs, or
-    load files or models that an option names; here are those that do not.
+    It may if this package or another plugin has registered it. Some of fairseq's run programs, or
+    load files or models that an option names; only the ones of :data:`SAFE` may be built.
 
     Raises:
         ValueError: it may not.

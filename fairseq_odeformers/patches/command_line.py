@@ -29,7 +29,7 @@ from .patch import patch
 
 
 def check_head(arch: str, args: Namespace) -> None:
-    """Refuse a command line whose model or criterion has not the head that the task trains.
+    """Refuse a command line whose model or criterion lacks the head that the task trains.
 
     Raises:
         ValueError: it names the option, its value and the remedy.
@@ -45,9 +45,8 @@ def check_head(arch: str, args: Namespace) -> None:
     known = CRITERION_DATACLASS_REGISTRY.get(criterion)
     if known is not None and head not in known.__dataclass_fields__:
         raise ValueError(
-            f"--criterion {criterion}: --task {task} trains a classification head, of which this "
-            "criterion knows nothing; use --criterion sequence_classification, or "
-            "sentence_prediction"
+            f"--criterion {criterion}: it does not train the classification head of --task {task}; "
+            "use --criterion sequence_classification, or sentence_prediction"
         )
 
 
@@ -55,8 +54,8 @@ def check_command_line(args: Namespace) -> None:
     """Check a command line that fairseq has read, and free it of a TPU.
 
     The checks are :func:`check_head` and, for a model of this package, the bounds of the options of
-    the criterion, whose ever it is. fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``, or
-    without torch_xla, there is none.
+    any criterion. fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``, or without torch_xla,
+    there is no TPU.
     """
     if hasattr(args, "arch"):
         check_head(args.arch, args)
@@ -90,6 +89,6 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     except KeyError as error:
         if error.args != (None,):  # the task
             raise
-        sys.exit("error: --task is missing; give that of the training")
+        sys.exit("error: --task is missing; give the training's")
     check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)  # parse_known
     return parsed
