@@ -9,7 +9,7 @@ import fairseq
 import pytest
 from helpers import resolved
 from omegaconf import OmegaConf
-from script_helpers import USER_DIR
+from script_helpers import ROOT, USER_DIR
 
 from fairseq_odeformers.cli import COMMANDS, listing, main, needs_fairseq
 
@@ -49,6 +49,21 @@ def test_options_of_an_architecture(capsys):
     out = capsys.readouterr().out
     assert re.search(r"^--encoder-depth +6 +depth of an encoder block$", out, re.M)
     assert re.search(r"^--decoder-depth +--encoder-depth +depth", out, re.M)
+
+
+def test_a_plugin_is_listed():
+    """In a process of its own, since what it registers stays; its preset has its own defaults."""
+    show = [sys.executable, "-m", "fairseq_odeformers"]
+    for line, found in (
+        (["list"], "your own, for --task sentence_prediction.*\\n  ode_transformer .*"),
+        (["options", "ode_transformer_rk2"], "--runge-kutta-order  +2  "),
+    ):
+        run = subprocess.run(
+            [*show, *line, "--user-dir", ROOT / "examples" / "extending"],
+            capture_output=True,
+            text=True,
+        )
+        assert re.search(found, run.stdout), run.stderr
 
 
 @pytest.mark.skipif(fairseq.__version__ == "0.12.2", reason="has fewer options of its own")

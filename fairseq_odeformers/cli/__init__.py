@@ -76,7 +76,7 @@ def refuse(name: str, reason: object) -> NoReturn:
 
 
 def needs_fairseq(process: Sequence[str], arguments: Sequence[str]) -> bool:
-    """Whether a process is another one than this command that prints a list or help.
+    """Whether a process is another one than this command that prints its own list or help.
 
     Args:
         process: how it was started, as :data:`sys.orig_argv`.
@@ -85,7 +85,9 @@ def needs_fairseq(process: Sequence[str], arguments: Sequence[str]) -> bool:
     # A process that another one spawns has the arguments of that one, and few words of its own.
     program = ["", *process[: len(process) - len(arguments)]]
     this = program[-2:] == ["-m", PACKAGE] or Path(program[-1]).name == "odeformers"
-    return not this or bool(arguments) and arguments[0] in COMMANDS.keys() - {"list", "options"}
+    if not this or any(word.startswith("--user-dir") for word in arguments):
+        return True
+    return bool(arguments) and arguments[0] in COMMANDS.keys() - {"list", "options"}
 
 
 def user_dir() -> str:
@@ -95,8 +97,8 @@ def user_dir() -> str:
 
 def list_names(arguments: Sequence[str]) -> None:
     """Print the architectures by task and paper, and the tasks and criterions."""
-    argparse.ArgumentParser(prog="odeformers list").parse_args(arguments)
-    for group, lines in listing.groups(listing.read()).items():
+    args = listing_parser("list").parse_args(arguments)
+    for group, lines in listing.groups(listing.read(args.user_dir)).items():
         print(f"\n{group}")
         for name, about in lines.items():
             print(f"  {name:41}  {about}")
@@ -108,9 +110,10 @@ def list_options(arguments: Sequence[str]) -> None:
     Raises:
         ValueError: there is no such architecture.
     """
-    parser = argparse.ArgumentParser(prog="odeformers options")
+    parser = listing_parser("options")
     parser.add_argument("arch", help="name, as given to --arch")
-    arch, found = parser.parse_args(arguments).arch, listing.read()
+    args = parser.parse_args(arguments)
+    arch, found = args.arch, listing.read(args.user_dir)
     known = listing.architectures(found)
     if arch not in known:
         from fairseq_odeformers.options import did_you_mean
@@ -121,6 +124,19 @@ def list_options(arguments: Sequence[str]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, default, text in rows:
         print(f"{name:{widths[0]}}  {default:{widths[1]}}  {text}".rstrip())
+
+
+def listing_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of a command that also shows what plugins register."""
+    parser = argparse.ArgumentParser(prog=f"odeformers {name}", allow_abbrev=False)
+    parser.add_argument(
+        "--user-dir",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="folder of a plugin of your own; may be given again",
+    )
+    return parser
 
 
 def prepare(arguments: Sequence[str]) -> None:

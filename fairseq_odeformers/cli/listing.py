@@ -1,13 +1,16 @@
 """The architectures, tasks and criterions, and the options of each architecture.
 
 ``odeformers list`` and ``options`` print them from ``listing.json``, because fairseq and torch take
-seconds to import. After a change of options, ``make listing`` writes it anew.
+seconds to import. After a change of options, ``make listing`` writes it anew. With plugins of a
+user's own, what these register is found by importing them.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -22,6 +25,7 @@ PAPERS = {
     "node_transformer": "N-ODE Transformer (Baier-Reinio and De Sterck 2020)",
     "baselines": "baselines",
 }
+OWN = "your own"  # in place of a paper, for what a plugin registers
 
 # The tasks that train a model, in the order of the list.
 TASKS = (
@@ -32,9 +36,21 @@ TASKS = (
 )
 
 
-def read() -> dict[str, dict]:
-    """The result of :func:`make` when the file was written."""
-    return json.loads(FILE.read_text(encoding="utf-8"))
+def read(plugins: Sequence[str] = ()) -> dict[str, dict]:
+    """The result of :func:`make` when the file was written.
+
+    Args:
+        plugins: folders given to ``--user-dir``; what they register is added.
+
+    Raises:
+        ValueError: a folder is not there.
+    """
+    if not plugins:
+        return json.loads(FILE.read_text(encoding="utf-8"))
+    from fairseq_odeformers.inference.loading import import_plugins
+
+    import_plugins(plugins)
+    return make([PACKAGE, *(Path(folder).resolve().name for folder in plugins)])
 
 
 def write() -> None:
@@ -58,7 +74,7 @@ def groups(listing: dict) -> dict[str, dict[str, str]]:
     """A line for each name, by its task and its paper."""
     found = {}
     known = architectures(listing)
-    for task, paper in itertools.product(TASKS, PAPERS.values()):
+    for task, paper in itertools.product(TASKS, [*PAPERS.values(), OWN]):
         lines = {}
         for name, (model, own) in known.items():
             entry = listing["models"][model]
@@ -73,48 +89,61 @@ def groups(listing: dict) -> dict[str, dict[str, str]]:
     }
 
 
-def make() -> dict[str, dict]:
-    """The listing of what the package registers.
+def make(packages: Iterable[str] = (PACKAGE,)) -> dict[str, dict]:
+    """The listing of what packages register.
 
     A preset has the options of its model, and its own defaults of some.
     """
     from fairseq.criterions import CRITERION_REGISTRY
-    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+    from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
 
-    names = {cls: name for name, cls in ours(MODEL_REGISTRY).items()}
+    from fairseq_odeformers.options import flag
+
+    known = set(packages)
+
+    def theirs(registry: dict[str, type]) -> dict[str, type]:
+        entries = sorted(registry.items())
+        return {name: cls for name, cls in entries if cls.__module__.split(".")[0] in known}
+
+    names = {cls: name for name, cls in theirs(MODEL_REGISTRY).items()}
     models = {
         name: {
             "task": trained_by(cls),
-            "paper": PAPERS[cls.__module__.split(".")[2]],
+            "paper": paper(cls),
             "about": summary(cls),
             "options": ["\t".join(row) for row in registered_rows(name)],
         }
         for cls, name in names.items()
     }
     presets = {}
-    for arch, cls in ours(ARCH_MODEL_REGISTRY).items():
+    for arch, cls in theirs(ARCH_MODEL_REGISTRY).items():
         if arch not in models:
-            rows = zip(registered_rows(arch), registered_rows(names[cls]))
-            presets[arch] = names[cls], {own[0]: own[1] for own, base in rows if own != base}
+            args = Namespace()
+            ARCH_CONFIG_REGISTRY[arch](args)
+            given = {flag(name): str(value) for name, value in vars(args).items()}
+            rows = [
+                (name, default, given.get(name.split(",")[0], default))
+                for name, default, _ in registered_rows(names[cls])
+            ]
+            presets[arch] = names[cls], {name: own for name, default, own in rows if own != default}
     return {
         "models": models,
         "presets": presets,
-        "task": {name: summary(cls) for name, cls in ours(TASK_REGISTRY).items()},
-        "criterion": {name: summary(cls) for name, cls in ours(CRITERION_REGISTRY).items()},
+        "task": {name: summary(cls) for name, cls in theirs(TASK_REGISTRY).items()},
+        "criterion": {name: summary(cls) for name, cls in theirs(CRITERION_REGISTRY).items()},
     }
 
 
-def ours(registry: dict[str, type]) -> dict[str, type]:
-    """The classes that this package has registered, by name."""
-    return {
-        name: cls for name, cls in sorted(registry.items()) if cls.__module__.startswith(PACKAGE)
-    }
+def paper(model: type) -> str:
+    """The paper that a model of this package is of; :data:`OWN` for others."""
+    package, *folders = model.__module__.split(".")
+    return PAPERS[folders[1]] if package == PACKAGE else OWN
 
 
 def summary(cls: type) -> str:
     """The first line of a docstring, as plain text."""
-    return (cls.__doc__ or "").splitlines()[0].replace("``", "").rstrip(".")
+    return (cls.__doc__ or cls.__name__).strip().splitlines()[0].replace("``", "").rstrip(".")
 
 
 def trained_by(model: type) -> str:
@@ -141,7 +170,9 @@ def registered_rows(arch: str) -> list[tuple[str, str, str]]:
 
     from fairseq_odeformers.options import flag
 
-    config = MODEL_DATACLASS_REGISTRY[arch]
+    config = MODEL_DATACLASS_REGISTRY.get(arch)
+    if config is None:  # a plugin's model may be registered without
+        return []
     defaults = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
     rows = []
     for item in fields(config):
