@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -24,9 +25,17 @@ PAGE, DOCUMENT = "report.md", "report.html"
 TITLES = {BEST: "best checkpoint", AVERAGED: "average of the last epochs"}
 UNITS = {
     TRANSLATION: "label-smoothed, bits a token",
-    CLASSIFICATION: "nats an example",
+    CLASSIFICATION: "bits an example",
     LANGUAGE_MODELING: "bits a token",
 }
+SPREAD = (
+    "Behind ± stands the standard deviation over seeds, in brackets the 95% interval of the mean, "
+    "which needs three seeds."
+)
+PAIRED = (
+    "p is that of the difference in the first score from the same seed of the first architecture, "
+    "by a paired bootstrap over the texts."
+)
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
@@ -87,7 +96,7 @@ def trainings(results: Results) -> Section:
             if metric != "loss" and all(run.metrics for run in runs):
                 row.append(over_seeds([best(run.metrics) for run in runs], 3))
         rows.append(row + [""] * (len(header) - len(row)))
-    return Section("Trainings", table=rows)
+    return Section("Trainings", SPREAD if len(recipe.seeds) > 1 else "", rows)
 
 
 def scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:
@@ -109,8 +118,10 @@ def scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:
         row.append(", ".join(f"{p:.3f}" for p in tests if p is not None))
         row += [str(plan.recipe.paper.get(name, {}).get(column, "")) for column in paper]
         rows.append(row)
-    signatures = (f"{name}: `{text}`" for name, text in first.signatures.items())
-    return Section(title, "  \n".join(signatures), rows)
+    notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
+    if any(row[len(header) - 1] for row in rows[1:]):
+        notes.append(PAIRED)
+    return Section(title, "  \n".join(notes), rows)
 
 
 def any_of(outcomes: Outcomes) -> Outcome:
@@ -155,8 +166,8 @@ def options(plan: Plan) -> Section:
     rows = [["architecture", "its own options", "size"]]
     for entry in plan.entries:
         own = {name: value for name, value in entry.options.items() if name not in shared}
-        rows.append([entry.name, " ".join(command_line(own)), entry.note])
-    line = " ".join(command_line(shared))
+        rows.append([entry.name, shlex.join(command_line(own)), entry.note])
+    line = shlex.join(command_line(shared))
     return Section("Options", f"All trainings: `fairseq-train {plan.recipe.data} {line}`", rows)
 
 

@@ -129,7 +129,8 @@ def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path):
         splits=["test"],
         score={"test": "odeformers score-wmt14 en-de {output}"},
     )
-    entry = Entry("good", {"arch": "transformer"}, parameters=1234)
+    options = {"arch": "transformer", "adam-betas": "(0.9, 0.98)"}
+    entry = Entry("good", options, parameters=1234)
     save_plan(Plan(recipe, (entry,), ""), tmp_path)
     folder = tmp_path / "good-seed1"
     folder.mkdir()
@@ -141,6 +142,7 @@ def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path):
     assert "| good, seed 1 | tokenized: BLEU = 27.55 |" in report
     header, _, row, *_ = (line.split(" | ") for line in report.splitlines() if line[:1] == "|")
     assert header[-1] == "validation mcc |" and row[-1] == "6.000 |"
+    assert "--adam-betas '(0.9, 0.98)'" in report  # for a shell
 
 
 def test_a_perplexity_of_no_token_is_none(tmp_path):
