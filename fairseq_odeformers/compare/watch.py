@@ -17,7 +17,7 @@ import submitit
 import torch
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 
 from .commands import log_stats
 from .plan import Plan
@@ -76,6 +76,8 @@ def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
                     break
                 time.sleep(LOOK)
             live.update(progress(plan, runs, active), refresh=True)
+        if not console.is_terminal:
+            print()  # which rich leaves out there
     except KeyboardInterrupt:
         for job in active.values():
             cancel(job)
@@ -107,7 +109,8 @@ def cancel(job: submitit.Job) -> None:
 def progress(plan: Plan, runs: Sequence[Run], active: Collection[Run]) -> Table:
     """A row for each run: state, epoch, updates, last validation loss, speed, time left."""
     totals = {entry.name: entry.updates for entry in plan.entries}
-    table = Table("run", "state", "epoch", "updates", "validation loss", "updates/s", "left")
+    name = Column("run", overflow="fold")  # else the ends, in which names differ, are left out
+    table = Table(name, "state", "epoch", "updates", "validation loss", "updates/s", "left")
     for run in runs:
         stats = latest(run.folder / LOG)
         total, done, speed = totals[run.name], stats["updates"], float(stats.get("ups", 0))
