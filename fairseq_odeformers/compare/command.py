@@ -203,8 +203,8 @@ def recipes(args: argparse.Namespace, extra: Options) -> dict[str, Recipe]:
 def minutes(text: str) -> float:
     """A time in minutes, of text such as ``45s``, ``30m`` or ``2h``."""
     factor = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}.get(text[-1:])
-    if not factor or not float(text[:-1]) > 0:
-        raise ValueError
+    if not factor or not re.fullmatch(r"\d*\.?\d+", text[:-1]) or not float(text[:-1]):
+        raise argparse.ArgumentTypeError(f"{text}: give a time such as 45s, 30m or 2h")
     return float(text[:-1]) * factor
 
 

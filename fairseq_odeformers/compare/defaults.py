@@ -90,6 +90,8 @@ def find_task(data: Path) -> str:
         return "translation"
     if (data / "dict.txt").is_file() and (data / "train.idx").is_file():
         return "language_modeling"
+    if (data / "data-bin").is_dir():
+        raise ValueError(f"{data}: give the binarised data in it, {data / 'data-bin'}")
     raise ValueError(
         f"{data} has neither sentence pairs (train.SRC-TGT.SRC.idx), nor labelled texts (label/), "
         "nor text (train.idx and dict.txt); odeformers prepare makes such folders"

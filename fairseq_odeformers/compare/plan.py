@@ -21,13 +21,15 @@ from fairseq.models import (
     ARCH_MODEL_NAME_REGISTRY,
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
+    FairseqEncoderDecoderModel,
+    FairseqLanguageModel,
 )
 from fairseq.trainer import Trainer
 
 from fairseq_odeformers.files import naming, replacing
 from fairseq_odeformers.options import did_you_mean
 
-from .recipe import TRANSLATION, Options, Recipe, checked, command_line, merged
+from .recipe import LANGUAGE_MODELING, TRANSLATION, Options, Recipe, checked, command_line, merged
 
 PLAN = "plan.yaml"
 STEPS, ROUNDS = 4, 3  # updates that are timed, and how often, one architecture after the other
@@ -136,11 +138,16 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
     arch = own.get("arch", name)
     if arch not in ARCH_MODEL_REGISTRY:
         remedy = did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
-        raise ValueError(f"--arch {arch}: no such architecture; {remedy}")
-    if recipe.kind == TRANSLATION and hasattr(
-        ARCH_MODEL_REGISTRY[arch], "register_classification_head"
-    ):
+        raise ValueError(
+            f"--arch {arch}: no such architecture; {remedy} (--user-dir finds your own)"
+        )
+    model = ARCH_MODEL_REGISTRY[arch]
+    if recipe.kind == TRANSLATION and hasattr(model, "register_classification_head"):
         raise ValueError(f"--arch {arch} is a classifier, and {recipe.data} has sentence pairs")
+    if recipe.kind == TRANSLATION and issubclass(model, FairseqLanguageModel):
+        raise ValueError(f"--arch {arch} is a language model, and {recipe.data} has sentence pairs")
+    if recipe.kind == LANGUAGE_MODELING and issubclass(model, FairseqEncoderDecoderModel):
+        raise ValueError(f"--arch {arch} translates, and {recipe.data} is for a language model")
     known = known_options(recipe, arch)
     given = {**recipe.train, **own}
     shared = {key: value for key, value in recipe.shared.items() if key in known}

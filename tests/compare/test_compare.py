@@ -131,6 +131,7 @@ MISTAKES = [
         "--archs transformer_prenorm: give each once",
     ),
     ("--archs transject", "--arch transject is a classifier"),
+    ("--archs transject_lm", "--arch transject_lm is a language model"),
     ("--archs transformer[--dropout", "bracket .* is not closed"),
     ("--archs transformer[dropout]", "dropout: an option .* is expected"),
     (
@@ -152,7 +153,8 @@ MISTAKES = [
     ("--archs transformer_prenorm --average -1", "average -1: "),
     ("--archs transformer --epochs 0", "--epochs: .*0"),
     ("--archs transformer --part one", "--part one: for a RECIPE alone"),
-    ("--archs transformer --budget soon", "--budget: .*soon"),
+    ("--archs transformer --budget soon", "--budget: soon: give a time"),
+    ("--archs transformer --budget 30", "--budget: 30: give a time"),
     ("--archs transformer --task parsing", "--task parsing: there is"),
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),

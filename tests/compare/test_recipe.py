@@ -228,6 +228,9 @@ def test_a_folder_without_data_is_refused(tmp_path):
         find_task(tmp_path)
     with pytest.raises(ValueError, match="no such folder"):
         find_task(Path("absent"))
+    (tmp_path / "data-bin").mkdir()
+    with pytest.raises(ValueError, match=f"give .* {tmp_path / 'data-bin'}$"):
+        find_task(tmp_path)
 
 
 TRAINED = {
