@@ -102,25 +102,30 @@ def trainings(results: Results) -> Section:
 def scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:
     """The scores on a split, with tests against the first architecture, seed by seed."""
     first, baseline = any_of(outcomes), plan.entries[0].name
+    tests = {
+        name: [
+            run.p_value(outcomes[baseline][seed])
+            for seed, run in runs.items()
+            if name != baseline and seed in outcomes.get(baseline, ())
+        ]
+        for name, runs in outcomes.items()
+    }
+    tested = any(p is not None for values in tests.values() for p in values)
     paper = sorted({column for figures in plan.recipe.paper.values() for column in figures})
-    header = ["architecture", "seeds", *first.scores, "seed by seed", f"p against {baseline}"]
+    header = ["architecture", "seeds", *first.scores, "seed by seed"]
+    header += [f"p against {baseline}"] if tested else []
     rows = [[*header, *(f"paper: {column}" for column in paper)]]
     for name, runs in outcomes.items():
         values = {column: [run.scores[column] for run in runs.values()] for column in first.scores}
         row = [name, str(len(runs))]
         row += [over_seeds(of_seeds, first.digits) for of_seeds in values.values()]
         row.append(", ".join(f"{value:.{first.digits}f}" for value in values[first.main]))
-        tests = [
-            run.p_value(outcomes[baseline][seed])
-            for seed, run in runs.items()
-            if name != baseline and seed in outcomes.get(baseline, ())
-        ]
-        row.append(", ".join(f"{p:.3f}" for p in tests if p is not None))
+        if tested:
+            row.append(", ".join(f"{p:.3f}" for p in tests[name]))
         row += [str(plan.recipe.paper.get(name, {}).get(column, "")) for column in paper]
         rows.append(row)
     notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
-    if any(row[len(header) - 1] for row in rows[1:]):
-        notes.append(PAIRED)
+    notes += [PAIRED] if tested else []
     return Section(title, "  \n".join(notes), rows)
 
 
