@@ -128,8 +128,9 @@ def check_size(split: str, path: Path) -> None:
     published = PUBLISHED[split]
     if (sentences, words) != (published.sentences, published.words):
         logger.warning(
-            f"{split}: the published text has {published.sentences:,} sentences and "
-            f"{published.words:,} words; perplexities do not compare with those of papers"
+            f"{split}: this is not the published Penn Treebank, which has "
+            f"{published.sentences:,} sentences and {published.words:,} words; perplexities of "
+            "your own text do not compare with those of papers"
         )
 
 

@@ -1,6 +1,7 @@
 """The texts are found in folders and archives or downloaded; bad ones are named."""
 
 import gzip
+import re
 
 import pytest
 from fairseq.data import Dictionary, data_utils
@@ -125,10 +126,8 @@ def test_a_text_of_another_size_is_warned_of(tmp_path, monkeypatch, caplog):
     source = write(tmp_path / "source", {**TEXTS, "ptb.valid.txt": " the N \n"})
     prepare(source, tmp_path / "out", 1)
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert warnings == [
-        "valid: the published text has 1 sentences and 3 words; perplexities do not compare with "
-        "those of papers"
-    ]
+    assert len(warnings) == 1
+    assert re.match("valid: .* which has 1 sentences and 3 words; .* do not compare", warnings[0])
 
 
 def test_the_test_set_may_be_missing_and_come_later(tmp_path, expected, caplog):
