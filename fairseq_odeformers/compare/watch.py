@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,21 +28,50 @@ LOOK, LINE = 2.0, 60.0  # seconds between looks, and between lines where there i
 TAIL = 20_000  # bytes of a log that are read
 
 
-def make_executor(args: argparse.Namespace, out: Path) -> submitit.AutoExecutor:
+class OneMachine(submitit.LocalExecutor):
+    """submitit's executor of this machine, whose jobs share its GPUs evenly.
+
+    Args:
+        folder: for what submitit keeps of jobs.
+        gpus: of each job.
+    """
+
+    def __init__(self, folder: Path, gpus: int):
+        super().__init__(folder)
+        self.gpus, self.given = gpus, []
+
+    def _submit_command(self, command: str) -> submitit.Job:
+        in_use = Counter(gpu for job, gpus in self.given if not job.done() for gpu in gpus)
+        gpus = sorted(visible_gpus(), key=in_use.__getitem__)[: self.gpus]
+        self.parameters.update(gpus_per_node=len(gpus), visible_gpus=gpus)
+        job = super()._submit_command(command)
+        self.given.append((job, gpus))
+        return job
+
+
+def visible_gpus() -> list[int]:
+    """The numbers of the GPUs that CUDA_VISIBLE_DEVICES leaves to this command."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return list(range(torch.cuda.device_count()))
+    return [int(number) for number in named.split(",") if number.isdecimal()]
+
+
+def make_executor(args: argparse.Namespace, out: Path) -> submitit.Executor:
     """The executor of submitit that the command line asks for."""
-    executor = submitit.AutoExecutor(folder=out / "jobs", cluster=args.cluster)
-    settings = {"timeout_min": int(args.time or 60 * 24 * 30)}
+    settings: dict[str, Any] = {"timeout_min": int(args.time or 60 * 24 * 30)}
+    if args.cluster == "local":
+        executor = OneMachine(out / "jobs", 1 if args.gpus_per_run is None else args.gpus_per_run)
+        executor.update_parameters(**settings)
+        return executor
+    logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
     settings["cpus_per_task"] = int(os.environ["OMP_NUM_THREADS"])
-    gpus = args.gpus_per_run
-    if args.cluster == "slurm":
-        logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
-        settings |= {"slurm_array_parallelism": args.jobs, "slurm_use_srun": False}
-        if args.slurm_partition:
-            settings["slurm_partition"] = args.slurm_partition
-    elif gpus is None:  # submitit would hide the GPU that the plan was tried on
-        gpus = min(1, torch.cuda.device_count())
-    if gpus:
-        settings["gpus_per_node"] = gpus
+    settings |= {"slurm_array_parallelism": args.jobs, "slurm_use_srun": False}
+    if args.slurm_partition:
+        settings["slurm_partition"] = args.slurm_partition
+    if args.gpus_per_run:
+        settings["gpus_per_node"] = args.gpus_per_run
+    executor = submitit.AutoExecutor(out / "jobs", cluster="slurm")
     executor.update_parameters(name="odeformers", **settings)
     return executor
 
@@ -53,7 +83,7 @@ def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
     command is at are waited for, and taken over if that command ends without finishing them.
     """
     waiting = [run for run in runs if not run.finished]
-    at_once = len(waiting) if executor.cluster == "slurm" else jobs
+    at_once = jobs if isinstance(executor, OneMachine) else len(waiting)
     active: dict[Run, submitit.Job] = {}
     console = Console()
     last = -LINE

@@ -1,11 +1,12 @@
 """How far runs are, and the end of their jobs."""
 
+import os
 import time
+from functools import partial
 
 from filelock import FileLock
-from submitit import AutoExecutor
 
-from fairseq_odeformers.compare.watch import cancel, latest, submit
+from fairseq_odeformers.compare.watch import OneMachine, cancel, latest, submit
 
 
 def test_the_updates_are_those_of_the_last_line(tmp_path):
@@ -23,13 +24,29 @@ def test_the_updates_are_those_of_the_last_line(tmp_path):
 
 def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
     """The one that submitit starts, and the one that this starts, which runs the function."""
-    executor = AutoExecutor(folder=tmp_path, cluster="local")
-    (job,) = submit(executor, [Sleep(tmp_path / "lock")]).values()
+    (job,) = submit(OneMachine(tmp_path, 0), [Sleep(tmp_path / "lock")]).values()
     wait_until((tmp_path / "lock").exists)
     cancel(job)
     with FileLock(tmp_path / "lock", timeout=20):
         wait_until(job.done)
     assert job.state == "INTERRUPTED"
+
+
+def test_jobs_share_the_gpus_of_a_machine(tmp_path, monkeypatch):
+    """Those of the command, in turn; a job that has ended gives its own back."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
+    executor = OneMachine(tmp_path, 1)
+    jobs = submit(executor, [partial(gpus_after, tmp_path / "end") for _ in range(4)]).values()
+    (tmp_path / "end").touch()
+    assert [job.result() for job in jobs] == ["2", "3", "5", "2"]
+    (job,) = submit(executor, [partial(gpus_after, tmp_path / "end")]).values()
+    assert job.result() == "2"
+
+
+def gpus_after(path):
+    """The GPUs that this process sees, once a file is there."""
+    wait_until(path.exists)
+    return os.environ["CUDA_VISIBLE_DEVICES"]
 
 
 class Sleep:
