@@ -91,6 +91,12 @@ def test_commands_can_be_typed(words, monkeypatch, capsys):
         assert (ROOT / (args[0] if program == "python" else program)).is_file(), program
 
 
+def test_the_reference_has_every_command():
+    page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## `([\w-]+)", page, re.M)
+    assert [*dict.fromkeys(headings)] == [*cli.COMMANDS]
+
+
 @pytest.mark.parametrize("page", ["correctness", "features"])
 def test_named_tests_exist(page):
     tests = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/*.py"))
