@@ -91,6 +91,11 @@ def summaries():
 
     transject_faster = times("", "transject", "2,048 tokens")
     fullff_faster = times("## Training", "2,048", "transevolve_fullff_1")
+    step = float(speed["", "transevolve_fullff_2", "a step of the trainer"].split()[0])
+    (parity,) = (
+        r for r in table("examples/parity/README.md", "## Table 1")[1] if r[:2] == ["8", "2"]
+    )
+    vanilla, node = (parity[place].split()[0] for place in (3, 5))
     at_length = [float(r["value"].split()[0]) for r in SPEED["docs/speed.md", "## Training"]]
     bleu, news = means("multi30k", "BLEU"), means("agnews", "accuracy")
     listops, perplexity = means("listops", "accuracy"), means("ptb", "perplexity")
@@ -106,6 +111,7 @@ def summaries():
             f"Transformer {baseline} |",
             f"2,048 tokens | TransJect {transject_faster}x, TransEvolve {fullff_faster}x faster |",
             f"{times('', 'torchdiffeq', 'speed over the formula')}x faster | torchdiffeq",
+            f"N-ODE Transformer {node}% | vanilla Transformer {vanilla}% |",
         ),
         "docs/choosing": (
             f"Multi30k, BLEU: {transformer} (three seeds) and {macaron} (",
@@ -116,6 +122,8 @@ def summaries():
             f"`transject` has {listops('transject')} there",
             f"perplexity {perplexity('transject_lm')}, Transformer {perplexity('transformer_lm')}",
             f"2,048 tokens is {transject_faster} and {fullff_faster} times as fast",
+            f"a training step takes {1 / step:.1f} of the Transformer's time",
+            f"parity {node}, vanilla Transformer {vanilla}",
         ),
         "examples/lra/README": (
             f"TransEvolve is [{min(at_length):.1f} to {max(at_length):.1f} times]",
@@ -129,6 +137,7 @@ def summaries():
             f"{news('transject')}, Transformer {baseline}",
             f"{listops('transject')} against {listops('transformer_classifier')}",
             f"{perplexity('transject_lm')} against {perplexity('transformer_lm')}",
+            f"{node} against {vanilla}, the best 20",
         ),
     }.items():
         yield from (pytest.param(page, text, id=f"{page}: {text}") for text in texts)
