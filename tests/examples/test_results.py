@@ -92,6 +92,10 @@ def summaries():
     transject_faster = times("", "transject", "2,048 tokens")
     fullff_faster = times("## Training", "2,048", "transevolve_fullff_1")
     step = float(speed["", "transevolve_fullff_2", "a step of the trainer"].split()[0])
+    randomff, matrix = (
+        float(speed["**The largest batch", name, "tokens/s"])
+        for name in ("transevolve_randomff_1", "transformer:matrix")
+    )
     (parity,) = (
         r for r in table("examples/parity/README.md", "## Table 1")[1] if r[:2] == ["8", "2"]
     )
@@ -125,6 +129,7 @@ def summaries():
             f"a training step takes {1 / step:.1f} of the Transformer's time",
             f"parity {node}, vanilla Transformer {vanilla}",
         ),
+        "docs/speed": (f"here it is {randomff / matrix:.1f} times",),
         "examples/lra/README": (
             f"TransEvolve is [{min(at_length):.1f} to {max(at_length):.1f} times]",
         ),
