@@ -128,7 +128,9 @@ def lines(axes: Axes, rows: list[dict], x: str, y: str, by: str = "model") -> No
         integer_ticks(axes)
 
 
-def means_and_ranges(axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], **look):
+def means_and_ranges(
+    axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], **look
+) -> None:
     """Draw the mean of the values at each x, with a bar from the lowest to the highest."""
     means = [fmean(own) for own in values]
     below = [mean - min(own) for mean, own in zip(means, values)]
