@@ -1,9 +1,10 @@
 """How figures look: one style for colours, lines, panels and legends."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
+from statistics import fmean
 
 from cycler import cycler
 from matplotlib import rc_context
@@ -125,6 +126,16 @@ def lines(axes: Axes, rows: list[dict], x: str, y: str, by: str = "model") -> No
         axes.plot(*columns(groups[label], x, y), label=label, **look)
     if all(isinstance(row[x], int) for row in rows):
         integer_ticks(axes)
+
+
+def means_and_ranges(
+    axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], **look
+) -> None:
+    """Draw the mean of the values at each x, with a bar from the lowest to the highest."""
+    means = [fmean(own) for own in values]
+    below = [mean - min(own) for mean, own in zip(means, values)]
+    above = [max(own) - mean for mean, own in zip(means, values)]
+    axes.errorbar(x, means, (below, above), fmt="o-", capsize=3, **look)
 
 
 def grouped(rows: list[dict], by: str = "model") -> Iterator[tuple[str, list[dict]]]:

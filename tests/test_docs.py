@@ -91,6 +91,12 @@ def test_commands_can_be_typed(words, monkeypatch, capsys):
         assert (ROOT / (args[0] if program == "python" else program)).is_file(), program
 
 
+def test_the_reference_has_every_command():
+    page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## `([\w-]+)", page, re.M)
+    assert [*dict.fromkeys(headings)] == [*cli.COMMANDS]
+
+
 @pytest.mark.parametrize("page", ["correctness", "features"])
 def test_named_tests_exist(page):
     tests = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/*.py"))
@@ -102,3 +108,8 @@ def test_notebooks_are_kept_without_output():
     for path in ROOT.glob("examples/*.ipynb"):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             assert not cell.get("outputs") and not cell.get("execution_count")
+
+
+def test_pictures_are_small():
+    for path in (*ROOT.glob("docs/**/*.png"), *ROOT.glob("examples/**/*.png")):
+        assert path.stat().st_size < 300_000, path

@@ -85,7 +85,7 @@ def translate(data: Path, checkpoint: Path) -> list[str]:
 
 def demo(out: Path, updates: int) -> None:
     start = time.monotonic()
-    data, checkpoints = out / "data-bin", out / "checkpoints"
+    data, checkpoints = out / "data-bin", out / "transevolve"
     print(f"1. German-English sentence pairs, {PAIRS['train']:,} to train on")
     prepare(data)
     print("2. Training")

@@ -31,11 +31,12 @@ from matplotlib.figure import Figure
 
 from fairseq_odeformers.compare.commands import log_stats
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from fairseq_odeformers.plots import panels, save
+from fairseq_odeformers.plots import architecture_color, means_and_ranges, panels, save
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first
 NOT_RUN = "not run"
+HATCHES = ("", "//", "..", "xx")  # variants of an architecture have its colour
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,12 @@ class Summary:
         self.kept = ordered[: len(ordered) - round(len(ordered) / 6)]
         self.runs = f"{len(self.kept)} of {len(ordered)}"
 
+    def values(self, attribute: str) -> list[float]:
+        return [getattr(result, attribute) for result in self.kept]
+
     def mean_and_spread(self, attribute: str) -> tuple[float, float]:
         """The mean of an attribute of the results, and its standard deviation; nan of one run."""
-        values = [getattr(result, attribute) for result in self.kept]
+        values = self.values(attribute)
         return fmean(values), stdev(values) if len(values) > 1 else math.nan
 
     def __str__(self) -> str:
@@ -131,12 +135,14 @@ def histogram(results: Results) -> Figure:
     """Figures 1 and 3 to 5: how many runs of each variant have reached which accuracy."""
     figure, (axes,) = panels(1, 1, 7.4, 3.4)
     width = 0.8 / len(results)
+    color = architecture_color(NODE)
     for index, (ensemble, found) in enumerate(results.items()):
         bins = np.digitize([result.accuracy for result in found], BIN_EDGES, right=True)
         counts = np.bincount(bins, minlength=len(BIN_EDGES) + 1)
         name = " ".join(ensemble.options).replace("--", "") or "neither"
         positions = np.arange(len(counts)) + (index - (len(results) - 1) / 2) * width
-        axes.bar(positions, counts, width, label=f"{name} ({len(found)} runs)")
+        look = {"hatch": HATCHES[index % len(HATCHES)], "edgecolor": "white"}
+        axes.bar(positions, counts, width, color=color, label=f"{name} ({len(found)} runs)", **look)
     ends = [*BIN_EDGES, 100]
     names = [f"≤ {ends[0]}", *(f"{low}–{high}" for low, high in zip(ends, ends[1:]))]
     axes.set_xticks(range(len(names)), names)
@@ -147,26 +153,33 @@ def histogram(results: Results) -> Figure:
 
 
 def curves(results: Results) -> Figure:
-    """Figures 2, 6 and 7: accuracy and time against the weight of the arclength."""
+    """Figures 2, 6 and 7: accuracy and time against the weight of the arclength.
+
+    The bars go from the lowest to the highest run that counts.
+    """
     figure, grid = panels(2, 1, 7.4, 2.7, sharex=True)
     summaries = {ensemble: Summary(found) for ensemble, found in results.items() if found}
     weighted = {e.weight: summary for e, summary in summaries.items() if e.weight}
     names = {"accuracy": "training accuracy (%)", "seconds": "training time (s)"}
     for axes, (attribute, name) in zip(grid, names.items()):
-        points = [(w, *summary.mean_and_spread(attribute)) for w, summary in weighted.items()]
-        if points:
-            x, y, spread = zip(*points)
+        if weighted:
+            values = [summary.values(attribute) for summary in weighted.values()]
             runs = ", ".join(sorted({summary.runs for summary in weighted.values()}))
             text = f"{NODE} with regularization ({runs} runs each)"
-            axes.errorbar(x, y, np.nan_to_num(spread), fmt="o-", capsize=3, label=text)
-        lines = [(e, summary) for e, summary in summaries.items() if not e.weight]
-        for color, (ensemble, summary) in zip(("C1", "C2"), lines):
-            mean, _ = summary.mean_and_spread(attribute)
-            axes.axhline(mean, color=color, label=f"{label(ensemble)} ({summary.runs} runs)")
+            look = {"color": architecture_color(NODE), "label": text}
+            means_and_ranges(axes, [*weighted], values, **look)
+        for ensemble, summary in summaries.items():
+            if not ensemble.weight:
+                mean, _ = summary.mean_and_spread(attribute)
+                text = f"{label(ensemble)} ({summary.runs} runs)"
+                color = architecture_color(ensemble.arch)
+                axes.axhline(mean, color=color, linestyle="--", label=text)
         axes.set_ylabel(name)
     grid[0].set_title(title(results))
     grid[0].legend()
+    grid[1].set_ylim(bottom=0)
     grid[1].set_xscale("log", base=4)
+    grid[1].set_xticks([*weighted], [f"$4^{{{math.log(weight, 4):.0f}}}$" for weight in weighted])
     grid[1].set_xlabel("weight of the arclength")
     return figure
 

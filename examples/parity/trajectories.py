@@ -11,7 +11,6 @@ import math
 import sys
 from argparse import Namespace
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 import torch
@@ -26,13 +25,24 @@ from fairseq_odeformers.models.node_transformer.encoder import encoder_solver
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
-from fairseq_odeformers.plots import BLACK, BLUE, VERMILLION, save
+from fairseq_odeformers.plots import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    VERMILLION,
+    grouped,
+    integer_ticks,
+    means_and_ranges,
+    save,
+)
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 
 STRINGS = "000 001 011 0110 0111 111111".split()
 POINTS = 100  # of a trajectory, a block
 STEPS = ("encoder_accepted", "encoder_rejected")
 COLORS = {"<s>": BLACK, "0": BLUE, "1": VERMILLION}
+PARITIES = dict(zip(CLASSES, (GREEN, ORANGE)))
 
 
 def main() -> None:
@@ -125,7 +135,7 @@ def steps_of_all(model, task) -> list[dict]:
 def draw(data: tuple[dict, list[dict]]) -> Figure:
     """Both parts of the figure, of the trajectories of some strings and the steps of all."""
     trajectories, rows = data
-    figure = Figure(figsize=(12, 6), layout="constrained")
+    figure = Figure(figsize=(9.6, 4.8), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[2, 1])
     draw_trajectories(left, trajectories)
     draw_steps(right.subplots(), rows)
@@ -153,24 +163,20 @@ def draw_trajectories(figure, trajectories: dict) -> None:
         axes.remove()
     lines = [Line2D([], [], color=color, label=symbol) for symbol, color in COLORS.items()]
     figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
-    figure.supxlabel("first principal component")
-    figure.supylabel("second")
+    figure.supxlabel("first principal component", fontsize="medium")
+    figure.supylabel("second principal component", fontsize="medium")
 
 
 def draw_steps(axes, rows: list[dict]) -> None:
-    """Mean, least and most steps of the strings of each length and parity."""
-    for shift, parity in zip((-0.1, 0.1), CLASSES):
+    """Mean, fewest and most steps of the strings of each length and parity."""
+    for shift, (parity, own) in zip((-0.1, 0.1), grouped(rows, "parity")):
         by_length = {}
-        for row in rows:
-            if row["parity"] == parity:
-                by_length.setdefault(len(row["string"]), []).append(row["steps"])
-        x = [length + shift for length in by_length]
-        y = [fmean(steps) for steps in by_length.values()]
-        below = [fmean(steps) - min(steps) for steps in by_length.values()]
-        above = [max(steps) - fmean(steps) for steps in by_length.values()]
-        axes.errorbar(x, y, (below, above), fmt="o-", capsize=3, label=parity)
-    axes.set(xlabel="bits", ylabel="steps of a string (mean, least, most)")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+        for row in own:
+            by_length.setdefault(len(row["string"]), []).append(row["steps"])
+        x, look = [length + shift for length in by_length], {"color": PARITIES[parity]}
+        means_and_ranges(axes, x, [*by_length.values()], label=parity, **look)
+    integer_ticks(axes)
+    axes.set(xlabel="bits", ylabel="steps", title="solver's steps: mean, fewest, most")
     axes.legend()
 
 

@@ -17,7 +17,7 @@ from .result import Result, Row, Tables
 
 BEAM = 5  # of the translation
 MOST_TOKENS = 80  # in a picture that can be read
-COLUMNS = 6  # of a grid with a panel for each map
+COLUMNS = 2  # of a grid with a panel for each map
 INCHES = 0.2  # of a token in a panel
 LETTER = 0.08  # inches of a letter beside it
 

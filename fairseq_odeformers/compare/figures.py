@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fairseq_odeformers.plots import COLORS, LINES, STYLE, legend, styles
+from fairseq_odeformers.plots import ARCHITECTURES, COLORS, LINES, STYLE, legend, styles
 
 from .results import Training
 
@@ -79,9 +79,13 @@ def quality_against(
 
 
 def distinct(names: Iterable[str]) -> list[dict]:
-    """The looks of names as in all figures, but in colours of their own as far as these go."""
+    """The looks of names as in all figures, but in colours of their own as far as these go.
+
+    Colours of no architecture come first.
+    """
     looks, seen = list(styles(names).values()), set()
     free = [color for color in COLORS if color not in {look["color"] for look in looks}]
+    free.sort(key=[*ARCHITECTURES.values()].__contains__)
     for look in looks:
         if look["color"] in seen and free:
             look.update(color=free.pop(0), linestyle=LINES[0])

@@ -32,7 +32,7 @@ def test_demo_translates_and_goes_on_with_its_training(tmp_path, monkeypatch, ca
     monkeypatch.setattr(demo, "stream", stream)
     run("2")
     output = run("3")
-    log = (tmp_path / "checkpoints" / "train.log").read_text("utf-8")
+    log = (tmp_path / "transevolve" / "train.log").read_text("utf-8")
     assert "Loaded checkpoint" in log and "@ 2 updates" in log
     assert "update 3 of 3: perplexity" in output
     assert re.findall(r"source +(.*)", output) == [

@@ -1,4 +1,4 @@
-"""Tables repeat examples/results.csv, the results of trainings; summaries are its means."""
+"""Pages repeat examples/results.csv and docs/speed.csv, and their summaries follow from these."""
 
 import csv
 import re
@@ -20,9 +20,17 @@ TABLES = {  # page, what stands before the table, and the columns of the results
 }
 
 
-def read_results():
-    with open(ROOT / "examples/results.csv", encoding="utf-8", newline="") as file:
+def read(path):
+    with open(ROOT / path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def table(page, start):
+    """The cells of the first table of a page after some text, with its head, without backticks."""
+    text = (ROOT / page).read_text("utf-8").replace("`", "")
+    lines = re.search(r"^\|.*(\n\|.*)*", text[text.index(start) :], re.M).group().splitlines()
+    head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
+    return head, rows
 
 
 def numbers(cells):
@@ -33,22 +41,39 @@ def numbers(cells):
 @pytest.mark.parametrize("experiment", TABLES)
 def test_tables_repeat_the_results(experiment):
     page, start, columns = TABLES[experiment]
-    text = (ROOT / "examples" / page / "README.md").read_text("utf-8")
-    table = re.search(r"^\|.*(\n\|.*)*", text[text.index(start) :], re.M).group()
     found, expected = defaultdict(list), defaultdict(list)
-    for line in table.splitlines()[2:]:
-        cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        found[re.sub("`| \\(fairseq\\)", "", cells[0])] += numbers(cells[columns])
-    for row in read_results():
+    for cells in table(f"examples/{page}/README.md", start)[1]:
+        found[cells[0].removesuffix(" (fairseq)")] += numbers(cells[columns])
+    for row in read("examples/results.csv"):
         if row["experiment"] == experiment:
             expected[row["arch"]].append(row["value"])
     assert {arch: values for arch, values in found.items() if values} == expected
 
 
+SPEED = defaultdict(list)
+for row in read("docs/speed.csv"):
+    SPEED[row["page"], row["table"]].append(row)
+
+
+@pytest.mark.parametrize("page, start", (key for key in SPEED if key[1]))
+def test_tables_repeat_the_measurements_of_speed(page, start):
+    head, rows = table(page, start)
+    found = {(row[0], name): cell for row in rows for name, cell in zip(head[1:], row[1:])}
+    expected = {(row["row"], row["column"]): row["value"] for row in SPEED[page, start]}
+    assert {place: cell for place, cell in found.items() if cell != "not run"} == expected
+
+
+@pytest.mark.parametrize("row", SPEED["docs/speed.md", ""], ids=lambda row: row["value"])
+def test_text_repeats_the_measurements_of_speed(row):
+    paragraphs = re.split(r"\n\n|\n- ", (ROOT / row["page"]).read_text("utf-8"))
+    texts = [" ".join(paragraph.split()) for paragraph in paragraphs]
+    assert any(row["row"] in text and row["value"] in text for text in texts), row
+
+
 def summaries():
-    """Pages, and what they say of means over the seeds, by today's results."""
+    """Pages, and what they say of means over the seeds, or of speed, by today's results."""
     values = defaultdict(list)
-    for row in read_results():
+    for row in read("examples/results.csv"):
         values[row["experiment"], row["measure"], row["arch"]].append(float(row["value"]))
 
     def means(experiment, measure):
@@ -59,6 +84,23 @@ def summaries():
         lowest, *_, highest = sorted(mean(f"transevolve_classifier_{name}") for name in all_four)
         return f"{lowest} to {highest}"
 
+    speed = {(r["table"], r["row"], r["column"]): r["value"] for r in read("docs/speed.csv")}
+
+    def times(*place):
+        return f"{float(re.match('[0-9.]+', speed[place]).group()):.1f}"
+
+    transject_faster = times("", "transject", "2,048 tokens")
+    fullff_faster = times("## Training", "2,048", "transevolve_fullff_1")
+    step = float(speed["", "transevolve_fullff_2", "a step of the trainer"].split()[0])
+    randomff, matrix = (
+        float(speed["**The largest batch", name, "tokens/s"])
+        for name in ("transevolve_randomff_1", "transformer:matrix")
+    )
+    (parity,) = (
+        r for r in table("examples/parity/README.md", "## Table 1")[1] if r[:2] == ["8", "2"]
+    )
+    vanilla, node = (parity[place].split()[0] for place in (3, 5))
+    at_length = [float(r["value"].split()[0]) for r in SPEED["docs/speed.md", "## Training"]]
     bleu, news = means("multi30k", "BLEU"), means("agnews", "accuracy")
     listops, perplexity = means("listops", "accuracy"), means("ptb", "perplexity")
     transformer, macaron = bleu("transformer_prenorm"), bleu("macaron_transformer")
@@ -71,6 +113,9 @@ def summaries():
             f"Transformer (pre-norm) {transformer} |",
             f"TransJect {news('transject')}, TransEvolve {transevolve(news)} | "
             f"Transformer {baseline} |",
+            f"2,048 tokens | TransJect {transject_faster}x, TransEvolve {fullff_faster}x faster |",
+            f"{times('', 'torchdiffeq', 'speed over the formula')}x faster | torchdiffeq",
+            f"N-ODE Transformer {node}% | vanilla Transformer {vanilla}% |",
         ),
         "docs/choosing": (
             f"Multi30k, BLEU: {transformer} (three seeds) and {macaron} (",
@@ -80,6 +125,13 @@ def summaries():
             f"ListOps: {transevolve(listops)}, Transformer {listops('transformer_classifier')} |",
             f"`transject` has {listops('transject')} there",
             f"perplexity {perplexity('transject_lm')}, Transformer {perplexity('transformer_lm')}",
+            f"2,048 tokens is {transject_faster} and {fullff_faster} times as fast",
+            f"a training step takes {1 / step:.1f} of the Transformer's time",
+            f"parity {node}, vanilla Transformer {vanilla}",
+        ),
+        "docs/speed": (f"here it is {randomff / matrix:.1f} times",),
+        "examples/lra/README": (
+            f"TransEvolve is [{min(at_length):.1f} to {max(at_length):.1f} times]",
         ),
         "examples/README": (
             f"best checkpoint: {macaron} Macaron Net, {transformer} Transformer (pre-norm)",
@@ -90,6 +142,7 @@ def summaries():
             f"{news('transject')}, Transformer {baseline}",
             f"{listops('transject')} against {listops('transformer_classifier')}",
             f"{perplexity('transject_lm')} against {perplexity('transformer_lm')}",
+            f"{node} against {vanilla}, the best 20",
         ),
     }.items():
         yield from (pytest.param(page, text, id=f"{page}: {text}") for text in texts)
