@@ -58,69 +58,23 @@ def encode(example: tuple[list[str], str]) -> tuple[tuple[list[int]], str]:
     return ([*map(DICTIONARY.index, tokens), DICTIONARY.eos()],), label
 
 
-def parse(text: str) -> list[str]:
-    """The tokens of an expression, with or without the parentheses of a binary tree."""
-    return [token for token in text.split() if token not in ("(", ")")]
-
-
-def evaluate(tokens: Sequence[str]) -> int:
-    """The value of an expression.
-
-    Raises:
-        ValueError: the tokens are not an expression; the message counts them from 1.
-    """
-    pending = []  # open operators, each with the values that its parent has so far
-    values = []  # arguments of the innermost open operator, or the result
-    for number, token in enumerate(tokens, start=1):
-        complete = values and not pending
-        if token in DIGITS and not complete:
-            values.append(DIGITS[token])
-        elif token in OPERATORS and not complete:
-            pending.append((token, values))
-            values = []
-        elif token == END and values and pending:
-            operator, outer = pending.pop()
-            outer.append(OPERATORS[operator](values))
-            values = outer
-        else:
-            raise ValueError(f"token {number}, {token}, is out of place")
-    if pending or not values:
-        raise ValueError(f"the expression is not complete after {len(tokens)} tokens")
-    return values[0]
-
-
 def read(path: Path) -> Iterator[tuple[list[str], str]]:
-    """Tokens and class of each example in a published file.
+    """Tokens and class of each example in a file of the Long Range Arena.
 
-    Files of the Long Range Arena have a header, ``Source<TAB>Target``, and then the tree before the
-    class; older ones, of SPINN, have no header and the class before the tree.
+    A line is ``tree<TAB>class``; the first one is ``Source<TAB>Target``.
 
     Raises:
-        ValueError: a line is not UTF-8 or has something else, or its class is not the value of its
-            tree.
+        ValueError: a line is not UTF-8 or has something else.
     """
-    layout, number = "class<TAB>tree", 0
-    for number, line in enumerate(read_lines(path), start=1):
-        line = line.rstrip("\r")
-        if number == 1 and line == "Source\tTarget":
-            layout = "tree<TAB>class"
-            continue
-        columns = dict(zip(layout.split("<TAB>"), line.split("\t")))
-        if len(columns) < 2:
-            raise ValueError(f"{path}, line {number} is {line!r}, expected {layout}")
-        tokens = parse(columns["tree"])
-        try:
-            value = str(evaluate(tokens))
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from error
-        if columns["class"] != value:
-            raise ValueError(
-                f"{path}, line {number}: class is {columns['class']!r}, expected {value}, the "
-                "value of the tree"
-            )
-        yield tokens, value
-    if number == 0 or (number == 1 and layout == "tree<TAB>class"):
-        raise ValueError(f"{path} has no examples")
+    lines = (line.rstrip("\r") for line in read_lines(path))
+    if (header := next(lines, "")) != "Source\tTarget":
+        raise ValueError(f"{path}, line 1 is {header[:80]!r}, expected Source<TAB>Target")
+    for number, line in enumerate(lines, start=2):
+        tree, _, label = line.partition("\t")
+        tokens = [token for token in tree.split() if token not in ("(", ")")]
+        if not tokens or not {*tokens} <= {*VOCABULARY} or label not in DIGITS:
+            raise ValueError(f"{path}, line {number} is {line[:80]!r}, expected tree<TAB>class")
+        yield tokens, label
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fairseq_odeformers.corpora.archives import extract, fetch, members
+from fairseq_odeformers.corpora.archives import extract, fetch
 from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.parallel_text import Files, Recipe, prepare
 from fairseq_odeformers.files import build, fingerprints, read_lines
@@ -34,7 +34,7 @@ class Corpus:
     archives: Mapping[str, Sequence[str]]
     documents: Mapping[str, Sequence[tuple[str, str]]]
     sentences: Mapping[str, Callable[[Path], Iterable[str]]] = field(default_factory=dict)
-    optional: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    optional: Mapping[str, list[str]] = field(default_factory=dict)
 
     def write_text(self, raw: Path, plain: Path) -> Files:
         """Write the text of each split, one sentence a line, to ``{split}.{lang}`` in *plain*.
@@ -138,11 +138,9 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
     with preparing(args.out):
         downloads = dict.fromkeys([*corpus.archives, *corpus.optional])
         source = args.source or fetch(downloads, args.out / "download")
-        found = {
-            url: names for url, names in corpus.optional.items() if any(members(source, names))
-        }
         raw = args.out / "raw"
-        extract(source, {**corpus.archives, **found}, raw)
+        optional = sum(corpus.optional.values(), [])
+        extract(source, {**corpus.archives, **corpus.optional}, raw, optional)
         text = corpus.write_text(raw, args.out / "plain")
         data_bin = prepare(text, args.out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")
