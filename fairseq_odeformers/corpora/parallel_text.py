@@ -79,8 +79,8 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
     have not changed are not repeated. The result does not depend on *workers*.
 
     Args:
-        raw: source and target file of each split: ``train``, ``valid``, and test sets whose names
-            begin with ``test``.
+        raw: source and target file of each split, with as many lines: ``train``, ``valid``, and
+            test sets whose names begin with ``test``.
         out: folder for what the steps leave: ``tokenized``, ``codes``, ``bpe`` and ``data-bin``.
         workers: number of processes (default: one a core).
 
@@ -89,10 +89,12 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
         encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
 
     Raises:
-        ValueError: the two files of a split differ in their number of lines; a file is empty or not
-            UTF-8; cleaning leaves no pair, or none for ``valid``.
+        ValueError: a split is empty, or not UTF-8; cleaning leaves no pair, or none for ``valid``.
     """
-    sizes = {split: count_pairs(*files) for split, files in raw.items()}
+    sizes = {split: sum(1 for _ in read_lines(source)) for split, (source, _) in raw.items()}
+    for split, size in sizes.items():
+        if not size:
+            raise ValueError(f"{' and '.join(map(str, raw[split]))} are empty")
     langs = recipe.langs
     workers = workers or os.cpu_count()
     tokenized, codes, bpe, data_bin = (
@@ -146,20 +148,6 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
     cleaned = bpe if recipe.clean_byte_pairs else tokenized
     logger.info(f"pairs of each split:\n{_table(sizes, cleaned / LEFT_OUT)}")
     return data_bin
-
-
-def count_pairs(source: Path, target: Path) -> int:
-    """The number of sentence pairs in two parallel files.
-
-    Raises:
-        ValueError: the files have different numbers of lines, or one is empty or not UTF-8.
-    """
-    lines = [sum(1 for _ in read_lines(path)) for path in (source, target)]
-    if lines[0] != lines[1]:
-        raise ValueError(f"{source} has {lines[0]:,} lines, but {target} has {lines[1]:,}")
-    if lines[0] == 0:
-        raise ValueError(f"{source} and {target} are empty")
-    return lines[0]
 
 
 def _splits(folder: Path, langs: tuple[str, str]) -> Files:

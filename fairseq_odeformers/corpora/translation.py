@@ -36,21 +36,6 @@ class Corpus:
     sentences: Mapping[str, Callable[[Path], Iterable[str]]] = field(default_factory=dict)
     optional: Mapping[str, list[str]] = field(default_factory=dict)
 
-    def write_text(self, raw: Path, plain: Path) -> Files:
-        """Write the text of each split, one sentence a line, to ``{split}.{lang}`` in *plain*.
-
-        Splits whose documents are not in *raw* are left out.
-
-        Raises:
-            ValueError: a document in *raw* has not as many sentences as its translation.
-        """
-        documents = {
-            split: [(raw / source, raw / target) for source, target in names]
-            for split, names in self.documents.items()
-            if all((raw / name).exists() for pair in names for name in pair)
-        }
-        return write_documents(documents, self.recipe.langs, plain, self.sentences)
-
 
 def write_documents(
     documents: Mapping[str, Sequence[tuple[Path, Path]]],
@@ -141,6 +126,11 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         raw = args.out / "raw"
         optional = sum(corpus.optional.values(), [])
         extract(source, {**corpus.archives, **corpus.optional}, raw, optional)
-        text = corpus.write_text(raw, args.out / "plain")
+        documents = {
+            split: [(raw / first, raw / second) for first, second in pairs]
+            for split, pairs in corpus.documents.items()
+            if all((raw / name).exists() for pair in pairs for name in pair)
+        }
+        text = write_documents(documents, recipe.langs, args.out / "plain", corpus.sentences)
         data_bin = prepare(text, args.out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

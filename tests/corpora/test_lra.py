@@ -1,6 +1,5 @@
 """Each task has its published examples, data are found where they lie, bad ones are named."""
 
-import io
 import struct
 import zlib
 
@@ -251,27 +250,23 @@ def huge_png():
     return content + struct.pack(">I", zlib.crc32(header)) + png(picture(2, 5))[33:]
 
 
-def array():
-    file = io.BytesIO()
-    np.save(file, np.array([["imgs/2", "sample_0.png", "0", "1"]]))
-    return file.getvalue()
-
-
 LINES = IMAGES[METADATA].splitlines(keepends=True)
 
 
 @pytest.mark.parametrize(
     "changes, message",
     [
-        *(({IMAGE: png(picture(2, 5))[:length]}, f"^{IMAGE}: ") for length in (0, 7, 30, 60, -25)),
-        ({IMAGE: png(np.zeros((32, 64)))}, f"{IMAGE}: 64x32 pixels, expected 32x32"),
-        ({IMAGE: huge_png()}, f"{IMAGE}: .*3600000000 pixels"),
+        *(
+            ({IMAGE: png(picture(2, 5))[:length]}, f"^{IMAGE} cannot be read")
+            for length in (0, 30, -25)
+        ),
+        ({IMAGE: png(np.zeros((32, 64)))}, f"{IMAGE} .*64x32 pixels, expected 32x32"),
+        ({IMAGE: huge_png()}, f"{IMAGE} .*3600000000 pixels"),
         ({METADATA: LINES[0] + b"imgs/2 sample_1.png 1\n"}, f"{METADATA}, line 2: .*'imgs/2"),
         ({METADATA: LINES[0] + b"\n" + LINES[1]}, f"{METADATA}, line 2: .* found ''"),
         ({METADATA: b"imgs/2 sample_0.png 0 2 1.0\n"}, f"{METADATA}, line 1"),
         ({METADATA: b"imgs/2 sample_0.png 0 1.0 14\n"}, f"{METADATA}, line 1"),
         ({METADATA: b"\xff\n"}, f"{METADATA}, line 1"),
-        ({METADATA: array()}, f"{METADATA}, line 1"),
         (
             {METADATA: b"".join(LINES[:5] + LINES[6:])},
             "30 images but 29 labels; .* imgs/2/sample_5.png$",

@@ -139,7 +139,6 @@ def test_chosen_splits_are_normalised(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        ("test.digits", b"1\n" * 9, "test.words has 8 lines, but .*test.digits has 9"),
         ("train.words", b"eins\nF\xfcnf\n", "train.words, line 2: not UTF-8"),
         ("valid.", b"", "valid.words and .*valid.digits are empty"),
     ],
