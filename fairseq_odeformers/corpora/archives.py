@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import logging
 import lzma
+import re
 import shutil
 import stat
 import tarfile
@@ -141,7 +142,8 @@ def read_files(
         read: of a name and its content, decompressed; by default, gives the content.
 
     Returns:
-        What *read* gives for each file, by its name.
+        What *read* gives for each file, by its name; in the order of the names, numbers in these
+        by their size.
 
     Raises:
         ValueError: *source* or a file is damaged, there are two files of a name, or none for a
@@ -157,7 +159,12 @@ def read_files(
     wanted = {*patterns} - {*optional}
     if absent := {p for p in wanted if not any(Path(name).match(p) for name in found)}:
         raise ValueError(f"{source} has no {', '.join(sorted(absent))}")
-    return found
+    return {name: found[name] for name in sorted(found, key=by_number)}
+
+
+def by_number(name: str) -> list[str | int]:
+    """A key that sorts names by the numbers in them, ``2.txt`` before ``10.txt``."""
+    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
 
 
 def fingerprint(files: Mapping[str, bytes]) -> str:

@@ -79,33 +79,12 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
 
 @dataclass(frozen=True)
 class Shape:
-    """Which expressions are drawn; the two lengths themselves are excluded.
-
-    Raises:
-        ValueError: there are no such expressions.
-    """
+    """Which expressions are drawn; the two lengths themselves are excluded."""
 
     min_length: int = 500
     max_length: int = 2000
     max_depth: int = 10
     max_args: int = 10
-
-    def __post_init__(self):
-        if self.max_args < 2:
-            raise ValueError(f"--max-args {self.max_args}: expected 2 or more")
-        if self.max_length < self.min_length + 2:
-            raise ValueError(
-                f"--max-length {self.max_length}: expected {self.min_length + 2} or more, as "
-                f"lengths lie strictly between it and --min-length"
-            )
-        longest = 1
-        for _ in range(self.max_depth - 1):
-            longest = 2 + self.max_args * longest
-        if self.min_length >= longest:
-            raise ValueError(
-                f"--min-length {self.min_length}: expected less than {longest}, the largest "
-                f"length at depth {self.max_depth} with {self.max_args} arguments"
-            )
 
 
 def generate(shape: Shape, seed: int, workers: int) -> Iterator[tuple[list[str], str]]:
@@ -127,7 +106,10 @@ def generate(shape: Shape, seed: int, workers: int) -> Iterator[tuple[list[str],
                 yield tokens, label
         misses = misses + 1 if len(seen) == known else 0
         if misses == PATIENCE:
-            raise ValueError(f"found no more than {known:,} different expressions of {shape}")
+            raise ValueError(
+                f"there are hardly more than {known:,} different expressions of {shape}; ask for "
+                "fewer, or change the options of their lengths"
+            )
 
 
 def _drawing(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str], str]]]:
@@ -211,6 +193,8 @@ def main(arguments: Sequence[str]) -> None:
         ("--max-args", positive_int, Shape.max_args, "arguments of an operator"),
     )
     args = parse_options(parser, arguments)
+    if args.max_args < 2:
+        parser.error(f"--max-args {args.max_args}: give 2 or more")
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
     sizes = {"train": args.train, "valid": args.valid, "test": args.test}
     with preparing(args.out):

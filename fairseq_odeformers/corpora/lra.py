@@ -36,7 +36,7 @@ from tqdm import tqdm
 from fairseq_odeformers.corpora import listops
 from fairseq_odeformers.corpora.archives import extract, fetch, fingerprint, locate, read_files
 from fairseq_odeformers.corpora.cli import make_parser, parse_options, preparing
-from fairseq_odeformers.corpora.text_classification import DATASETS, by_number
+from fairseq_odeformers.corpora.text_classification import DATASETS
 from fairseq_odeformers.data.classification import (
     INTENSITIES,
     make_dictionary,
@@ -86,7 +86,7 @@ def listops_splits(files: Files) -> Iterator[Iterator[Example]]:
 def imdb_splits(files: Files) -> list[list[Example]]:
     """The bytes and the class of each film review; ``test`` is also ``valid``."""
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
-    for name, text in by_number(files).items():
+    for name, text in files.items():
         split, label, _ = name.split("/")
         reviews[split].append(([np.frombuffer(text, np.uint8)], label))
     return [reviews["train"], reviews["test"], reviews["test"]]
@@ -137,7 +137,7 @@ def pathfinder_examples(files: Files) -> list[Example]:
     """
     images: dict[str, np.ndarray] = {}
     labels: dict[str, str] = {}
-    for name, content in by_number(files).items():
+    for name, content in files.items():
         if name.endswith(".png"):
             images[name.removeprefix(f"{PATHFINDER}/")] = _decode_png(content, name)
             continue
@@ -252,8 +252,8 @@ TASKS = {
 def prepare(names: Sequence[str], source: Path | None, out: Path) -> list[Path]:
     """Prepare tasks of the Long Range Arena.
 
-    If a task cannot be prepared, the others still are. A call that was interrupted
-    resumes with the task it was in, and a result that was made of the same files is kept.
+    A call that was interrupted resumes with the task it was in, and a result that was made of the
+    same files is kept.
 
     Args:
         names: keys of ``TASKS``.
@@ -265,21 +265,9 @@ def prepare(names: Sequence[str], source: Path | None, out: Path) -> list[Path]:
         The folder of each task.
 
     Raises:
-        ValueError: some tasks could not be prepared; the message says which, and why: a file is
-            missing, damaged, or not as published.
+        ValueError: a file is missing, damaged, or not as published.
     """
-    results = []
-    failures = []
-    for name in names:
-        try:
-            results.append(_prepare_task(name, source, out))
-            logger.info(f"{results[-1]} is ready for fairseq-train")
-        except (ValueError, OSError) as error:
-            logger.error(f"{name}: {error}")
-            failures.append(f"{name}: {error}")
-    if failures:
-        raise ValueError("; ".join(failures))
-    return results
+    return [_prepare_task(name, source, out) for name in names]
 
 
 def _prepare_task(name: str, source: Path | None, out: Path) -> Path:
@@ -296,6 +284,7 @@ def _prepare_task(name: str, source: Path | None, out: Path) -> Path:
         made_of = fingerprint(files)
     result = out / f"{name}-bin"
     build(result, {"task": name, "from": made_of}, lambda folder: write(task, files, folder))
+    logger.info(f"{result} is ready for fairseq-train")
     return result
 
 
@@ -318,7 +307,7 @@ def write(task: Task, files: Files, folder: Path) -> None:
         examples = tqdm(examples, split, unit=" examples", mininterval=1, disable=None)
         count = write_split(folder, split, binarized(examples))
         if not count:
-            raise ValueError(f"there are no examples for {split}")
+            raise ValueError(f"{', '.join(files)}: there are no examples for {split}")
         logger.info(f"{split}: {count:,} examples")
 
 

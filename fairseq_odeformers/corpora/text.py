@@ -122,11 +122,10 @@ def map_rows(
     rows: Iterable[Row],
     workers: int,
     label: str,
-    total: int | None = None,
 ) -> Iterator[Row]:
     """:func:`~fairseq_odeformers.corpora.processes.map_in_processes` with a progress bar."""
     results = map_in_processes(make_function, args, rows, workers)
-    return tqdm(results, label, total, unit=" lines", mininterval=1, disable=None)
+    return tqdm(results, label, unit=" lines", mininterval=1, disable=None)
 
 
 def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:
