@@ -38,9 +38,9 @@ QUICK = (
     "ode --models torchdiffeq node_transformer --rounds 15",
 )
 MODELS = (
-    "architectures, the first of which is compared with; :direct, :factored, :fused or :naive "
-    "after a TransEvolve is a form of its attention, :N after a TransJect a number of experts, "
-    ":matrix after any model attention by a matrix of scores"
+    "architectures, the first of which is compared with; :direct, :factored or :fused after a "
+    "TransEvolve is a form of its attention, :N after a TransJect a number of experts, :matrix "
+    "after any model attention by a matrix of scores"
 )
 OPTIONS = {
     "embed_dim": {"type": positive_int, "default": 256},

@@ -79,8 +79,8 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
     have not changed are not repeated. The result does not depend on *workers*.
 
     Args:
-        raw: source and target file of each split, with as many lines: ``train``, ``valid``, and
-            test sets whose names begin with ``test``.
+        raw: source and target file of each split, none empty, both with as many lines: ``train``,
+            ``valid``, and test sets whose names begin with ``test``.
         out: folder for what the steps leave: ``tokenized``, ``codes``, ``bpe`` and ``data-bin``.
         workers: number of processes (default: one a core).
 
@@ -89,12 +89,9 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
         encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
 
     Raises:
-        ValueError: a split is empty, or not UTF-8; cleaning leaves no pair, or none for ``valid``.
+        ValueError: a file is not UTF-8; cleaning leaves no pair, or none for ``valid``.
     """
     sizes = {split: sum(1 for _ in read_lines(source)) for split, (source, _) in raw.items()}
-    for split, size in sizes.items():
-        if not size:
-            raise ValueError(f"{' and '.join(map(str, raw[split]))} are empty")
     langs = recipe.langs
     workers = workers or os.cpu_count()
     tokenized, codes, bpe, data_bin = (

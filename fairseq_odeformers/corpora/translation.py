@@ -4,11 +4,13 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from fairseq_odeformers.corpora.archives import extract, fetch
 from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.parallel_text import Files, Recipe, prepare
+from fairseq_odeformers.corpora.text import write_rows
 from fairseq_odeformers.files import build, fingerprints, read_lines
 from fairseq_odeformers.options import positive_int
 
@@ -54,26 +56,28 @@ def write_documents(
         The files of each split.
 
     Raises:
-        ValueError: a document has not as many sentences as its translation.
+        ValueError: a document is empty, or has not as many sentences as its translation.
     """
 
-    def write(folder: Path) -> None:
+    def rows() -> Iterator[tuple[str, tuple[str, str]]]:
         for split, pairs in documents.items():
             read = sentences.get(split, read_lines)
             for pair in pairs:
-                counts = []
-                for path, lang in zip(pair, langs):
-                    counts.append(0)
-                    with open(folder / f"{split}.{lang}", "a", encoding="utf-8") as file:
-                        for sentence in read(path):
-                            file.write(sentence + "\n")
-                            counts[-1] += 1
-                if counts[0] != counts[1]:
-                    described = (f"{path} has {count:,}" for path, count in zip(pair, counts))
-                    raise ValueError(f"sentences do not pair up: {', '.join(described)}")
+                number = 0
+                for number, row in enumerate(zip_longest(*map(read, pair)), start=1):
+                    if None in row:
+                        shorter, longer = pair if row[0] is None else reversed(pair)
+                        raise ValueError(
+                            f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} "
+                            "has more"
+                        )
+                    yield split, row
+                if not number:
+                    raise ValueError(f"{' and '.join(map(str, pair))} are empty")
 
     paths = [path for pairs in documents.values() for pair in pairs for path in pair]
-    build(plain, {"raw": fingerprints(paths)}, write)
+    recipe = {"raw": fingerprints(paths)}
+    build(plain, recipe, lambda folder: write_rows(rows(), folder, langs))
     return {split: tuple(plain / f"{split}.{lang}" for lang in langs) for split in documents}
 
 

@@ -136,22 +136,6 @@ def test_chosen_splits_are_normalised(tmp_path):
     assert lines(tokenized / "test.words")[-1] == "„ ja “ — sagt er … \u00ad nein ’ s"
 
 
-@pytest.mark.parametrize(
-    "name, content, message",
-    [
-        ("train.words", b"eins\nF\xfcnf\n", "train.words, line 2: not UTF-8"),
-        ("valid.", b"", "valid.words and .*valid.digits are empty"),
-    ],
-)
-def test_bad_files_are_named(name, content, message, tmp_path):
-    raw = write_corpus(tmp_path)
-    for path in tmp_path.glob(f"{name}*"):
-        path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        run(raw, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_an_error_if_cleaning_leaves_nothing(tmp_path):
     raw = write_corpus(tmp_path, edit=lambda split, pairs: [("eins", "1 2 3")] * 3)
     with pytest.raises(ValueError, match="cleaning leaves 0 training pairs of 3"):

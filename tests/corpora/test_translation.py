@@ -135,14 +135,21 @@ def test_unpacked_files_give_the_same(news, tmp_path):
     assert [times(step) for step in steps] == before
 
 
-@pytest.mark.parametrize("kind", ["lines", "segments"])
-def test_a_document_that_does_not_pair_up_is_named(kind, tmp_path):
-    form = {"lines": "{}\n", "segments": '<seg id="1">{}</seg>\n'}[kind]
-    sizes = {"a.de": 3, "a.en": 3, "b.de": 4, "b.en": 5}
+@pytest.mark.parametrize("form", ["{}\n", '<seg id="1">{}</seg>\n'])
+@pytest.mark.parametrize(
+    "sizes, message",
+    [
+        ((4, 5), "do not pair up: .*/b.de has 4, and .*/b.en has more$"),
+        ((1, 0), "do not pair up: .*/b.en has 0, and .*/b.de has more$"),
+        ((0, 0), "/b.de and .*/b.en are empty$"),
+    ],
+)
+def test_a_document_that_does_not_pair_up_is_named(form, sizes, message, tmp_path):
+    sizes = {"a.de": 3, "a.en": 3, "b.de": sizes[0], "b.en": sizes[1]}
     write_folder(tmp_path, {name: form.encode() * size for name, size in sizes.items()})
     documents = {"test": [(tmp_path / f"{name}.de", tmp_path / f"{name}.en") for name in "ab"]}
-    sentences = {"test": segments} if kind == "segments" else {}
-    with pytest.raises(ValueError, match="do not pair up: .*/b.de has 4, .*/b.en has 5$"):
+    sentences = {"test": segments} if "seg" in form else {}
+    with pytest.raises(ValueError, match=message):
         write_documents(documents, ("de", "en"), tmp_path / "plain", sentences)
     assert not (tmp_path / "plain").exists()
 
