@@ -296,7 +296,7 @@ def prepare(
         build(
             out / "vocabulary",
             {"text": recipes, "bpe_operations": bpe_operations},
-            lambda folder: learn_vocabulary(texts, bpe_operations, folder, workers),
+            lambda folder: learn_vocabulary(texts, bpe_operations, folder),
         )
         vocabulary = out / "vocabulary" / "code", out / "vocabulary" / "dict.txt"
     for name in names:
@@ -348,11 +348,9 @@ def tokenizer() -> Callable[[str], str]:
     return lambda text: tokenize(normalize(text).lower())
 
 
-def learn_vocabulary(
-    texts: Sequence[Path], bpe_operations: int, folder: Path, workers: int
-) -> None:
+def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -> None:
     """Learn a joint byte-pair encoding, ``code``, and its dictionary, ``dict.txt``."""
-    words = count_words(texts, workers)
+    words = count_words(texts)
     learn_codes(words, bpe_operations, folder / "code")
     bpe = load_codes(folder / "code")
     dictionary = Dictionary()

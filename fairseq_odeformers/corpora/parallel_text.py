@@ -104,7 +104,7 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
             write(split, pairs, folder, clean=not recipe.clean_byte_pairs)
 
     def learn(folder: Path) -> None:
-        words = count_words([tokenized / f"train.{lang}" for lang in langs], workers)
+        words = count_words(tokenized / f"train.{lang}" for lang in langs)
         learn_codes(words, recipe.bpe_operations, folder / "code")
 
     def encode(folder: Path) -> None:
