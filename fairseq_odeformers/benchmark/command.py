@@ -118,7 +118,9 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     for name, measurement in MEASUREMENTS.items():
         command = commands.add_parser(name, help=measurement.help, formatter_class=formatter)
         models = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
-        command.add_argument("--models", nargs="+", default=models, help=MODELS)
+        command.add_argument(
+            "--models", nargs="+", choices=measurement.names, default=models, help=MODELS
+        )
         for option in measurement.options:
             command.add_argument(f"--{option.replace('_', '-')}", **OPTIONS[option])
         command.add_argument("--threads", type=positive_int, default=torch.get_num_threads())

@@ -267,10 +267,7 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
         ("train --models transevolve_fullff_2 --layers 4 5", "--layers 5"),
         ("train --models transformer transject", "transject by SentencePredictionTask"),
         ("encoder --heads 3", "--heads 3"),
-        ("startup --models hydra", "fairseq, plugin"),
-        ("ode --models rk4", "plain, torchdiffeq, node_transformer"),
         ("ode --lengths 6 1", "--lengths 1"),
-        ("orthogonal --models transject", "cayley, blocks, matrix_exp"),
         ("infer --json none/a.json", "--json none/a.json"),
     ],
 )
@@ -284,6 +281,7 @@ def test_models_and_sizes_that_cannot_be_measured(options, named):
     "options, named",
     [
         *((f"{what} --precision bf16", "--precision") for what in ("ode", "orthogonal", "startup")),
+        *((f"{what} --models rk4", "--models") for what in ("startup", "ode", "orthogonal")),
         ("encoder --lengths 8 0", "--lengths"),
         ("encoder --batch -1", "--batch"),
         ("--quick --dropout=0", "--dropout"),
