@@ -98,9 +98,14 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
         out / step for step in ("tokenized", "codes", "bpe", "data-bin")
     )
 
+    def read(files: tuple[Path, Path]) -> Iterable[Pair]:
+        return zip(*map(read_lines, files))
+
     def tokenize(folder: Path) -> None:
         for split, files in raw.items():
-            pairs = _map_pairs(_pair_tokenizer, (recipe, split), files, workers, "tokenizing")
+            pairs = map_rows(
+                _pair_tokenizer, (recipe, split), read(files), workers, f"tokenizing {split}"
+            )
             write(split, pairs, folder, clean=not recipe.clean_byte_pairs)
 
     def learn(folder: Path) -> None:
@@ -109,7 +114,9 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
 
     def encode(folder: Path) -> None:
         for split, files in _splits(tokenized, langs).items():
-            pairs = _map_pairs(bpe_encoder, (codes / "code",), files, workers, "encoding")
+            pairs = map_rows(
+                bpe_encoder, (codes / "code",), read(files), workers, f"encoding {split}"
+            )
             write(split, pairs, folder, clean=recipe.clean_byte_pairs)
 
     def write(split: str, pairs: Iterable[Pair], folder: Path, clean: bool) -> None:
@@ -152,14 +159,6 @@ def _splits(folder: Path, langs: tuple[str, str]) -> Files:
     source, target = langs
     names = sorted(path.stem for path in folder.glob(f"*.{source}"))
     return {name: (folder / f"{name}.{source}", folder / f"{name}.{target}") for name in names}
-
-
-def _map_pairs(
-    make_function: Callable, args: tuple, files: tuple[Path, Path], workers: int, label: str
-) -> Iterable[Pair]:
-    logger.info(f"{label} {files[0].stem}")
-    pairs = zip(*map(read_lines, files))
-    return map_rows(make_function, args, pairs, workers, label)
 
 
 def _pair_tokenizer(recipe: Recipe, split: str) -> Callable[[Pair], Pair]:

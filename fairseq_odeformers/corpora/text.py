@@ -113,6 +113,7 @@ def map_rows(
     label: str,
 ) -> Iterator[Row]:
     """:func:`~fairseq_odeformers.corpora.processes.map_in_processes` with a progress bar."""
+    logger.info(label)
     results = map_in_processes(make_function, args, rows, workers)
     return tqdm(results, label, unit=" lines", mininterval=1, disable=None)
 
