@@ -28,7 +28,7 @@ class Corpus:
         documents: the documents of each split; a document is the names of two of these files.
         sentences: ``sentences[split](path)`` yields the sentences of a file, if it is not simply a
             sentence a line.
-        optional: downloads that the source given with ``--from`` may lack. The splits of their
+        optional: names of files that the source given with ``--from`` may lack. The splits of their
             documents are then left out.
     """
 
@@ -36,7 +36,7 @@ class Corpus:
     archives: Mapping[str, Sequence[str]]
     documents: Mapping[str, Sequence[tuple[str, str]]]
     sentences: Mapping[str, Callable[[Path], Iterable[str]]] = field(default_factory=dict)
-    optional: Mapping[str, list[str]] = field(default_factory=dict)
+    optional: Sequence[str] = ()
 
 
 def write_documents(
@@ -125,11 +125,9 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
     corpus = pairs[args.pair]
     recipe = replace(corpus.recipe, bpe_operations=args.bpe_operations)
     with preparing(args.out):
-        downloads = dict.fromkeys([*corpus.archives, *corpus.optional])
-        source = args.source or fetch(downloads, args.out / "download")
+        source = args.source or fetch(dict.fromkeys(corpus.archives), args.out / "download")
         raw = args.out / "raw"
-        optional = sum(corpus.optional.values(), [])
-        extract(source, {**corpus.archives, **corpus.optional}, raw, optional)
+        extract(source, corpus.archives, raw, corpus.optional)
         documents = {
             split: [(raw / first, raw / second) for first, second in pairs]
             for split, pairs in corpus.documents.items()
