@@ -119,7 +119,12 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
         command = commands.add_parser(name, help=measurement.help, formatter_class=formatter)
         models = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
         command.add_argument(
-            "--models", nargs="+", choices=measurement.names, default=models, help=MODELS
+            "--models",
+            metavar="MODEL",
+            nargs="+",
+            choices=measurement.names,
+            default=models,
+            help=", ".join(measurement.names or [MODELS]),
         )
         for option in measurement.options:
             command.add_argument(f"--{option.replace('_', '-')}", **OPTIONS[option])

@@ -24,13 +24,14 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from tqdm import tqdm
 
 from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.processes import map_in_processes
 from fairseq_odeformers.data.classification import (
     make_dictionary,
     write_dictionaries,
-    write_splits,
+    write_split,
 )
 from fairseq_odeformers.files import build, read_lines
 from fairseq_odeformers.options import positive_int
@@ -171,7 +172,10 @@ def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, worker
     def make(folder: Path) -> None:
         write_dictionaries(folder, 1, DICTIONARY, DIGITS)
         with closing(generate(shape, seed, workers)) as examples:
-            write_splits(folder, sizes, map(encode, examples))
+            encoded = map(encode, examples)
+            for split, size in sizes.items():
+                progress = tqdm(islice(encoded, size), split, size, unit=" examples", disable=None)
+                write_split(folder, split, progress)
 
     build(out / "data-bin", {"sizes": sizes, "shape": asdict(shape), "seed": seed}, make)
     return out / "data-bin"
