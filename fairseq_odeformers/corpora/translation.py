@@ -4,14 +4,14 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
 from fairseq_odeformers.corpora.archives import extract, fetch
 from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
-from fairseq_odeformers.corpora.parallel_text import Files, Recipe, prepare
-from fairseq_odeformers.corpora.text import write_rows
-from fairseq_odeformers.files import build, fingerprints, read_lines
+from fairseq_odeformers.corpora.parallel_text import Pair, Recipe, prepare
+from fairseq_odeformers.files import fingerprints, read_lines
 from fairseq_odeformers.options import positive_int
 
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
@@ -39,46 +39,33 @@ class Corpus:
     optional: Sequence[str] = ()
 
 
-def write_documents(
+def read_documents(
     documents: Mapping[str, Sequence[tuple[Path, Path]]],
-    langs: tuple[str, str],
-    plain: Path,
     sentences: Mapping[str, Callable[[Path], Iterable[str]]],
-) -> Files:
-    """Write the sentences of each split's documents, one after the other, to a folder.
+) -> Iterator[tuple[str, Pair]]:
+    """The sentence pairs of each split's documents, one after the other, after its name.
 
     Args:
         documents: pairs of files, by their split.
-        plain: the folder, for ``{split}.{lang}``.
         sentences: of a file, by its split; the default is a sentence a line.
-
-    Returns:
-        The files of each split.
 
     Raises:
         ValueError: a document is empty, or has not as many sentences as its translation.
     """
-
-    def rows() -> Iterator[tuple[str, tuple[str, str]]]:
-        for split, pairs in documents.items():
-            read = sentences.get(split, read_lines)
-            for pair in pairs:
-                number = 0
-                for number, row in enumerate(zip_longest(*map(read, pair)), start=1):
-                    if None in row:
-                        shorter, longer = pair if row[0] is None else reversed(pair)
-                        raise ValueError(
-                            f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} "
-                            "has more"
-                        )
-                    yield split, row
-                if not number:
-                    raise ValueError(f"{' and '.join(map(str, pair))} are empty")
-
-    paths = [path for pairs in documents.values() for pair in pairs for path in pair]
-    recipe = {"raw": fingerprints(paths)}
-    build(plain, recipe, lambda folder: write_rows(rows(), folder, langs))
-    return {split: tuple(plain / f"{split}.{lang}" for lang in langs) for split in documents}
+    for split, pairs in documents.items():
+        read = sentences.get(split, read_lines)
+        for pair in pairs:
+            number = 0
+            for number, row in enumerate(zip_longest(*map(read, pair)), start=1):
+                if None in row:
+                    shorter, longer = pair if row[0] is None else reversed(pair)
+                    raise ValueError(
+                        f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has "
+                        "more"
+                    )
+                yield split, row
+            if not number:
+                raise ValueError(f"{' and '.join(map(str, pair))} are empty")
 
 
 def segments(path: Path) -> Iterator[str]:
@@ -133,6 +120,7 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
             for split, pairs in corpus.documents.items()
             if all((raw / name).exists() for pair in pairs for name in pair)
         }
-        text = write_documents(documents, recipe.langs, args.out / "plain", corpus.sentences)
-        data_bin = prepare(text, args.out, recipe, args.workers)
+        rows = partial(read_documents, documents, corpus.sentences)
+        paths = (path for pairs in documents.values() for pair in pairs for path in pair)
+        data_bin = prepare(rows, {"raw": fingerprints(paths)}, args.out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")
