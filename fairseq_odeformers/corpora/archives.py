@@ -204,8 +204,13 @@ def extract(
         finish: called with the filled folder.
 
     Raises:
-        ValueError: a file is missing, there twice, or damaged.
+        ValueError: a file is missing, there twice, or damaged; or *source* is in *raw*, or has it.
     """
+    one, other = source.resolve(), raw.resolve()
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise ValueError(
+            f"--from {source} overlaps {raw}, made by this command; choose another --out"
+        )
     origins: dict[Path, list[str]] = {}
     for url, names in archives.items():
         origins.setdefault(locate(source, url, names), []).extend(names)

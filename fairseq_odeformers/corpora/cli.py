@@ -73,15 +73,8 @@ def existing_path(text: str) -> Path:
     return Path(text)
 
 
-def parse_options(
-    parser: argparse.ArgumentParser, arguments: Sequence[str], extracts: bool = True
-) -> argparse.Namespace:
-    """The options, ``out`` included.
-
-    Args:
-        extracts: whether files of ``--from`` are copied to ``raw`` in *out*; the program ends if
-            that folder and ``--from`` overlap.
-    """
+def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """The options, ``out`` included."""
     args = parser.parse_args(arguments)
     for task in args.tasks:
         if task not in args.all_tasks:
@@ -90,13 +83,6 @@ def parse_options(
     args.out = args.out or Path(args.default_out.format(**vars(args)))
     if args.source:
         check_regular(args.source)
-    if args.source and extracts:
-        raw = args.out / "raw"
-        one, other = args.source.resolve(), raw.resolve()
-        if one.is_relative_to(other) or other.is_relative_to(one):
-            parser.error(
-                f"--from {args.source} overlaps {raw}, made by this command; choose another --out"
-            )
     return args
 
 

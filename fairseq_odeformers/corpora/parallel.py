@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> None:
         ("--test", positive_int, None, drawn),
         ("--seed", int, 1, "of the pairs that are drawn"),
     )
-    args = parse_options(parser, arguments, extracts=False)
+    args = parse_options(parser, arguments)
     if args.source is None:
         parser.error("the following arguments are required: --from")
     if args.source_lang == args.target_lang:

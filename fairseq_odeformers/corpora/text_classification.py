@@ -326,7 +326,7 @@ def main(arguments: Sequence[str]) -> None:
         ("--vocab-size", positive_int, None, learnt),
         ("--valid-fraction", fraction, VALID_FRACTION, held_out),
     )
-    args = parse_options(parser, arguments, extracts=False)
+    args = parse_options(parser, arguments)
     if args.source is None and not DATASETS[args.data].downloads:
         parser.error(f"{args.data} needs --from")
     if args.vocab and args.vocab_size:

@@ -203,3 +203,13 @@ def test_a_changed_source_is_extracted_anew(published, tmp_path):
     write_a(published, "a.en", **{"a.de": b"uno\n"})
     extract(published, ARCHIVES, raw)
     assert contents(raw) == {**TEXTS, "a.de": b"uno\n", "b.de": b"due\n"}
+
+
+@pytest.mark.parametrize("source, raw", [("s", "s/raw"), ("raw/s", "raw"), ("s", "s"), ("s", "l")])
+def test_nothing_takes_the_place_of_the_source(source, raw, tmp_path):
+    """Not by a link either."""
+    write_folder(tmp_path / source, TEXTS)
+    (tmp_path / "l").symlink_to(tmp_path / source)
+    with pytest.raises(ValueError, match=f"--from .*/{source} overlaps .*/{raw}, made by"):
+        extract(tmp_path / source, ARCHIVES, tmp_path / raw)
+    assert contents(tmp_path / source) == TEXTS
