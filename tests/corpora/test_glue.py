@@ -265,11 +265,10 @@ def test_a_given_vocabulary_is_used(published, out, tmp_path):
 
 def test_tables_of_mrpc_are_preferred(tmp_path):
     """A prepared split, as older tools make it, is taken as it is."""
-    (tmp_path / "MRPC").mkdir()
     for name in ("train", "dev", "test"):
-        lines = ["#2 String\t#1 String\tQuality", f"it is {name}\tthis is {name}\t1"]
-        files.write_lines(tmp_path / "MRPC" / f"{name}.tsv", lines)
-    prepare(["MRPC"], tmp_path, tmp_path / "out")
+        table = f"#2 String\t#1 String\tQuality\nit is {name}\tthis is {name}\t1\n"
+        write_folder(tmp_path / "from", {f"MRPC/{name}.tsv": table.encode()})
+    prepare(["MRPC"], tmp_path / "from", tmp_path / "out")
     tokenized = tmp_path / "out" / "tokenized" / "MRPC"
     assert (tokenized / "valid.input0").read_text() == "this is dev\n"
     assert (tokenized / "test.input1").read_text() == "it is test\n"
