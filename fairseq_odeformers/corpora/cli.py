@@ -41,7 +41,9 @@ def make_parser(
             "tasks", metavar="TASK", nargs="*", help=f"{', '.join(tasks)} (default: all of them)"
         )
     if source:
-        add_options(parser, ("--from", existing_path, None, source))
+        parser.add_argument(
+            "--from", dest="source", metavar="PATH", type=existing_path, help=source
+        )
     text = "number of processes or threads, one a core if it is not given"
     add_options(
         parser,
@@ -58,7 +60,6 @@ def add_options(
     for name, kind, default, text in options:
         parser.add_argument(
             name,
-            dest="source" if name == "--from" else None,
             metavar="PATH" if kind in (Path, existing_path) else "N",
             type=kind,
             default=default,
