@@ -16,6 +16,7 @@ from fairseq.trainer import Trainer
 from script_helpers import ROOT, USER_DIR, command, demo_module, failing_command
 
 from fairseq_odeformers.corpora.parallel_text import Recipe, prepare
+from fairseq_odeformers.corpora.translation import read_documents
 
 MODEL = "--arch transevolve_randomff_2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
 TRAINING = (
@@ -44,11 +45,12 @@ def generate(data, path, *args):
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     demo_module("pairs").write_corpus(folder / "raw", train=120, valid=8, test=8)
-    raw = {
-        split: (folder / "raw" / f"{split}.de", folder / "raw" / f"{split}.en")
+    documents = {
+        split: [(folder / "raw" / f"{split}.de", folder / "raw" / f"{split}.en")]
         for split in ("train", "valid", "test")
     }
-    return prepare(raw, folder, Recipe(("de", "en"), bpe_operations=100), workers=1)
+    recipe = Recipe(("de", "en"), bpe_operations=100)
+    return prepare(lambda: read_documents(documents, {}), {}, folder, recipe, workers=1)
 
 
 @pytest.fixture(scope="module")

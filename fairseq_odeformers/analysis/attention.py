@@ -3,7 +3,7 @@
 import argparse
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 from fairseq import utils
@@ -15,7 +15,7 @@ from fairseq_odeformers.files import naming
 from fairseq_odeformers.inference.loading import load_model
 from fairseq_odeformers.plots import grouped, legend, lines, panels
 
-from .maps import KINDS, Maps, attention_maps
+from .maps import KINDS, attention_maps
 from .result import Result, Row, Tables, markdown
 
 BATCH_SIZE = 16  # sentences whose maps are in memory together
@@ -84,43 +84,30 @@ def measure(model, task, batches: Iterable[dict]) -> tuple[list[Row], list[Row]]
     dictionaries = {"encoder": source, "decoder": target, "cross": source}  # of the keys
     sums, queries, places, biases = defaultdict(float), defaultdict(int), {}, defaultdict(float)
     for sample in batches:
-        net_input, by_kind = sample["net_input"], defaultdict(list)
-        for maps in attention_maps(model, net_input):
-            by_kind[maps.kind].append(maps)
-        for kind, layers in by_kind.items():
+        net_input = sample["net_input"]
+        for kind, maps in attention_maps(model, net_input).items():
             keys = net_input["prev_output_tokens" if kind == "decoder" else "src_tokens"]
             token_mask = net_input["src_tokens" if kind == "encoder" else "prev_output_tokens"]
             token_mask = token_mask != dictionaries[kind].pad()
-            p = torch.cat([maps.weights for maps in layers])
+            p, places[kind] = maps.weights, maps.places
             change = torch.full_like(p[..., 0], math.nan)  # the first depth has none before it
             change[1:] = total_variation(p[1:], p[:-1])
             spans = torch.full_like(change, math.nan) if kind == "cross" else span(p)
             values = torch.stack([change, spans, entropy(p)])  # 3, L, B, H, T
             sums[kind] += values.mean(3)[:, :, token_mask].double().sum(-1)
             queries[kind] += int(token_mask.sum())
-            places[kind] = blocks_and_depths(layers)
-            for block, maps in enumerate(layers, 1):
-                if maps.bias is not None:
-                    biases[kind, block] += bias_sums(maps.bias, keys, dictionaries[kind])
+            for block, bias in enumerate(maps.biases, start=1):
+                if bias is not None:
+                    biases[kind, block] += bias_sums(bias, keys, dictionaries[kind])
     rows = []
-    for kind in (kind for kind in KINDS if kind in sums):
+    for kind, own in places.items():
         means = (sums[kind] / queries[kind]).T.tolist()
-        total = places[kind][-1][1]
-        for (block, depth), numbers in zip(places[kind], means):
+        for (block, depth), numbers in zip(own, means):
             numbers = (None if math.isnan(number) else number for number in numbers)
-            place = {"kind": kind, "block": block, "depth": depth, "fraction": depth / total}
+            place = {"kind": kind, "block": block, "depth": depth, "fraction": depth / own[-1][1]}
             rows.append({**place, **dict(zip(("change", "span", "entropy"), numbers))})
     by_block = [bias_rows(*key, sums, dictionaries[key[0]]) for key, sums in biases.items()]
     return rows, sum(by_block, [])
-
-
-def blocks_and_depths(layers: Sequence[Maps]) -> list[tuple[int, int]]:
-    """Of each map, the number of its layer or block, and its depth in the model."""
-    found, before = [], 0
-    for block, maps in enumerate(layers, start=1):
-        found += [(block, before + depth) for depth in maps.depths]
-        before += maps.depths[-1]
-    return found
 
 
 def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:

@@ -21,8 +21,8 @@ KINDS = {
 }
 
 
-class Maps(NamedTuple):
-    """The maps of one kind in a layer of a Transformer, or at the L depths of a block.
+class Block(NamedTuple):
+    """The maps of one attention in a layer of a Transformer, or at the L depths of a block.
 
     Attributes:
         kind: of :data:`KINDS`.
@@ -38,9 +38,23 @@ class Maps(NamedTuple):
     bias: Tensor | None = None
 
 
+class Maps(NamedTuple):
+    """The maps of one kind in a model.
+
+    Attributes:
+        weights: distributions over the keys (L, B, H, T, S), in the order of the depths.
+        places: of each of the L maps, the number of its layer or block, and its depth in the model.
+        biases: the bias of each block.
+    """
+
+    weights: Tensor
+    places: list[tuple[int, int]]
+    biases: list[Tensor | None]
+
+
 @torch.no_grad()
-def attention_maps(model, net_input: dict) -> list[Maps]:
-    """The maps of a model in evaluation mode, those of a kind in the order of the depths.
+def attention_maps(model, net_input: dict) -> dict[str, Maps]:
+    """The maps of a model in evaluation mode, by their kind.
 
     The model runs as always; the maps are computed from the inputs of its layers. A block of the
     N-ODE Transformer, which has a map at each time, has the two at t = 0 and T_F: of the states
@@ -65,10 +79,21 @@ def attention_maps(model, net_input: dict) -> list[Maps]:
             model(**net_input)
         else:
             model.encoder(net_input["src_tokens"], net_input.get("src_lengths"))
-    return [maps for call in calls for maps in maps_of(call, sides[call.module])]
+    found = {}
+    blocks = [block for call in calls for block in blocks_of(call, sides[call.module])]
+    for kind in KINDS:
+        own = [block for block in blocks if block.kind == kind]
+        places, before = [], 0
+        for number, block in enumerate(own, start=1):
+            places += [(number, before + depth) for depth in block.depths]
+            before += block.depths[-1]
+        if own:
+            weights = torch.cat([block.weights for block in own])
+            found[kind] = Maps(weights, places, [block.bias for block in own])
+    return found
 
 
-def maps_of(call: Call, side: str) -> Iterator[Maps]:
+def blocks_of(call: Call, side: str) -> Iterator[Block]:
     """The maps of an attention or a block in one call, in the ``encoder`` or ``decoder``."""
     module = call.module
     if isinstance(module, MultiheadAttention):
@@ -76,7 +101,7 @@ def maps_of(call: Call, side: str) -> Iterator[Maps]:
         wanted = {**call.kwargs, "static_kv": True, "need_head_weights": True}
         _, weights = module(*call.args, **wanted)  # H, B, T, S
         cross = module.encoder_decoder_attention
-        yield Maps("cross" if cross else side, weights.transpose(0, 1).unsqueeze(0))
+        yield Block("cross" if cross else side, weights.transpose(0, 1).unsqueeze(0))
         return
     # fairseq's checkpointing of activations hides the signature of the module's own forward.
     given = inspect.signature(type(module).forward).bind(module, *call.args, **call.kwargs)
@@ -84,7 +109,7 @@ def maps_of(call: Call, side: str) -> Iterator[Maps]:
     yield from of_block(call, side, given.arguments)
 
 
-def transevolve_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
+def transevolve_maps(call: Call, side: str, given: dict) -> Iterator[Block]:
     """A^l of all depths of a block, by the direct form, whichever form the block has taken."""
     block, x = call.module, given["x"].transpose(0, 1)
     x0 = block.maybe_layer_norm(x, before=True)
@@ -98,10 +123,10 @@ def transevolve_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
     for kind, attention, keys, padding, causal in attentions:
         q, k, bias = attention(x0, keys, padding)
         weights = DirectAttention(q, k, bias, causal).weights
-        yield Maps(kind, weights.movedim(2, 0), range(1, 1 + weights.size(2)), bias)
+        yield Block(kind, weights.movedim(2, 0), range(1, 1 + weights.size(2)), bias)
 
 
-def node_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
+def node_maps(call: Call, side: str, given: dict) -> Iterator[Block]:
     """The maps of an N-ODE block at t = 0 and T_F."""
     block, field = call.module, call.module.field
     ends = [(0.0, features_first(given["x"])), (block.final_time, features_first(call.output[0]))]
@@ -113,7 +138,7 @@ def node_maps(call: Call, side: str, given: dict) -> Iterator[Maps]:
         f = field.bind(ends[0][1], own_padding, source, padding, causal=True)
     found = [field_maps(f, float(t), x) for t, x in ends]
     for kind, weights in zip((side, "cross"), zip(*found)):
-        yield Maps(kind, torch.stack(weights), depths=(0, 1))
+        yield Block(kind, torch.stack(weights), depths=(0, 1))
 
 
 def field_maps(f, t: float, x: Tensor) -> Iterator[Tensor]:

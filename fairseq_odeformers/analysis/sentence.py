@@ -1,7 +1,6 @@
 """Attention over one sentence: which tokens each token attends to, as heat maps."""
 
 import argparse
-from collections import defaultdict
 
 import numpy as np
 import torch
@@ -11,7 +10,6 @@ from fairseq_odeformers.inference.hub import load_classifier, load_translator
 from fairseq_odeformers.inference.loading import read_checkpoint, sizes_of_heads
 from fairseq_odeformers.plots import grouped, panels, title
 
-from .attention import blocks_and_depths
 from .maps import attention_maps
 from .result import Result, Row, Tables
 
@@ -95,17 +93,15 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
     Raises:
         ValueError: there is no such head.
     """
-    by_kind, rows = defaultdict(list), []
-    for maps in attention_maps(model, net_input):
-        by_kind[maps.kind].append(maps)
-    for kind, layers in by_kind.items():
-        weights = torch.cat([maps.weights[:, 0] for maps in layers])  # L, H, T, S
+    rows = []
+    for kind, maps in attention_maps(model, net_input).items():
+        weights = maps.weights[:, 0]  # L, H, T, S
         if head is not None and head > weights.size(1):
             raise ValueError(f"--head {head}: {type(model).__name__} has {weights.size(1)} heads")
         chosen = weights.mean(1) if head is None else weights[:, head - 1]
         queries, keys = tokens[kind]
-        for (block, depth), of_map in zip(blocks_and_depths(layers), chosen.tolist()):
-            deep = len(layers[block - 1].depths) > 1
+        deep = len(maps.places) > len(maps.biases)
+        for (block, depth), of_map in zip(maps.places, chosen.tolist()):
             name = f"block {block}, depth {depth}" if deep else f"layer {block}"
             rows += [
                 {

@@ -38,9 +38,9 @@ QUICK = (
     "ode --models torchdiffeq node_transformer --rounds 15",
 )
 MODELS = (
-    "architectures, the first of which is compared with; :direct, :factored, :fused or :naive "
-    "after a TransEvolve is a form of its attention, :N after a TransJect a number of experts, "
-    ":matrix after any model attention by a matrix of scores"
+    "architectures, the first of which is compared with; :direct, :factored or :fused after a "
+    "TransEvolve is a form of its attention, :N after a TransJect a number of experts, :matrix "
+    "after any model attention by a matrix of scores"
 )
 OPTIONS = {
     "embed_dim": {"type": positive_int, "default": 256},
@@ -118,7 +118,14 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     for name, measurement in MEASUREMENTS.items():
         command = commands.add_parser(name, help=measurement.help, formatter_class=formatter)
         models = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
-        command.add_argument("--models", nargs="+", default=models, help=MODELS)
+        command.add_argument(
+            "--models",
+            metavar="MODEL",
+            nargs="+",
+            choices=measurement.names,
+            default=models,
+            help=", ".join(measurement.names or [MODELS]),
+        )
         for option in measurement.options:
             command.add_argument(f"--{option.replace('_', '-')}", **OPTIONS[option])
         command.add_argument("--threads", type=positive_int, default=torch.get_num_threads())

@@ -74,13 +74,7 @@ def state_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 
 def build_command(name: str, args: Namespace) -> Subject:
-    """``fairseq-train --help`` in the place of a model: alone, or with this package.
-
-    Raises:
-        ValueError: there is no such command.
-    """
-    if name not in STARTS:
-        raise ValueError(f"--models {name}: choose from {', '.join(STARTS)}")
+    """``fairseq-train --help`` in the place of a model: alone, or with this package."""
     return Subject(name, torch.nn.Module(), None, None)
 
 
@@ -95,12 +89,7 @@ def build_matrices(name: str, args: Namespace) -> Subject:
     One is of the embedding; a layer has two for each expert and two for its FFN. ``blocks`` makes
     them as this package does, a stack for each part of the model; ``cayley`` and ``matrix_exp``
     are torch's parametrisations of a linear map each.
-
-    Raises:
-        ValueError: there is no such way.
     """
-    if name not in MAPS:
-        raise ValueError(f"--models {name}: choose from {', '.join(MAPS)}")
     counts = [1] + [2 * 4, 2] * args.layers
     width = args.embed_dim
     if name == "blocks":
@@ -134,6 +123,7 @@ class Measurement:
         step: of a subject, options and a length, returns the function to be timed.
         unit: of the figures; if it is not ms, the function is not timed but returns the figure.
         build: of a name and options, returns a subject.
+        names: those that *build* takes; none for any architecture.
         options: names of the options that it has beside ``--models``.
         defaults: of options, where they are others than usual.
     """
@@ -142,6 +132,7 @@ class Measurement:
     step: Callable[[Subject, Namespace, int], Step]
     unit: str = "ms"
     build: Callable[[str, Namespace], Subject] = models.build
+    names: tuple[str, ...] | None = None
     options: tuple[str, ...] = SIZES
     defaults: dict[str, Any] = field(default_factory=dict)
 
@@ -192,6 +183,7 @@ MEASUREMENTS = {
         "fairseq-train --help, without and with this package",
         start,
         build=build_command,
+        names=(*STARTS,),
         options=(),
         defaults={"models": [*STARTS]},
     ),
@@ -199,6 +191,7 @@ MEASUREMENTS = {
         "a training step of the N-ODE Transformer on parity, and other ways to solve",
         ode.step,
         build=ode.build,
+        names=ode.MODELS,
         options=("embed_dim", "layers", "lengths", "device"),
         defaults={
             "models": ode.MODELS,
@@ -212,6 +205,7 @@ MEASUREMENTS = {
         "TransJect's orthogonal matrices and their gradients",
         matrices_step,
         build=build_matrices,
+        names=MAPS,
         options=("embed_dim", "layers", "device"),
         defaults={"models": MAPS[:2]},
     ),

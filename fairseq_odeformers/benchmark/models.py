@@ -16,8 +16,6 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.models.transevolve import naive
-from fairseq_odeformers.models.transevolve.attention import TimeEvolvingAttention
 from fairseq_odeformers.models.transevolve.spec import BACKENDS
 
 OPTIONS = {
@@ -74,8 +72,8 @@ class Subject(NamedTuple):
 def build(name: str, args: Namespace) -> Subject:
     """A model by its architecture and, after a colon, its form.
 
-    A form is a backend of TransEvolve's attention, or ``naive`` for its paper's formula; a number
-    of experts of TransJect; or ``matrix``, see :meth:`Subject.attention`.
+    A form is a backend of TransEvolve's attention; a number of experts of TransJect; or ``matrix``,
+    see :meth:`Subject.attention`.
 
     Raises:
         ValueError: there is no such architecture, or no such form of it; or a size does not fit.
@@ -94,18 +92,6 @@ def build(name: str, args: Namespace) -> Subject:
         task = SentencePredictionTask(cfg.task, words, make_dictionary(("0", "1")))
     torch.manual_seed(0)
     model = task.build_model(cfg.model)
-    evolves = any(isinstance(part, TimeEvolvingAttention) for part in model.modules())
-    forms = ["", "matrix", *([*BACKENDS, "naive"] if evolves else [])]
-    if form not in forms and not (form.isdigit() and "transject" in arch):
-        raise ValueError(f"--models {name}: {arch} has no form {form}")
-    if form == "naive" and task_name == "translation" and args.what != "encoder":
-        raise ValueError(f"--models {name}: the formula as it stands is for the encoder alone")
-    for parent in list(model.modules()):
-        for key, part in parent.named_children():
-            if isinstance(part, TimeEvolvingAttention) and form == "naive":
-                setattr(parent, key, NaiveAttention(part))
-            elif isinstance(part, TimeEvolvingAttention) and form in BACKENDS:
-                part.backend = form
     return Subject(name, model.to(args.device), cfg, task)
 
 
@@ -122,6 +108,10 @@ def make_config(arch: str, task: str, form: str, args: Namespace):
     parser = argparse.ArgumentParser(allow_abbrev=False)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
     known = parser._option_string_actions
+    backends = BACKENDS if "--attention-backend" in known else ()
+    counts_experts = any(f"--{side}-experts" in known for side in ("encoder", "decoder"))
+    if form not in ("", "matrix", *backends) and not (form.isdigit() and counts_experts):
+        raise ValueError(f"--models {arch}:{form}: {arch} has no form {form}")
     preset = Namespace()
     ARCH_CONFIG_REGISTRY[arch](preset)
     blocks = getattr(preset, "encoder_blocks", 2)
@@ -139,6 +129,7 @@ def make_config(arch: str, task: str, form: str, args: Namespace):
         "max-target-positions": 100_000,
         "decoder-input-dim": args.embed_dim,
         "decoder-output-dim": args.embed_dim,
+        **({"attention-backend": form} if form in backends else {}),
     }
     for side in ("encoder", "decoder"):
         values |= {
@@ -163,26 +154,3 @@ def make_config(arch: str, task: str, form: str, args: Namespace):
         line.append("--share-all-embeddings")
     parsed = options.parse_args_and_arch(options.get_training_parser(), line)
     return convert_namespace_to_omegaconf(parsed)
-
-
-class NaiveAttention(nn.Module):
-    """TransEvolve's attention by the paper's formula: A1, A2, A3, and a softmax at every depth.
-
-    Args:
-        attention: the attention of an encoder, which it stands in for; its matrix W~k is new.
-    """
-
-    def __init__(self, attention: TimeEvolvingAttention):
-        super().__init__()
-        self.attention = attention
-        self.time_key = nn.Parameter(attention.time_query.detach().clone())
-
-    def forward(self, query, key, key_padding_mask=None):
-        own = self.attention
-        weights = own.q_proj.weight.T, own.k_proj.weight.T, own.time_query, self.time_key
-        mask = None if key_padding_mask is None else key_padding_mask[:, None, None]
-        return naive.initial_scores(query, key, *weights, own.num_heads), mask
-
-    def evolve(self, scores, mask):
-        time_map = self.attention.time_map()
-        return lambda depth, value: naive.attention(scores, time_map[depth], mask) @ value

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import logging
 import lzma
+import re
 import shutil
 import stat
 import tarfile
@@ -13,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from tqdm import tqdm
 
@@ -84,28 +85,6 @@ def decompressed(name: str, stream: BinaryIO) -> BinaryIO:
     return COMPRESSED.get(Path(name).suffix, lambda file: file)(stream)
 
 
-def members(source: Path, patterns: Iterable[str]) -> Iterator[tuple[Path, BinaryIO]]:
-    """Path and content of the files in a folder, tar or zip archive that match one of *patterns*.
-
-    A file may be compressed as ``name.gz`` or ``name.xz``. It then has the path ``name``, and its
-    content is decompressed. Files are read where they are: nothing is written under a name that an
-    archive gives, and links and devices in archives are passed over.
-
-    Args:
-        patterns: of the end of a path, as ``Path.match`` takes them: ``train/pos/*.txt``.
-
-    Raises:
-        ValueError: *source* is damaged or cut off, or neither a folder nor an archive.
-    """
-    with naming(source, BROKEN):
-        files = tqdm(_files(source), source.name, unit=" files", mininterval=1, disable=None)
-        for name, open_file in files:
-            path = Path(plain_name(name))
-            if any(map(path.match, patterns)):
-                with open_file() as stream:
-                    yield path, decompressed(name, stream)
-
-
 def _files(source: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
     """Name of each file, and a function that opens it."""
     if source.is_dir():
@@ -124,33 +103,68 @@ def _files(source: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
                 archive.members.clear()  # it would keep all of them, maybe millions
 
 
-def read_files(
-    source: Path, patterns: Sequence[str], optional: Iterable[str] = ()
-) -> dict[str, bytes]:
-    """The content of the files that match *patterns*, by their names.
+def find(
+    source: Path, patterns: Sequence[str]
+) -> Iterator[tuple[str, str, Callable[[], BinaryIO]]]:
+    """The files in a folder, tar or zip archive that match one of *patterns*.
 
-    A name has as many folders as the pattern that it matches.
+    Links and devices in archives are passed over.
+
+    Args:
+        patterns: of the end of a path without ``.gz`` or ``.xz``, as ``Path.match`` takes them:
+            ``train/pos/*.txt``.
+
+    Returns:
+        The path of each file; its name, which has as many folders as the pattern, and no ``.gz`` or
+        ``.xz``; and a function that opens it.
+
+    Raises:
+        ValueError: *source* is damaged or cut off, or neither a folder nor an archive.
+    """
+    with naming(source, BROKEN):
+        files = tqdm(_files(source), source.name, unit=" files", mininterval=1, disable=None)
+        for path, open_file in files:
+            plain = Path(plain_name(path))
+            if pattern := next(filter(plain.match, patterns), None):
+                yield path, "/".join(plain.parts[-len(Path(pattern).parts) :]), open_file
+
+
+def read_files(
+    source: Path,
+    patterns: Sequence[str],
+    optional: Iterable[str] = (),
+    read: Callable[[str, BinaryIO], Any] = lambda name, stream: stream.read(),
+) -> dict[str, Any]:
+    """Read the files of :func:`find` where they are; nothing is written under a name of an archive.
 
     Args:
         optional: those of the patterns that need not match a file.
+        read: of a name and its content, decompressed; by default, gives the content.
+
+    Returns:
+        What *read* gives for each file, by its name; in the order of the names, numbers in these
+        by their size.
 
     Raises:
-        ValueError: *source* is damaged, has two files of a name, or none for a pattern.
+        ValueError: *source* or a file is damaged, there are two files of a name, or none for a
+            pattern.
     """
     logger.info(f"reading {source}")
-    files = {}
-    missing = set(patterns).difference(optional)
-    for path, stream in members(source, patterns):
-        pattern = next(filter(path.match, patterns))
-        name = "/".join(path.parts[-len(Path(pattern).parts) :])
-        if name in files:
+    found = {}
+    for path, name, open_file in find(source, patterns):
+        if name in found:
             raise ValueError(f"{source} has more than one {name}")
-        with naming(f"{path} in {source}", BROKEN):
-            files[name] = stream.read()
-        missing.discard(pattern)
-    if missing:
-        raise ValueError(f"{source} has no {', '.join(sorted(missing))}")
-    return files
+        with naming(f"{plain_name(path)} in {source}", BROKEN), open_file() as stream:
+            found[name] = read(name, decompressed(path, stream))
+    wanted = {*patterns} - {*optional}
+    if absent := {p for p in wanted if not any(Path(name).match(p) for name in found)}:
+        raise ValueError(f"{source} has no {', '.join(sorted(absent))}")
+    return {name: found[name] for name in sorted(found, key=by_number)}
+
+
+def by_number(name: str) -> list[str | int]:
+    """A key that sorts names by the numbers in them, ``2.txt`` before ``10.txt``."""
+    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
 
 
 def fingerprint(files: Mapping[str, bytes]) -> str:
@@ -160,28 +174,6 @@ def fingerprint(files: Mapping[str, bytes]) -> str:
         digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
     return digest.hexdigest()
-
-
-def unpack(source: Path, names: Iterable[str], folder: Path) -> None:
-    """Copy the files called *names* from any folder of *source* into *folder*.
-
-    A name may begin with the last folders of the file's path, as in ``RTE/train.tsv``; the copy is
-    called ``train.tsv``.
-
-    Raises:
-        ValueError: *source* is damaged, or a file is missing.
-    """
-    logger.info(f"reading {source}")
-    missing = set(names)
-    for path, stream in members(source, names):
-        if found := set(filter(path.match, missing)):
-            with naming(f"{path} in {source}", BROKEN), open(folder / path.name, "wb") as file:
-                shutil.copyfileobj(stream, file)
-            missing -= found
-        if not missing:
-            break
-    if missing:
-        raise ValueError(f"{source} has no {', '.join(sorted(missing))}")
 
 
 def locate(source: Path, url: str, names: Sequence[str]) -> Path:
@@ -198,6 +190,7 @@ def extract(
     source: Path,
     archives: Mapping[str, Sequence[str]],
     raw: Path,
+    optional: Iterable[str] = (),
     finish: Callable[[Path], None] | None = None,
 ) -> None:
     """Fill *raw* with the files of published archives.
@@ -205,23 +198,34 @@ def extract(
     Args:
         source: an archive of all these files, or a folder that has them, or their archives under
             the published names.
-        archives: names of the files of each archive, by its URL.
+        archives: names of the files of each archive, by its URL. A name may begin with folders, as
+            in ``RTE/train.tsv``; the copy is called ``train.tsv``.
+        optional: those of the names that *source* may lack.
         finish: called with the filled folder.
 
     Raises:
-        ValueError: a file is missing, or an archive damaged.
+        ValueError: a file is missing, there twice, or damaged; or *source* is in *raw*, or has it.
     """
+    one, other = source.resolve(), raw.resolve()
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise ValueError(
+            f"--from {source} overlaps {raw}, made by this command; choose another --out"
+        )
     origins: dict[Path, list[str]] = {}
     for url, names in archives.items():
         origins.setdefault(locate(source, url, names), []).extend(names)
     inputs = [origin for origin in origins if origin.is_file()]
-    if source.is_dir():
-        inputs += [Path(stream.name) for _, stream in members(source, origins.get(source, ()))]
+    if source in origins and source.is_dir():
+        inputs += [source / path for path, _, _ in find(source, origins[source])]
 
-    def copy(folder: Path) -> None:
+    def fill(folder: Path) -> None:
+        def copy(name: str, stream: BinaryIO) -> None:
+            with open(folder / Path(name).name, "wb") as file:
+                shutil.copyfileobj(stream, file)
+
         for origin, names in origins.items():
-            unpack(origin, names, folder)
+            read_files(origin, names, optional, copy)
         if finish:
             finish(folder)
 
-    build(raw, {"from": fingerprints(inputs)}, copy)
+    build(raw, {"from": fingerprints(inputs)}, fill)

@@ -41,7 +41,9 @@ def make_parser(
             "tasks", metavar="TASK", nargs="*", help=f"{', '.join(tasks)} (default: all of them)"
         )
     if source:
-        add_options(parser, ("--from", existing_path, None, source))
+        parser.add_argument(
+            "--from", dest="source", metavar="PATH", type=existing_path, help=source
+        )
     text = "number of processes or threads, one a core if it is not given"
     add_options(
         parser,
@@ -58,7 +60,6 @@ def add_options(
     for name, kind, default, text in options:
         parser.add_argument(
             name,
-            dest="source" if name == "--from" else None,
             metavar="PATH" if kind in (Path, existing_path) else "N",
             type=kind,
             default=default,
@@ -73,15 +74,8 @@ def existing_path(text: str) -> Path:
     return Path(text)
 
 
-def parse_options(
-    parser: argparse.ArgumentParser, arguments: Sequence[str], extracts: bool = True
-) -> argparse.Namespace:
-    """The options, ``out`` included.
-
-    Args:
-        extracts: whether files of ``--from`` are copied to ``raw`` in *out*; the program ends if
-            that folder and ``--from`` overlap.
-    """
+def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """The options, ``out`` included."""
     args = parser.parse_args(arguments)
     for task in args.tasks:
         if task not in args.all_tasks:
@@ -90,13 +84,6 @@ def parse_options(
     args.out = args.out or Path(args.default_out.format(**vars(args)))
     if args.source:
         check_regular(args.source)
-    if args.source and extracts:
-        raw = args.out / "raw"
-        one, other = args.source.resolve(), raw.resolve()
-        if one.is_relative_to(other) or other.is_relative_to(one):
-            parser.error(
-                f"--from {args.source} overlaps {raw}, made by this command; choose another --out"
-            )
     return args
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from fairseq.data import Dictionary
 from sacremoses import MosesPunctNormalizer
 
-from fairseq_odeformers.corpora.archives import extract, fetch, members
+from fairseq_odeformers.corpora.archives import extract, fetch, find
 from fairseq_odeformers.corpora.cli import (
     add_options,
     existing_path,
@@ -296,7 +296,7 @@ def prepare(
         build(
             out / "vocabulary",
             {"text": recipes, "bpe_operations": bpe_operations},
-            lambda folder: learn_vocabulary(texts, bpe_operations, folder, workers),
+            lambda folder: learn_vocabulary(texts, bpe_operations, folder),
         )
         vocabulary = out / "vocabulary" / "code", out / "vocabulary" / "dict.txt"
     for name in names:
@@ -317,9 +317,9 @@ def _prepare_text(name: str, source: Path | None, out: Path, workers: int) -> di
         source = fetch(downloads, out / "download")
     files = [f"{name}/{file}" for file in task.files.values()]
     finish = None
-    if name == "MRPC" and not any(members(source, files)):
+    if name == "MRPC" and not any(find(source, files)):
         files, finish = MSR_FILES, split_mrpc
-    extract(source, {next(iter(task.downloads)): files}, raw, finish)
+    extract(source, {next(iter(task.downloads)): files}, raw, finish=finish)
     recipe = {"raw": fingerprints(raw / file for file in task.files.values())}
     build(tokenized, recipe, lambda folder: tokenize(task, raw, folder, workers))
     return recipe
@@ -348,11 +348,9 @@ def tokenizer() -> Callable[[str], str]:
     return lambda text: tokenize(normalize(text).lower())
 
 
-def learn_vocabulary(
-    texts: Sequence[Path], bpe_operations: int, folder: Path, workers: int
-) -> None:
+def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -> None:
     """Learn a joint byte-pair encoding, ``code``, and its dictionary, ``dict.txt``."""
-    words = count_words(texts, workers)
+    words = count_words(texts)
     learn_codes(words, bpe_operations, folder / "code")
     bpe = load_codes(folder / "code")
     dictionary = Dictionary()

@@ -24,13 +24,14 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from tqdm import tqdm
 
 from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.processes import map_in_processes
 from fairseq_odeformers.data.classification import (
     make_dictionary,
     write_dictionaries,
-    write_splits,
+    write_split,
 )
 from fairseq_odeformers.files import build, read_lines
 from fairseq_odeformers.options import positive_int
@@ -58,100 +59,33 @@ def encode(example: tuple[list[str], str]) -> tuple[tuple[list[int]], str]:
     return ([*map(DICTIONARY.index, tokens), DICTIONARY.eos()],), label
 
 
-def parse(text: str) -> list[str]:
-    """The tokens of an expression, with or without the parentheses of a binary tree."""
-    return [token for token in text.split() if token not in ("(", ")")]
-
-
-def evaluate(tokens: Sequence[str]) -> int:
-    """The value of an expression.
-
-    Raises:
-        ValueError: the tokens are not an expression; the message counts them from 1.
-    """
-    pending = []  # open operators, each with the values that its parent has so far
-    values = []  # arguments of the innermost open operator, or the result
-    for number, token in enumerate(tokens, start=1):
-        complete = values and not pending
-        if token in DIGITS and not complete:
-            values.append(DIGITS[token])
-        elif token in OPERATORS and not complete:
-            pending.append((token, values))
-            values = []
-        elif token == END and values and pending:
-            operator, outer = pending.pop()
-            outer.append(OPERATORS[operator](values))
-            values = outer
-        else:
-            raise ValueError(f"token {number}, {token}, is out of place")
-    if pending or not values:
-        raise ValueError(f"the expression is not complete after {len(tokens)} tokens")
-    return values[0]
-
-
 def read(path: Path) -> Iterator[tuple[list[str], str]]:
-    """Tokens and class of each example in a published file.
+    """Tokens and class of each example in a file of the Long Range Arena.
 
-    Files of the Long Range Arena have a header, ``Source<TAB>Target``, and then the tree before the
-    class; older ones, of SPINN, have no header and the class before the tree.
+    A line is ``tree<TAB>class``; the first one is ``Source<TAB>Target``.
 
     Raises:
-        ValueError: a line is not UTF-8 or has something else, or its class is not the value of its
-            tree.
+        ValueError: a line is not UTF-8 or has something else.
     """
-    layout, number = "class<TAB>tree", 0
-    for number, line in enumerate(read_lines(path), start=1):
-        line = line.rstrip("\r")
-        if number == 1 and line == "Source\tTarget":
-            layout = "tree<TAB>class"
-            continue
-        columns = dict(zip(layout.split("<TAB>"), line.split("\t")))
-        if len(columns) < 2:
-            raise ValueError(f"{path}, line {number} is {line!r}, expected {layout}")
-        tokens = parse(columns["tree"])
-        try:
-            value = str(evaluate(tokens))
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: {error}") from error
-        if columns["class"] != value:
-            raise ValueError(
-                f"{path}, line {number}: class is {columns['class']!r}, expected {value}, the "
-                "value of the tree"
-            )
-        yield tokens, value
-    if number == 0 or (number == 1 and layout == "tree<TAB>class"):
-        raise ValueError(f"{path} has no examples")
+    lines = (line.rstrip("\r") for line in read_lines(path))
+    if (header := next(lines, "")) != "Source\tTarget":
+        raise ValueError(f"{path}, line 1 is {header[:80]!r}, expected Source<TAB>Target")
+    for number, line in enumerate(lines, start=2):
+        tree, _, label = line.partition("\t")
+        tokens = [token for token in tree.split() if token not in ("(", ")")]
+        if not tokens or not {*tokens} <= {*VOCABULARY} or label not in DIGITS:
+            raise ValueError(f"{path}, line {number} is {line[:80]!r}, expected tree<TAB>class")
+        yield tokens, label
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Which expressions are drawn; the two lengths themselves are excluded.
-
-    Raises:
-        ValueError: there are no such expressions.
-    """
+    """Which expressions are drawn; the two lengths themselves are excluded."""
 
     min_length: int = 500
     max_length: int = 2000
     max_depth: int = 10
     max_args: int = 10
-
-    def __post_init__(self):
-        if self.max_args < 2:
-            raise ValueError(f"--max-args {self.max_args}: expected 2 or more")
-        if self.max_length < self.min_length + 2:
-            raise ValueError(
-                f"--max-length {self.max_length}: expected {self.min_length + 2} or more, as "
-                f"lengths lie strictly between it and --min-length"
-            )
-        longest = 1
-        for _ in range(self.max_depth - 1):
-            longest = 2 + self.max_args * longest
-        if self.min_length >= longest:
-            raise ValueError(
-                f"--min-length {self.min_length}: expected less than {longest}, the largest "
-                f"length at depth {self.max_depth} with {self.max_args} arguments"
-            )
 
 
 def generate(shape: Shape, seed: int, workers: int) -> Iterator[tuple[list[str], str]]:
@@ -173,7 +107,10 @@ def generate(shape: Shape, seed: int, workers: int) -> Iterator[tuple[list[str],
                 yield tokens, label
         misses = misses + 1 if len(seen) == known else 0
         if misses == PATIENCE:
-            raise ValueError(f"found no more than {known:,} different expressions of {shape}")
+            raise ValueError(
+                f"there are hardly more than {known:,} different expressions of {shape}; ask for "
+                "fewer, or change the options of their lengths"
+            )
 
 
 def _drawing(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str], str]]]:
@@ -235,7 +172,10 @@ def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, worker
     def make(folder: Path) -> None:
         write_dictionaries(folder, 1, DICTIONARY, DIGITS)
         with closing(generate(shape, seed, workers)) as examples:
-            write_splits(folder, sizes, map(encode, examples))
+            encoded = map(encode, examples)
+            for split, size in sizes.items():
+                progress = tqdm(islice(encoded, size), split, size, unit=" examples", disable=None)
+                write_split(folder, split, progress)
 
     build(out / "data-bin", {"sizes": sizes, "shape": asdict(shape), "seed": seed}, make)
     return out / "data-bin"
@@ -257,6 +197,8 @@ def main(arguments: Sequence[str]) -> None:
         ("--max-args", positive_int, Shape.max_args, "arguments of an operator"),
     )
     args = parse_options(parser, arguments)
+    if args.max_args < 2:
+        parser.error(f"--max-args {args.max_args}: give 2 or more")
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
     sizes = {"train": args.train, "valid": args.valid, "test": args.test}
     with preparing(args.out):

@@ -23,9 +23,9 @@ order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
 
 import io
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,14 +36,14 @@ from tqdm import tqdm
 from fairseq_odeformers.corpora import listops
 from fairseq_odeformers.corpora.archives import extract, fetch, fingerprint, locate, read_files
 from fairseq_odeformers.corpora.cli import make_parser, parse_options, preparing
-from fairseq_odeformers.corpora.text_classification import DATASETS, by_number
+from fairseq_odeformers.corpora.text_classification import DATASETS
 from fairseq_odeformers.data.classification import (
     INTENSITIES,
     make_dictionary,
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.files import build, fingerprints
+from fairseq_odeformers.files import build, fingerprints, naming
 
 logger = logging.getLogger(__name__)
 
@@ -70,25 +70,30 @@ AAN_FILES = tuple(f"new_aan_pairs.{split}.tsv" for split in ("train", "eval", "t
 CIFAR10_FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 IMDB = DATASETS["imdb"]
 IMDB_FILES = (*IMDB.files["train"], *IMDB.files["test"])
-PATHFINDER_FILES = (f"{PATHFINDER}/metadata/*.npy", f"{PATHFINDER}/imgs/*/*.png")
+PATHFINDER_FILES = (f"{PATHFINDER}/metadata/[0-9]*.npy", f"{PATHFINDER}/imgs/*/*.png")
 
-Contents = dict[str, bytes]  # of files, by their names
+Files = Mapping[str, Any]  # contents of files by their names, or the paths of large files
 Example = tuple[list[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
 
 
-def listops_examples(path: Path) -> Iterator[Example]:
+def listops_splits(files: Files) -> Iterator[Iterator[Example]]:
     """Expressions and their values."""
-    for tokens, label in listops.read(path):
-        yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
+    for name in LISTOPS_FILES:
+        examples = listops.read(files[name])
+        yield (([np.array([*map(listops.VOCABULARY.index, tokens)])], n) for tokens, n in examples)
 
 
-def imdb_examples(files: Contents) -> list[list[Example]]:
-    """The bytes and the class of each film review, by split; ``test`` is also ``valid``."""
+def imdb_splits(files: Files) -> list[list[Example]]:
+    """The bytes and the class of each film review; ``test`` is also ``valid``."""
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
-    for name, text in by_number(files).items():
+    for name, text in files.items():
         split, label, _ = name.split("/")
         reviews[split].append(([np.frombuffer(text, np.uint8)], label))
     return [reviews["train"], reviews["test"], reviews["test"]]
+
+
+def aan_splits(files: Files) -> Iterator[Iterator[Example]]:
+    return (aan_examples(files[name]) for name in AAN_FILES)
 
 
 def aan_examples(path: Path) -> Iterator[Example]:
@@ -113,7 +118,11 @@ def aan_examples(path: Path) -> Iterator[Example]:
             yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
 
 
-def pathfinder_examples(files: Contents) -> list[Example]:
+def pathfinder_splits(files: Files) -> list[Sequence[Example]]:
+    return split_randomly(pathfinder_examples(files), 3)
+
+
+def pathfinder_examples(files: Files) -> list[Example]:
     """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
 
     Images are files such as ``imgs/0/sample_7.png``. For each of their folders there is a text, in
@@ -127,14 +136,20 @@ def pathfinder_examples(files: Contents) -> list[Example]:
             an image has no label, or a label no image.
     """
     images: dict[str, np.ndarray] = {}
-    metadata: dict[int, list[tuple[str, str]]] = {}
+    labels: dict[str, str] = {}
     for name, content in files.items():
-        path = Path(name).relative_to(PATHFINDER)
-        if path.suffix == ".png":
-            images[path.as_posix()] = _decode_png(content, name)
-        elif path.stem.isdecimal():
-            metadata[int(path.stem)] = list(_parse_metadata(content, name))
-    labels = {path: label for number in sorted(metadata) for path, label in metadata[number]}
+        if name.endswith(".png"):
+            images[name.removeprefix(f"{PATHFINDER}/")] = _decode_png(content, name)
+            continue
+        lines = content.decode("utf-8", "backslashreplace").splitlines()
+        for number, line in enumerate(lines, start=1):
+            columns = line.split()
+            if len(columns) < 4 or columns[3] not in BINARY:
+                raise ValueError(
+                    f"{name}, line {number}: expected folder, file, number, class (0 or 1), "
+                    f"found {line[:80]!r}"
+                )
+            labels["/".join(columns[:2])] = columns[3]
     if unpaired := sorted(labels.keys() ^ images.keys()):
         raise ValueError(
             f"{PATHFINDER} has {len(images):,} images but {len(labels):,} labels; "
@@ -143,28 +158,18 @@ def pathfinder_examples(files: Contents) -> list[Example]:
     return [([images[path]], label) for path, label in labels.items()]
 
 
-def _parse_metadata(content: bytes, name: str) -> Iterator[tuple[str, str]]:
-    lines = content.decode("utf-8", "backslashreplace").splitlines()
-    for number, line in enumerate(lines, start=1):
-        columns = line.split()
-        if len(columns) < 4 or columns[3] not in BINARY:
-            raise ValueError(
-                f"{name}, line {number}: expected folder, file, number, class (0 or 1), "
-                f"found {line[:80]!r}"
-            )
-        yield "/".join(columns[:2]), columns[3]
-
-
 def _decode_png(content: bytes, name: str) -> np.ndarray:
     from PIL import Image
 
-    try:
-        with Image.open(io.BytesIO(content), formats=["PNG"]) as png:
-            if png.size != (32, 32):
-                raise ValueError(f"{png.width}x{png.height} pixels, expected 32x32")
-            return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
-    except (Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError) as error:
-        raise ValueError(f"{name}: {error}") from error
+    with naming(name), Image.open(io.BytesIO(content), formats=["PNG"]) as png:
+        if png.size != (32, 32):
+            raise ValueError(f"{png.width}x{png.height} pixels, expected 32x32")
+        return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
+
+
+def cifar10_splits(files: Files) -> list[Sequence[Example]]:
+    *train, test = (list(cifar10_examples(files[name], name)) for name in CIFAR10_FILES)
+    return [*split_randomly(sum(train, []), 2), test]
 
 
 def cifar10_examples(content: bytes, name: str) -> Iterator[Example]:
@@ -204,33 +209,23 @@ def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
     return random_split(examples, sizes, torch.Generator().manual_seed(SEED))
 
 
-def pathfinder_splits(files: Contents) -> list[Sequence[Example]]:
-    return split_randomly(pathfinder_examples(files), 3)
-
-
-def cifar10_splits(files: Contents) -> list[Sequence[Example]]:
-    *train, test = (list(cifar10_examples(files[name], name)) for name in CIFAR10_FILES)
-    return [*split_randomly(sum(train, []), 2), test]
-
-
 class Task(NamedTuple):
     """How a task is published.
 
     Attributes:
         download: SHA-256 of the archive that has the data, by its URL.
         files: names of the files that have the data, or patterns of them.
-        read: gives the examples of ``train``, ``valid`` and ``test``. It takes the content of the
-            files by their names or, if they are large, the path of each.
+        read: gives the examples of ``train``, ``valid`` and ``test``.
         symbols: of the dictionary of the inputs.
         classes: in the order of their numbers.
-        large: whether the files are too large to be held in memory.
+        large: whether the files are too large to be held in memory; *read* gets their paths then.
         inputs: 1, or 2 if the examples are pairs.
         eos: whether inputs end with ``</s>``.
     """
 
     download: dict[str, str | None]
     files: Sequence[str]
-    read: Callable[..., Iterable[Iterable[Example]]]
+    read: Callable[[Files], Iterable[Iterable[Example]]]
     symbols: Sequence[str]
     classes: Sequence[str]
     large: bool = False
@@ -240,16 +235,11 @@ class Task(NamedTuple):
 
 TASKS = {
     "listops": Task(
-        *(RELEASE, LISTOPS_FILES, lambda *paths: map(listops_examples, paths)),
-        *(listops.VOCABULARY, list(listops.DIGITS)),
+        *(RELEASE, LISTOPS_FILES, listops_splits, listops.VOCABULARY, list(listops.DIGITS)),
         large=True,
     ),
-    "text": Task(IMDB.downloads, IMDB_FILES, imdb_examples, BYTES, ("neg", "pos")),
-    "retrieval": Task(
-        *(RELEASE, AAN_FILES, lambda *paths: map(aan_examples, paths), BYTES, BINARY),
-        large=True,
-        inputs=2,
-    ),
+    "text": Task(IMDB.downloads, IMDB_FILES, imdb_splits, BYTES, ("neg", "pos")),
+    "retrieval": Task(RELEASE, AAN_FILES, aan_splits, BYTES, BINARY, large=True, inputs=2),
     "pathfinder": Task(
         *(RELEASE, PATHFINDER_FILES, pathfinder_splits, INTENSITIES, BINARY), eos=False
     ),
@@ -262,8 +252,8 @@ TASKS = {
 def prepare(names: Sequence[str], source: Path | None, out: Path) -> list[Path]:
     """Prepare tasks of the Long Range Arena.
 
-    If a task cannot be prepared, the others still are. A call that was interrupted
-    resumes with the task it was in, and a result that was made of the same files is kept.
+    A call that was interrupted resumes with the task it was in, and a result that was made of the
+    same files is kept.
 
     Args:
         names: keys of ``TASKS``.
@@ -275,21 +265,9 @@ def prepare(names: Sequence[str], source: Path | None, out: Path) -> list[Path]:
         The folder of each task.
 
     Raises:
-        ValueError: some tasks could not be prepared; the message says which, and why: a file is
-            missing, damaged, or not as published.
+        ValueError: a file is missing, damaged, or not as published.
     """
-    results = []
-    failures = []
-    for name in names:
-        try:
-            results.append(_prepare_task(name, source, out))
-            logger.info(f"{results[-1]} is ready for fairseq-train")
-        except (ValueError, OSError) as error:
-            logger.error(f"{name}: {error}")
-            failures.append(f"{name}: {error}")
-    if failures:
-        raise ValueError("; ".join(failures))
-    return results
+    return [_prepare_task(name, source, out) for name in names]
 
 
 def _prepare_task(name: str, source: Path | None, out: Path) -> Path:
@@ -299,17 +277,18 @@ def _prepare_task(name: str, source: Path | None, out: Path) -> Path:
     if task.large:
         raw = out / "raw" / name
         extract(source, {url: task.files}, raw)
-        data = [raw / file for file in task.files]
-        made_of = fingerprints(data)
+        files = {file: raw / file for file in task.files}
+        made_of = fingerprints(files.values())
     else:
-        data = [read_files(locate(source, url, task.files), task.files)]
-        made_of = fingerprint(*data)
+        files = read_files(locate(source, url, task.files), task.files)
+        made_of = fingerprint(files)
     result = out / f"{name}-bin"
-    build(result, {"task": name, "from": made_of}, lambda folder: write(task, data, folder))
+    build(result, {"task": name, "from": made_of}, lambda folder: write(task, files, folder))
+    logger.info(f"{result} is ready for fairseq-train")
     return result
 
 
-def write(task: Task, data: Sequence[Path | Contents], folder: Path) -> None:
+def write(task: Task, files: Files, folder: Path) -> None:
     """Write a task's data set to *folder*.
 
     Raises:
@@ -324,11 +303,11 @@ def write(task: Task, data: Sequence[Path | Contents], folder: Path) -> None:
             ids = (symbols.astype(int) + dictionary.nspecial for symbols in parts)
             yield [np.append(row, end).astype(int) for row in ids], label
 
-    for split, examples in zip(("train", "valid", "test"), task.read(*data)):
+    for split, examples in zip(("train", "valid", "test"), task.read(files)):
         examples = tqdm(examples, split, unit=" examples", mininterval=1, disable=None)
         count = write_split(folder, split, binarized(examples))
         if not count:
-            raise ValueError(f"there are no examples for {split}")
+            raise ValueError(f"{', '.join(files)}: there are no examples for {split}")
         logger.info(f"{split}: {count:,} examples")
 
 

@@ -15,16 +15,15 @@ SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 LATER = {"test1": "test_2017_flickr", "test2": "test_2018_flickr", "test3": "test_2017_mscoco"}
 
 
-def downloads(splits: dict[str, str]) -> dict[str, list[str]]:
-    names = [f"{name}.{lang}" for name in splits.values() for lang in LANGS]
-    return {f"{URL}/{name}.gz": [name] for name in names}
+def names(splits: dict[str, str]) -> list[str]:
+    return [f"{name}.{lang}" for name in splits.values() for lang in LANGS]
 
 
 CORPUS = Corpus(
     Recipe(LANGS, bpe_operations=8000),
-    downloads(SPLITS),
+    {f"{URL}/{name}.gz": [name] for name in names({**SPLITS, **LATER})},
     {split: [(f"{name}.de", f"{name}.en")] for split, name in {**SPLITS, **LATER}.items()},
-    optional=downloads(LATER),
+    optional=names(LATER),
 )
 
 

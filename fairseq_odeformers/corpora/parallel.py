@@ -12,14 +12,15 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from fairseq_odeformers.corpora.archives import BROKEN, decompressed
 from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
-from fairseq_odeformers.corpora.parallel_text import Files, Pair, Recipe, prepare
-from fairseq_odeformers.corpora.text import write_rows
-from fairseq_odeformers.corpora.translation import write_documents
-from fairseq_odeformers.files import build, decode_lines, fingerprints, naming
+from fairseq_odeformers.corpora.parallel_text import Pair, Recipe, prepare
+from fairseq_odeformers.corpora.translation import read_documents
+from fairseq_odeformers.files import decode_lines, fingerprints, naming
 from fairseq_odeformers.options import positive_int
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn
@@ -31,7 +32,7 @@ def lines_of(path: Path) -> Iterator[str]:
         yield from (line.rstrip("\r") for line in decode_lines(decompressed(path.name, file), path))
 
 
-def find_files(source: Path, langs: tuple[str, str]) -> Files:
+def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
     """The files of each split in a folder, ``train`` first.
 
     Raises:
@@ -52,11 +53,11 @@ def find_files(source: Path, langs: tuple[str, str]) -> Files:
     return {split: tuple(paths[lang] for lang in langs) for split, paths in found.items()}
 
 
-def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> dict[str, list[Pair]]:
-    """The pairs of a file, ``source<TAB>target`` in each line, divided at random.
+def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> list[tuple[str, Pair]]:
+    """The pairs of a file, ``source<TAB>target`` in each line, after a split drawn at random.
 
     Args:
-        sizes: pairs of each split but ``train``, which has the others. All keep the file's order.
+        sizes: pairs of each split but ``train``, which has the others.
 
     Raises:
         ValueError: a line is not such a pair, or too few pairs have sides that no other pair has.
@@ -83,24 +84,7 @@ def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> dict[str, list[
         )
     drawn = iter(random.Random(seed).sample(alone, wanted))
     split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}
-    splits: dict[str, list[Pair]] = {split: [] for split in ("train", *sizes)}
-    for number, pair in enumerate(pairs):
-        splits[split_of.get(number, "train")].append(pair)
-    return splits
-
-
-def write_pairs(path: Path, langs: tuple[str, str], sizes: dict[str, int], seed: int, plain: Path):
-    """Write the splits of a file of pairs to the folder *plain*; returns their files."""
-
-    def write(folder: Path) -> None:
-        splits = split_pairs(path, sizes, seed)
-        rows = ((split, pair) for split, pairs in splits.items() for pair in pairs)
-        write_rows(rows, folder, langs)
-
-    build(plain, {"from": fingerprints([path]), "sizes": sizes, "seed": seed}, write)
-    return {
-        split: tuple(plain / f"{split}.{lang}" for lang in langs) for split in ("train", *sizes)
-    }
+    return [(split_of.get(number, "train"), pair) for number, pair in enumerate(pairs)]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -126,14 +110,14 @@ def main(arguments: Sequence[str]) -> None:
         ("--test", positive_int, None, drawn),
         ("--seed", int, 1, "of the pairs that are drawn"),
     )
-    args = parse_options(parser, arguments, extracts=False)
+    args = parse_options(parser, arguments)
     if args.source is None:
         parser.error("the following arguments are required: --from")
     if args.source_lang == args.target_lang:
         parser.error(f"-s and -t are both {args.source_lang}; they name the endings of two files")
     if args.source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide one file; the folder has a file for each set")
-    langs, plain = (args.source_lang, args.target_lang), args.out / "plain"
+    langs = args.source_lang, args.target_lang
     recipe = Recipe(
         langs,
         args.bpe_operations,
@@ -146,11 +130,13 @@ def main(arguments: Sequence[str]) -> None:
         if args.source.is_dir():
             files = find_files(args.source, langs)
             documents = {split: [pair] for split, pair in files.items()}
-            text = write_documents(documents, langs, plain, dict.fromkeys(files, lines_of))
+            rows = partial(read_documents, documents, dict.fromkeys(files, lines_of))
+            made_of = {"raw": fingerprints(chain.from_iterable(files.values()))}
         else:
             sizes = {"valid": args.valid or HELD_OUT, "test": args.test or HELD_OUT}
-            text = write_pairs(args.source, langs, sizes, args.seed, plain)
-        data_bin = prepare(text, args.out, recipe, args.workers)
+            rows = partial(split_pairs, args.source, sizes, args.seed)
+            made_of = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
+        data_bin = prepare(rows, made_of, args.out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")
 
 

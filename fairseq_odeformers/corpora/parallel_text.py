@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from sacremoses import MosesPunctNormalizer
 
@@ -34,7 +35,6 @@ logger = logging.getLogger(__name__)
 LEFT_OUT = "left_out.csv"
 
 Pair = tuple[str, str]  # a sentence and its translation
-Files = dict[str, tuple[Path, Path]]  # source and target file of each split
 
 
 @dataclass(frozen=True)
@@ -67,21 +67,29 @@ class Recipe:
     valid_interval: int | None = None
 
 
-def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -> Path:
+def prepare(
+    rows: Callable[[], Iterable[tuple[str, Pair]]],
+    made_of: dict[str, Any],
+    out: Path,
+    recipe: Recipe,
+    workers: int | None = None,
+) -> Path:
     """Tokenise, clean, encode and binarise a parallel corpus.
 
     Training pairs are dropped if a side is empty or too long, or if the two sides differ too much
     in length; a table in the log says how many. The pairs of the other splits are all kept, so that
-    they stay aligned with the raw text: fairseq translates an empty line like any other, but
+    they stay aligned with the text: fairseq translates an empty line like any other, but
     ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
     A call that was interrupted resumes with the step it was in, and steps whose inputs and options
     have not changed are not repeated. The result does not depend on *workers*.
 
     Args:
-        raw: source and target file of each split: ``train``, ``valid``, and test sets whose names
-            begin with ``test``.
-        out: folder for what the steps leave: ``tokenized``, ``codes``, ``bpe`` and ``data-bin``.
+        rows: gives each pair after the name of its split: ``train``, ``valid``, or a test set whose
+            name begins with ``test``.
+        made_of: all that determines the rows, as JSON values.
+        out: folder for what the steps leave: ``plain``, ``tokenized``, ``codes``, ``bpe`` and
+            ``data-bin``.
         workers: number of processes (default: one a core).
 
     Returns:
@@ -89,28 +97,35 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
         encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
 
     Raises:
-        ValueError: the two files of a split differ in their number of lines; a file is empty or not
-            UTF-8; cleaning leaves no pair, or none for ``valid``.
+        ValueError: *rows* has raised it; cleaning leaves no pair, or none for ``valid``.
     """
-    sizes = {split: count_pairs(*files) for split, files in raw.items()}
     langs = recipe.langs
     workers = workers or os.cpu_count()
-    tokenized, codes, bpe, data_bin = (
-        out / step for step in ("tokenized", "codes", "bpe", "data-bin")
+    plain, tokenized, codes, bpe, data_bin = (
+        out / step for step in ("plain", "tokenized", "codes", "bpe", "data-bin")
     )
+    build(plain, {**made_of, "langs": langs}, lambda folder: write_rows(rows(), folder, langs))
+    raw = _splits(plain, langs)
+
+    def read(files: tuple[Path, Path]) -> Iterable[Pair]:
+        return zip(*map(read_lines, files))
 
     def tokenize(folder: Path) -> None:
         for split, files in raw.items():
-            pairs = _map_pairs(_pair_tokenizer, (recipe, split), files, workers, "tokenizing")
+            pairs = map_rows(
+                _pair_tokenizer, (recipe, split), read(files), workers, f"tokenizing {split}"
+            )
             write(split, pairs, folder, clean=not recipe.clean_byte_pairs)
 
     def learn(folder: Path) -> None:
-        words = count_words([tokenized / f"train.{lang}" for lang in langs], workers)
+        words = count_words(tokenized / f"train.{lang}" for lang in langs)
         learn_codes(words, recipe.bpe_operations, folder / "code")
 
     def encode(folder: Path) -> None:
         for split, files in _splits(tokenized, langs).items():
-            pairs = _map_pairs(bpe_encoder, (codes / "code",), files, workers, "encoding")
+            pairs = map_rows(
+                bpe_encoder, (codes / "code",), read(files), workers, f"encoding {split}"
+            )
             write(split, pairs, folder, clean=recipe.clean_byte_pairs)
 
     def write(split: str, pairs: Iterable[Pair], folder: Path, clean: bool) -> None:
@@ -144,37 +159,17 @@ def prepare(raw: Files, out: Path, recipe: Recipe, workers: int | None = None) -
     build(bpe, everything, encode)
     build(data_bin, everything, binarize)
     cleaned = bpe if recipe.clean_byte_pairs else tokenized
+    sizes = {split: sum(1 for _ in read_lines(source)) for split, (source, _) in raw.items()}
     logger.info(f"pairs of each split:\n{_table(sizes, cleaned / LEFT_OUT)}")
     return data_bin
 
 
-def count_pairs(source: Path, target: Path) -> int:
-    """The number of sentence pairs in two parallel files.
-
-    Raises:
-        ValueError: the files have different numbers of lines, or one is empty or not UTF-8.
-    """
-    lines = [sum(1 for _ in read_lines(path)) for path in (source, target)]
-    if lines[0] != lines[1]:
-        raise ValueError(f"{source} has {lines[0]:,} lines, but {target} has {lines[1]:,}")
-    if lines[0] == 0:
-        raise ValueError(f"{source} and {target} are empty")
-    return lines[0]
-
-
-def _splits(folder: Path, langs: tuple[str, str]) -> Files:
-    """The files of each split in *folder*."""
+def _splits(folder: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
+    """Source and target file of each split in *folder*, test sets last."""
     source, target = langs
-    names = sorted(path.stem for path in folder.glob(f"*.{source}"))
+    names = [path.stem for path in folder.glob(f"*.{source}")]
+    names.sort(key=lambda name: (name.startswith("test"), name))
     return {name: (folder / f"{name}.{source}", folder / f"{name}.{target}") for name in names}
-
-
-def _map_pairs(
-    make_function: Callable, args: tuple, files: tuple[Path, Path], workers: int, label: str
-) -> Iterable[Pair]:
-    logger.info(f"{label} {files[0].stem}")
-    pairs = zip(*map(read_lines, files))
-    return map_rows(make_function, args, pairs, workers, label)
 
 
 def _pair_tokenizer(recipe: Recipe, split: str) -> Callable[[Pair], Pair]:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.corpora.archives import extract, fetch, locate, members
+from fairseq_odeformers.corpora.archives import extract, fetch
 from fairseq_odeformers.corpora.cli import make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.text import fairseq_preprocess
 from fairseq_odeformers.files import build, read_lines, sha256
@@ -73,45 +73,29 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
     if source is None:
         texts = {f"{URL}/ptb.{split}.txt": text.sha256 for split, text in PUBLISHED.items()}
         source = fetch(texts, out / "download")
-    names = find_texts(locate(source, ARCHIVE, ()))
+    names = {split: (f"ptb.{split}.txt", f"{split}.txt") for split in PUBLISHED}
+    every = sum(names.values(), ())
     raw, data_bin = out / "raw", out / "data-bin"
-    extract(source, {ARCHIVE: list(names.values())}, raw)
-    for split in PUBLISHED:
-        if split in names:
-            check_size(split, raw / names[split])
-        else:
+    extract(source, {ARCHIVE: every}, raw, optional=every)
+    texts = {}
+    for split, known in names.items():
+        if found := [raw / name for name in known if (raw / name).exists()]:
+            texts[split] = found[0]
+            check_size(split, found[0])
+        elif split == "test":
             logger.warning(f"{source} has no {split}.txt; that split is left out")
+        else:
+            raise ValueError(f"{source} has no {' or '.join(known)}")
 
     def binarize(folder: Path) -> None:
         fairseq_preprocess(
             "--only-source",
-            *(f"--{split}pref={raw / name}" for split, name in names.items()),
+            *(f"--{split}pref={path}" for split, path in texts.items()),
             *["--destdir", str(folder), "--workers", str(workers)],
         )
 
-    texts = {split: sha256(raw / name) for split, name in names.items()}
-    build(data_bin, {"texts": texts}, binarize)
+    build(data_bin, {"texts": {split: sha256(path) for split, path in texts.items()}}, binarize)
     return data_bin
-
-
-def find_texts(source: Path) -> dict[str, str]:
-    """The name of the text of each split that *source* has.
-
-    Raises:
-        ValueError: ``train`` or ``valid`` is missing, or a text is there more than once.
-    """
-    patterns = {split: (f"ptb.{split}.txt", f"{split}.txt") for split in PUBLISHED}
-    there = [path.name for path, _ in members(source, sum(patterns.values(), ()))]
-    texts = {}
-    for split, names in patterns.items():
-        found = [name for name in names if name in there]
-        if found:
-            texts[split] = found[0]
-            if there.count(found[0]) > 1:
-                raise ValueError(f"{source} has more than one {found[0]}")
-        elif split != "test":
-            raise ValueError(f"{source} has no {' or '.join(names)}")
-    return texts
 
 
 def check_size(split: str, path: Path) -> None:
@@ -123,14 +107,14 @@ def check_size(split: str, path: Path) -> None:
     lengths = [len(line.split()) for line in read_lines(path)]
     if not any(lengths):
         raise ValueError(f"{path} is empty")
-    sentences, words = len(lengths), sum(lengths)
-    logger.info(f"{split}: {sentences:,} sentences, {words:,} words")
-    published = PUBLISHED[split]
-    if (sentences, words) != (published.sentences, published.words):
+    size, published = (len(lengths), sum(lengths)), PUBLISHED[split][:2]
+    logger.info("{}: {:,} sentences, {:,} words".format(split, *size))
+    if size != published:
         logger.warning(
-            f"{split}: this is not the published Penn Treebank, which has "
-            f"{published.sentences:,} sentences and {published.words:,} words; perplexities of "
-            "your own text do not compare with those of papers"
+            "{}: this is not the published Penn Treebank, which has {:,} sentences and {:,} words; "
+            "perplexities of your own text do not compare with those of papers".format(
+                split, *published
+            )
         )
 
 

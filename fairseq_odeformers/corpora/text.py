@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, nullcontext, redirect_stderr
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from fairseq import options
@@ -27,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 MAX_CACHED_WORDS = 200_000
-LINES = 10_000  # whose words are counted at a time
 
 Row = Sequence[str]
 
@@ -55,20 +54,10 @@ def moses_tokenizer(
     return tokenize
 
 
-def count_words(texts: Iterable[Path], workers: int) -> Counter[str]:
-    """How often each word is in *texts*, by *workers* processes."""
+def count_words(texts: Iterable[Path]) -> Counter[str]:
+    """How often each word is in *texts*."""
     lines = chain.from_iterable(map(read_lines, texts))
-    batches = iter(lambda: list(islice(lines, LINES)), [])
-    counts: Counter[str] = Counter()
-    for batch in map_in_processes(_word_counter, (), batches, workers, chunk_size=1):
-        counts.update(batch)
-    return counts
-
-
-def _word_counter() -> Callable[[list[str]], Counter[str]]:
-    return lambda lines: Counter(
-        word for line in lines for word in cut_words(line).split(" ") if word
-    )
+    return Counter(word for line in lines for word in cut_words(line).split(" ") if word)
 
 
 def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
@@ -122,11 +111,11 @@ def map_rows(
     rows: Iterable[Row],
     workers: int,
     label: str,
-    total: int | None = None,
 ) -> Iterator[Row]:
     """:func:`~fairseq_odeformers.corpora.processes.map_in_processes` with a progress bar."""
+    logger.info(label)
     results = map_in_processes(make_function, args, rows, workers)
-    return tqdm(results, label, total, unit=" lines", mininterval=1, disable=None)
+    return tqdm(results, label, unit=" lines", mininterval=1, disable=None)
 
 
 def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:

@@ -16,11 +16,11 @@ has as many rows as the vocabulary has pieces.
 import csv
 import logging
 import os
-import re
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,20 +79,23 @@ def agnews(path: Path, lines: Iterator[str]) -> Iterator[Row]:
 
 
 def tsv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    """A table of class and text; what follows the first tab is text."""
+    """A table of class and text; what follows the first tab is text.
+
+    If no line of ``test.tsv`` has a tab, the classes are not known.
+    """
+    lines = list(lines)
+    unlabelled = path.name == "test.tsv" and not any("\t" in line for line in lines)
     for number, line in enumerate(lines, start=1):
+        if unlabelled:
+            yield number, None, line
+            continue
         label, tab, text = line.partition("\t")
-        if not (label.strip() and tab):
+        label = label.strip()
+        if not (label and tab):
             raise ValueError(f"{path}, line {number}: {line[:40]!r} is not a class, a tab and text")
-        if not is_class_name(label.strip()):
-            raise ValueError(f"{path}, line {number}: no class can be called {label.strip()!r}")
-        yield number, label.strip(), text
-
-
-def unlabelled(path: Path, lines: Iterator[str]) -> Iterator[Row]:
-    """A text a line, whose classes are not known."""
-    for number, line in enumerate(lines, start=1):
-        yield number, None, line
+        if not is_class_name(label):
+            raise ValueError(f"{path}, line {number}: no class can be called {label!r}")
+        yield number, label, text
 
 
 class Dataset(NamedTuple):
@@ -187,7 +190,10 @@ def prepare(
         read_pieces(vocab)
     if source is None:
         source = fetch(dataset.downloads, out / "download")
-    files = read_published(source, dataset)
+    patterns = list(chain.from_iterable(dataset.files.values()))
+    for url in dataset.downloads:
+        source = locate(source, url, patterns)
+    files = read_files(source, patterns, optional=dataset.files.get("valid", ()))
 
     def make(folder: Path) -> None:
         splits, classes = read_splits(dataset, files, source, valid_fraction)
@@ -206,28 +212,6 @@ def prepare(
     }
     build(out / "data-bin", recipe, make)
     return out / "data-bin"
-
-
-def read_published(source: Path, dataset: Dataset) -> dict[str, bytes]:
-    """The files of a data set in a folder or archive, in the order of the numbers in their names.
-
-    Raises:
-        ValueError: *source* is damaged, lacks a file, or has two of a name.
-    """
-    patterns = [pattern for patterns in dataset.files.values() for pattern in patterns]
-    for url in dataset.downloads:
-        source = locate(source, url, patterns)
-    files = read_files(source, patterns, optional=dataset.files.get("valid", ()))
-    return by_number(files)
-
-
-def by_number(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files in the order of their names, numbers in these by their size."""
-
-    def key(name: str) -> list[str | int]:
-        return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
-
-    return {name: files[name] for name in sorted(files, key=key)}
 
 
 def read_splits(
@@ -250,9 +234,7 @@ def read_splits(
             if any(map(Path(name).match, patterns)):
                 path = source / name
                 lines = decode_lines(BytesIO(content), path)
-                no_class = dataset.classes is None and split == "test" and b"\t" not in content
-                read = unlabelled if no_class else dataset.rows
-                rows += [(path, *row) for row in read(path, lines)]
+                rows += [(path, *row) for row in dataset.rows(path, lines)]
         if not rows and split == "valid":
             continue
         if not rows:
@@ -344,7 +326,7 @@ def main(arguments: Sequence[str]) -> None:
         ("--vocab-size", positive_int, None, learnt),
         ("--valid-fraction", fraction, VALID_FRACTION, held_out),
     )
-    args = parse_options(parser, arguments, extracts=False)
+    args = parse_options(parser, arguments)
     if args.source is None and not DATASETS[args.data].downloads:
         parser.error(f"{args.data} needs --from")
     if args.vocab and args.vocab_size:

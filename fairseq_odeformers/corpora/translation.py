@@ -4,12 +4,14 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
-from fairseq_odeformers.corpora.archives import extract, fetch, members
+from fairseq_odeformers.corpora.archives import extract, fetch
 from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
-from fairseq_odeformers.corpora.parallel_text import Files, Recipe, prepare
-from fairseq_odeformers.files import build, fingerprints, read_lines
+from fairseq_odeformers.corpora.parallel_text import Pair, Recipe, prepare
+from fairseq_odeformers.files import fingerprints, read_lines
 from fairseq_odeformers.options import positive_int
 
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
@@ -26,7 +28,7 @@ class Corpus:
         documents: the documents of each split; a document is the names of two of these files.
         sentences: ``sentences[split](path)`` yields the sentences of a file, if it is not simply a
             sentence a line.
-        optional: downloads that the source given with ``--from`` may lack. The splits of their
+        optional: names of files that the source given with ``--from`` may lack. The splits of their
             documents are then left out.
     """
 
@@ -34,62 +36,36 @@ class Corpus:
     archives: Mapping[str, Sequence[str]]
     documents: Mapping[str, Sequence[tuple[str, str]]]
     sentences: Mapping[str, Callable[[Path], Iterable[str]]] = field(default_factory=dict)
-    optional: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    def write_text(self, raw: Path, plain: Path) -> Files:
-        """Write the text of each split, one sentence a line, to ``{split}.{lang}`` in *plain*.
-
-        Splits whose documents are not in *raw* are left out.
-
-        Raises:
-            ValueError: a document in *raw* has not as many sentences as its translation.
-        """
-        documents = {
-            split: [(raw / source, raw / target) for source, target in names]
-            for split, names in self.documents.items()
-            if all((raw / name).exists() for pair in names for name in pair)
-        }
-        return write_documents(documents, self.recipe.langs, plain, self.sentences)
+    optional: Sequence[str] = ()
 
 
-def write_documents(
+def read_documents(
     documents: Mapping[str, Sequence[tuple[Path, Path]]],
-    langs: tuple[str, str],
-    plain: Path,
     sentences: Mapping[str, Callable[[Path], Iterable[str]]],
-) -> Files:
-    """Write the sentences of each split's documents, one after the other, to a folder.
+) -> Iterator[tuple[str, Pair]]:
+    """The sentence pairs of each split's documents, one after the other, after its name.
 
     Args:
         documents: pairs of files, by their split.
-        plain: the folder, for ``{split}.{lang}``.
         sentences: of a file, by its split; the default is a sentence a line.
 
-    Returns:
-        The files of each split.
-
     Raises:
-        ValueError: a document has not as many sentences as its translation.
+        ValueError: a document is empty, or has not as many sentences as its translation.
     """
-
-    def write(folder: Path) -> None:
-        for split, pairs in documents.items():
-            read = sentences.get(split, read_lines)
-            for pair in pairs:
-                counts = []
-                for path, lang in zip(pair, langs):
-                    counts.append(0)
-                    with open(folder / f"{split}.{lang}", "a", encoding="utf-8") as file:
-                        for sentence in read(path):
-                            file.write(sentence + "\n")
-                            counts[-1] += 1
-                if counts[0] != counts[1]:
-                    described = (f"{path} has {count:,}" for path, count in zip(pair, counts))
-                    raise ValueError(f"sentences do not pair up: {', '.join(described)}")
-
-    paths = [path for pairs in documents.values() for pair in pairs for path in pair]
-    build(plain, {"raw": fingerprints(paths)}, write)
-    return {split: tuple(plain / f"{split}.{lang}" for lang in langs) for split in documents}
+    for split, pairs in documents.items():
+        read = sentences.get(split, read_lines)
+        for pair in pairs:
+            number = 0
+            for number, row in enumerate(zip_longest(*map(read, pair)), start=1):
+                if None in row:
+                    shorter, longer = pair if row[0] is None else reversed(pair)
+                    raise ValueError(
+                        f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has "
+                        "more"
+                    )
+                yield split, row
+            if not number:
+                raise ValueError(f"{' and '.join(map(str, pair))} are empty")
 
 
 def segments(path: Path) -> Iterator[str]:
@@ -136,13 +112,15 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
     corpus = pairs[args.pair]
     recipe = replace(corpus.recipe, bpe_operations=args.bpe_operations)
     with preparing(args.out):
-        downloads = dict.fromkeys([*corpus.archives, *corpus.optional])
-        source = args.source or fetch(downloads, args.out / "download")
-        found = {
-            url: names for url, names in corpus.optional.items() if any(members(source, names))
-        }
+        source = args.source or fetch(dict.fromkeys(corpus.archives), args.out / "download")
         raw = args.out / "raw"
-        extract(source, {**corpus.archives, **found}, raw)
-        text = corpus.write_text(raw, args.out / "plain")
-        data_bin = prepare(text, args.out, recipe, args.workers)
+        extract(source, corpus.archives, raw, corpus.optional)
+        documents = {
+            split: [(raw / first, raw / second) for first, second in pairs]
+            for split, pairs in corpus.documents.items()
+            if all((raw / name).exists() for pair in pairs for name in pair)
+        }
+        rows = partial(read_documents, documents, corpus.sentences)
+        paths = (path for pairs in documents.values() for pair in pairs for path in pair)
+        data_bin = prepare(rows, {"raw": fingerprints(paths)}, args.out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

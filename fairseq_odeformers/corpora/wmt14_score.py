@@ -33,28 +33,20 @@ def read_hypotheses(path: Path, count: int) -> list[str]:
     """The tokenised translations of *count* sentences, in the order of the corpus.
 
     Raises:
-        ValueError: a line ``H-...`` is cut off or holds byte pairs, or the lines are not those of
-            the sentences 0 to *count* - 1, once each.
+        ValueError: there are not as many translations, one a sentence; or they have byte pairs.
     """
-    hypotheses: list[tuple[int, str]] = []
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.startswith("H-"):
-            match = HYPOTHESIS.fullmatch(line)
-            if match is None:
-                raise ValueError(f"{path}, line {number}: not H-<id>, score and text between tabs")
-            if "@@ " in match[2] + " ":
-                raise ValueError(
-                    f"{path}, line {number}: byte pairs; give fairseq-generate --remove-bpe"
-                )
-            hypotheses.append((int(match[1]), match[2]))
-    numbers = {number for number, _ in hypotheses}
-    if numbers != set(range(count)) or len(hypotheses) != count:
+    matches = filter(None, map(HYPOTHESIS.fullmatch, read_lines(path)))
+    hypotheses = sorted((int(match[1]), match[2]) for match in matches)
+    if [number for number, _ in hypotheses] != list(range(count)):
         raise ValueError(
-            f"{path} has {len(hypotheses):,} lines H-<id> of {len(numbers):,} sentences, but the "
-            f"reference has {count:,}; give it the output of fairseq-generate --nbest 1 "
+            f"{path} has {len(hypotheses):,} translations, lines H-<id>, and the reference has "
+            f"{count:,} sentences, from 0; give it the output of fairseq-generate --nbest 1 "
             "--required-batch-size-multiple 1"
         )
-    return [text for _, text in sorted(hypotheses)]
+    texts = [text for _, text in hypotheses]
+    if any("@@ " in f"{text} " for text in texts):
+        raise ValueError(f"{path} has byte pairs; give fairseq-generate --remove-bpe")
+    return texts
 
 
 def read_reference(path: Path) -> list[str]:

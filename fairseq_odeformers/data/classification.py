@@ -9,14 +9,12 @@ without the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
-from tqdm import tqdm
 
 INTENSITIES = [str(intensity) for intensity in range(256)]  # the symbols of pixels
 
@@ -118,18 +116,3 @@ def write_split(
     for builder, stem in zip(builders, stems):
         builder.finalize(f"{stem}.idx")
     return number
-
-
-def write_splits(
-    folder: Path, sizes: Mapping[str, int], examples: Iterator[tuple[Sequence, str]]
-) -> None:
-    """Write splits as :func:`write_split` does, each with the next examples of one stream.
-
-    Args:
-        sizes: number of examples of each split.
-    """
-    for split, size in sizes.items():
-        progress = tqdm(
-            islice(examples, size), desc=split, total=size, unit=" examples", disable=None
-        )
-        write_split(folder, split, progress)

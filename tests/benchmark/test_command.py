@@ -53,7 +53,7 @@ def measured(capsys):
         ("train", ["transformer_lm", "transject_lm"]),
         ("train", ["transformer_classifier:matrix", "transject:2", "node_transformer"]),
         ("generate", ["transformer", "transevolve_fullff_2:factored"]),
-        ("encoder", ["transformer", "transevolve_fullff_1:naive"]),
+        ("encoder", ["transformer", "transevolve_fullff_1:direct"]),
         ("ode", ["node_transformer", "vanilla_transformer"]),
         ("orthogonal", ["blocks", "cayley", "matrix_exp"]),
         ("classify", ["transformer_classifier", "macaron_classifier"]),
@@ -173,15 +173,13 @@ def test_ways_to_make_orthogonal_matrices_make_as_many_of_one_width():
         assert torch.allclose(matrices @ matrices.mT, torch.eye(6), atol=1e-5)
 
 
-@pytest.mark.parametrize("form", ["direct", "factored", "fused", "naive", ""])
+@pytest.mark.parametrize("form", ["direct", "factored", "fused", ""])
 def test_attention_takes_the_form_of_the_name(form, monkeypatch):
     forms, used = {"direct": "Direct", "factored": "Factored", "fused": "Fused"}, set()
     for each, kind in forms.items():
         own = getattr(attention, f"{kind}Attention")
         spy = lambda *args, each=each, own=own: used.add(each) or own(*args)  # noqa: E731
         monkeypatch.setattr(attention, f"{kind}Attention", spy)
-    own = models.naive.attention
-    monkeypatch.setattr(models.naive, "attention", lambda *args: used.add("naive") or own(*args))
     _, step = prepared("encoder", f"transevolve_fullff_1:{form}".rstrip(":"))
     step()
     assert used == {form or "direct"}  # sequences are short
@@ -196,15 +194,6 @@ def test_attention_by_a_matrix_where_it_is_asked_for(what, form):
         layer.register_forward_hook(lambda *_: fused.add(torch.backends.cuda.flash_sdp_enabled()))
     step()
     assert fused == {form != "matrix"}
-
-
-def test_the_formula_as_it_stands_is_the_same_model():
-    tokens = torch.arange(4, 20).view(2, 8)
-    outputs = []
-    for name in ("transevolve_fullff_1", "transevolve_fullff_1:naive"):
-        encoder = prepared("encoder", name)[0].model.encoder.eval()
-        outputs.append(encoder(tokens, None)["encoder_out"][0])
-    assert (outputs[0] - outputs[1]).abs().max() < 1e-5
 
 
 def test_startup_is_of_one_command_with_and_without_the_plugin(measured, monkeypatch):
@@ -276,13 +265,9 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
         ("train --models transevolve:3", "transevolve has no form 3"),
         ("infer --models transformer_classifier:fused", "has no form fused"),
         ("train --models transevolve_fullff_2 --layers 4 5", "--layers 5"),
-        ("train --models transevolve_fullff_1:naive", "transevolve_fullff_1:naive"),
         ("train --models transformer transject", "transject by SentencePredictionTask"),
         ("encoder --heads 3", "--heads 3"),
-        ("startup --models hydra", "fairseq, plugin"),
-        ("ode --models rk4", "plain, torchdiffeq, node_transformer"),
         ("ode --lengths 6 1", "--lengths 1"),
-        ("orthogonal --models transject", "cayley, blocks, matrix_exp"),
         ("infer --json none/a.json", "--json none/a.json"),
     ],
 )
@@ -296,6 +281,7 @@ def test_models_and_sizes_that_cannot_be_measured(options, named):
     "options, named",
     [
         *((f"{what} --precision bf16", "--precision") for what in ("ode", "orthogonal", "startup")),
+        *((f"{what} --models rk4", "--models") for what in ("startup", "ode", "orthogonal")),
         ("encoder --lengths 8 0", "--lengths"),
         ("encoder --batch -1", "--batch"),
         ("--quick --dropout=0", "--dropout"),

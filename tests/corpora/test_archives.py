@@ -12,7 +12,7 @@ import zipfile
 import pytest
 from published import write_archive, write_folder
 
-from fairseq_odeformers.corpora.archives import download, extract, unpack
+from fairseq_odeformers.corpora.archives import download, extract, read_files
 
 FILES = {"corpus/a.txt": os.urandom(200_000), "corpus/deep/b.txt.gz": gzip.compress(b"packed")}
 KINDS = ["folder", "a.zip", "a.tar", "a.tgz"]
@@ -23,50 +23,46 @@ def write_source(kind, tmp_path):
     return write(tmp_path / kind, FILES)
 
 
-@pytest.fixture
-def out(tmp_path):
-    (tmp_path / "out").mkdir()
-    return tmp_path / "out"
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_unpack_finds_files_wherever_they_are(kind, tmp_path, out):
+def test_files_are_found_wherever_they_are(kind, tmp_path):
     source = write_source(kind, tmp_path)
-    unpack(source, ["a.txt", "deep/b.txt"], out)
-    assert (out / "a.txt").read_bytes() == FILES["corpus/a.txt"]
-    assert (out / "b.txt").read_bytes() == b"packed"
-    with pytest.raises(ValueError, match=f"{source} has no c.txt, d.txt"):
-        unpack(source, ["a.txt", "d.txt", "c.txt"], out)
+    a, b = FILES["corpus/a.txt"], b"packed"
+    assert read_files(source, ["?.txt"]) == {"a.txt": a, "b.txt": b}
+    assert read_files(source, ["deep/*.txt", "a.txt"]) == {"a.txt": a, "deep/b.txt": b}
 
 
 @pytest.mark.parametrize("kind", ["a.zip", "a.tar", "a.tgz"])
 @pytest.mark.parametrize("size", [0, 100, 100_000])
-def test_a_cut_off_archive_is_an_error_that_names_it(kind, size, tmp_path, out):
+def test_a_cut_off_archive_is_an_error_that_names_it(kind, size, tmp_path):
     source = write_source(kind, tmp_path)
     source.write_bytes(source.read_bytes()[:size])
     with pytest.raises(ValueError, match=f"{source} is damaged"):
-        unpack(source, ["b.txt"], out)
+        read_files(source, ["b.txt"])
 
 
-def test_reading_ends_when_all_files_are_found(tmp_path, out):
-    """The rest of a large archive may even be missing."""
-    source = write_source("a.tgz", tmp_path)
-    source.write_bytes(source.read_bytes()[:-100])
-    unpack(source, ["a.txt"], out)
-    assert (out / "a.txt").read_bytes() == FILES["corpus/a.txt"]
-
-
-def test_a_cut_off_file_is_an_error_that_names_it(tmp_path, out):
+def test_a_cut_off_file_is_an_error_that_names_it(tmp_path):
     write_folder(tmp_path, {"a.txt.gz": gzip.compress(os.urandom(1000))[:500]})
     with pytest.raises(ValueError, match=f"^a.txt in {tmp_path} is damaged"):
-        unpack(tmp_path, ["a.txt"], out)
+        read_files(tmp_path, ["a.txt"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_that_are_missing_or_twice_there_are_named(kind, tmp_path):
+    source = write_source(kind, tmp_path)
+    with pytest.raises(ValueError, match=f"{source} has no c.txt, d.txt"):
+        read_files(source, ["a.txt", "d.txt", "c.txt"])
+    assert list(read_files(source, ["a.txt", "c.txt"], optional=["c.txt"])) == ["a.txt"]
+    write = write_folder if kind == "folder" else write_archive
+    write(source, {**FILES, "copy/a.txt": b"again"})
+    with pytest.raises(ValueError, match=f"{source} has more than one a.txt"):
+        read_files(source, ["a.txt"])
 
 
 LINKS = [tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
 
 
 @pytest.mark.parametrize("kind", [*LINKS, "zip"])
-def test_links_and_devices_are_not_read(kind, tmp_path, out):
+def test_links_and_devices_are_not_read(kind, tmp_path):
     (tmp_path / "secret").write_text("not of the archive")
     if kind == "zip":
         info = zipfile.ZipInfo("c/b.txt")
@@ -79,17 +75,17 @@ def test_links_and_devices_are_not_read(kind, tmp_path, out):
             info.type, info.linkname = kind, str(tmp_path / "secret")
             archive.addfile(info)
     with pytest.raises(ValueError, match="source has no b.txt"):
-        unpack(tmp_path / "source", ["b.txt"], out)
-    assert not list(out.iterdir())
+        read_files(tmp_path / "source", ["b.txt"])
 
 
 @pytest.mark.parametrize("name", ["../a.txt", "/a.txt", "c/../../a.txt"])
 @pytest.mark.parametrize("kind", ["source.tar", "source.zip"])
-def test_nothing_is_written_outside_of_the_folder(kind, name, tmp_path, out):
+def test_nothing_is_written_outside_of_the_folder(kind, name, tmp_path):
     source = write_archive(tmp_path / kind, {name: b"text"})
-    unpack(source, ["a.txt"], out)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.txt", "out", kind]
-    assert (out / "a.txt").read_bytes() == b"text"
+    extract(source, {"url": ["a.txt"]}, tmp_path / "out" / "raw")
+    made = sorted(path.name for path in tmp_path.rglob("*"))
+    assert made == ["a.txt", "out", "raw", "recipe.json", kind]
+    assert (tmp_path / "out" / "raw" / "a.txt").read_bytes() == b"text"
 
 
 CONTENT = os.urandom(300_000)
@@ -207,3 +203,13 @@ def test_a_changed_source_is_extracted_anew(published, tmp_path):
     write_a(published, "a.en", **{"a.de": b"uno\n"})
     extract(published, ARCHIVES, raw)
     assert contents(raw) == {**TEXTS, "a.de": b"uno\n", "b.de": b"due\n"}
+
+
+@pytest.mark.parametrize("source, raw", [("s", "s/raw"), ("raw/s", "raw"), ("s", "s"), ("s", "l")])
+def test_nothing_takes_the_place_of_the_source(source, raw, tmp_path):
+    """Not by a link either."""
+    write_folder(tmp_path / source, TEXTS)
+    (tmp_path / "l").symlink_to(tmp_path / source)
+    with pytest.raises(ValueError, match=f"--from .*/{source} overlaps .*/{raw}, made by"):
+        extract(tmp_path / source, ARCHIVES, tmp_path / raw)
+    assert contents(tmp_path / source) == TEXTS

@@ -12,7 +12,6 @@ from fairseq_odeformers import cli
 from fairseq_odeformers.corpora.cli import preparing
 from fairseq_odeformers.files import build
 
-OVERLAP = "overlaps raw, made by this command"
 PAIR = ["-s", "de", "-t", "en"]
 BOTH = ["--bpe-codes", "file", "--dict", "file"]
 
@@ -34,10 +33,10 @@ BOTH = ["--bpe-codes", "file", "--dict", "file"]
             "--vocab-size is",
         ),
         ("text-classification", ["tsv", "--valid-fraction", "1"], "--valid-fraction: invalid"),
+        ("listops", ["--max-args", "1"], "--max-args 1: give 2 or more"),
         ("wmt14", [], "arguments are required: pair"),
         ("wmt14", ["de-en"], "argument pair: invalid choice: 'de-en'"),
         ("multi30k", ["--bpe-operations", "x"], "--bpe-operations: x: give"),
-        ("multi30k", ["--from", "raw/corpus", "--out", "."], OVERLAP),
         ("parallel", ["-s", "de"], "the following arguments are required: -t"),
         ("parallel", PAIR, "the following arguments are required: --from"),
         ("parallel", ["-s", "de", "-t", "de", "--from", "."], "-s and -t are both de"),
@@ -49,7 +48,6 @@ BOTH = ["--bpe-codes", "file", "--dict", "file"]
             for corpus in cli.CORPORA
             if corpus != "listops"
         ),
-        *((corpus, ["--from", ".", "--out", "."], OVERLAP) for corpus in ("glue", "lra", "ptb")),
     ],
 )
 def test_bad_options(line, options, message, tmp_path, monkeypatch, capsys):

@@ -96,6 +96,14 @@ def write_pairs(path, pairs):
     return path
 
 
+def drawn(path, sizes, seed):
+    """The pairs of each split of a file."""
+    splits = {split: [] for split in ("train", *sizes)}
+    for split, pair in split_pairs(path, sizes, seed):
+        splits[split].append(pair)
+    return splits
+
+
 def test_one_file_is_divided(tmp_path):
     """At random, by the seed, in the order of the file."""
     pairs = list(sentences(60, 1))
@@ -109,13 +117,22 @@ def test_one_file_is_divided(tmp_path):
     assert {split: len(part) for split, part in splits.items()} == dict(train=44, valid=9, test=7)
     assert sorted(sum(splits.values(), [])) == sorted(pairs)
     assert all(sorted(part, key=pairs.index) == part for part in splits.values())
-    assert splits == split_pairs(source, {"valid": 9, "test": 7}, seed=5)
-    assert splits != split_pairs(source, {"valid": 9, "test": 7}, seed=6)
+    assert splits == drawn(source, {"valid": 9, "test": 7}, seed=5)
+    assert splits != drawn(source, {"valid": 9, "test": 7}, seed=6)
+
+
+def test_other_languages_are_another_result(tmp_path):
+    """Of the same file: its first column is the source."""
+    source = write_pairs(tmp_path / "own.tsv", sentences(60, 1))
+    run(source, tmp_path / "out", "--valid", 9, "--test", 7)
+    run(source, tmp_path / "out", "--valid", 9, "--test", 7, "-s", "en", "-t", "de")
+    plain = tmp_path / "out" / "plain"
+    assert "Hund" in (plain / "train.en").read_text() and "dog" in (plain / "train.de").read_text()
 
 
 def test_no_side_of_a_pair_that_is_held_out_is_in_another_set(tmp_path):
     pairs = [(f"S{n % 40}", f"t {n % 50}") for n in range(60)] + [("s39", "new"), ("old", "T  49")]
-    splits = split_pairs(write_pairs(tmp_path / "own.tsv", pairs), {"valid": 9, "test": 9}, seed=1)
+    splits = drawn(write_pairs(tmp_path / "own.tsv", pairs), {"valid": 9, "test": 9}, seed=1)
     for side in (0, 1):
         keys = {
             split: {" ".join(pair[side].lower().split()) for pair in part}
@@ -135,7 +152,7 @@ SIZES = ["--valid", 4, "--test", 4]
         ({"val.en": None}, [], "own has no valid.en$"),
         ({"train.de": None, "train.en": None}, [], "own has no train.de and no train.en$"),
         ({"valid.de": b"x\n"}, [], "own has both val.de and valid.de$"),
-        ({"test.en": b"one\n"}, [], "own/test.de has 5, .*own/test.en has 1$"),
+        ({"test.en": b"one\n"}, [], "own/test.en has 1, and .*own/test.de has more$"),
         ({"train.de": b"a\nF\xfcnf\n"}, [], "own/train.de, line 2: not UTF-8"),
         ({"test.de": b"", "test.en": b""}, [], "test.de and .*test.en are empty$"),
         ({"train.de": None, "train.de.gz": b"x"}, [], "own/train.de.gz is damaged"),

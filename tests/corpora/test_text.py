@@ -69,12 +69,10 @@ def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
     assert any("@@" in line for row in expected for line in row)
 
 
-def test_words_are_counted_in_all_texts(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "LINES", 2)
+def test_words_are_counted_in_all_texts(tmp_path):
     for name, lines in (("a", "x y\nx\n\nx z\n"), ("b", "y\n" * 9)):
         (tmp_path / name).write_text(lines)
-    words = text.count_words([tmp_path / "a", tmp_path / "b"], workers=2)
-    assert words == {"x": 3, "y": 10, "z": 1}
+    assert text.count_words([tmp_path / "a", tmp_path / "b"]) == {"x": 3, "y": 10, "z": 1}
 
 
 def test_words_of_one_letter_have_no_byte_pairs(tmp_path):

@@ -84,18 +84,17 @@ def test_references_are_segments_or_lines(tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "0 lines H-<id> of 0 sentences, but the reference has 3"),
-        ("H-0\t-1\ta\nH-1\t-1.", "line 2: not H-<id>, score and text"),
-        ("H-0\t-1\ta@@ b\n", "line 1: byte pairs; give fairseq-generate --remove-bpe"),
-        ("H-0\t-1\ta b@@\n", "line 1: byte pairs"),
-        ("H-0\t-1\ta\nH-1\t-1\tb\nH-2\t-1\tc\nH-2\t-2\tb\n", "4 lines H-<id> of 3 sent"),
-        ("H-0\t-1\ta\nH-2\t-1\ta\n", "2 lines H-<id> of 2 sentences, .* 3; give it"),
-        ("H-0\t-1\ta\nH-1\t-1\ta\nH-3\t-1\ta\n", "3 lines H-<id> of 3 sentences"),
+        ("", "0 translations"),
+        ("H-0\t-1\ta\nH-2\t-1\tb\nH-1\t-1.", "2 translations"),
+        ("H-0\t-1\ta\nH-1\t-1\tb\nH-2\t-1\tc\nH-2\t-2\tb\n", "4 translations"),
+        ("H-0\t-1\ta\nH-1\t-1\ta\nH-3\t-1\ta\n", "3 translations"),
+        ("H-0\t-1\ta\nH-1\t-1\ta@@ b\nH-2\t-1\ta\n", "byte pairs; .* --remove-bpe"),
+        ("H-0\t-1\ta\nH-1\t-1\ta b@@\nH-2\t-1\ta\n", "byte pairs"),
     ],
 )
 def test_outputs_that_cannot_be_scored(text, message, tmp_path):
     (tmp_path / "out.txt").write_text(text)
-    with pytest.raises(ValueError, match=f"out.txt.* ?{message}"):
+    with pytest.raises(ValueError, match=f"out.txt has {message}"):
         read_hypotheses(tmp_path / "out.txt", 3)
 
 

@@ -7,7 +7,6 @@ from fairseq_odeformers.data.classification import (
     make_dictionary,
     write_dictionaries,
     write_split,
-    write_splits,
 )
 
 
@@ -36,13 +35,3 @@ def test_unknown_class(tmp_path):
     examples = [(([4],), "yes"), (([5],), "maybe")]
     with pytest.raises(ValueError, match="^valid, example 2: class maybe is none of no, yes$"):
         write_split(tmp_path, "valid", examples)
-
-
-def test_splits_follow_each_other_in_a_stream(tmp_path):
-    dictionary = make_dictionary("abcdefg")
-    write_dictionaries(tmp_path, 1, dictionary, ["no", "yes"])
-    examples = iter([(([dictionary.index(symbol)],), "yes") for symbol in "abcdefg"])
-    write_splits(tmp_path, {"train": 3, "valid": 1, "test": 2}, examples)
-    splits = {"train": ["a", "b", "c"], "valid": ["d"], "test": ["e", "f"]}
-    assert {split: read(tmp_path, "input0", split) for split in splits} == splits
-    assert len(list(examples)) == 1
