@@ -5,6 +5,7 @@ from argparse import Namespace
 
 import torch
 from fairseq import options
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.data import Dictionary
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
@@ -13,6 +14,7 @@ from fairseq.models import (
     MODEL_DATACLASS_REGISTRY,
     build_model,
 )
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
@@ -54,20 +56,31 @@ class LanguageModelling(Task):
         tokens_per_sample = 64
 
 
-def model_config(arch, *extra, task="translation"):
-    """The model's part of what ``fairseq-train`` makes of a command line.
+def configs(line):
+    """The model, task and criterion in what ``fairseq-train`` makes of a command line.
 
-    Without Hydra, which takes most of a second to compose all other parts as well.
+    Without Hydra, which takes a third of a second to compose all other parts as well.
     """
-    line = ["unused", "--task", task, "--arch", arch, *extra]
     args = options.parse_args_and_arch(options.get_training_parser(), line)
-    dataclass = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
-    if dataclass is None:
-        return args
-    config = OmegaConf.create({"model": dataclass.from_namespace(args)})
-    config.model._name = arch
-    plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
-    return OmegaConf.create(plain).model
+    parts = {
+        "model": (args.arch, MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch])),
+        "task": (args.task, TASK_DATACLASS_REGISTRY.get(args.task)),
+        "criterion": (args.criterion, CRITERION_DATACLASS_REGISTRY.get(args.criterion)),
+    }
+    for part, (name, dataclass) in parts.items():
+        if dataclass is None:
+            parts[part] = args
+            continue
+        config = OmegaConf.create({part: dataclass.from_namespace(args), "common": vars(args)})
+        config[part]._name = name
+        plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
+        parts[part] = OmegaConf.create(plain[part])
+    return Namespace(**parts)
+
+
+def model_config(arch, *extra, task="translation"):
+    """The options of a model, as ``fairseq-train`` takes them."""
+    return configs(["unused", "--task", task, "--arch", arch, *extra]).model
 
 
 def resolved(arch, args=None):
@@ -112,7 +125,10 @@ def make_any(arch, task=None):
         return make_model(arch, "--task", "masked_lm", task=task)
     if "_lm" in arch:
         task = task or LanguageModelling()
-        return make_model(arch, "--task", "language_modeling", task=task, sizes=[])
+        sizes = "--decoder-embed-dim 16 --decoder-layers 2".split()
+        if "transject" not in arch:
+            sizes += "--decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
+        return make_model(arch, "--task", "language_modeling", task=task, sizes=sizes)
     return make_model(arch, task=task)
 
 

@@ -5,11 +5,9 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from fairseq import options
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
-from helpers import SMALL, scores
+from helpers import SMALL, configs, scores
 
 from fairseq_odeformers.data.classification import (
     make_dictionary,
@@ -47,8 +45,7 @@ def make_task(data, *args, name="long_range_arena", split="train"):
     """The task, set up as fairseq-train does, with a split loaded; and the model's config."""
     line = [str(data), "--task", name, "--arch", "transformer_classifier", *SMALL, *args]
     line += ["--criterion", "sentence_prediction"]
-    args = options.parse_args_and_arch(options.get_training_parser(), line)
-    cfg = convert_namespace_to_omegaconf(args)
+    cfg = configs(line)
     task = setup_task(cfg.task)
     task.load_dataset(split)
     task.cfg_of_model, task.cfg_of_criterion = cfg.model, cfg.criterion
