@@ -21,7 +21,7 @@ from script_helpers import IN_MAIN_THREAD, trainings
 
 ALIGNED = ["macaron_transformer", "transformer_prenorm"]
 TRANSLATION = [*ALIGNED, "transevolve", "node_transformer_mt"]
-LANGUAGE_MODELS = ["transject_lm", "transformer_lm_orthogonal"]
+LANGUAGE_MODELS = ["macaron_transformer_lm", "transject_lm", "transformer_lm_orthogonal"]
 FAMILIES = [*TRANSLATION, *LANGUAGE_MODELS]
 CHECKPOINTING = ["macaron_transformer", "transevolve", "transformer_lm_orthogonal"]
 

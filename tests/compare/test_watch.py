@@ -1,11 +1,13 @@
 """How far runs are, and the end of their jobs."""
 
 import time
+from argparse import Namespace
 
+import pytest
 from filelock import FileLock
-from submitit import AutoExecutor
 
-from fairseq_odeformers.compare.watch import cancel, latest, submit
+from fairseq_odeformers.compare.runs import Run, Step
+from fairseq_odeformers.compare.watch import cancel, latest, make_executor, submit
 
 
 def test_the_updates_are_those_of_the_last_line(tmp_path):
@@ -21,9 +23,22 @@ def test_the_updates_are_those_of_the_last_line(tmp_path):
     assert latest(log) == {"updates": 150, "epoch": "2", "ups": "1.5", "loss": "8.1"}
 
 
-def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
+@pytest.fixture
+def executor(tmp_path):
+    """Of jobs of this machine."""
+    return make_executor(Namespace(cluster="local", time=None, gpus_per_run=0), tmp_path)
+
+
+def test_a_run_is_a_job_whose_steps_are_commands(executor, tmp_path):
+    step = Step("listing", ("odeformers", "list"), "listed", printed=True)
+    run = Run("arch", tmp_path, (step,))
+    (job,) = submit(executor, [run]).values()
+    job.wait()
+    assert run.finished and "transevolve_fullff_2" in (tmp_path / "listed").read_text()
+
+
+def test_a_job_that_is_cancelled_leaves_no_process(executor, tmp_path):
     """The one that submitit starts, and the one that this starts, which runs the function."""
-    executor = AutoExecutor(folder=tmp_path, cluster="local")
     (job,) = submit(executor, [Sleep(tmp_path / "lock")]).values()
     wait_until((tmp_path / "lock").exists)
     cancel(job)

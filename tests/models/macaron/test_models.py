@@ -45,10 +45,18 @@ def test_as_large_as_the_transformer(arch, twin, inner, parameters):
 
 def test_as_large_as_bert_base():
     """Twelve layers, each 3 d larger than one of fairseq's pre-norm RoBERTa."""
-    sizes, task = ["--max-positions", "512"], Task(30_000)
-    macaron = make_bert(sizes=sizes, task=task)
-    roberta = make_bert(arch="roberta_prenorm", sizes=sizes, task=task)
-    assert count_parameters(macaron) == count_parameters(roberta) + 12 * 3 * 768 == 109_140_528
+
+    def parameters(arch):
+        """From those of one layer and of two: twelve take seconds to draw."""
+        sizes = ["--max-positions", "512", "--encoder-layers"]
+        one, two = (
+            count_parameters(make_bert(arch=arch, sizes=[*sizes, layers], task=Task(30_000)))
+            for layers in "12"
+        )
+        return one + 11 * (two - one)
+
+    macaron, roberta = map(parameters, ("macaron_bert_base", "roberta_prenorm"))
+    assert macaron == roberta + 12 * 3 * 768 == 109_140_528
 
 
 # --- options ---------------------------------------------------------------
