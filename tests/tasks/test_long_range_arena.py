@@ -142,12 +142,6 @@ def test_pixels_as_values(tmp_path):
         assert torch.allclose(scores(model, row[row != 1].unsqueeze(0))[0], logits, atol=1e-5)
 
 
-def test_split_without_labels(data):
-    for path in (data / "label").glob("test.*"):
-        path.unlink()
-    assert "target" not in batches(make_task(data, split="test"), "test")[0]
-
-
 # --- the layout that was published with Mega -------------------------------
 
 

@@ -17,6 +17,9 @@ def test_is_the_transformer_of_fairseq():
     assert torch.equal(ours(tokens, lengths, tokens)[0], theirs(tokens, lengths, tokens)[0])
 
 
+SMALL_LM = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
+
+
 @pytest.mark.parametrize(
     "arch, layer",
     [
@@ -33,6 +36,6 @@ def test_layers(arch, layer):
         stack = make_classifier(arch).encoder
     else:
         task = LanguageModelling()
-        stack = make_model(arch, "--task", "language_modeling", task=task, sizes=[]).decoder
+        stack = make_model(arch, "--task", "language_modeling", task=task, sizes=SMALL_LM).decoder
     assert stack.layers and all(type(own) is layer for own in stack.layers)
     assert stack.layer_norm is None
