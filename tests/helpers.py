@@ -99,6 +99,23 @@ def make_model(arch, *extra, task=None, sizes=None):
     return build_model(model_config(arch, *sizes, *extra), task or Task())
 
 
+def make_lm(arch, *extra, task=None):
+    """A small language model."""
+    sizes = "--decoder-ffn-embed-dim 32 --decoder-attention-heads 2"
+    if arch.startswith("transject"):
+        sizes = "--decoder-experts 2"
+    sizes = f"--task language_modeling --decoder-embed-dim 16 {sizes}".split()
+    return make_model(arch, *extra, task=task or LanguageModelling(), sizes=sizes)
+
+
+def wake(model, std=1.0):
+    """Give the parameters that start at zero, and so switch a branch off, other values."""
+    for name, parameter in model.named_parameters():
+        if name.endswith((".s1", ".s2", "residual_weight")):
+            torch.nn.init.normal_(parameter, std=std)
+    return model
+
+
 CLASSIFIERS = sorted(
     arch for arch, model in ARCH_MODEL_REGISTRY.items() if issubclass(model, SequenceClassifier)
 )
@@ -124,11 +141,7 @@ def make_any(arch, task=None):
     if "bert" in arch:
         return make_model(arch, "--task", "masked_lm", task=task)
     if "_lm" in arch:
-        task = task or LanguageModelling()
-        sizes = "--decoder-embed-dim 16 --decoder-layers 2".split()
-        if "transject" not in arch:
-            sizes += "--decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
-        return make_model(arch, "--task", "language_modeling", task=task, sizes=sizes)
+        return make_lm(arch, task=task)
     return make_model(arch, task=task)
 
 

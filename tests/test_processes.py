@@ -3,7 +3,7 @@
 import fairseq
 import pytest
 import torch
-from make_checkpoints import MODELS, training_config, write_data, write_splits
+from make_checkpoints import MODELS, training_config
 from script_helpers import trainings
 
 # Parameters of fairseq's own encoder layers, copies for an inference kernel.
@@ -18,11 +18,9 @@ RESET = [f"reset_{part}" for part in ("dataloader", "lr_scheduler", "meters", "o
 
 
 @pytest.fixture(scope="module")
-def weights(tmp_path_factory):
+def weights(training_data):
     """Of each way to train and each model, after three updates."""
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    write_splits(folder, train=40)
+    folder = training_data
     start = str(folder / "alone" / MODELS[0] / "checkpoint_last.pt")
     resuming = {"restore_file": start, **dict.fromkeys(RESET, True)}
     for kind, (processes, options) in KINDS.items():

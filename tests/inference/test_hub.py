@@ -42,16 +42,6 @@ FAMILIES = (
 CLASSIFIERS = named("sentence_prediction", "long_range_arena")
 
 
-@pytest.fixture
-def checkpoint(tmp_path):
-    def unpack(name):
-        path = tmp_path / "checkpoint.pt"
-        path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
-        return path
-
-    return unpack
-
-
 @pytest.mark.parametrize("name", named("translation"))
 def test_translates(name, checkpoint, data):
     """A batch as its sentences one by one, with symbols of the dictionary."""

@@ -1,6 +1,5 @@
 """Programs of torch alone: they compute what the models do, for texts of any number and length."""
 
-import gzip
 import json
 
 import pytest
@@ -30,14 +29,12 @@ NAMES = [
 
 
 @pytest.fixture
-def load(data, tmp_path, monkeypatch):
+def load(data, checkpoint, monkeypatch):
     """Returns the model and the task of a checkpoint, with *overrides* of its options."""
     monkeypatch.chdir(data)
 
     def load(name, **overrides):
-        path = tmp_path / "checkpoint.pt"
-        path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
-        model, _, task = load_model(str(path), overrides)
+        model, _, task = load_model(str(checkpoint(name)), overrides)
         return model.eval(), task
 
     return load

@@ -13,16 +13,8 @@ from helpers import (
     make_classifier,
     scores,
     source_batch,
+    wake,
 )
-
-
-def wake(model):
-    """Give the parameters that start at zero, and so switch a branch off, another value."""
-    for name, parameter in model.named_parameters():
-        if name.endswith((".s1", ".s2", "residual_weight")):
-            torch.nn.init.normal_(parameter)
-    return model
-
 
 OTHERS = [
     *("transevolve_classifier", "transject_lra", "transject_lra_random"),

@@ -7,7 +7,7 @@ import torch
 from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.trainer import _catalog_shared_params
-from helpers import PAD, Task, assert_causal, make_model, source_batch
+from helpers import PAD, Task, assert_causal, make_model, source_batch, wake
 
 ARCHITECTURES = [
     "transevolve_fullff_1",
@@ -23,10 +23,7 @@ ARCHITECTURES = [
 @pytest.fixture(params=ARCHITECTURES)
 def model(request):
     model = make_model(*request.param.split(), "--share-all-embeddings").eval()
-    for name, parameter in model.named_parameters():  # at the start randomFF adds next to nothing
-        if name.endswith((".s1", ".s2")):
-            torch.nn.init.normal_(parameter, std=2)
-    return model
+    return wake(model, std=2)  # at the start randomFF adds next to nothing
 
 
 # --- what a token may see --------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model, source_batch
+from helpers import make_classifier, make_lm, make_model, source_batch
 
 from fairseq_odeformers.models.baselines import layers
 
@@ -17,9 +17,6 @@ def test_is_the_transformer_of_fairseq():
     assert torch.equal(ours(tokens, lengths, tokens)[0], theirs(tokens, lengths, tokens)[0])
 
 
-SMALL_LM = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
-
-
 @pytest.mark.parametrize(
     "arch, layer",
     [
@@ -32,10 +29,6 @@ SMALL_LM = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attentio
 )
 def test_layers(arch, layer):
     """All are of the baseline, and no LayerNorm is left beside layers without it."""
-    if arch in CLASSIFIERS:
-        stack = make_classifier(arch).encoder
-    else:
-        task = LanguageModelling()
-        stack = make_model(arch, "--task", "language_modeling", task=task, sizes=SMALL_LM).decoder
+    stack = make_lm(arch).decoder if "_lm" in arch else make_classifier(arch).encoder
     assert stack.layers and all(type(own) is layer for own in stack.layers)
     assert stack.layer_norm is None

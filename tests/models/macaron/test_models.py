@@ -3,17 +3,20 @@
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from helpers import PAD, SMALL, Task, count_parameters, make_model, model_config, source_batch
+from helpers import (
+    PAD,
+    SMALL,
+    Task,
+    count_parameters,
+    make_lm,
+    make_model,
+    model_config,
+    source_batch,
+)
 
 TIED = "--share-all-embeddings"
 PRE_NORM = ["--encoder-normalize-before", "--decoder-normalize-before"]
-LM_SIZES = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
 BERT_SIZES = [*SMALL, "--encoder-layers", "2", "--max-positions", "20"]
-
-
-def make_lm(*extra):
-    arch, task = "macaron_transformer_lm", ["--task", "language_modeling"]
-    return make_model(arch, *task, *extra, sizes=LM_SIZES)
 
 
 def make_bert(*extra, arch="macaron_bert_base", sizes=BERT_SIZES, task=None):
@@ -85,9 +88,9 @@ def test_switches_keep_their_meaning(arch):
     ],
 )
 def test_bad_options(make, option, message):
-    arch = ["macaron_transformer"] if make is make_model else []
+    archs = {make_model: ["macaron_transformer"], make_lm: ["macaron_transformer_lm"]}
     with pytest.raises(ValueError, match=option + message):
-        make(*arch, *option.split())
+        make(*archs.get(make, []), *option.split())
 
 
 # --- translation -----------------------------------------------------------
@@ -152,7 +155,7 @@ def test_quant_noise_reaches_both_ffns():
 def test_language_model_keeps_fairseq_s_embeddings():
     """Adaptive input and softmax, with tied weights, are fairseq's."""
     adaptive = "--adaptive-input --adaptive-input-cutoff 20,30 --adaptive-softmax-cutoff 20,30"
-    model = make_lm(*adaptive.split(), "--tie-adaptive-weights")
+    model = make_lm("macaron_transformer_lm", *adaptive.split(), "--tie-adaptive-weights")
     assert model.decoder.adaptive_softmax.cutoff == [20, 30, 50]
     assert model.decoder.max_target_positions == 1024
     assert len(model.decoder.layers) == 6

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
-from helpers import HEAD, PAD, LanguageModelling, Task, make_classifier, make_model
+from helpers import HEAD, PAD, Task, make_classifier, make_lm
 
 CLASSIFIERS = ["transject", "transject_random"]
 
@@ -105,8 +105,7 @@ def test_bad_options(side, options, message):
         if side == "encoder":
             make_classifier("transject", sizes=options)
         else:
-            arguments = ["--task", "language_modeling", *options]
-            make_model("transject_lm", sizes=arguments, task=LanguageModelling())
+            make_lm("transject_lm", *options)
 
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
