@@ -1,3 +1,4 @@
+import gc
 import gzip
 import logging
 import os
@@ -6,6 +7,11 @@ import pytest
 
 # Before torch is imported: forks of a process that has run on several threads would wait for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_finish():
+    """What has been imported stays: the collector need not look through it, or copy it in forks."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
