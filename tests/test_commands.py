@@ -176,34 +176,20 @@ def text(data, tmp_path_factory):
     return folder
 
 
-def train_encoder(data, save_dir, task, arch, *args):
-    return command(
-        *["train", data, "--user-dir", USER_DIR, "--task", task, "--arch", arch],
-        *["--save-dir", save_dir, "--optimizer", "adam", "--lr", 0.001, "--max-update", 2],
-        *["--max-tokens", 400, "--no-progress-bar", *args],
-    )
-
-
 def test_macaron_bert_is_pretrained_and_fine_tuned(text, tmp_path):
     """masked_lm, then sentence_prediction from its checkpoint, interrupted and resumed."""
-    sizes = "--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
-    sizes += ["--encoder-attention-heads", 2, "--max-positions", 64]
-    length = ["--tokens-per-sample", 64, "--sample-break-mode", "eos"]
-    train_encoder(
-        text / "input0",
-        tmp_path,
-        "masked_lm",
-        "macaron_bert_base",
-        *sizes,
-        *length,
-        "--criterion",
-        "masked_lm",
-    )
+    line = f"--user-dir {USER_DIR} --arch macaron_bert_base --encoder-layers 2 --no-progress-bar"
+    line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
+    line += " --max-positions 64 --optimizer adam --lr 0.001 --max-update 2 --max-tokens 400"
+    line = ["train", *line.split()]
+    masked = "--task masked_lm --criterion masked_lm --tokens-per-sample 64"
+    masked = [*masked.split(), "--sample-break-mode", "eos"]
+    command(*line, text / "input0", "--save-dir", tmp_path, *masked)
     pretrained = state(tmp_path / "checkpoint_last.pt")
-    options = ["--criterion", "sentence_prediction", "--num-classes", 2, "--init-token", 0, *sizes]
-    options += ["--finetune-from-model", tmp_path / "checkpoint_last.pt"]
-    arguments = [text, tmp_path / "tuned", "sentence_prediction", "macaron_bert_base", *options]
-    log = train_encoder(*arguments)
+    line += "--task sentence_prediction --criterion sentence_prediction --num-classes 2".split()
+    line += ["--finetune-from-model", tmp_path / "checkpoint_last.pt", "--init-token", 0]
+    line += [text, "--save-dir", tmp_path / "tuned"]
+    log = command(*line)
     assert re.search(r"valid on 'valid' subset .* accuracy [0-9.]+", log)
     tuned = state(tmp_path / "tuned" / "checkpoint_last.pt")
     name = "encoder.sentence_encoder.layers.0.macaron_fc1.weight"
@@ -213,7 +199,7 @@ def test_macaron_bert_is_pretrained_and_fine_tuned(text, tmp_path):
         2,
         16,
     )
-    log = train_encoder(*arguments, "--max-update", 3)
+    log = command(*line, "--max-update", 3)
     assert re.search(r"Loaded checkpoint .*tuned/checkpoint_last.pt \(epoch 1 @ 2 updates\)", log)
 
 

@@ -157,16 +157,7 @@ MISTAKES = [
 def test_mistakes_are_refused_before_the_first_training(
     options, message, data, tmp_path, monkeypatch, capsys
 ):
-    assert_refused(
-        [data, *shlex.split(options.format(folder=tmp_path, root=ROOT))],
-        message,
-        tmp_path,
-        monkeypatch,
-        capsys,
-    )
-
-
-def assert_refused(line, message, tmp_path, monkeypatch, capsys):
+    line = [data, *shlex.split(options.format(folder=tmp_path, root=ROOT))]
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
     out = tmp_path / "runs"
     with pytest.raises(SystemExit) as stopped:
