@@ -1,3 +1,5 @@
+import gc
+import gzip
 import logging
 import os
 
@@ -5,6 +7,11 @@ import pytest
 
 # Before torch is imported: forks of a process that has run on several threads would wait for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_finish():
+    """What has been imported stays: the collector need not look through it, or copy it in forks."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +31,28 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     write_data(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def training_data(data):
+    """The same folder, with sentences and classes to train with on any task."""
+    from make_checkpoints import write_splits
+
+    write_splits(data, train=40, valid=8)
+    return data
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Writes one of the checkpoints in ``checkpoints`` to ``checkpoint.pt``; returns the path."""
+    from make_checkpoints import PATHS
+
+    def unpack(name):
+        path = tmp_path / "checkpoint.pt"
+        path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
+        return path
+
+    return unpack
 
 
 @pytest.fixture

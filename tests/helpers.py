@@ -5,6 +5,7 @@ from argparse import Namespace
 
 import torch
 from fairseq import options
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.data import Dictionary
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
@@ -13,6 +14,7 @@ from fairseq.models import (
     MODEL_DATACLASS_REGISTRY,
     build_model,
 )
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
@@ -54,20 +56,31 @@ class LanguageModelling(Task):
         tokens_per_sample = 64
 
 
-def model_config(arch, *extra, task="translation"):
-    """The model's part of what ``fairseq-train`` makes of a command line.
+def configs(line):
+    """The model, task and criterion in what ``fairseq-train`` makes of a command line.
 
-    Without Hydra, which takes most of a second to compose all other parts as well.
+    Without Hydra, which takes a third of a second to compose all other parts as well.
     """
-    line = ["unused", "--task", task, "--arch", arch, *extra]
     args = options.parse_args_and_arch(options.get_training_parser(), line)
-    dataclass = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
-    if dataclass is None:
-        return args
-    config = OmegaConf.create({"model": dataclass.from_namespace(args)})
-    config.model._name = arch
-    plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
-    return OmegaConf.create(plain).model
+    parts = {
+        "model": (args.arch, MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch])),
+        "task": (args.task, TASK_DATACLASS_REGISTRY.get(args.task)),
+        "criterion": (args.criterion, CRITERION_DATACLASS_REGISTRY.get(args.criterion)),
+    }
+    for part, (name, dataclass) in parts.items():
+        if dataclass is None:
+            parts[part] = args
+            continue
+        config = OmegaConf.create({part: dataclass.from_namespace(args), "common": vars(args)})
+        config[part]._name = name
+        plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
+        parts[part] = OmegaConf.create(plain[part])
+    return Namespace(**parts)
+
+
+def model_config(arch, *extra, task="translation"):
+    """The options of a model, as ``fairseq-train`` takes them."""
+    return configs(["unused", "--task", task, "--arch", arch, *extra]).model
 
 
 def resolved(arch, args=None):
@@ -84,6 +97,23 @@ def make_model(arch, *extra, task=None, sizes=None):
     if sizes is None:
         sizes = SIZES.get(re.sub("^(transject).*", r"\1", arch), SMALL)
     return build_model(model_config(arch, *sizes, *extra), task or Task())
+
+
+def make_lm(arch, *extra, task=None):
+    """A small language model."""
+    sizes = "--decoder-ffn-embed-dim 32 --decoder-attention-heads 2"
+    if arch.startswith("transject"):
+        sizes = "--decoder-experts 2"
+    sizes = f"--task language_modeling --decoder-embed-dim 16 {sizes}".split()
+    return make_model(arch, *extra, task=task or LanguageModelling(), sizes=sizes)
+
+
+def wake(model, std=1.0):
+    """Give the parameters that start at zero, and so switch a branch off, other values."""
+    for name, parameter in model.named_parameters():
+        if name.endswith((".s1", ".s2", "residual_weight")):
+            torch.nn.init.normal_(parameter, std=std)
+    return model
 
 
 CLASSIFIERS = sorted(
@@ -111,8 +141,7 @@ def make_any(arch, task=None):
     if "bert" in arch:
         return make_model(arch, "--task", "masked_lm", task=task)
     if "_lm" in arch:
-        task = task or LanguageModelling()
-        return make_model(arch, "--task", "language_modeling", task=task, sizes=[])
+        return make_lm(arch, task=task)
     return make_model(arch, task=task)
 
 

@@ -5,9 +5,9 @@ one of them, or an option, and says by which command it is read. :func:`outcome`
 of its own, what has come of it.
 """
 
-import copy
 import gzip
 import json
+import math
 import os
 import random
 import resource
@@ -17,10 +17,9 @@ import struct
 import tarfile
 import tempfile
 import zipfile
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from multiprocessing import Pipe
 from pathlib import Path
 
@@ -37,7 +36,7 @@ from fairseq_odeformers.compare.recipe import Recipe, read_recipe
 from fairseq_odeformers.compare.report import sections
 from fairseq_odeformers.compare.results import read_results
 from fairseq_odeformers.inference.loading import read_checkpoint
-from fairseq_odeformers.inference.weights import OWN_SUM, checksum, write_export
+from fairseq_odeformers.inference.weights import write_export
 
 CPU_SECONDS, SECONDS = 60, 300  # after which a reader hangs; the machine may be busy
 BYTES = 12 << 30  # of address space
@@ -47,7 +46,11 @@ ARCHS = {
     "translator.pt": "macaron_transformer",
     "lm.pt": "transject_lm",
 }
-WRITTEN = ("made", "data")  # what names of results begin with
+PARTS = ("input0", "label")  # of a data set
+RUNS = {  # predictions of a run, by the folder of a comparison
+    "classes": "classes/b-seed1/checkpoint_best.test.tsv",
+    "texts": "texts/b-seed1/checkpoint_best.test.out",
+}
 
 
 @dataclass
@@ -191,7 +194,7 @@ def load_lra():
     return [dataset.collater([dataset[index]]) for index in range(len(dataset))] and None
 
 
-# --- spoilt bytes -----------------------------------------------------------
+# --- ways to spoil ----------------------------------------------------------
 
 INSERTED = [b"\xff\xfe", b"\0", b"\n", b"\r", b"9" * 400, b'"', b"-1 ", b"1e400", b"\xef\xbb\xbf"]
 
@@ -213,77 +216,67 @@ def mutated(content: bytes, drawn: random.Random) -> bytes:
     )
 
 
+def mutate(path: str, seed: int):
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(mutated(content, random.Random(f"{path} {seed}")))
+
+
+def write(path: str, content: bytes | str):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+DEVICES = {
+    "a FIFO": os.mkfifo,
+    "/dev/zero": lambda target: target.symlink_to("/dev/zero"),
+    "/dev/null": lambda target: target.symlink_to("/dev/null"),
+    "a folder": Path.mkdir,
+    "a loop": lambda target: target.symlink_to(target.name),
+}
+
+
+def replace(path: str, device: str):
+    """Put a device, or what has no content, in the place of a file or folder."""
+    target = Path(path)
+    shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
+    DEVICES[device](target)
+
+
+def edit(path: str, change):
+    """Save a checkpoint again, after a change of its content."""
+    state = torch.load(path, weights_only=True)
+    change(state)
+    torch.save(state, path)
+
+
+def set_option(name: str, value):
+    edit("classifier.pt", lambda state: state["cfg"]["model"].update({name: value}))
+
+
 def mutations(path: str, use, count: int, must=""):
     """Cases of a file whose bytes are spoilt at random, the same each time."""
     for seed in range(count):
-
-        def spoil(seed=seed):
-            content = Path(path).read_bytes()
-            Path(path).write_bytes(mutated(content, random.Random(f"{path} {seed}")))
-
-        yield Case(f"{path}, mutation {seed}", spoil, use, must)
-
-
-def writing(path: str, content: bytes | str):
-    """Spoils a file by giving it another content."""
-    data = content.encode() if isinstance(content, str) else content
-
-    def spoil():
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(data)
-
-    return spoil
+        yield Case(f"{path}, mutation {seed}", partial(mutate, path, seed), use, must)
 
 
 def files(path: str, use, contents, must="refused"):
     for number, content in enumerate(contents):
-        yield Case(f"{path}, content {number}", writing(path, content), use, must)
+        yield Case(f"{path}, content {number}", partial(write, path, content), use, must)
 
 
-def devices(path: str, use):
+def devices(path: str, use, accepted=()):
     """A pipe that nobody writes to, a device without an end, an empty one, a folder, and a loop."""
-
-    def replaced(make):
-        def spoil():
-            target = Path(path)
-            shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
-            make(target)
-
-        return spoil
-
-    makers = {
-        "a FIFO": os.mkfifo,
-        "/dev/zero": lambda target: target.symlink_to("/dev/zero"),
-        "/dev/null": lambda target: target.symlink_to("/dev/null"),
-        "a folder": Path.mkdir,
-        "a loop": lambda target: target.symlink_to(target.name),
-    }
-    for name, make in makers.items():
-        yield Case(f"{path} is {name}", replaced(make), use, "refused")
+    for name in DEVICES:
+        must = "" if name in accepted else "refused"
+        yield Case(f"{path} is {name}", partial(replace, path, name), use, must)
 
 
 # --- checkpoints ------------------------------------------------------------
 
-
-def edited(path: str, edit):
-    """Spoils a checkpoint by a change of its content."""
-
-    def spoil():
-        state = torch.load(path, weights_only=True)
-        changed = edit(state)
-        torch.save(state if changed is None else changed, path)
-
-    return spoil
-
-
-def edit_export(edit):
-    """Spoils the configuration of an export, with a check sum that fits."""
-    path = Path("export/config.json")
-    saved = json.loads(path.read_text())
-    saved.pop(OWN_SUM)
-    edit(saved)
-    saved[OWN_SUM] = checksum(saved)
-    path.write_text(json.dumps(saved))
+WEIGHTS = command("export classifier.pt made")
+PROGRAM = command("export classifier.pt made.pt2 --data words")
+AVERAGE = command("average --inputs classifier.pt --output made.pt")
+STATES = command("analyse states classifier.pt --data words --out made --cpu")
 
 
 class CreatesFolder:
@@ -293,270 +286,148 @@ class CreatesFolder:
         return os.mkdir, ("trace",)
 
 
-FOREIGN = (
-    "fconv fconv_self_att fconv_lm lightconv multilingual_transformer hf_gpt2 wav2vec2 hubert "
-    "data2vec_text s2t_transformer convtransformer nacrf_transformer lstm masked_lm".split()
-)
-FOREIGN_TASKS = (
-    "audio_pretraining speech_to_text legacy_masked_lm multilingual_translation cross_lingual_lm "
-    "denoising translation_lev hubert_pretraining semisupervised_translation absent".split()
-)
-
-
 def code():
     """What would run code of a file."""
-    for arch in FOREIGN:
-        model = {"_name": arch, "encoder_layers": CODE, "decoder_layers": CODE}
-        edit = edited("translator.pt", lambda state, m=model: state["cfg"].update(model=m))
-        yield Case(f"a checkpoint of {arch}", edit, translate, "refused")
-    for task in FOREIGN_TASKS:
-        edit = edited("translator.pt", lambda s, t=task: s["cfg"]["task"].update(_name=t, task=t))
-        yield Case(f"a checkpoint of the task {task}", edit, translate, "refused")
-    args = Namespace(arch="fconv", encoder_layers=CODE, task="translation", data="words")
-    edit = edited("translator.pt", lambda state: {**state, "args": args, "cfg": None})
-    yield Case("a checkpoint with args of fconv", edit, translate, "refused")
-    for name in ("encoder_xformers_att_config", "encoder_layers", "adaptive_softmax_cutoff"):
-        edit = edited("translator.pt", lambda s, n=name: s["cfg"]["model"].update({n: CODE}))
-        yield Case(f"a checkpoint with code in {name}", edit, translate)
-    uses = {"predict": predict(), "weights": command("export classifier.pt made")}
-    uses["program"] = command("export classifier.pt made.pt2 --data words")
-    uses["average"] = command("average --inputs classifier.pt --output made.pt")
-    uses["attention"] = command("analyse states classifier.pt --data words --out made --cpu")
-    for name, use in uses.items():
+    for number, use in enumerate((predict(), WEIGHTS, PROGRAM, AVERAGE, STATES)):
         for key in ("foreign", "model", "cfg"):
-
-            def spoil(key=key):
-                state = torch.load("classifier.pt", weights_only=True)
-                torch.save({**state, key: CreatesFolder()}, "classifier.pt")
-
-            yield Case(f"{name} of a pickle in {key}", spoil, use, "refused")
-    for arch in FOREIGN[:4]:
-        model = {"_name": arch, "encoder_layers": CODE}
-
-        def spoil(model=model):
-            edit_export(lambda saved: saved["config"].update(model=model))
-
-        yield Case(f"an export of {arch}", spoil, predict("export"), "refused")
+            pickle = {key: CreatesFolder()}
+            spoil = partial(edit, "classifier.pt", lambda state, p=pickle: state.update(p))
+            yield Case(f"reader {number} of a pickle in {key}", spoil, use, "refused")
     for value in (CODE, "[].append", "{1: (2}", "9**9**9", "'a' * 10 ** 30", "{'a': " * 200):
         line = ["export", "classifier.pt", "made.pt2", "--model-overrides", value]
-        yield Case(f"--model-overrides {value[:20]}", int, lambda v=line: main(v), "refused")
+        yield Case(f"--model-overrides {value[:20]}", int, partial(main, line), "refused")
 
 
 def checkpoints():
     """Checkpoints and exports that are damaged, or whole and of no sense."""
-    yield from mutations("classifier.pt", predict(), 16, "same")
-    yield from mutations("translator.pt", translate, 8, "same")
-    yield from mutations("lm.pt", score, 6, "same")
-    yield from mutations("export/config.json", predict("export"), 12, "same")
-    yield from mutations("export/model.safetensors", predict("export"), 8, "same")
-    averaging = command("average --inputs classifier.pt translator.pt --output made.pt")
-    yield from mutations("translator.pt", averaging, 6, "refused")
-    yield Case("an average of two models", int, averaging, "refused")
+    two = command("average --inputs classifier.pt translator.pt --output made.pt")
+    yield Case("an average of two models", int, two, "refused")
+    for path, use, count, must in (
+        ("classifier.pt", predict(), 16, "same"),
+        ("translator.pt", translate, 8, "same"),
+        ("lm.pt", score, 6, "same"),
+        ("export/config.json", predict("export"), 12, "same"),
+        ("export/model.safetensors", predict("export"), 8, "same"),
+        ("translator.pt", two, 6, "refused"),
+    ):
+        yield from mutations(path, use, count, must)
     for path in ("classifier.pt", "export", "export/config.json", "export/model.safetensors"):
         yield from devices(path, predict(path.split("/")[0]))
-    bomb = {"model": {"x": torch.zeros(1)}}
-    torch_of = [[1], 3, "text", {}, {"model": {}}, {"model": 3, "cfg": 4}, {"cfg": None}, bomb]
-    for number, state in enumerate(torch_of):
-        spoil = edited("classifier.pt", lambda _, state=state: copy.deepcopy(state))
-        yield Case(f"classifier.pt, another file of torch {number}", spoil, predict(), "refused")
-        average = command("average --inputs classifier.pt --output made.pt")
-        yield Case(f"average, another file of torch {number}", spoil, average, "refused")
+    others = [[1], 3, "text", {}, {"model": {}}, {"model": 3, "cfg": 4}, {"cfg": None}]
+    for number, state in enumerate([*others, {"model": {"x": torch.zeros(1)}}]):
+        for use in (predict(), AVERAGE):
+            spoil = partial(torch.save, state, "classifier.pt")
+            yield Case(f"another file of torch {number}", spoil, use, "refused")
     for key in ("model", "cfg", "task_state", "optimizer_history", "extra_state"):
         for value in (None, 3, [1], {"a": {"b": 1}}):
-            spoil = edited("classifier.pt", lambda state, k=key, v=value: {**state, k: v})
-            yield Case(f"classifier.pt, {key} {value}", spoil, predict())
+            item = {key: value}
+            spoil = partial(edit, "classifier.pt", lambda state, item=item: state.update(item))
+            yield Case(f"classifier.pt, {item}", spoil, predict())
     sizes = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "max_positions")
     for name in (*sizes, "classifier_hidden_layers", "encoder_attention_heads", "pooling"):
-        for value in (10**6, 10**30, -1, "x", [1], float("nan")):
-            spoil = edited(
-                "classifier.pt", lambda s, n=name, v=value: s["cfg"]["model"].update({n: v})
-            )
+        for value in (10**6, 10**30, -1, "x", [1], math.nan):
+            spoil = partial(set_option, name, value)
             yield Case(f"classifier.pt, {name} {value}", spoil, predict(), "same")
-    for value in (float("nan"), float("inf")):
-
-        def spoil(state, value=value):
-            next(iter(state["model"].values())).view(-1)[0] = value
-
-        for name, use in (
-            ("classifier", predict()),
-            ("classifier", command("export classifier.pt made")),
-            ("classifier", command("export classifier.pt made.pt2 --data words")),
-            ("classifier", command("average --inputs classifier.pt --output made.pt")),
-            ("classifier", command("analyse states classifier.pt --data words --out made --cpu")),
-            ("translator", translate),
-            ("lm", score),
-        ):
-            yield Case(f"{name}.pt has {value}", edited(f"{name}.pt", spoil), use, "refused")
 
     def zip_bomb():
         with zipfile.ZipFile("classifier.pt", "w", zipfile.ZIP_DEFLATED) as archive:
-            with archive.open("archive/data.pkl", "w", force_zip64=True) as file:
-                for _ in range(300):
-                    file.write(bytes(1 << 20))
+            archive.writestr("archive/data.pkl", bytes(300 << 20))
 
     yield Case("a zip bomb", zip_bomb, predict(), "refused")
     huge = struct.pack("<Q", 2**62) + b"{}"
-    yield Case(
-        "a header of 2^62 bytes", writing("export/model.safetensors", huge), predict("export")
-    )
+    yield from files("export/model.safetensors", predict("export"), [huge], "")
 
 
-def data():
-    """Data sets for fairseq, and texts to classify."""
-    header = b"MMIDIDX\0\0" + struct.pack("<QB", 1, 8)
-    indices = [b"", b"MMIDIDX", header, header + struct.pack("<Q", 2**60)]
-    indices += [header + struct.pack("<Qiq", 1, -3, 0), header + struct.pack("<Qiq", 1, 9, 2**50)]
-    for part in ("input0", "label"):
-        for use in (predict(), load_lra):
-            yield from mutations(f"words/{part}/test.idx", use, 5)
-            yield from mutations(f"words/{part}/test.bin", use, 4)
-        yield from mutations(f"words/{part}/dict.txt", predict(), 6)
-        yield from devices(f"words/{part}/dict.txt", predict())
-        yield from devices(f"words/{part}/test.idx", load_lra)
-        yield from files(f"words/{part}/test.idx", predict(), indices)
-    for name in ("dict.de.txt", "dict.en.txt"):
-        yield from mutations(f"words/{name}", translate, 5)
-    for content in (b"", b"a b c", b"\xff 1", b"a 1\na 1\n", b"a 9" + b"9" * 5000, b"<pad> 1\n"):
-        yield Case(
-            f"a dictionary of {content[:9]!r}", writing("words/dict.de.txt", content), translate
-        )
-    line = "compare words --task translation --archs macaron_transformer --dry-run --epochs 1 --cpu"
-    compare = command(line)
-    yield from mutations("words/train.de-en.en.idx", compare, 3)
-    yield from files("words/train.de-en.en.idx", compare, indices[:3])
-    text = predict(more="--text lines")
-    texts = [
-        b"\xff\n",
-        b"1\t2\n",
-        b"\0\n",
-        b"",
-        b"\n\n",
-        b"\r\n1\r\n",
-        b"\xef\xbb\xbf1 2\n",
-        b"1 \xc2",
-    ]
-    texts += ["\u202e1 2\n", "1 2\n".encode("utf-16"), b"1 " * 10**6, b"1" * 2**20]
-    yield from files("lines", text, texts, "")
-    yield from files("words/vocab.txt", text, [b"", b"a\na\n", b"\xff", b"a b\n", b"x\n"])
-    yield from files(
-        "words/code", text, [b"#version: 0.2\na\n", b"\xff", b"#version: 9\n", b"a b c\n"]
-    )
-    yield from devices("words/code", text)
-    letters = "".join(random.Random(1).choices("abcdefghij", k=2**20))
-    codes = "#version: 0.2\n" + "".join(f"{a} {b}\n" for a in "abcdefghij" for b in "abcdefghij")
+# --- data, reports, recipes, preparations -----------------------------------
+
+TEXT = predict(more="--text lines")
+LOADING = (predict(), load_lra)
+LINE = "compare words --task translation --archs macaron_transformer --dry-run --epochs 1 --cpu"
+COMPARE = command(LINE)
+GROWTH = command("benchmark growth made.png table.json")
+OWN = "--workers 1 --out data/own --from"
+PARALLEL = f"prepare parallel -s de -t en --bpe-operations 20 {OWN}"
+TABLES = f"prepare text-classification tsv --vocab-size 60 {OWN}"
+
+
+def load_recipe():
+    read_recipe(Path("recipe.yaml"))
+
+
+HEADER = b"MMIDIDX\0\0" + struct.pack("<QB", 1, 8)
+INDICES = [b"", b"MMIDIDX", HEADER, HEADER + struct.pack("<Q", 2**60)]
+INDICES += [HEADER + struct.pack("<Qiq", 1, size, place) for size, place in ((-3, 0), (9, 2**50))]
+CODES = [b"#version: 0.2\na\n", b"\xff", b"#version: 9\n", b"a b c\n"]
+DICTIONARIES = [b"", b"a b c", b"\xff 1", b"a 1\na 1\n", b"a 9" + b"9" * 5000, b"<pad> 1\n"]
+TEXTS = [b"\xff\n", b"1\t2\n", b"\0\n", b"", b"\n\n", b"\r\n1\r\n", b"\xef\xbb\xbf1 2\n", b"1 \xc2"]
+TEXTS += ["\u202e1 2\n", "1 2\n".encode("utf-16"), b"1 " * 10**6, b"1" * 2**20]
+PLAN = {"recipe": asdict(Recipe("absent", {"a": 1}, {"a": {}})), "entries": [], "user_dir": ""}
+PLANS = ["", "1", "[]", "{}", "entries: []", "a: &a [*a]", "\0", "!!python/name:os.system x"]
+for bad in ({"entries": 3}, {"entries": [3]}, {"recipe": []}, {"recipe": {"seeds": 3}}):
+    PLANS.append(yaml.safe_dump({**PLAN, **bad}))
+ROW = {"what": "a", "unit": "ms", "length": 8, "layers": 1, "model": "a", "value": 2, "ratio": 1}
+MEASURED = ["", "[" * 10**5, "null", "{}", *(f'{{"rows": {rows}}}' for rows in (3, [], [3], [{}]))]
+for bad in ({"ratio": "x"}, {"length": [1]}, {"value": None}):
+    MEASURED.append(json.dumps({"rows": [{**ROW, **bad}]}))
+LAUGHS = "".join(f"a{n}: &a{n} [{f'*a{n - 1},' * 9}]\n" for n in range(1, 40))
+RECIPES = ["", f"a0: &a0 [1]\n{LAUGHS}", "[" * 5000, "? [a]\n: 1"]
+for bad in ({"base": "recipe.yaml"}, {"base": "absent"}, {"parts": {"x": 3}}, {"parts": [1]}):
+    RECIPES.append(yaml.safe_dump({**RECIPE, **bad}))
+TABLE = [b"", b"y", b"y\n", b"\xff\ta\n", b"\ty\n", b"y\ta\nz", b"a b\tx\n", b"\0\tx\n"]
+SENTENCES = [b"", b"\xff\n", b"one line\n", b"\n" * 40, b"ab" * 2**19 + b"\n"]
+
+# A file and its reader; how many mutations there are, whether devices take its place, and contents
+# that are refused.
+ARTEFACTS = [
+    *((f"words/{part}/test.idx", predict(), 5, False, INDICES) for part in PARTS),
+    *((f"words/{part}/test.idx", load_lra, 5, True, []) for part in PARTS),
+    *((f"words/{part}/test.bin", use, 4, False, []) for part in PARTS for use in LOADING),
+    *((f"words/{part}/dict.txt", predict(), 6, True, []) for part in PARTS),
+    *((f"words/dict.{lang}.txt", translate, 5, False, []) for lang in ("de", "en")),
+    ("words/train.de-en.en.idx", COMPARE, 3, False, INDICES[:3]),
+    ("words/vocab.txt", TEXT, 0, False, [b"", b"a\na\n", b"\xff", b"a b\n", b"x\n"]),
+    ("words/code", TEXT, 0, True, CODES),
+    *((f"{kind}/plan.yaml", reporting(kind), 6, True, PLANS) for kind in RUNS),
+    *((f"{kind}/b-seed1/train.log", reporting(kind), 4, False, []) for kind in RUNS),
+    *((table, reporting(kind), 8, True, []) for kind, table in RUNS.items()),
+    ("table.json", GROWTH, 6, True, MEASURED),
+    ("recipe.yaml", load_recipe, 12, True, RECIPES),
+    ("tables.tar.gz", command(f"{TABLES} tables.tar.gz"), 6, True, []),
+    ("tables.zip", command(f"{TABLES} tables.zip"), 6, True, []),
+    ("tables/train.tsv", command(f"{TABLES} tables"), 0, True, TABLE),
+    ("parallel/train.de", command(f"{PARALLEL} parallel"), 0, True, SENTENCES),
+    (
+        "parallel/train.tsv",
+        command(f"{PARALLEL} parallel/train.tsv"),
+        0,
+        False,
+        ["", "a\n", "1\t" * 3],
+    ),
+]
+
+
+def texts():
+    """Data sets, texts, reports, tables, recipes and archives."""
+    for path, use, count, replaced, contents in ARTEFACTS:
+        yield from mutations(path, use, count)
+        yield from devices(path, use) if replaced else ()
+        yield from files(path, use, contents)
+    for kind in RUNS:
+        yield from devices(f"{kind}/b-seed1/train.log", reporting(kind), accepted=["/dev/null"])
+    yield from files("words/dict.de.txt", translate, DICTIONARIES, "")
+    yield from files("lines", TEXT, TEXTS, "")
 
     def long_word():
-        writing("words/code", codes)()
-        writing("lines", letters + "\n")()
+        pairs = "".join(f"{a} {b}\n" for a in "abcdefghij" for b in "abcdefghij")
+        write("words/code", f"#version: 0.2\n{pairs}")
+        write("lines", "".join(random.Random(1).choices("abcdefghij", k=2**20)) + "\n")
 
-    yield Case("a word of a megabyte in byte pairs", long_word, text)
-    zero = predict(more="--text /dev/zero")
-    yield Case("--text /dev/zero", int, zero, "refused")
+    yield Case("a word of a megabyte in byte pairs", long_word, TEXT)
+    yield Case("--text /dev/zero", int, predict(more="--text /dev/zero"), "refused")
     yield Case("--text /dev/null", int, predict(more="--text /dev/null"))
 
 
-# --- reports, tables, recipes -----------------------------------------------
-
-
-def reports():
-    for kind, name in (("classes", "tsv"), ("texts", "out")):
-        use = reporting(kind)
-        yield from mutations(f"{kind}/plan.yaml", use, 6)
-        yield from mutations(f"{kind}/b-seed1/train.log", use, 4)
-        yield from mutations(f"{kind}/b-seed1/checkpoint_best.test.{name}", use, 8)
-        for path in ("plan.yaml", "b-seed1/train.log", f"b-seed1/checkpoint_best.test.{name}"):
-            for case in devices(f"{kind}/{path}", use):
-                case.must = "" if "null" in case.name and "train" in case.name else case.must
-                yield case
-    head, rows = "id\ttarget\tprediction\tp(y)\tp(n)\n", "0\ty\ty\t0.5\t0.5\n" * 5
-    bad = ["5\t\ty\t0.5\t0.5", "5\ty", "5\ty\ty\t0.5\t0.5\t1", "5\ty\tz\t0.5\t0.5", "5\ty\ty\tx\t0"]
-    tables = ["", head, *(f"{head}{rows}{row}\n" for row in bad), rows]
-    table = "classes/b-seed1/checkpoint_best.test.tsv"
-    yield from files(table, reporting("classes"), tables)
-    plan = {"recipe": asdict(Recipe("absent", {"a": 1}, {"a": {}})), "entries": [], "user_dir": ""}
-    plans = ["", "1", "[]", "{}", "entries: []", "a: &a [*a]", "\0", "!!python/name:os.system x"]
-    for key, value in (("entries", 3), ("entries", [3]), ("recipe", []), ("recipe", {"seeds": 3})):
-        plans.append(yaml.safe_dump({**plan, key: value}))
-    yield from files("classes/plan.yaml", reporting("classes"), plans)
-    growth = command("benchmark growth made.png table.json")
-    yield from mutations("table.json", growth, 6)
-    yield from devices("table.json", growth)
-    row = {
-        "what": "a",
-        "unit": "ms",
-        "length": 8,
-        "layers": 1,
-        "model": "a",
-        "value": 2,
-        "ratio": 1,
-    }
-    rows = [
-        3,
-        [],
-        [3],
-        [{}],
-        [{**row, "ratio": "x"}],
-        [{**row, "length": [1]}],
-        [{**row, "value": None}],
-    ]
-    wrong = [json.dumps({"rows": row}) for row in rows]
-    yield from files("table.json", growth, ["", "[" * 10**5, "null", "{}", *wrong])
-
-
-def recipes():
-    def use():
-        read_recipe(Path("recipe.yaml"))
-
-    yield from mutations("recipe.yaml", use, 12)
-    yield from devices("recipe.yaml", use)
-    for key in RECIPE:
-        for value in (3, "x", [3], {"a": [{}]}):
-            spoil = writing("recipe.yaml", yaml.safe_dump({**RECIPE, key: value}))
-            must = "" if (key, value) in (("data", "x"), ("seeds", [3])) else "refused"
-            yield Case(f"recipe.yaml, {key}: {value}", spoil, use, must)
-    layers = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1},' * 9}]\n" for n in range(1, 40))
-    others = [{"base": "recipe.yaml"}, {"base": "absent"}, {"parts": {"x": 3}}, {"parts": [1]}]
-    texts = [yaml.safe_dump({**RECIPE, **other}) for other in others]
-    yield from files("recipe.yaml", use, [layers, "[" * 5000, "? [a]\n: 1", *texts, ""])
-    for name, value in (
-        *(("lr", 1e30), ("lr", "nan"), ("max-tokens", -1), ("max-epoch", 10**30)),
-        *(("dropout", 2), ("task", "absent"), ("arch", "x"), ("no-such-option", 1)),
-        *(("label-smoothing", 2), ("clip-norm", "x"), ("source-lang", "xx"), ("max-tokens", 0)),
-    ):
-        content = yaml.safe_dump({**RECIPE, "train": {**RECIPE["train"], name: value}})
-        spoil = writing("recipe.yaml", content)
-        yield Case(
-            f"recipe.yaml, --{name} {value}", spoil, command("compare recipe.yaml --dry-run")
-        )
-
-
-# --- preparations, options, results -----------------------------------------
-
-
-def preparations():
-    prepare = "prepare parallel -s de -t en --out data/own --bpe-operations 20 --workers 1 --from"
-    tables = "prepare text-classification tsv --vocab-size 60 --workers 1 --out data/own --from"
-    for name in ("tables.tar.gz", "tables.zip"):
-        yield from mutations(name, command(f"{tables} {name}"), 6)
-        yield from devices(name, command(f"{tables} {name}"))
-    bad = [b"", b"y", b"y\n", b"\xff\ta\n", b"\ty\n", b"y\ta\nz", b"a b\tx\n", b"\0\tx\n"]
-    yield from files("tables/train.tsv", command(f"{tables} tables"), bad)
-    yield from devices("tables/train.tsv", command(f"{tables} tables"))
-    bad = [b"", b"\xff\n", b"one line\n", b"\n" * 40, b"ab" * 2**19 + b"\n"]
-    yield from files("parallel/train.de", command(f"{prepare} parallel"), bad)
-    yield from files(
-        "parallel/train.tsv", command(f"{prepare} parallel/train.tsv"), [b"", b"a\n", b"a\tb\tc"]
-    )
-    yield from devices("parallel/train.de", command(f"{prepare} parallel"))
-    for source in ("/dev/zero", "/dev/null", "absent", "kept"):
-        yield Case(f"--from {source}", int, command(f"{prepare} {source}"), "refused")
-    for text in ("1000000000", "1e30", "0", "-1", "nan", "x", str(10**30)):
-        line = command(f"prepare listops --out data/own --train 2 --workers {text}")
-        yield Case(f"--workers {text}", int, line, "refused")
-        line = predict(more=f"--batch-size {text}")
-        must = "" if text == "1000000000" else "refused"
-        yield Case(f"--batch-size {text}", int, line, must)
-
+# --- options, results -------------------------------------------------------
 
 OPTIONS = {
     "init-token": "-7 1000000000 x nan",
@@ -575,44 +446,68 @@ OPTIONS = {
     "classifier-hidden-layers": f"-1 {10**9}",
     "pooling": "sum",
 }
+IN_RECIPE = {
+    "lr": [1e30, "nan"],
+    "max-tokens": [-1, 0],
+    "max-epoch": [10**30],
+    "dropout": [2],
+    "task": ["absent"],
+    "arch": ["x"],
+    "no-such-option": [1],
+    "label-smoothing": [2],
+    "clip-norm": ["x"],
+    "source-lang": ["xx"],
+}
 
 
 def options():
+    """Options of fairseq-train, of recipes and of commands."""
     for name, values in OPTIONS.items():
         for value in values.split():
             use = set_up("macaron_classifier", "long_range_arena", [f"--{name}", value])
             yield Case(f"--{name} {value}", int, use, "refused")
+    for name, values in IN_RECIPE.items():
+        recipes = [{**RECIPE, "train": {**RECIPE["train"], name: value}} for value in values]
+        use = command("compare recipe.yaml --dry-run")
+        yield from files("recipe.yaml", use, map(yaml.safe_dump, recipes), "")
+    for key in RECIPE:
+        for value in (3, "x", [3], {"a": [{}]}):
+            must = "" if (key, value) in (("data", "x"), ("seeds", [3])) else "refused"
+            content = yaml.safe_dump({**RECIPE, key: value})
+            yield from files("recipe.yaml", load_recipe, [content], must)
+    for source in ("/dev/zero", "/dev/null", "absent", "kept"):
+        yield Case(f"--from {source}", int, command(f"{PARALLEL} {source}"), "refused")
+    for value in ("1000000000", "1e30", "0", "-1", "nan", "x", str(10**30)):
+        line = f"prepare listops --out data/own --train 2 --workers {value}"
+        yield Case(f"--workers {value}", int, command(line), "refused")
+        must = "" if value == "1000000000" else "refused"
+        use = predict(more=f"--batch-size {value}")
+        yield Case(f"--batch-size {value}", int, use, must)
+
+
+def full():
+    """A full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
 def results():
     """Results that would take the place of something else, or have none."""
-    uses = {
-        "made.tsv": predict(),
-        "made.pt": command("average --inputs classifier.pt --output made.pt"),
-        "made": command("export classifier.pt made"),
-        "made.pt2": command("export classifier.pt made.pt2 --data words"),
-        "made.png": command("benchmark growth made.png table.json"),
-    }
-    for name, use in uses.items():
+    for name, use in (
+        ("made.tsv", predict()),
+        ("made.pt", AVERAGE),
+        ("made", WEIGHTS),
+        ("made.pt2", PROGRAM),
+        ("made.png", GROWTH),
+    ):
         for target in ("precious", "/dev/full", "/dev/null", "kept/below"):
-
-            def spoil(name=name, target=target):
-                Path(name).symlink_to(target)
-
             must = "" if target in ("/dev/null", "precious") else "refused"
+            spoil = partial(os.symlink, target, name)
             yield Case(f"{name} leads to {target}", spoil, use, must)
-
-        def full():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
         yield Case(f"{name} on a full disk", full, use, "refused")
 
 
-KINDS = {
-    kind.__name__: list(kind())
-    for kind in (code, checkpoints, data, reports, recipes, preparations, options, results)
-}
+KINDS = {kind.__name__: list(kind()) for kind in (code, checkpoints, texts, options, results)}
 
 
 # --- outcomes ---------------------------------------------------------------

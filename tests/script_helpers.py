@@ -82,6 +82,9 @@ def trainings(configs, cwd, processes=1, main=train.main, **environment):
 
     Returns:
         What each has logged.
+
+    Raises:
+        CalledProcessError: one of them fails; what all have logged is printed.
     """
     if processes > 1:
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -105,7 +108,10 @@ def trainings(configs, cwd, processes=1, main=train.main, **environment):
             rank.join()
         output.seek(0)
         log = output.read().decode()
-    assert not any(rank.exitcode for rank in ranks), log
+    for rank in ranks:
+        if rank.exitcode:
+            print(log)
+            raise subprocess.CalledProcessError(rank.exitcode, main.__module__, log)
     return log.split("\f")[1:]
 
 

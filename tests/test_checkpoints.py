@@ -5,8 +5,6 @@ trainer saved when ``make_checkpoints.py`` made them. They are loaded as fairseq
 checkpoint: newer options get their defaults, and options that are gone are dropped.
 """
 
-import gzip
-
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -23,10 +21,9 @@ def tolerance(cfg):
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_computes_the_same(name, data, tmp_path, monkeypatch):
+def test_computes_the_same(name, data, checkpoint, monkeypatch):
     """In float32, from initial values that differ, so that all of it comes from the checkpoint."""
-    path = tmp_path / "checkpoint.pt"
-    path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
+    path = checkpoint(name)
     monkeypatch.chdir(data)
     saved = torch.load(path, weights_only=True)
     (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(path)])

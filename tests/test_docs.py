@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fairseq import options
+from hydra._internal.utils import get_args_parser
 
 from fairseq_odeformers import cli
 from fairseq_odeformers.inference.loading import import_plugins  # registers what the commands name
@@ -77,14 +78,15 @@ def test_commands_can_be_typed(words, monkeypatch, capsys):
         options.parse_args_and_arch(PARSERS[program](), args[:plugin] + args[plugin + 2 :])
     elif program == "make":
         assert re.search(rf"^{args[0]}:", (ROOT / "Makefile").read_text(), re.M)
+    elif program == "odeformers" and args[0] == "hydra-train":  # whose --help takes ten seconds
+        get_args_parser().parse_args(args[1:])
     elif program == "odeformers":
         names = [*itertools.takewhile(lambda arg: not arg.startswith("-"), args)]
-        help = "--hydra-help" if names == ["hydra-train"] else "--help"
         monkeypatch.setattr(sys, "argv", sys.argv[:])
         monkeypatch.setattr(logging.root.manager, "disable", 0)  # what a program may change
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
-            cli.main([*names, help])
+            cli.main([*names, "--help"])
         for option in (arg for arg in args if arg.startswith("--")):
             assert option in output.getvalue(), option
     elif program not in (".", "cd", "export", "git", "pip", *OTHERS):

@@ -10,28 +10,25 @@ from fairseq_cli import eval_lm, generate, interactive, validate
 from helpers import (
     CLASSIFIERS,
     COPY,
-    LanguageModelling,
     make_classifier,
+    make_lm,
     make_model,
     model_config,
 )
-from make_checkpoints import parsed, task_of, training_config, write_data, write_splits
+from make_checkpoints import parsed, task_of, training_config
 from omegaconf import OmegaConf
 from script_helpers import IN_MAIN_THREAD, trainings
 
 ALIGNED = ["macaron_transformer", "transformer_prenorm"]
 TRANSLATION = [*ALIGNED, "transevolve", "node_transformer_mt"]
-LANGUAGE_MODELS = ["transject_lm", "transformer_lm_orthogonal"]
+LANGUAGE_MODELS = ["macaron_transformer_lm", "transject_lm", "transformer_lm_orthogonal"]
 FAMILIES = [*TRANSLATION, *LANGUAGE_MODELS]
 CHECKPOINTING = ["macaron_transformer", "transevolve", "transformer_lm_orthogonal"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    write_splits(folder, train=40, valid=8)
-    return folder
+def folder(training_data):
+    return training_data
 
 
 @pytest.fixture(scope="module")
@@ -234,8 +231,7 @@ def test_noise_does_not_reach_orthogonal_matrices(arch):
         if arch in CLASSIFIERS:
             make_classifier(arch, *noise)
         else:
-            task = ["--task", "language_modeling"]
-            make_model(arch, *task, *noise, task=LanguageModelling(), sizes=[])
+            make_lm(arch, *noise)
 
 
 @pytest.mark.parametrize(

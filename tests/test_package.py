@@ -69,38 +69,27 @@ def test_train_accepts_the_architecture(installed):
     assert "usage:" in installed("-m", "fairseq_cli.train", *options, "--help")
 
 
-REGISTER_TWICE = f"""
-import argparse, sys
+WITHOUT_EXTRAS = f"""
+import argparse, logging, sys
+for name in ("PIL", "sacremoses", "safetensors", "subword_nmt", "tokenizers"):
+    sys.modules[name] = None  # to import it is an error
+import {PACKAGE}.cli
+assert "{PACKAGE}.inference.hub" not in sys.modules
+import {PACKAGE}.inference.hub
+assert logging.root.level == logging.WARNING and not logging.root.handlers
 from fairseq import models, utils
-import {PACKAGE}
 utils.import_user_module(argparse.Namespace(user_dir=sys.argv[1]))
-model = models.ARCH_MODEL_REGISTRY["transevolve_fullff_2"]
+sys.path.append(sys.argv[2])
+from helpers import make_classifier, make_model
+for arch in ("macaron_transformer", "node_transformer_mt", "transevolve_fullff_2"):
+    make_model(arch)
+model = type(make_classifier("transject"))
+assert model is models.ARCH_MODEL_REGISTRY["transject"]
 print(sys.modules[model.__module__].__file__)
 """
 
 
-def test_user_dir_after_import_by_name(installed):
-    """fairseq raises when a name is registered twice."""
-    printed = installed("-c", REGISTER_TWICE, installed.folder).splitlines()
+def test_import_by_name_then_user_dir_without_the_libraries_of_extras(installed):
+    """fairseq raises when a name is registered twice. The root logger is left as it is."""
+    printed = installed("-c", WITHOUT_EXTRAS, installed.folder, ROOT / "tests").splitlines()
     assert printed[-1].startswith(installed.folder)
-
-
-WITHOUT_EXTRAS = """
-import logging, sys
-for name in ("PIL", "sacremoses", "safetensors", "subword_nmt", "tokenizers"):
-    sys.modules[name] = None  # to import it is an error
-import fairseq_odeformers.cli
-assert "fairseq_odeformers.inference.hub" not in sys.modules
-import fairseq_odeformers.inference.hub
-assert logging.root.level == logging.WARNING and not logging.root.handlers
-from helpers import make_classifier, make_model
-for arch in ("macaron_transformer", "node_transformer_mt", "transevolve_fullff_2"):
-    make_model(arch)
-make_classifier("transject")
-"""
-
-
-def test_models_need_no_library_of_an_extra():
-    """Importing the package leaves the root logger as it is."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    run(sys.executable, "-c", WITHOUT_EXTRAS, env={**os.environ, "PYTHONPATH": path})

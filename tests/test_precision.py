@@ -10,7 +10,7 @@ import re
 
 import pytest
 from fairseq import options
-from make_checkpoints import MODELS, training_config, write_data, write_splits
+from make_checkpoints import MODELS, training_config
 from script_helpers import trainings
 
 from fairseq_odeformers.patches.versions import xm
@@ -31,11 +31,8 @@ PRECISIONS = list(SWITCHES)
 
 
 @pytest.fixture(scope="module")
-def losses(tmp_path_factory):
+def losses(training_data):
     """The mean over the last quarter of the updates, of each model and precision."""
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    write_splits(folder, train=40)
     names = [(arch, precision) for arch in TRAINED for precision in PRECISIONS]
     logging = {"log_interval": UPDATES // 4, "log_format": "json"}
     configs = [
@@ -51,7 +48,7 @@ def losses(tmp_path_factory):
         for arch, precision in names
     ]
     found = {}
-    for name, log in zip(names, trainings(configs, folder)):
+    for name, log in zip(names, trainings(configs, training_data)):
         last = json.loads(re.findall(r"train_inner:(\{.*\})$", log, re.M)[-1])
         assert int(last["num_updates"]) == UPDATES or "fp16" in name, log
         found[name] = float(last["loss"])

@@ -8,7 +8,7 @@ import importlib.util
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
-from make_checkpoints import MODELS, parsed, task_of, training_line, write_data, write_splits
+from make_checkpoints import MODELS, parsed, task_of, training_line
 from script_helpers import trainings
 
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
@@ -39,22 +39,14 @@ def line(arch, *options):
     return line
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    write_splits(folder, train=40, valid=8)
-    return folder
-
-
 @pytest.fixture(scope="module", params=MODELS)
-def found(request, folder):
+def found(request, training_data):
     """The architecture; and of a training on the CPU, and of one by XLA, the checkpoint and log."""
     results = []
     for device in ([], ["--tpu"]):
-        saved = folder / request.param / "".join(["cpu", *device])
+        saved = training_data / request.param / "".join(["cpu", *device])
         config = parsed(line(request.param, *device, "--save-dir", saved))
-        (log,) = trainings([config], folder, PJRT_DEVICE="CPU")
+        (log,) = trainings([config], training_data, PJRT_DEVICE="CPU")
         results.append((saved / "checkpoint_last.pt", log))
     return request.param, *results
 
@@ -77,9 +69,9 @@ def test_nothing_is_compiled_once_the_shapes_have_been_seen(found):
     assert compiled[0] and not any(compiled[2:])
 
 
-def test_cpu_uses_what_xla_has_trained(found, folder):
+def test_cpu_uses_what_xla_has_trained(found, training_data):
     """It translates, classifies or scores."""
     arch, _, (path, _) = found
     if task_of(arch) == "masked_lm":
         pytest.skip("it has no class and no text to tell")
-    assert USES[task_of(arch)](path, folder / "words")
+    assert USES[task_of(arch)](path, training_data / "words")

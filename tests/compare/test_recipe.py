@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from fairseq.data import Dictionary
-from make_checkpoints import write_data, write_splits
 
 from fairseq_odeformers.compare.command import recipes
 from fairseq_odeformers.compare.defaults import default_recipe, find_task
@@ -183,12 +182,9 @@ def test_options_of_one_architecture_give_it_a_name_of_its_own():
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def folders(training_data):
     """Folders with data for each kind of task."""
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    write_splits(folder, train=40)
-    words = folder / "words"
+    folder, words = training_data, training_data / "words"
     kinds = {
         "translation": ["train.de-en.de", "train.de-en.en", "dict.de.txt", "dict.en.txt"],
         "language_modeling": ["train", "dict.txt"],

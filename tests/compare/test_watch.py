@@ -2,11 +2,14 @@
 
 import os
 import time
+from argparse import Namespace
 from functools import partial
 
+import pytest
 from filelock import FileLock
 
-from fairseq_odeformers.compare.watch import OneMachine, cancel, latest, submit
+from fairseq_odeformers.compare.runs import Run, Step
+from fairseq_odeformers.compare.watch import OneMachine, cancel, latest, make_executor, submit
 
 
 def test_the_updates_are_those_of_the_last_line(tmp_path):
@@ -22,9 +25,23 @@ def test_the_updates_are_those_of_the_last_line(tmp_path):
     assert latest(log) == {"updates": 150, "epoch": "2", "ups": "1.5", "loss": "8.1"}
 
 
-def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
+@pytest.fixture
+def executor(tmp_path):
+    """Of jobs of this machine."""
+    return make_executor(Namespace(cluster="local", time=None, gpus_per_run=0), tmp_path)
+
+
+def test_a_run_is_a_job_whose_steps_are_commands(executor, tmp_path):
+    step = Step("listing", ("odeformers", "list"), "listed", printed=True)
+    run = Run("arch", tmp_path, (step,))
+    (job,) = submit(executor, [run]).values()
+    job.wait()
+    assert run.finished and "transevolve_fullff_2" in (tmp_path / "listed").read_text()
+
+
+def test_a_job_that_is_cancelled_leaves_no_process(executor, tmp_path):
     """The one that submitit starts, and the one that this starts, which runs the function."""
-    (job,) = submit(OneMachine(tmp_path, 0), [Sleep(tmp_path / "lock")]).values()
+    (job,) = submit(executor, [Sleep(tmp_path / "lock")]).values()
     wait_until((tmp_path / "lock").exists)
     cancel(job)
     with FileLock(tmp_path / "lock", timeout=20):

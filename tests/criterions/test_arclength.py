@@ -12,11 +12,11 @@ from helpers import (
     EOS,
     HEAD,
     PAD,
-    SMALL,
-    LanguageModelling,
     Task,
     make_classifier,
+    make_lm,
     make_model,
+    wake,
 )
 
 import fairseq_odeformers
@@ -61,20 +61,14 @@ def make(arch):
     if arch in CLASSIFIERS:
         model = make_classifier(arch, *options)
     elif "_lm" in arch:
-        sizes = "--decoder-experts 2" if arch.startswith("transject") else " ".join(SMALL[2:])
-        sizes = ["--decoder-embed-dim", "16", *sizes.replace("encoder", "decoder").split()]
-        task = ["--task", "language_modeling"]
-        model = make_model(arch, *task, *options, sizes=sizes, task=LanguageModelling())
+        model = make_lm(arch, *options)
     elif "bert" in arch:
         options += ["--task", "masked_lm", "--max-positions", "64"]
         model = make_model(arch, *options, task=Masked())
         model.register_classification_head(HEAD, num_classes=3)
     else:
         model = make_model(arch, *options)
-    for name, parameter in model.named_parameters():
-        if name.endswith((".s1", ".s2", "residual_weight")):
-            torch.nn.init.normal_(parameter)
-    return model
+    return wake(model)
 
 
 class Masked(Task):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
-from helpers import PAD, LanguageModelling, make_model, source_batch
+from helpers import PAD, LanguageModelling, make_lm, make_model, source_batch
 
 from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizers import (
     RegularizedCrossEntropyConfig,
@@ -26,8 +26,7 @@ def make_criterion(**options):
 
 @pytest.fixture
 def model():
-    sizes = "--task language_modeling --decoder-embed-dim 16 --decoder-experts 2".split()
-    return make_model("transject_lm", sizes=sizes, task=LanguageModelling())
+    return make_lm("transject_lm")
 
 
 @pytest.fixture

@@ -157,15 +157,14 @@ def test_weights_of_the_model_s_paper():
     ],
 )
 def test_refused_options(options, message):
-    """The last one is a regulariser that the model lacks; in evaluation it need not have it."""
+    """The last one is a regulariser that the model lacks; in evaluation it need not have it.
+
+    Nor is there a loss without labels.
+    """
     model, sample = Model(arclength=torch.ones(5)), make_sample(5)
     with pytest.raises(ValueError, match=message):
         make_criterion(**options)(model, sample)
     assert make_criterion(reconstruction_weight=2.0)(model.eval(), sample)[0] > 0
-
-
-def test_no_labels():
-    sample = make_sample(5)
     del sample["target"]
     with pytest.raises(ValueError, match="no labels"):
-        make_criterion()(Model(), sample)
+        make_criterion()(model, sample)

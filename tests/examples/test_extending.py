@@ -61,6 +61,7 @@ def test_every_program_takes_the_folder(data, checkpoint, tmp_path):
         module("fairseq_odeformers", "analyse", what, checkpoint, *out, *own)
         assert (tmp_path / what / "index.md").exists()
     sizes = ["--lengths", 8, "--batch", 1, "--rounds", 1, "--vocabulary", 20, *own]
+    sizes += ["--layers", 1, "--embed-dim", 16, "--ffn-embed-dim", 32, "--heads", 2]
     models = ["--models", "transformer_classifier", "ode_transformer_rk2"]
     assert "| ode_transformer_rk2 |" in module(
         "fairseq_odeformers", "benchmark", "encoder", *models, *sizes

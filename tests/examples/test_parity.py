@@ -198,25 +198,6 @@ def test_result_is_the_first_of_the_best_epochs(tmp_path):
     assert report.read(log, 2) == report.Result(60, 2, 2)
 
 
-def test_worst_sixth_is_left_out(tmp_path, monkeypatch, capsys):
-    """Two of twelve runs; means and standard deviations by hand."""
-    ensemble = experiments.Ensemble("vanilla_transformer", 6, 4, 1)
-    for number, accuracy in enumerate([90, 98] * 5 + [50, 40]):
-        folder = experiments.Run(ensemble, number, 3000).folder(tmp_path)
-        write_log(folder, (45, 3, 1), (accuracy, 3 + accuracy, 2 * accuracy))
-    main(monkeypatch, report, *ONE_SIZE, "--out", tmp_path)
-    row = capsys.readouterr().out.splitlines()[2]
-    # Ten values 94 +- 4 have the standard deviation 4 sqrt(10/9) = 4.2.
-    assert row == "| 4 | 1 | 77.9%, 78 s | 94.0 ± 4.2%, 94 ± 4 s, 188 (10 of 12) |"
-    assert (tmp_path / "table1.md").read_text("utf-8").splitlines()[2] == row
-
-
-def test_number_of_runs_that_are_averaged():
-    for runs, kept in ((0, 0), (1, 1), (2, 2), (4, 3), (6, 5), (24, 20), (72, 60)):
-        summary = report.Summary([report.Result(50, 1, 1)] * runs)
-        assert summary.runs == f"{kept} of {runs}"
-
-
 def test_missing_runs_are_called_so(tmp_path, monkeypatch, capsys):
     for name, count in (("table2", 32), ("figure1", 4), ("figure7", 17)):
         main(monkeypatch, report, name, "--out", tmp_path)
@@ -239,6 +220,7 @@ FIGURE2 = "--weights 0 4 0.0625 0.000976562 1.52588e-05 2.38419e-07"
 def test_published_tables_are_remade_from_their_runs(
     experiment, runs, options, tmp_path, monkeypatch
 ):
+    """With means and deviations that leave out the worst sixth of the runs."""
     reports = ["--reports", EXAMPLE / f"{runs}.csv"]
     main(monkeypatch, report, experiment, *options.split(), "--out", tmp_path, *reports)
     rows = (tmp_path / f"{experiment}.md").read_text("utf-8").splitlines()[2:]

@@ -1,32 +1,29 @@
 """The command ``odeformers export``, whose files stand for the checkpoint."""
 
-import gzip
 import json
 import subprocess
 import sys
 
 import pytest
-from make_checkpoints import PATHS, make_dictionary
+from make_checkpoints import make_dictionary
 
 from fairseq_odeformers import load_classifier
 from fairseq_odeformers.cli import main
 
 
 @pytest.fixture
-def checkpoint(data, tmp_path, monkeypatch):
-    """Of a classifier; the current folder has its data set, ``words``."""
+def path(data, checkpoint, monkeypatch):
+    """Of the checkpoint of a classifier; the current folder has its data set, ``words``."""
     monkeypatch.chdir(data)
-    path = tmp_path / "checkpoint.pt"
-    path.write_bytes(gzip.decompress(PATHS["transject"].read_bytes()))
-    return str(path)
+    return str(checkpoint("transject"))
 
 
-def test_weights(checkpoint, tmp_path, capsys):
+def test_weights(path, tmp_path, capsys):
     pytest.importorskip("safetensors")
     out = str(tmp_path / "folder")
-    main(["export", checkpoint, out])
+    main(["export", path, out])
     assert f"wrote {out}" in capsys.readouterr().out
-    loaded, original = (load_classifier(path, "words") for path in (out, checkpoint))
+    loaded, original = (load_classifier(name, "words") for name in (out, path))
     assert loaded.classify("1 2 3") == original.classify("1 2 3")
 
 
@@ -43,16 +40,14 @@ print(json.dumps(dict(zip(found["classes"], program(tokens)[0].tolist()))))
 """
 
 
-def test_program(checkpoint, tmp_path, capsys):
+def test_program(path, tmp_path, capsys):
     """It classifies a text in a process that cannot import fairseq."""
     out = tmp_path / "model.pt2"
-    main(["export", checkpoint, str(out), "--data", "words"])
+    main(["export", path, str(out), "--data", "words"])
     assert f"wrote {out}" in capsys.readouterr().out
     line = [sys.executable, "-c", USE, str(out), "3 1 2"]
     found = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
-    assert found == pytest.approx(
-        load_classifier(checkpoint, "words").classify("3 1 2").probabilities
-    )
+    assert found == pytest.approx(load_classifier(path, "words").classify("3 1 2").probabilities)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +64,10 @@ def test_program(checkpoint, tmp_path, capsys):
         (["words"], "words is in the way"),
     ],
 )
-def test_refusals(options, message, checkpoint, capsys):
+def test_refusals(options, message, path, capsys):
     """Each ends with a line, and nothing is written."""
     for name, size in (("dict.txt", 20), ("input0/dict.txt", 20), ("label/dict.txt", 4)):
         make_dictionary(size).save(f"others/{name}")
     with pytest.raises(SystemExit) as stop:
-        main(["export", checkpoint, *options])
+        main(["export", path, *options])
     assert message in f"{stop.value.code} {capsys.readouterr().err}"

@@ -2,15 +2,15 @@
 
 import gzip
 import io
+import math
 import re
 from functools import partial
 
 import pytest
 import torch
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import setup_task
+from helpers import configs
 from make_checkpoints import PATHS
 from omegaconf import OmegaConf
 
@@ -42,29 +42,20 @@ FAMILIES = (
 CLASSIFIERS = named("sentence_prediction", "long_range_arena")
 
 
-@pytest.fixture
-def checkpoint(tmp_path):
-    def unpack(name):
-        path = tmp_path / "checkpoint.pt"
-        path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
-        return path
-
-    return unpack
-
-
 @pytest.mark.parametrize("name", named("translation"))
 def test_translates(name, checkpoint, data):
-    """A batch as its sentences one by one, with symbols of the dictionary."""
+    """A batch as its sentences one by one, with symbols of the dictionary; in bfloat16, too."""
     translator = load_translator(checkpoint(name), data / "words")
     together = translator.translate(TEXTS, beam=2, max_len_b=5)
     assert together == [translator.translate(text, beam=2, max_len_b=5) for text in TEXTS]
     assert all(word in translator.tgt_dict for text in together for word in text.split())
     assert translator.translate([]) == []
+    assert len(translator.bfloat16().translate(TEXTS, beam=2, max_len_b=5)) == len(TEXTS)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifies(name, checkpoint, data):
-    """As the model does with the tokens of each text alone."""
+    """As the model does with the tokens of each text alone; nearly so in bfloat16."""
     folder = data / TASKS[name][1]
     classifier = load_classifier(checkpoint(name), folder)
     texts = (
@@ -80,11 +71,16 @@ def test_classifies(name, checkpoint, data):
         (alone,) = classifier.classify([text])
         assert probabilities == pytest.approx(alone.probabilities, abs=1e-3)
     assert classifier.classify([]) == []
+    for _, probabilities in classifier.bfloat16().classify(texts):
+        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-2)
 
 
 @pytest.mark.parametrize("name", named("language_modeling"))
 def test_scores(name, checkpoint, data):
-    """The mean log-probability of the tokens and the end; a text of its own goes on."""
+    """The mean log-probability of the tokens and the end; a text of its own goes on.
+
+    In bfloat16 the scores are finite.
+    """
     model = load_language_model(checkpoint(name), data / "words")
     for text, found in zip(TEXTS, model.score(TEXTS)):
         tokens = torch.tensor([[2, *(model.src_dict.index(word) for word in text.split()), 2]])
@@ -97,23 +93,7 @@ def test_scores(name, checkpoint, data):
     assert model.score([]) == []
     assert isinstance(model.score("1"), dict)
     assert len(model.sample(TEXTS, beam=2, max_len_b=8)) == len(TEXTS)
-
-
-@pytest.mark.parametrize("name", [name for name in PATHS if "." not in name])
-def test_half_precision(name, checkpoint, data):
-    """In bfloat16, which a CPU has as well: what comes out is text, a class or finite scores."""
-    load = {"translation": load_translator, "language_modeling": load_language_model}
-    task = TASKS[name][0]
-    if task == "masked_lm":
-        pytest.skip("nothing to translate, classify or score")
-    model = load.get(task, load_classifier)(checkpoint(name), data / "words").bfloat16()
-    if task == "translation":
-        assert len(model.translate(TEXTS, beam=2, max_len_b=5)) == len(TEXTS)
-    elif task == "language_modeling":
-        assert all(torch.isfinite(found["score"]) for found in model.score(TEXTS))
-    else:
-        for _, probabilities in model.classify(TEXTS):
-            assert sum(probabilities.values()) == pytest.approx(1, abs=1e-2)
+    assert all(math.isfinite(found["score"]) for found in model.bfloat16().score(TEXTS))
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
@@ -201,11 +181,10 @@ def test_an_empty_path_is_refused(checkpoint, data):
 @pytest.mark.parametrize("load", [load_translator, load_language_model])
 def test_models_without_a_data_set_are_refused(load, checkpoint):
     line = "--task parity --arch node_transformer --criterion sequence_classification".split()
-    args = options.parse_args_and_arch(options.get_training_parser(), line)
-    cfg = convert_namespace_to_omegaconf(args)
-    path = checkpoint("node_transformer")
+    cfg, path = configs(line), checkpoint("node_transformer")
     saved = torch.load(path, weights_only=True)
-    saved["cfg"] = OmegaConf.to_container(cfg, enum_to_str=True)
+    for part in ("model", "task"):
+        saved["cfg"][part] = OmegaConf.to_container(getattr(cfg, part))
     saved["model"] = setup_task(cfg.task).build_model(cfg.model).state_dict()
     torch.save(saved, path)
     with pytest.raises(ValueError, match="is of a NodeTransformer, not a (trans|lang)"):

@@ -10,6 +10,7 @@ from fairseq import checkpoint_utils
 from make_checkpoints import PATHS
 
 from fairseq_odeformers import load_translator
+from fairseq_odeformers.analysis.command import main as analyse
 from fairseq_odeformers.inference import average, export, loading, predict, weights
 from fairseq_odeformers.models.macaron.models import MacaronTransformerModel
 
@@ -106,6 +107,7 @@ def spoil(state):
     [
         *USES.values(),
         lambda path: predict.main(["words", "--path", path]),
+        lambda path: analyse(["states", path, "--data", "words", "--out", "out", "--cpu"]),
         lambda path: average.main(["--inputs", path, "--output", "out.pt"]),
     ],
 )

@@ -1,9 +1,9 @@
 """Predictions of trained classifiers, written and summed up by the command."""
 
 import gzip
+import io
 import re
 import shutil
-import subprocess
 import sys
 
 import make_checkpoints
@@ -122,7 +122,7 @@ def test_split_without_labels(data, checkpoint, tmp_path):
     assert "accuracy" not in out
 
 
-def test_text(data, checkpoint, tmp_path):
+def test_text(data, checkpoint, tmp_path, monkeypatch, capsys):
     """The same as for the same text in the data set, whether from a file or standard input."""
     (_, *expected), _ = predict(data, checkpoint, tmp_path / "test.tsv")
     texts = [" ".join("abc"[index % 3] * (5 + index % 4)) + " a b c" for index in range(13)]
@@ -133,14 +133,9 @@ def test_text(data, checkpoint, tmp_path):
     assert [row[:2] for row in rows] == [[str(n), text] for n, text in enumerate(texts)]
     assert [row[2] for row in rows] == [row[2] for row in expected]
     assert torch.tensor(numbers(rows)).allclose(torch.tensor(numbers(expected)), atol=1e-5)
-    arguments = [data, "--path", checkpoint, "--cpu", "--text"]
-    out = subprocess.run(
-        [sys.executable, "-m", "fairseq_odeformers", "predict", *arguments],
-        input="\n".join(texts),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(texts).encode())))
+    main(["predict", str(data), "--path", str(checkpoint), "--cpu", "--text"])
+    out = capsys.readouterr().out
     assert [line.split("\t") for line in out.splitlines()] == [header, *rows]
 
 

@@ -1,6 +1,5 @@
 """Weights as safetensors: what is read back computes what the checkpoint does."""
 
-import gzip
 import json
 
 import pytest
@@ -14,18 +13,22 @@ from fairseq_odeformers.inference.weights import OWN_SUM, write_export
 pytest.importorskip("safetensors")
 
 
-def exported(name, folder):
+@pytest.fixture
+def exported(checkpoint, tmp_path):
     """A checkpoint, and the folder that it is exported to."""
-    path = folder / "checkpoint.pt"
-    path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
-    write_export(read_checkpoint(str(path)), folder / "out")
-    return path, folder / "out"
+
+    def export(name):
+        path = checkpoint(name)
+        write_export(read_checkpoint(str(path)), tmp_path / "out")
+        return path, tmp_path / "out"
+
+    return export
 
 
 @pytest.mark.parametrize("name", [name for name in PATHS if "." not in name])
-def test_computes_the_same(name, data, tmp_path, monkeypatch):
+def test_computes_the_same(name, data, exported, monkeypatch):
     """Nothing is unpickled."""
-    path, folder = exported(name, tmp_path)
+    path, folder = exported(name)
     call = torch.load(path, weights_only=True)["call"]
     monkeypatch.chdir(data)
     expected, *_ = load_model(str(path), {})
@@ -35,8 +38,8 @@ def test_computes_the_same(name, data, tmp_path, monkeypatch):
         assert torch.equal(model.eval()(**call)[0], expected.eval()(**call)[0])
 
 
-def test_tied_embeddings_are_written_once_and_stay_tied(data, tmp_path):
-    _, folder = exported("transevolve_randomff_1", tmp_path)
+def test_tied_embeddings_are_written_once_and_stay_tied(data, exported):
+    _, folder = exported("transevolve_randomff_1")
     config = json.loads((folder / "config.json").read_text())
     assert "decoder.embed_tokens.weight" in config["shared"]
     translator = load_translator(folder, data / "words")
@@ -44,16 +47,16 @@ def test_tied_embeddings_are_written_once_and_stay_tied(data, tmp_path):
     assert model.decoder.embed_tokens.weight is model.encoder.embed_tokens.weight
 
 
-def test_classes_are_kept(tmp_path):
+def test_classes_are_kept(exported, tmp_path):
     """By which the loaders refuse a data set of others."""
-    path, _ = exported("transject", tmp_path)
+    path, _ = exported("transject")
     state = {**read_checkpoint(str(path)), "task_state": {"classes": ["b", "a"]}}
     write_export(state, tmp_path / "named")
     assert read_checkpoint(str(tmp_path / "named"))["task_state"] == {"classes": ["b", "a"]}
 
 
-def test_damaged_files_are_named(tmp_path):
-    _, folder = exported("transject", tmp_path)
+def test_damaged_files_are_named(exported):
+    _, folder = exported("transject")
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     with pytest.raises(ValueError, match="model.safetensors is damaged .its SHA-256"):

@@ -4,30 +4,17 @@ import pytest
 import torch
 from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
-from helpers import EOS, PAD, LanguageModelling, assert_causal, make_model
+from helpers import EOS, PAD, LanguageModelling, assert_causal, make_lm, wake
 
-TRANSFORMER = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2"
-SIZES = {
-    "macaron_transformer_lm": TRANSFORMER,
-    "transformer_lm_rezero": TRANSFORMER,
-    "transformer_lm_orthogonal": TRANSFORMER,
-    "transject_lm": "--decoder-embed-dim 16 --decoder-experts 2",
-    "transject_lm_random": "--decoder-embed-dim 16 --decoder-experts 2",
-}
+ARCHITECTURES = [
+    *("macaron_transformer_lm", "transformer_lm_rezero", "transformer_lm_orthogonal"),
+    *("transject_lm", "transject_lm_random"),
+]
 
 
-def make_lm(arch):
-    sizes = SIZES[arch].split()
-    return make_model(arch, "--task", "language_modeling", sizes=sizes, task=LanguageModelling())
-
-
-@pytest.fixture(params=list(SIZES))
+@pytest.fixture(params=ARCHITECTURES)
 def model(request):
-    model = make_lm(request.param)
-    for name, parameter in model.named_parameters():
-        if name.endswith("residual_weight"):  # without which a layer does nothing
-            torch.nn.init.ones_(parameter)
-    return model
+    return wake(make_lm(request.param), std=0.5)
 
 
 def test_causal(model):
@@ -116,12 +103,11 @@ def test_every_parameter_gets_a_gradient(model, mixed):
 def test_fewer_symbols_come_out_than_go_in(arch):
     """As with fairseq's --output-dictionary-size."""
     task = LanguageModelling(words=50, target_words=20)
-    model = make_model(arch, "--task", "language_modeling", sizes=SIZES[arch].split(), task=task)
+    model = make_lm(arch, task=task)
     assert model(torch.randint(30, 50, (2, 7)))[0].shape == (2, 7, 20)
 
 
 @pytest.mark.parametrize("arch", ["transformer_lm_rezero", "macaron_transformer_lm"])
 def test_bad_options(arch):
-    extra = ["--task", "language_modeling", "--decoder-attention-heads", "3"]
     with pytest.raises(ValueError, match="--decoder-attention-heads 3: give a divisor"):
-        make_model(arch, *extra, sizes=SIZES[arch].split(), task=LanguageModelling())
+        make_lm(arch, "--decoder-attention-heads", "3")

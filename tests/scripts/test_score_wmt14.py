@@ -1,10 +1,6 @@
-"""``scripts/score-wmt14.sh`` on a small output of ``fairseq-generate``, in processes of its own."""
+"""``scripts/score-wmt14.sh`` on a small output of ``fairseq-generate``."""
 
-import os
-import subprocess
-import sys
-
-from script_helpers import SCRIPTS
+from script_helpers import run
 
 
 def test_scores_against_what_the_preparation_leaves(tmp_path):
@@ -16,14 +12,6 @@ def test_scores_against_what_the_preparation_leaves(tmp_path):
     (raw / "newstest2014-deen-ref.de.sgm").write_text(
         '<seg id="1">Das war \'s auch.</seg>\n<seg id="2">ein 2-Pfund-Brot.</seg>\n'
     )
-    result = subprocess.run(
-        [SCRIPTS / "score-wmt14.sh", "en-de", "output.txt"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    scores = result.stdout.splitlines()
+    scores = run("score-wmt14.sh", "en-de", "output.txt", cwd=tmp_path).splitlines()
     assert [line.split(":")[0] for line in scores] == ["tokenized", "compound-split", "detokenized"]
     assert all(" = 100.00 " in line for line in scores)

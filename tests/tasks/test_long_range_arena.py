@@ -5,11 +5,9 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from fairseq import options
 from fairseq.data import Dictionary
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
-from helpers import SMALL, scores
+from helpers import SMALL, configs, scores
 
 from fairseq_odeformers.data.classification import (
     make_dictionary,
@@ -47,8 +45,7 @@ def make_task(data, *args, name="long_range_arena", split="train"):
     """The task, set up as fairseq-train does, with a split loaded; and the model's config."""
     line = [str(data), "--task", name, "--arch", "transformer_classifier", *SMALL, *args]
     line += ["--criterion", "sentence_prediction"]
-    args = options.parse_args_and_arch(options.get_training_parser(), line)
-    cfg = convert_namespace_to_omegaconf(args)
+    cfg = configs(line)
     task = setup_task(cfg.task)
     task.load_dataset(split)
     task.cfg_of_model, task.cfg_of_criterion = cfg.model, cfg.criterion
@@ -145,12 +142,6 @@ def test_pixels_as_values(tmp_path):
         assert torch.allclose(scores(model, row[row != 1].unsqueeze(0))[0], logits, atol=1e-5)
 
 
-def test_split_without_labels(data):
-    for path in (data / "label").glob("test.*"):
-        path.unlink()
-    assert "target" not in batches(make_task(data, split="test"), "test")[0]
-
-
 # --- the layout that was published with Mega -------------------------------
 
 
@@ -234,23 +225,25 @@ def test_unequal_numbers(data):
         make_task(data)
 
 
-def test_missing_files(data, tmp_path):
-    for path in (data / "input0").glob("train.*"):
-        path.unlink()
-    with pytest.raises(FileNotFoundError, match="train.idx and .*train.bin: no such files"):
-        make_task(data)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match="has no folder of inputs: none of input0"):
-        make_task(tmp_path / "empty")
-
-
-@pytest.mark.parametrize("split, removed", [("train", ".*"), ("test", ".bin"), ("test", ".idx")])
-def test_labels_are_there_or_those_of_a_test_set(data, split, removed):
-    """A test set may have none, but not a part of their files; a message names what is missing."""
-    for path in (data / "label").glob(f"{split}{removed}"):
-        path.unlink()
-    with pytest.raises(FileNotFoundError, match=rf"label/{split}\.\S+: no such file"):
+@pytest.mark.parametrize(
+    "split, removed, message",
+    [
+        ("train", "input0/train.*", r"train\.idx and .*train\.bin: no such files"),
+        ("train", "label/train.*", r"label/train\.\S+: no such file"),
+        ("test", "label/test.bin", r"label/test\.\S+: no such file"),
+        ("test", "label/test.idx", r"label/test\.\S+: no such file"),
+        ("train", "input0", "has no folder of inputs: none of input0"),
+    ],
+)
+def test_missing_files(data, split, removed, message):
+    """A test set may be without labels, but not with a part of their files."""
+    for path in data.glob(removed):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(FileNotFoundError, match=message):
         make_task(data, split=split)
+
+
+def test_a_test_set_may_have_no_labels(data):
     for path in (data / "label").glob("test.*"):
         path.unlink()
     assert "target" not in batches(make_task(data, split="test"), "test")[0]

@@ -5,9 +5,8 @@ from itertools import product
 
 import pytest
 import torch
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
+from helpers import configs
 from script_helpers import USER_DIR, command, lines, module
 
 TRAINING = (
@@ -18,8 +17,7 @@ TRAINING = (
 
 def make_task(*args):
     """The task as fairseq-train sets it up."""
-    args = options.parse_args_and_arch(options.get_training_parser(), [*TRAINING, *map(str, args)])
-    return setup_task(convert_namespace_to_omegaconf(args).task)
+    return setup_task(configs([*TRAINING, *map(str, args)]).task)
 
 
 def batches(task, split="train", **limits):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import CLASSIFIERS, LanguageModelling, make_classifier, make_model, source_batch
+from helpers import make_classifier, make_lm, make_model, source_batch
 
 from fairseq_odeformers.models.baselines import layers
 
@@ -29,10 +29,6 @@ def test_is_the_transformer_of_fairseq():
 )
 def test_layers(arch, layer):
     """All are of the baseline, and no LayerNorm is left beside layers without it."""
-    if arch in CLASSIFIERS:
-        stack = make_classifier(arch).encoder
-    else:
-        task = LanguageModelling()
-        stack = make_model(arch, "--task", "language_modeling", task=task, sizes=[]).decoder
+    stack = make_lm(arch).decoder if "_lm" in arch else make_classifier(arch).encoder
     assert stack.layers and all(type(own) is layer for own in stack.layers)
     assert stack.layer_norm is None

@@ -3,17 +3,20 @@
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from helpers import PAD, SMALL, Task, count_parameters, make_model, model_config, source_batch
+from helpers import (
+    PAD,
+    SMALL,
+    Task,
+    count_parameters,
+    make_lm,
+    make_model,
+    model_config,
+    source_batch,
+)
 
 TIED = "--share-all-embeddings"
 PRE_NORM = ["--encoder-normalize-before", "--decoder-normalize-before"]
-LM_SIZES = "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 2".split()
 BERT_SIZES = [*SMALL, "--encoder-layers", "2", "--max-positions", "20"]
-
-
-def make_lm(*extra):
-    arch, task = "macaron_transformer_lm", ["--task", "language_modeling"]
-    return make_model(arch, *task, *extra, sizes=LM_SIZES)
 
 
 def make_bert(*extra, arch="macaron_bert_base", sizes=BERT_SIZES, task=None):
@@ -45,10 +48,18 @@ def test_as_large_as_the_transformer(arch, twin, inner, parameters):
 
 def test_as_large_as_bert_base():
     """Twelve layers, each 3 d larger than one of fairseq's pre-norm RoBERTa."""
-    sizes, task = ["--max-positions", "512"], Task(30_000)
-    macaron = make_bert(sizes=sizes, task=task)
-    roberta = make_bert(arch="roberta_prenorm", sizes=sizes, task=task)
-    assert count_parameters(macaron) == count_parameters(roberta) + 12 * 3 * 768 == 109_140_528
+
+    def parameters(arch):
+        """From those of one layer and of two: twelve take seconds to draw."""
+        sizes = ["--max-positions", "512", "--encoder-layers"]
+        one, two = (
+            count_parameters(make_bert(arch=arch, sizes=[*sizes, layers], task=Task(30_000)))
+            for layers in "12"
+        )
+        return one + 11 * (two - one)
+
+    macaron, roberta = map(parameters, ("macaron_bert_base", "roberta_prenorm"))
+    assert macaron == roberta + 12 * 3 * 768 == 109_140_528
 
 
 # --- options ---------------------------------------------------------------
@@ -77,9 +88,9 @@ def test_switches_keep_their_meaning(arch):
     ],
 )
 def test_bad_options(make, option, message):
-    arch = ["macaron_transformer"] if make is make_model else []
+    archs = {make_model: ["macaron_transformer"], make_lm: ["macaron_transformer_lm"]}
     with pytest.raises(ValueError, match=option + message):
-        make(*arch, *option.split())
+        make(*archs.get(make, []), *option.split())
 
 
 # --- translation -----------------------------------------------------------
@@ -144,7 +155,7 @@ def test_quant_noise_reaches_both_ffns():
 def test_language_model_keeps_fairseq_s_embeddings():
     """Adaptive input and softmax, with tied weights, are fairseq's."""
     adaptive = "--adaptive-input --adaptive-input-cutoff 20,30 --adaptive-softmax-cutoff 20,30"
-    model = make_lm(*adaptive.split(), "--tie-adaptive-weights")
+    model = make_lm("macaron_transformer_lm", *adaptive.split(), "--tie-adaptive-weights")
     assert model.decoder.adaptive_softmax.cutoff == [20, 30, 50]
     assert model.decoder.max_target_positions == 1024
     assert len(model.decoder.layers) == 6

@@ -31,10 +31,9 @@ def batch(lengths=(T, 4, 1)):
     return x * ~padding.T.unsqueeze(-1), padding
 
 
-@pytest.mark.parametrize("adaptivity", ["batch", "sequence"])
+@pytest.mark.parametrize("adaptivity, few", [("batch", 0), ("sequence", 1000)])
 @pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("few", [0, 1000])
-def test_arclength(float64, monkeypatch, adaptivity, order, few):
+def test_arclength(float64, monkeypatch, order, adaptivity, few):
     """1/2n of the integral of |d^K X/dt^K|^2, by differences of a dense solution."""
     monkeypatch.setattr("fairseq_odeformers.models.node_transformer.layout.FEW_KEY_ELEMENTS", few)
     x, padding = batch()
@@ -66,7 +65,7 @@ def test_adjoint_method_needs_the_tensors_of_a_field():
         NodeBlock(Closure(D, D), Adjoint(Adaptive()))(x)
 
 
-@pytest.mark.parametrize("order, adjoint", [(1, False), (2, False), (3, False), (2, True)])
+@pytest.mark.parametrize("order, adjoint", [(1, False), (3, False), (2, True)])
 def test_arclength_has_gradients(float64, order, adjoint):
     """Of every parameter, by finite differences along a random direction."""
     x, padding = batch()

@@ -114,7 +114,8 @@ def test_activation_checkpointing_of_both_sides(options):
     tokens, lengths = source_batch()
     gradients, kept = [], []
     for extra in ([], ["--checkpoint-activations"]):
-        model = make_model(MT, *options.split(), *extra, "--dropout", "0.1", sizes=SMALL).train()
+        extra += "--dropout 0.1 --encoder-layers 1 --decoder-layers 1".split()
+        model = make_model(MT, *options.split(), *extra, sizes=SMALL).train()
         saved = []
         torch.manual_seed(2)
         with torch.autograd.graph.saved_tensors_hooks(saved.append, lambda _: _):

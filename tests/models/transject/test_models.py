@@ -3,7 +3,7 @@
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
-from helpers import HEAD, PAD, LanguageModelling, Task, make_classifier, make_model
+from helpers import HEAD, PAD, Task, make_classifier, make_lm
 
 CLASSIFIERS = ["transject", "transject_random"]
 
@@ -72,9 +72,10 @@ def test_parameters_of_the_character_encoder(experts, exact, paper):
     An embedding of half the width; U_0; 2E + 2 matrices, two biases and alpha a layer, and a gate
     where there is a choice.
     """
-    model = make_classifier(
-        "transject", "--encoder-experts", str(experts), task=Task(187), sizes=[]
-    )
+    with torch.device("meta"):
+        model = make_classifier(
+            "transject", "--encoder-experts", str(experts), task=Task(187), sizes=[]
+        )
     count = sum(p.numel() for p in model.encoder.parameters())
     gate = 512 if experts > 1 else 0
     layer = (2 * experts + 2) * 512**2 + 2 * 512 + 1 + gate
@@ -104,8 +105,7 @@ def test_bad_options(side, options, message):
         if side == "encoder":
             make_classifier("transject", sizes=options)
         else:
-            arguments = ["--task", "language_modeling", *options]
-            make_model("transject_lm", sizes=arguments, task=LanguageModelling())
+            make_lm("transject_lm", *options)
 
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
