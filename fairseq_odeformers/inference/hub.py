@@ -98,7 +98,7 @@ def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> "G
         folder = data or getattr(trained, "data", None)  # the task parity has none
         found = {"data": str(folder), **byte_pairs(str(folder))} if folder else {}
         for language in ("source_lang", "target_lang"):  # for a tokenizer
-            if value := trained.get(language):
+            if value := getattr(trained, language, None):
                 found[language] = value
         model, cfg, task = loading.load_model(path, {**found, **options}, task, state)
         if not isinstance(model, kind):

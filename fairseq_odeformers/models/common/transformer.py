@@ -62,11 +62,12 @@ def stack_config(cfg: DictConfig, **changes) -> TransformerConfig:
         cfg: the options of the model.
         changes: options of fairseq's that the model gives other names or other values.
     """
-    options = {"decoder_output_dim": cfg.get("decoder_embed_dim"), **cfg}
-    if cfg.get("share_all_embeddings"):
+    given = dict(cfg)  # whose get takes any name, in omegaconf 2.0, too
+    options = {"decoder_output_dim": given.get("decoder_embed_dim"), **given}
+    if given.get("share_all_embeddings"):
         options["share_decoder_input_output_embed"] = True
     for side in ("encoder", "decoder"):
-        if kept := cfg.get(f"{side}_layers_to_keep"):
+        if kept := given.get(f"{side}_layers_to_keep"):
             options[f"{side}_layers"] = len(kept.split(","))
     return TransformerConfig.from_namespace(Namespace(**{**options, **changes}))
 
