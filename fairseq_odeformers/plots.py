@@ -133,8 +133,9 @@ def means_and_ranges(
 ) -> None:
     """Draw the mean of the values at each x, with a bar from the lowest to the highest."""
     means = [fmean(own) for own in values]
-    below = [mean - min(own) for mean, own in zip(means, values)]
-    above = [max(own) - mean for mean, own in zip(means, values)]
+    # The mean of equal numbers may differ from them in the last bit.
+    below = [max(0.0, mean - min(own)) for mean, own in zip(means, values)]
+    above = [max(0.0, max(own) - mean) for mean, own in zip(means, values)]
     axes.errorbar(x, means, (below, above), fmt="o-", capsize=3, **look)
 
 

@@ -3,6 +3,7 @@
 import re
 from argparse import Namespace
 
+import fairseq
 import torch
 from fairseq import options
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -26,6 +27,8 @@ SIZES = {
     "node_transformer_mt": [*SMALL, "--ode-method", "rk4", "--ode-steps", "2"],
 }
 PAD, EOS = 1, 2
+OLD = fairseq.__version__ == "0.12.2"  # the one of Python 3.10, which has fewer options
+
 # Names of the copies of parameters that an encoder layer of fairseq 0.12.2 has for an inference
 # kernel: they are not trained.
 COPY = re.compile(r"\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")

@@ -47,3 +47,11 @@ def test_titles_are_no_wider_than_their_panels(width):
             box = axes.title.get_window_extent()
             assert 0 <= box.x0 and box.x1 <= figure.bbox.x1
             assert box.y1 <= figure.bbox.y1
+
+
+def test_bars_reach_from_the_lowest_to_the_highest_value():
+    """Also where all are equal, and their mean differs from them in the last bit."""
+    _, (axes,) = plots.panels(1, 1, 4, 3)
+    plots.means_and_ranges(axes, [1, 2], [[98.41] * 3, [1.0, 2.0, 6.0]])
+    (bars,) = axes.containers[0][2]
+    assert [tuple(bar[:, 1].round(6)) for bar in bars.get_segments()] == [(98.41, 98.41), (1, 6)]

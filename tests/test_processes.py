@@ -1,13 +1,13 @@
 """Processes that torchrun starts train together what one trains, on a CPU as on GPUs."""
 
-import fairseq
 import pytest
 import torch
+from helpers import OLD
 from make_checkpoints import MODELS, training_config
 from script_helpers import trainings
 
 # Parameters of fairseq's own encoder layers, copies for an inference kernel.
-UNUSED = {"find_unused_parameters": True} if fairseq.__version__ == "0.12.2" else {}
+UNUSED = {"find_unused_parameters": True} if OLD else {}
 KINDS = {
     "alone": (1, {}),
     "legacy_ddp": (2, {"ddp_backend": "legacy_ddp"}),

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 PACKAGE = __package__.partition(".")[0]
 FILE = Path(__file__).with_name("listing.json")
@@ -50,7 +52,7 @@ def read(plugins: Sequence[str] = ()) -> dict[str, dict]:
     from fairseq_odeformers.inference.loading import import_plugins
 
     import_plugins(plugins)
-    return make([PACKAGE, *(Path(folder).resolve().name for folder in plugins)])
+    return make([PACKAGE, *(os.path.basename(os.path.abspath(folder)) for folder in plugins)])
 
 
 def write() -> None:
@@ -102,11 +104,15 @@ def make(packages: Iterable[str] = (PACKAGE,)) -> dict[str, dict]:
 
     known = set(packages)
 
-    def theirs(registry: dict[str, type]) -> dict[str, type]:
+    def theirs(registry: dict[str, Any]) -> dict[str, Any]:
         entries = sorted(registry.items())
-        return {name: cls for name, cls in entries if cls.__module__.split(".")[0] in known}
+        return {name: own for name, own in entries if own.__module__.split(".")[0] in known}
 
+    # A preset may be of a model of fairseq's, which is listed, too.
+    archs = {name: ARCH_MODEL_REGISTRY[name] for name in theirs(ARCH_CONFIG_REGISTRY)}
+    names_of = {cls: name for name, cls in sorted(MODEL_REGISTRY.items())}
     names = {cls: name for name, cls in theirs(MODEL_REGISTRY).items()}
+    names |= {cls: names_of[cls] for cls in archs.values() if cls not in names}
     models = {
         name: {
             "task": trained_by(cls),
@@ -117,7 +123,7 @@ def make(packages: Iterable[str] = (PACKAGE,)) -> dict[str, dict]:
         for cls, name in names.items()
     }
     presets = {}
-    for arch, cls in theirs(ARCH_MODEL_REGISTRY).items():
+    for arch, cls in sorted({**theirs(ARCH_MODEL_REGISTRY), **archs}.items()):
         if arch not in models:
             args = Namespace()
             ARCH_CONFIG_REGISTRY[arch](args)

@@ -73,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--time", type=minutes, metavar="TIME", help="limit of a run, such as 24h")
     add_user_dir(parser)
     args, others = parser.parse_known_args(arguments)
+    if (args.gpus_per_run or 0) < 0:
+        parser.error(f"--gpus-per-run {args.gpus_per_run}: give 0 or more")
     import_plugins(args.user_dir)
     # Both end the jobs as well; a shell that starts this in the background ignores the one.
     for number in (signal.SIGINT, signal.SIGTERM):

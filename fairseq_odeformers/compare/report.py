@@ -33,8 +33,8 @@ SPREAD = (
     "which needs three seeds."
 )
 PAIRED = (
-    "p is that of the difference in the first score from the same seed of the first architecture, "
-    "by a paired bootstrap over the texts."
+    "p tests the difference in the first score between runs of one seed, of this and of the first "
+    "architecture, by a paired bootstrap over the texts."
 )
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 

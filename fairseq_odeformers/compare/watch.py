@@ -49,12 +49,12 @@ class OneMachine(submitit.LocalExecutor):
         return job
 
 
-def visible_gpus() -> list[int]:
-    """The numbers of the GPUs that CUDA_VISIBLE_DEVICES leaves to this command."""
+def visible_gpus() -> list[str]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to this command, by their numbers or UUIDs."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:
-        return list(range(torch.cuda.device_count()))
-    return [int(number) for number in named.split(",") if number.isdecimal()]
+        return [str(number) for number in range(torch.cuda.device_count())]
+    return [name for name in map(str.strip, named.split(",")) if name not in ("", "-1")]
 
 
 def make_executor(args: argparse.Namespace, out: Path) -> submitit.Executor:

@@ -164,7 +164,8 @@ def read_files(
 
 def by_number(name: str) -> list[str | int]:
     """A key that sorts names by the numbers in them, ``2.txt`` before ``10.txt``."""
-    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
+    parts = re.split("([0-9]+)", name)  # every second one is a number
+    return [int(part) if index % 2 else part for index, part in enumerate(parts)]
 
 
 def fingerprint(files: Mapping[str, bytes]) -> str:

@@ -65,7 +65,8 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
     A line is ``tree<TAB>class``; the first one is ``Source<TAB>Target``.
 
     Raises:
-        ValueError: a line is not UTF-8 or has something else.
+        ValueError: a line is not UTF-8, has no class, other symbols than ListOps', or brackets that
+            do not pair up.
     """
     lines = (line.rstrip("\r") for line in read_lines(path))
     if (header := next(lines, "")) != "Source\tTarget":
@@ -73,7 +74,8 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
     for number, line in enumerate(lines, start=2):
         tree, _, label = line.partition("\t")
         tokens = [token for token in tree.split() if token not in ("(", ")")]
-        if not tokens or not {*tokens} <= {*VOCABULARY} or label not in DIGITS:
+        paired = sum(token in OPERATORS for token in tokens) == tokens.count(END)
+        if not ({*tokens} <= {*VOCABULARY} and tokens and paired and label in DIGITS):
             raise ValueError(f"{path}, line {number} is {line[:80]!r}, expected tree<TAB>class")
         yield tokens, label
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.corpora.archives import extract, fetch
+from fairseq_odeformers.corpora.archives import extract, fetch, find, locate
 from fairseq_odeformers.corpora.cli import make_parser, parse_options, preparing
 from fairseq_odeformers.corpora.text import fairseq_preprocess
 from fairseq_odeformers.files import build, read_lines, sha256
@@ -76,16 +76,18 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
     names = {split: (f"ptb.{split}.txt", f"{split}.txt") for split in PUBLISHED}
     every = sum(names.values(), ())
     raw, data_bin = out / "raw", out / "data-bin"
-    extract(source, {ARCHIVE: every}, raw, optional=every)
+    there = {name for _, name, _ in find(locate(source, ARCHIVE, every), every)}
     texts = {}
     for split, known in names.items():
-        if found := [raw / name for name in known if (raw / name).exists()]:
+        if found := [raw / name for name in known if name in there]:
             texts[split] = found[0]
-            check_size(split, found[0])
         elif split == "test":
             logger.warning(f"{source} has no {split}.txt; that split is left out")
         else:
             raise ValueError(f"{source} has no {' or '.join(known)}")
+    extract(source, {ARCHIVE: [path.name for path in texts.values()]}, raw)
+    for split, path in texts.items():
+        check_size(split, path)
 
     def binarize(folder: Path) -> None:
         fairseq_preprocess(

@@ -142,6 +142,7 @@ MISTAKES = [
     ("--archs transformer --seeds 1 1", "--seeds 1 1: give each once"),
     ("--archs transformer_prenorm --average -1", "average -1: "),
     ("--archs transformer --epochs 0", "--epochs: .*0"),
+    ("--archs transformer --gpus-per-run -1", "--gpus-per-run -1: give 0"),
     ("--archs transformer --part one", "--part one: for a RECIPE alone"),
     ("--archs transformer --budget soon", "--budget: soon: give a time"),
     ("--archs transformer --budget 30", "--budget: 30: give a time"),
@@ -149,7 +150,10 @@ MISTAKES = [
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
     ("--archs ode_transformr --user-dir {root}/examples/extending", "did you mean ode_transf"),
-    ("--archs transformer_prenorm --max-tokens 2", "no training example fits; check --max-tokens"),
+    (
+        "--archs transformer_prenorm --max-tokens 2",
+        "(no training example fits; check --max-tokens|dataset is empty)",
+    ),
 ]
 
 

@@ -51,13 +51,13 @@ def test_a_job_that_is_cancelled_leaves_no_process(executor, tmp_path):
 
 def test_jobs_share_the_gpus_of_a_machine(tmp_path, monkeypatch):
     """Those of the command, in turn; a job that has ended gives its own back."""
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3,5")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,GPU-3f,5")
     executor = OneMachine(tmp_path, 1)
     line = f"until [ -e {tmp_path / 'end'} ]; do sleep 0.1; done; echo $CUDA_VISIBLE_DEVICES"
     job = partial(subprocess.getoutput, line)
     jobs = submit(executor, [partial(job) for _ in range(4)]).values()
     (tmp_path / "end").touch()
-    assert [job.result() for job in jobs] == ["2", "3", "5", "2"]
+    assert [job.result() for job in jobs] == ["2", "GPU-3f", "5", "2"]
     (last,) = submit(executor, [job]).values()
     assert last.result() == "2"
 

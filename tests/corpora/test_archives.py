@@ -31,6 +31,13 @@ def test_files_are_found_wherever_they_are(kind, tmp_path):
     assert read_files(source, ["deep/*.txt", "a.txt"]) == {"a.txt": a, "deep/b.txt": b}
 
 
+def test_files_have_the_order_of_the_numbers_in_their_names(tmp_path):
+    """Only 0 to 9 are digits."""
+    names = ["2.txt", "10.txt", "a1b.txt", "a1\u0663b.txt", "a\u00b2b.txt"]
+    source = write_folder(tmp_path, dict.fromkeys(reversed(names), b""))
+    assert list(read_files(source, ["*.txt"])) == names
+
+
 @pytest.mark.parametrize("kind", ["a.zip", "a.tar", "a.tgz"])
 @pytest.mark.parametrize("size", [0, 100, 100_000])
 def test_a_cut_off_archive_is_an_error_that_names_it(kind, size, tmp_path):

@@ -157,6 +157,7 @@ HEADER = "Source\tTarget"
         ([HEADER, "[MUL 4 ]\t4"], 2),
         ([HEADER, "[MAX 4 10 ]\t4"], 2),
         ([HEADER, "\t4"], 2),
+        ([HEADER, "[MAX 4 [MIN 3 ]\t4"], 2),
         ([HEADER, "4\t4\t4"], 2),
     ],
 )

@@ -85,11 +85,15 @@ def expected(tmp_path):
     return contents(prepare(write(tmp_path / "texts", TEXTS), tmp_path / "expected", 1))
 
 
-@pytest.mark.parametrize("kind", ["plain names", "compressed", "archive", "folder of archive"])
+@pytest.mark.parametrize(
+    "kind", ["plain names", "beside others", "compressed", "archive", "folder of archive"]
+)
 def test_texts_are_found_wherever_they_are(kind, tmp_path, expected):
     source = tmp_path / "source"
     if kind == "plain names":
         write(source, {f"data/{name}": text for name, text in PLAIN.items()})
+    elif kind == "beside others":
+        write(source, {**TEXTS, "a/test.txt": "another", "b/test.txt": "one"})
     elif kind == "compressed":
         source.mkdir()
         for name, text in TEXTS.items():

@@ -7,6 +7,7 @@ from argparse import Namespace
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from helpers import OLD
 from make_checkpoints import PATHS
 
 from fairseq_odeformers import load_translator
@@ -58,6 +59,8 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_no_other_model_or_task_of_fairseq_is_built(disguise, use, change, tmp_path):
+    if OLD and disguise == "task":
+        pytest.skip("the task has no such option there, so that it is left out")
     path = change("macaron_transformer", DISGUISES[disguise])
     with pytest.raises(ValueError, match="checkpoint.pt is of the (arch|task)"):
         USES[use](path)

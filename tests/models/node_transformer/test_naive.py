@@ -14,7 +14,7 @@ from fairseq_odeformers.models.node_transformer.linear import Affine, TimeDepend
 from fairseq_odeformers.models.node_transformer.solver import Adaptive
 
 C, H, INNER = 6, 3, 5
-PRECISE = dict(rtol=1e-8, atol=1e-8)
+PRECISE = dict(rtol=1e-10, atol=1e-10)
 VARIANTS = [
     dict(),
     dict(skip_connection=True),
@@ -110,7 +110,7 @@ def test_block_solves_the_formula(float64, options, per_sequence):
     for index, length in enumerate(lengths):
         x = states[index, :length]
         end = naive.solve(formula(field), x, 2.0, **PRECISE)
-        assert (out[:length, index] - end).abs().max() < 2e-5
+        assert (out[:length, index] - end).abs().max() < 1e-6
         arclength = naive.arclength(formula(field), x, 2.0, **PRECISE).item()
         assert solution.integral[index].item() == pytest.approx(arclength, rel=1e-5)
 
