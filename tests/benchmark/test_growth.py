@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from script_helpers import ROOT
 
 from fairseq_odeformers.benchmark import command, growth
+from fairseq_odeformers.benchmark.timing import read_rows
 
 
 def test_exponents_of_powers():
@@ -47,3 +49,22 @@ def test_a_table_of_several_measurements(recwarn):
         assert panel.get_xlabel() == "length (tokens)"
         assert [text.get_text() for text in panel.get_legend().get_texts()] == ["a"]
     assert not recwarn.list
+
+
+def test_the_page_has_the_exponents_of_its_data():
+    paths = sorted((ROOT / "docs" / "growth").glob("*-length.json"))
+    time, memory = (
+        {label.get_text().split(": ")[0]: label.get_text().split(": ")[1] for label in labels}
+        for path in paths
+        for panel in growth.draw([read_rows(path)]).axes
+        for labels in [panel.get_legend().get_texts()]
+    )
+    names = "transevolve_fullff_1", "transevolve_randomff_1", "transformer"
+    times = "{} and {} against {}".format(*map(time.get, names))
+    assert {f"{float(memory[name]):.1f}" for name in names[:2]} == {"1.4"}
+    found = (
+        f"TransEvolve's time grows as the Transformer's, {times}, its memory faster, 1.4 against "
+        f"{float(memory['transformer']):.1f}; TransJect has {time['transject']} and "
+        f"{float(memory['transject']):.1f}."
+    )
+    assert found in " ".join((ROOT / "docs" / "speed.md").read_text("utf-8").split())
