@@ -75,6 +75,7 @@ def test_a_plugin_is_listed(tmp_path):
         group = rf"your own, for --task {task}\n(  .*\n)*  {name} "
         assert re.search(group, run.stdout), run.stderr
     assert "Warning" not in run.stderr
+    plugin = ["--user-dir", ROOT / "examples" / "extending"]  # which may be imported already
     shown = module("fairseq_odeformers", "options", "ode_transformer_rk2", *plugin)
     assert re.search("--runge-kutta-order  +2  ", shown)
 
