@@ -71,7 +71,7 @@ def quality_against(
             axes.plot(x, fmean(values), label=name, **filled)
     for axes in panels:
         axes.margins(0.15)
-        axes.set_xlim(0, 1.15 * axes.dataLim.x1)
+        axes.set_xlim(0, 1.15 * axes.dataLim.x1 or 1)
     panels[0].set_ylabel(quality)
     title = f"{quality}: mean (filled) and seeds"
     finish(figure, panels, title, ("minutes of training", "parameters (millions)"))
