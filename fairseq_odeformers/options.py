@@ -217,14 +217,15 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def positive_int(text: str, most: int = LARGEST) -> int:
-    """The ``type`` of an argument from 1 to *most*."""
-    if not text.isdecimal() or not 1 <= float(text) <= most:
-        raise ArgumentTypeError(f"{text}: give a whole number from 1 to {most:,}")
+def integer(text: str, least: int = 0, most: int = LARGEST) -> int:
+    """The ``type`` of an argument that is a whole number from *least* to *most*."""
+    if not text.isdecimal() or not least <= float(text) <= most:
+        raise ArgumentTypeError(f"{text}: give a whole number from {least} to {most:,}")
     return int(text)
 
 
-workers = partial(positive_int, most=MOST_WORKERS)
+positive_int = partial(integer, least=1)
+workers = partial(integer, least=1, most=MOST_WORKERS)
 
 
 def add_user_dir(parser: ArgumentParser) -> None:

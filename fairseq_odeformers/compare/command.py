@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.inference.loading import import_plugins
-from fairseq_odeformers.options import add_user_dir, positive_int
+from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
 from .child import in_child
 from .defaults import default_recipe
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--data", metavar="DIR", help="binarised data, in place of the recipe's")
     add("--task", help="of fairseq, for DATA (default: found there)")
     add("--epochs", type=positive_int, metavar="N", help="for DATA (default: by its size)")
-    add("--average", type=int, metavar="N", help="evaluate the mean of N checkpoints; 0 for none")
+    add("--average", type=integer, metavar="N", help="evaluate the mean of N checkpoints; or 0")
     add("--seeds", type=int, nargs="+", metavar="N", help="a training each (default: 1)")
     add("--out", type=Path, default=Path("runs"), help="of runs and report (default: %(default)s)")
     add(
@@ -69,12 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add = parser.add_argument_group("on a cluster").add_argument
     add("--cluster", choices=("local", "slurm"), default="local")
     add("--slurm-partition", metavar="NAME")
-    add("--gpus-per-run", type=int, metavar="N", help="(default: 1 on this machine, if it has any)")
+    add("--gpus-per-run", type=integer, metavar="N", help="(default: 1 on this machine, if there)")
     add("--time", type=minutes, metavar="TIME", help="limit of a run, such as 24h")
     add_user_dir(parser)
     args, others = parser.parse_known_args(arguments)
-    if (args.gpus_per_run or 0) < 0:
-        parser.error(f"--gpus-per-run {args.gpus_per_run}: give 0 or more")
     import_plugins(args.user_dir)
     # Both end the jobs as well; a shell that starts this in the background ignores the one.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from statistics import median
@@ -34,7 +35,7 @@ from fairseq_odeformers.data.classification import (
     write_split,
 )
 from fairseq_odeformers.files import build, read_lines
-from fairseq_odeformers.options import positive_int
+from fairseq_odeformers.options import integer, positive_int
 
 DIGITS = {str(digit): digit for digit in range(10)}
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -196,11 +197,9 @@ def main(arguments: Sequence[str]) -> None:
         ("--min-length", positive_int, Shape.min_length, "all expressions are longer"),
         ("--max-length", positive_int, Shape.max_length, "all expressions are shorter"),
         ("--max-depth", positive_int, Shape.max_depth, "levels of a tree, the root's included"),
-        ("--max-args", positive_int, Shape.max_args, "arguments of an operator"),
+        ("--max-args", partial(integer, least=2), Shape.max_args, "arguments of an operator"),
     )
     args = parse_options(parser, arguments)
-    if args.max_args < 2:
-        parser.error(f"--max-args {args.max_args}: give 2 or more")
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
     sizes = {"train": args.train, "valid": args.valid, "test": args.test}
     with preparing(args.out):

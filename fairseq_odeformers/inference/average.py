@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 
 from fairseq_odeformers.files import naming, replacing
 from fairseq_odeformers.modules.trusted import check_finite
+from fairseq_odeformers.options import positive_int
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--inputs", metavar="FILE", type=Path, nargs="+", help="the checkpoints")
     which.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="take the last in DIR")
-    parser.add_argument("--last", metavar="N", type=int, help="how many in --checkpoint-dir")
+    parser.add_argument("--last", metavar="N", type=positive_int, help="how many of DIR")
     parser.add_argument(
         "--by", choices=FILE_NAMES, default="update", help="which in --checkpoint-dir (%(default)s)"
     )
@@ -92,8 +93,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if (args.checkpoint_dir is None) != (args.last is None):
         parser.error("--checkpoint-dir and --last go together")
-    if not args.inputs and args.last < 1:
-        parser.error(f"--last {args.last}: must be at least 1")
     paths = args.inputs or last_checkpoints(args.checkpoint_dir, args.by, args.last)
     state = average(paths)
     with replacing(args.output) as path:

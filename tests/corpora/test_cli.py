@@ -33,7 +33,7 @@ BOTH = ["--bpe-codes", "file", "--dict", "file"]
             "--vocab-size is",
         ),
         ("text-classification", ["tsv", "--valid-fraction", "1"], "--valid-fraction: invalid"),
-        ("listops", ["--max-args", "1"], "--max-args 1: give 2 or more"),
+        ("listops", ["--max-args", "1"], "--max-args: 1: give"),
         ("wmt14", [], "arguments are required: pair"),
         ("wmt14", ["de-en"], "argument pair: invalid choice: 'de-en'"),
         ("multi30k", ["--bpe-operations", "x"], "--bpe-operations: x: give"),

@@ -100,7 +100,7 @@ PATH = f"{type(Path()).__module__}.{type(Path()).__qualname__}"  # pathlib.Posix
         (["--checkpoint-dir", ".", "--last", 10], "--last 10: . has 3 checkpoints by update"),
         (["--checkpoint-dir", "."], "--checkpoint-dir and --last go together"),
         (["--inputs", "a.pt", "--last", 2], "--checkpoint-dir and --last go together"),
-        (["--checkpoint-dir", ".", "--last", 0], "--last 0: must be at least 1"),
+        (["--checkpoint-dir", ".", "--last", 0], "--last: 0: give"),
         (["--inputs", "cut.pt"], "cut.pt cannot be loaded"),
         (["--inputs", "foreign.pt"], f"foreign.pt is refused: it holds {PATH}, which could run"),
         (["--inputs", "absent.pt"], "No such file"),
