@@ -8,9 +8,9 @@ import torch
 from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.modules import MultiheadAttention
 from helpers import PAD, Task, make_classifier, make_model, source_batch
-from script_helpers import USER_DIR, command, module, parallel_data
 
 pytest.importorskip("matplotlib")
+from fairseq_odeformers import cli  # noqa: E402
 from fairseq_odeformers.analysis.attention import (  # noqa: E402
     bias_rows,
     bias_sums,
@@ -155,20 +155,12 @@ def test_an_encoder_alone():
     assert [(row["kind"], row["block"]) for row in rows] == [("encoder", n) for n in (1, 1, 2, 2)]
 
 
-def test_command(tmp_path):
-    parallel_data(tmp_path, "de", "en", train=8, valid=64, test=8)
-    data, paths = tmp_path / "data-bin", []
-    for arch in ("transevolve_fullff_2_prenorm", "transformer_prenorm"):
-        command(
-            *["train", data, "--user-dir", USER_DIR, "--task", "translation", "--arch", arch],
-            *["--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 16],
-            *["--encoder-attention-heads", 2, "--optimizer", "adam", "--batch-size", 8],
-            *["--max-update", 1, "--save-dir", tmp_path / arch],
-        )
-        paths.append(tmp_path / arch / "checkpoint_last.pt")
+def test_command(trained, tmp_path, capsys):
+    data, checkpoints = trained
+    paths = [checkpoints["transevolve_fullff_2_prenorm"], checkpoints["transformer_prenorm"]]
     out = tmp_path / "out"
-    line = ["analyse", "attention", *paths, "--data", data, "--out", out, "--cpu"]
-    assert "change within blocks" in module("fairseq_odeformers", *line)
+    cli.main(["analyse", "attention", *map(str, [*paths, "--data", data, "--out", out, "--cpu"])])
+    assert "change within blocks" in capsys.readouterr().out
     files = {"attention.csv", "attention.png", "biases.csv", "index.md"}
     assert {path.name for path in out.iterdir()} == files
     with open(out / "biases.csv", newline="") as file:
@@ -176,6 +168,6 @@ def test_command(tmp_path):
     with open(out / "attention.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["kind"] for row in rows] == [
-        kind for _ in paths for kind in KINDS for _ in range(6)
+        kind for depths in (4, 2) for kind in KINDS for _ in range(depths)
     ]
     assert [row["change"] == "" for row in rows] == [row["depth"] == "1" for row in rows]
