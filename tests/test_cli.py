@@ -15,12 +15,10 @@ from fairseq_odeformers.cli import COMMANDS, listing, main, needs_fairseq
 ARCHITECTURES = sorted(listing.architectures(listing.read()))
 
 
-def test_a_script_gets_the_folder_alone(capsys):
+def test_a_script_gets_the_folder_alone(capsys, monkeypatch):
+    """And a terminal the help."""
     main([])
     assert capsys.readouterr().out == USER_DIR + "\n"
-
-
-def test_a_terminal_gets_the_help(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     with pytest.raises(SystemExit, match="^0$"):
         main([])
@@ -114,7 +112,7 @@ def test_all_other_processes_import_fairseq(process, arguments):
     assert needs_fairseq(words, words[len(words) - arguments :])
 
 
-@pytest.mark.parametrize("count", range(12))
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 11])
 def test_a_process_that_another_spawns_imports_fairseq(count):
     """Such as that of a GPU; multiprocessing gives it the arguments of the training."""
     words = "python -c spawn_main --multiprocessing-fork".split()
@@ -135,35 +133,28 @@ def test_options_are_those_of_the_command_line(arch):
         assert not default.startswith("--") or default in names, name
 
 
-def fail(error):
-    def main(arguments):
-        raise error
-
-    return main
-
-
 @pytest.mark.parametrize(
     "error, message",
     [
         (ValueError("bad"), "bad$"),
         (FileNotFoundError(2, "No such file", "a"), ".*No such file.*'a'$"),
-        (MemoryError(), "there is not enough memory$"),
-        (ModuleNotFoundError(name="PIL.Image"), r"pillow is missing; .* extra \[corpora\]$"),
+        (MemoryError(), ".*memory$"),
+        (ModuleNotFoundError(name="PIL.Image"), r"pillow .* \[corpora\]$"),
+        (TypeError("a fault"), None),
+        (ModuleNotFoundError(name="unheard_of"), None),
     ],
 )
 def test_errors_are_one_line(error, message, monkeypatch, capsys):
-    """And the status is argparse's for a wrong option."""
-    monkeypatch.setattr("fairseq_odeformers.cli.list_names", fail(error))
-    with pytest.raises(SystemExit, match="^2$"):
-        main(["list"])
-    assert re.match(f"odeformers list: error: {message}", capsys.readouterr().err)
+    """And the status is argparse's for a wrong option; but faults of the program are raised."""
 
+    def fail(arguments):
+        raise error
 
-@pytest.mark.parametrize("error", [TypeError("a fault"), ModuleNotFoundError(name="unheard_of")])
-def test_faults_of_the_program_are_raised(error, monkeypatch):
-    monkeypatch.setattr("fairseq_odeformers.cli.list_names", fail(error))
-    with pytest.raises(type(error)):
+    monkeypatch.setattr("fairseq_odeformers.cli.list_names", fail)
+    with pytest.raises(SystemExit if message else type(error), match="^2$" if message else None):
         main(["list"])
+    if message:
+        assert re.match(f"odeformers list: error: {message}", capsys.readouterr().err)
 
 
 def test_unknown_architecture(capsys):
