@@ -110,3 +110,8 @@ def test_notebooks_are_kept_without_output():
     for path in ROOT.glob("examples/*.ipynb"):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             assert not cell.get("outputs") and not cell.get("execution_count")
+
+
+def test_pictures_are_small():
+    for path in (*ROOT.glob("docs/**/*.png"), *ROOT.glob("examples/**/*.png")):
+        assert path.stat().st_size < 300_000, path

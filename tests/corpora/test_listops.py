@@ -41,16 +41,6 @@ def value(tree):
     }[tree[0]]()
 
 
-def binary(tree):
-    """The published form of an expression, with the parentheses of a binary tree."""
-    if isinstance(tree, int):
-        return str(tree)
-    text = tree[0]
-    for branch in [*map(binary, tree[1:]), "]"]:
-        text = f"( {text} {branch} )"
-    return text
-
-
 def examples(count, seed=1):
     return list(itertools.islice(generate(SHAPE, seed, workers=1), count))
 
@@ -61,7 +51,7 @@ def drawn():
 
 
 def test_drawn_expressions_reach_their_bounds_and_have_their_values(drawn):
-    """All are different, and others are drawn with another seed."""
+    """All are different, and others are drawn with another seed. Their tokens are uniform."""
     sizes = set()
     for tokens, label in drawn:
         rest = list(tokens)
@@ -75,6 +65,10 @@ def test_drawn_expressions_reach_their_bounds_and_have_their_values(drawn):
     known = {tuple(tokens) for tokens, _ in drawn}
     assert len(known) == len(drawn)
     assert not known & {tuple(tokens) for tokens, _ in examples(100, seed=2)}
+    counts = Counter(token for tokens, _ in drawn for token in tokens)
+    for symbols in (listops.DIGITS, listops.OPERATORS):
+        share = sum(counts[symbol] for symbol in symbols) / len(symbols)
+        assert [counts[symbol] for symbol in symbols] == pytest.approx([share] * len(symbols), 0.05)
 
 
 def test_all_expressions_of_a_small_kind_are_drawn_once(monkeypatch):
@@ -103,14 +97,6 @@ def test_nodes_are_drawn_as_in_the_long_range_arena():
             assert abs(count - operators / 4) < 5 * math.sqrt(operators * 3 / 16)
 
 
-def test_tokens_are_uniform(drawn):
-    counts = Counter(token for tokens, _ in drawn for token in tokens)
-    for symbols in (listops.DIGITS, listops.OPERATORS):
-        total = sum(counts[symbol] for symbol in symbols)
-        for symbol in symbols:
-            assert counts[symbol] / total == pytest.approx(1 / len(symbols), rel=0.05)
-
-
 def test_the_command_leaves_what_fairseq_reads(tmp_path, drawn):
     """The splits are disjoint parts of one stream, with its classes; the end is marked.
 
@@ -134,12 +120,12 @@ def test_the_command_leaves_what_fairseq_reads(tmp_path, drawn):
     assert list(read_back) == [(" ".join(tokens), label) for tokens, label in drawn[:70]]
 
 
-def test_published_files_are_read(tmp_path, drawn):
-    """They end their lines as the csv module does."""
-    rows = [(binary(nested(list(tokens))[0]), label) for tokens, label in drawn[:50]]
-    text = "".join(f"{tree}\t{label}\r\n" for tree, label in [("Source", "Target"), *rows])
-    (tmp_path / "basic_train.tsv").write_bytes(text.encode())
-    assert list(read(tmp_path / "basic_train.tsv")) == drawn[:50]
+def test_published_files_are_read(tmp_path):
+    """Binary trees, whose lines end as the csv module ends them."""
+    tree = "( ( ( [MAX 2 ) ( ( ( [MIN 4 ) 7 ) ] ) ) ] )"
+    (tmp_path / "train.tsv").write_bytes(f"Source\tTarget\r\n{tree}\t4\r\n5\t5\r\n".encode())
+    expected = [("[MAX 2 [MIN 4 7 ] ]".split(), "4"), (["5"], "5")]
+    assert list(read(tmp_path / "train.tsv")) == expected
 
 
 HEADER = "Source\tTarget"

@@ -5,7 +5,6 @@ import shutil
 import pytest
 from script_helpers import binarized_lines, contents, lines, times
 
-from fairseq_odeformers.corpora import parallel_text
 from fairseq_odeformers.corpora.parallel_text import Recipe, prepare
 
 NUMBERS = ["Null", "Eins", "Zwei", "Drei", "Vier", "Fünf", "Sechs", "Sieben", "Acht", "Neun"]
@@ -56,22 +55,6 @@ def test_the_result_does_not_depend_on_the_number_of_workers(tmp_path):
     run(rows, tmp_path / "one", workers=1)
     run(rows, tmp_path / "three", workers=3)
     assert contents(tmp_path / "one") == contents(tmp_path / "three")
-
-
-def test_an_interrupted_call_resumes(prepared, tmp_path, monkeypatch):
-    def interrupt(*argv):
-        raise KeyboardInterrupt
-
-    rows, out = corpus(), tmp_path / "out"
-    with monkeypatch.context() as patch:
-        patch.setattr(parallel_text, "fairseq_preprocess", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            run(rows, out)
-    assert sorted(path.name for path in out.iterdir()) == ["bpe", "codes", "plain", "tokenized"]
-
-    monkeypatch.setattr(parallel_text, "map_rows", None)  # what was done is not done again
-    run(rows, out)
-    assert contents(out) == contents(prepared)
 
 
 def test_a_changed_option_repeats_the_steps_that_depend_on_it(prepared, tmp_path):
