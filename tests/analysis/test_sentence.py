@@ -4,7 +4,7 @@ import csv
 
 import pytest
 import torch
-from helpers import make_classifier, make_model
+from helpers import make_model
 
 pytest.importorskip("matplotlib")
 from matplotlib import rc_context  # noqa: E402
@@ -90,12 +90,6 @@ def test_panels_are_named_and_show_the_weights():
             assert box.x0 >= 0 and box.y0 >= 0 and box.y1 <= figure.bbox.y1
         assert [text.get_text() for text in axes.get_xticklabels()] == TOKENS["cross"][1]
         assert [text.get_text() for text in axes.get_yticklabels()] == TOKENS["cross"][0]
-
-
-def test_a_classifier_has_self_attention_alone():
-    model = make_classifier("transevolve_classifier_fullff_1").eval()
-    rows = sentence.measure(model, net_input(), {"encoder": TOKENS["encoder"]}, None)
-    assert {row["kind"] for row in rows} == {"encoder"}
 
 
 def test_command(trained, tmp_path):

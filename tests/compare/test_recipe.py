@@ -1,5 +1,6 @@
 """Recipes: YAML files, folders of data, and options on a command line."""
 
+import re
 import shutil
 from argparse import Namespace
 from dataclasses import replace
@@ -97,6 +98,20 @@ def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
     assert [line if "score" in line else line.split()[0] for line in others] == expected
     products = [step.product for step in run.steps if step.name == "scoring"]
     assert products == ["checkpoint_best.test.score", "averaged.test.score"]
+
+
+def test_trainings_differ_in_their_seeds(recipe):
+    """Each has a folder of its own, and all else is the same."""
+    recipe.seeds = [1, 2, 3]
+    entries = Entry("one", {"arch": "transformer"}), Entry("two", {"arch": "transformer"})
+    lines = {}
+    for run in make_runs(Plan(recipe, entries, "plugin"), Path("out")):
+        line = " ".join(run.steps[0].words)
+        lines[run.folder.name] = re.sub("--(seed|save-dir) \\S+", "", line)
+        seed = run.folder.name[-1]
+        assert f"--seed {seed} " in line and f"--save-dir {run.folder}" in line
+    assert list(lines) == [f"{name}-seed{seed}" for seed in "123" for name in ("one", "two")]
+    assert len({*lines.values()}) == 1
 
 
 def test_a_language_model_is_evaluated_in_the_blocks_of_its_training(folders):
