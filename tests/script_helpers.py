@@ -150,6 +150,17 @@ def binarized_lines(data_bin, split, pair, lang):
     return [dictionary.string(ids, "subword_nmt") for ids in dataset]
 
 
+def labelled_texts(data_bin, split):
+    """Class and text of each example of a binarised split; the end of a text is marked once."""
+    columns = []
+    for part in ("label", "input0"):
+        dictionary = Dictionary.load(str(data_bin / part / "dict.txt"))
+        dataset = data_utils.load_indexed_dataset(str(data_bin / part / split), dictionary)
+        assert all(ids.tolist().index(dictionary.eos()) == len(ids) - 1 for ids in dataset)
+        columns.append([dictionary.string(ids) for ids in dataset])
+    return list(zip(*columns))
+
+
 def sentence_prediction(data_bin, split, classes, regression=False):
     """fairseq's task of that name, and a split of a data set as it loads it."""
     cfg = SentencePredictionConfig(
@@ -173,10 +184,8 @@ def parallel_data(folder, source, target, **sizes):
     words = random.Random(1)
     for split, size in sizes.items():
         for lang in (source, target):
-            sentences = [
-                " ".join(f"word{words.randrange(20)}" for _ in range(5)) for _ in range(size)
-            ]
-            (folder / f"{split}.{lang}").write_text("\n".join(sentences) + "\n")
+            rows = (" ".join(f"word{words.randrange(20)}" for _ in range(5)) for _ in range(size))
+            (folder / f"{split}.{lang}").write_text("".join(row + "\n" for row in rows))
     tests = ",".join(str(folder / split) for split in sizes if split.startswith("test"))
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid")]
     options = ["-s", source, "-t", target, "--joined-dictionary", *prefixes, f"--testpref={tests}"]

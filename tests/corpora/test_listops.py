@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from fairseq.data import Dictionary, data_utils
+from script_helpers import labelled_texts
 
 from fairseq_odeformers.corpora import listops
 from fairseq_odeformers.corpora.listops import Shape, generate, read
@@ -106,18 +106,9 @@ def test_the_command_leaves_what_fairseq_reads(tmp_path, drawn):
     options = "--min-length 20 --max-length 60 --max-depth 5 --max-args 4 --seed 1 --workers 2"
     split_sizes = [f"--{split}={size}" for split, size in sizes.items()]
     listops.main(["--out", str(tmp_path), *options.split(), *split_sizes])
-    columns = {}
-    for part in ("input0", "label"):
-        folder = tmp_path / "data-bin" / part
-        dictionary = Dictionary.load(str(folder / "dict.txt"))
-        columns[part] = []
-        for split, size in sizes.items():
-            dataset = data_utils.load_indexed_dataset(str(folder / split), dictionary)
-            assert len(dataset) == size
-            assert all(ids[-1] == dictionary.eos() for ids in dataset)
-            columns[part] += [dictionary.string(ids) for ids in dataset]
-    read_back = zip(columns["input0"], columns["label"])
-    assert list(read_back) == [(" ".join(tokens), label) for tokens, label in drawn[:70]]
+    splits = [labelled_texts(tmp_path / "data-bin", split) for split in sizes]
+    assert [*map(len, splits)] == [*sizes.values()]
+    assert sum(splits, []) == [(label, " ".join(tokens)) for tokens, label in drawn[:70]]
 
 
 def test_published_files_are_read(tmp_path):

@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from published import write_archive, write_folder
-from script_helpers import contents
+from script_helpers import contents, labelled_texts
 
 from fairseq_odeformers import cli
 from fairseq_odeformers.corpora.text_classification import DATASETS, hold_out, prepare
@@ -52,19 +52,14 @@ def vocab(tmp_path):
 
 def load(data_bin, split):
     """Class and text, the pieces of its words joined, of each example of a split."""
-    columns = []
-    for part in ("label", "input0"):
-        dictionary = Dictionary.load(str(data_bin / part / "dict.txt"))
-        dataset = data_utils.load_indexed_dataset(str(data_bin / part / split), dictionary)
-        assert all(ids.tolist().index(dictionary.eos()) == len(ids) - 1 for ids in dataset)
-        columns.append([dictionary.string(ids).replace(" ##", "") for ids in dataset])
-    return list(zip(*columns))
+    return [(label, text.replace(" ##", "")) for label, text in labelled_texts(data_bin, split)]
 
 
 def test_imdb_has_the_reviews_of_each_folder_in_the_order_of_their_numbers(tmp_path, vocab):
-    """An archive in any order and a folder give the same; nothing but reviews is read."""
+    """An archive in any order, a folder of it and its files give the same; no others are read."""
     files = {**REVIEWS, **OTHERS}
-    archive = write_archive(tmp_path / "one.tgz", dict(reversed(encoded(files).items())))
+    reversed_files = dict(reversed(encoded(files).items()))
+    archive = write_archive(tmp_path / "published" / "aclImdb_v1.tar.gz", reversed_files)
     data_bin = prepare("imdb", archive, tmp_path / "one", vocab)
     assert load(data_bin, "test") == [
         (label, f"test {label} {number}") for label in ("neg", "pos") for number in range(3)
@@ -75,18 +70,9 @@ def test_imdb_has_the_reviews_of_each_folder_in_the_order_of_their_numbers(tmp_p
     every = [(label, f"train {label} {number}") for label in ("neg", "pos") for number in range(12)]
     assert train == [example for example in every if example not in valid]
     assert sorted(train + valid) == sorted(every)
-    folder = write(tmp_path / "folder", files)
-    assert contents(prepare("imdb", folder, tmp_path / "two", vocab)) == contents(data_bin)
-
-
-def test_the_archive_of_imdb_is_downloaded_or_given_in_a_folder(tmp_path, monkeypatch, vocab):
-    archive = write_archive(tmp_path / "folder" / "aclImdb.tar.gz", encoded(REVIEWS))
-    dataset = DATASETS["imdb"]._replace(downloads={archive.as_uri(): sha256(archive)})
-    monkeypatch.setitem(DATASETS, "imdb", dataset)
-    for name, source in (("given", archive.parent), ("fetched", None)):
-        data_bin = prepare("imdb", source, tmp_path / name, vocab)
-        assert len(load(data_bin, "train")) == 22
-        assert (tmp_path / name / "download" / archive.name).exists() == (source is None)
+    for source in (archive.parent, write(tmp_path / "folder", files)):
+        again = prepare("imdb", source, tmp_path / source.name / "out", vocab)
+        assert contents(again) == contents(data_bin)
 
 
 def test_agnews_has_titles_and_descriptions(tmp_path, monkeypatch, vocab):
