@@ -19,7 +19,7 @@ from published import (
 from script_helpers import contents, sentence_prediction
 
 from fairseq_odeformers import cli
-from fairseq_odeformers.corpora import archives as archives_module
+from fairseq_odeformers.corpora import archives
 from fairseq_odeformers.corpora.lra import (
     PATHFINDER,
     TASKS,
@@ -33,18 +33,20 @@ from fairseq_odeformers.corpora.lra import (
 
 
 @pytest.fixture(scope="module")
-def archives(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("published")
-    for name, files in LRA.items():
-        write_archive(folder / name, files())
-    return folder
+def prepared(tmp_path_factory):
+    """Of the published archives, each fetched once, and checked where its SHA-256 is known."""
+    out, fetched = tmp_path_factory.mktemp("prepared"), []
 
+    def download(url, path, checksum):
+        if not path.exists():
+            fetched.append(checksum)
+            write_archive(path, LRA[path.name]())
 
-@pytest.fixture(scope="module")
-def prepared(archives, tmp_path_factory):
-    out = tmp_path_factory.mktemp("prepared")
-    cli.main(["prepare", "lra", "--from", str(archives), "--out", str(out)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archives, "download", download)
+        cli.main(["prepare", "lra", "--out", str(out)])
     assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in TASKS}
+    assert sorted(checksum is None for checksum in fetched) == [False, False, True]
     return out
 
 
@@ -130,22 +132,6 @@ def test_the_folder_of_a_task_may_be_given(task, folder, prepared, tmp_path):
     prepare([task], tmp_path / folder, tmp_path / "out")
     expected = {path: data for path, data in results(prepared).items() if task in path.parts[0]}
     assert results(tmp_path / "out") == expected
-
-
-def test_published_archives_are_fetched(tmp_path, archives, prepared, monkeypatch):
-    """Each once, and checked where its SHA-256 is known."""
-    fetched = []
-
-    def download(url, path, checksum):
-        if not path.exists():
-            fetched.append((url, checksum))
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes((archives / path.name).read_bytes())
-
-    monkeypatch.setattr(archives_module, "download", download)
-    prepare(list(TASKS), None, tmp_path)
-    assert results(tmp_path) == results(prepared)
-    assert sorted(checksum is None for _, checksum in fetched) == [False, False, True]
 
 
 @pytest.mark.parametrize("size", [30, 57, 1000])
