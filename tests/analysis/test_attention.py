@@ -9,9 +9,8 @@ from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.modules import MultiheadAttention
 from helpers import PAD, Task, make_classifier, make_model, source_batch
 
-pytest.importorskip("matplotlib")
-from fairseq_odeformers import cli  # noqa: E402
-from fairseq_odeformers.analysis.attention import (  # noqa: E402
+from fairseq_odeformers import cli
+from fairseq_odeformers.analysis.attention import (
     bias_rows,
     bias_sums,
     entropy,
@@ -19,11 +18,11 @@ from fairseq_odeformers.analysis.attention import (  # noqa: E402
     span,
     total_variation,
 )
-from fairseq_odeformers.analysis.maps import KINDS, attention_maps  # noqa: E402
-from fairseq_odeformers.models.node_transformer import attention as node_attention  # noqa: E402
-from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads  # noqa: E402
-from fairseq_odeformers.models.transevolve.block import TransEvolveDepth  # noqa: E402
-from fairseq_odeformers.modules.recording import recorded  # noqa: E402
+from fairseq_odeformers.analysis.maps import KINDS, attention_maps
+from fairseq_odeformers.models.node_transformer import attention as node_attention
+from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads
+from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
+from fairseq_odeformers.modules.recording import recorded
 
 FAMILIES = sorted(
     name

@@ -7,10 +7,9 @@ import pytest
 import torch
 from script_helpers import contents
 
-pytest.importorskip("matplotlib")
-from fairseq_odeformers import cli  # noqa: E402
-from fairseq_odeformers.analysis.command import main, model_names  # noqa: E402
-from fairseq_odeformers.analysis.result import plain  # noqa: E402
+from fairseq_odeformers import cli
+from fairseq_odeformers.analysis.command import main, model_names
+from fairseq_odeformers.analysis.result import plain
 
 ARCHS = ["transformer_classifier", "transject"]
 

@@ -5,16 +5,14 @@ import csv
 import pytest
 import torch
 from helpers import make_model
+from matplotlib import rc_context
 
-pytest.importorskip("matplotlib")
-from matplotlib import rc_context  # noqa: E402
-
-from fairseq_odeformers import cli  # noqa: E402
-from fairseq_odeformers.analysis import sentence  # noqa: E402
-from fairseq_odeformers.analysis.command import parse_args  # noqa: E402
-from fairseq_odeformers.analysis.maps import attention_maps  # noqa: E402
-from fairseq_odeformers.inference.hub import load_translator  # noqa: E402
-from fairseq_odeformers.plots import STYLE  # noqa: E402
+from fairseq_odeformers import cli
+from fairseq_odeformers.analysis import sentence
+from fairseq_odeformers.analysis.command import parse_args
+from fairseq_odeformers.analysis.maps import attention_maps
+from fairseq_odeformers.inference.hub import load_translator
+from fairseq_odeformers.plots import STYLE
 
 SMALL = {
     "transformer": ["--encoder-layers", "2", "--decoder-layers", "2"],

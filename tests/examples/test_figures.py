@@ -8,8 +8,6 @@ import pytest
 from compare.test_results import write_log
 from script_helpers import ROOT, lines
 
-pytest.importorskip("matplotlib")
-
 
 @pytest.fixture
 def draw(monkeypatch):

@@ -16,7 +16,6 @@ from script_helpers import USER_DIR, command
 from fairseq_odeformers.inference.loading import load_classifier
 from fairseq_odeformers.tasks.parity import ParityConfig, ParityTask
 
-pytest.importorskip("matplotlib")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "parity"
 sys.path.insert(0, str(EXAMPLE))
 experiments, run, report, trajectories = map(
