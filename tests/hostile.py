@@ -26,6 +26,7 @@ import published
 import torch
 import warm
 import yaml
+from compare.test_results import write_log
 from fairseq import tasks
 from make_checkpoints import PATHS, parsed, training_line, write_data, write_splits
 
@@ -121,19 +122,14 @@ def write_runs(folder, task):
     recipe.splits = ["test"]
     entries = tuple(Entry(name, {"arch": "transformer"}, 5) for name in "ab")
     save_plan(Plan(recipe, entries, ""), folder)
-    stats = {"valid_loss": "2", "valid_num_updates": "9", "train_train_wall": "1"}
-    stats |= {"train_num_updates": "9", "train_loss": "2"}
-    log = "x | INFO | train | num. shared model params: 1,234 (num.\n"
-    log += "".join(f"x | INFO | {kind} | {json.dumps(stats)}\n" for kind in ("valid", "train"))
     for name in "ab":
-        classes = (f"{n}\ty\t{'yn'[n % 2]}\t0.5\t0.5\n" for n in range(6))
-        texts = (f"S-{n}\tein\nT-{n}\ta cat\nH-{n}\t-0.1\ta {name}\n" for n in range(6))
-        for file, text in (
-            ("train.log", log),
-            ("checkpoint_best.test.tsv", "id\ttarget\tprediction\tp(y)\tp(n)\n" + "".join(classes)),
-            ("checkpoint_best.test.out", "".join(texts)),
-        ):
-            write(f"{folder}/{name}-seed1/{file}", text)
+        run = folder / f"{name}-seed1"
+        run.mkdir()
+        write_log(run / "train.log", (9, 2, 1))
+        rows = "".join(f"{n}\ty\t{'yn'[n % 2]}\t0.5\t0.5\n" for n in range(6))
+        (run / "checkpoint_best.test.tsv").write_text(f"id\ttarget\tprediction\tp(y)\tp(n)\n{rows}")
+        rows = "".join(f"S-{n}\tein\nT-{n}\ta cat\nH-{n}\t-0.1\ta {name}\n" for n in range(6))
+        (run / "checkpoint_best.test.out").write_text(rows)
 
 
 # --- readers ----------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Running scripts and fairseq's commands, and reading what they leave."""
 
-import importlib
 import logging
 import os
 import random
@@ -129,14 +128,6 @@ def failing_command(*args):
     with pytest.raises(subprocess.CalledProcessError) as error:
         command(*args)
     return error.value.stdout
-
-
-def demo_module(name):
-    """A module of ``examples/demo``."""
-    folder = str(ROOT / "examples" / "demo")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    return importlib.import_module(name)
 
 
 def lines(path):

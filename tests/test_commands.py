@@ -18,25 +18,15 @@ from script_helpers import (
     ROOT,
     USER_DIR,
     command,
-    demo_module,
     module,
     trainings,
 )
 
-from fairseq_odeformers.corpora.parallel_text import Recipe, prepare
-from fairseq_odeformers.corpora.translation import read_documents
-
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("corpus")
-    demo_module("pairs").write_corpus(folder / "raw", train=60, valid=8, test=8)
-    documents = {
-        split: [(folder / "raw" / f"{split}.de", folder / "raw" / f"{split}.en")]
-        for split in ("train", "valid", "test")
-    }
-    recipe = Recipe(("de", "en"), bpe_operations=100)
-    return prepare(lambda: read_documents(documents, {}), {}, folder, recipe, workers=1)
+def data(training_data):
+    """Sentence pairs, sentences, and sentences of three classes."""
+    return training_data / "words"
 
 
 def last(folder):
@@ -109,7 +99,8 @@ def test_hydra_train_takes_options_that_the_yaml_leaves_out(data, tmp_path):
     assert "done training" in out and "Warning" not in out and "DEBUG" not in out
     model = torch.load(last(tmp_path))["cfg"]["model"]
     assert (model["encoder_embed_dim"], model["embedding_dropout"]) == (16, 0.2)
-    out = command("generate", data, "--path", last(tmp_path), "--user-dir", USER_DIR)
+    line = ["--path", last(tmp_path), "--user-dir", USER_DIR, "--gen-subset", "valid"]
+    out = command("generate", data, *line)
     assert len(re.findall("^H-", out, re.M)) == 8
 
 
@@ -123,53 +114,35 @@ def test_the_adjoint_method_trains(data, tmp_path):
     assert re.search(r"train \| .* arclength [\d.]+ \| .*encoder_accepted_1 \d", log)
 
 
-@pytest.fixture(scope="module")
-def text(data, tmp_path_factory):
-    """The English side alone, and the first word of each training sentence as its class."""
-    folder = tmp_path_factory.mktemp("text")
-    for split, lines in (("train", 60), ("valid", 8)):
-        sentences = (data.parent / "bpe" / f"{split}.en").read_text().splitlines()[:lines]
-        (folder / f"{split}.input").write_text("".join(line + "\n" for line in sentences))
-        classes = (str(len(line.split()) % 2) for line in sentences)
-        (folder / f"{split}.label").write_text("".join(line + "\n" for line in classes))
-    for name, dictionary in (("input", ["--srcdict", data / "dict.en.txt"]), ("label", [])):
-        command(
-            *["preprocess", "--only-source", "--trainpref", folder / f"train.{name}"],
-            *["--validpref", folder / f"valid.{name}", *dictionary],
-            *["--destdir", folder / ("input0" if name == "input" else name)],
-        )
-    return folder
-
-
-def test_macaron_bert_is_pretrained_and_fine_tuned(text, tmp_path):
+def test_macaron_bert_is_pretrained_and_fine_tuned(data, tmp_path):
     """masked_lm, then sentence_prediction from its checkpoint, interrupted and resumed."""
     line = f"--user-dir {USER_DIR} --arch macaron_bert_base --encoder-layers 2 --no-progress-bar"
     line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
-    line += " --max-positions 64 --optimizer adam --lr 0.001 --max-update 2 --max-tokens 400"
+    line += " --max-positions 64 --optimizer adam --lr 0.001 --max-update 2 --max-tokens 60"
     line = ["train", *line.split()]
     masked = "--task masked_lm --criterion masked_lm --tokens-per-sample 64 --sample-break-mode eos"
-    command(*line, text / "input0", "--save-dir", tmp_path, *masked.split())
-    line += "--task sentence_prediction --criterion sentence_prediction --num-classes 2".split()
+    command(*line, data, "--save-dir", tmp_path, *masked.split())
+    line += "--task sentence_prediction --criterion sentence_prediction --num-classes 3".split()
     line += ["--finetune-from-model", last(tmp_path), "--init-token", 0]
-    line += [text, "--save-dir", tmp_path / "tuned"]
+    line += [data, "--save-dir", tmp_path / "tuned"]
     assert re.search(r"valid on 'valid' subset .* accuracy [0-9.]+", command(*line))
     pretrained, tuned = state(last(tmp_path)), state(last(tmp_path / "tuned"))
     name = "encoder.sentence_encoder.layers.0.macaron_fc1.weight"
     change = (tuned[name] - pretrained[name]).abs().max()
     assert 0 < change < 0.01  # two updates of at most 0.001 a weight, and a little more
     head = tuned["classification_heads.sentence_classification_head.out_proj.weight"]
-    assert head.shape == (2, 16)
+    assert head.shape == (3, 16)
     log = command(*line, "--max-update", 3)
     assert re.search(r"Loaded checkpoint .*tuned/checkpoint_last.pt \(epoch 1 @ 2 updates\)", log)
 
 
-WIDTH = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 32 --{0}-attention-heads 2 --max-tokens 200"
+WIDTH = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 32 --{0}-attention-heads 2 --max-tokens 60"
 NEW_BATCHES = "--update-epoch-batch-itr True"
 TRANSLATION = f"{WIDTH.format('encoder')} {NEW_BATCHES}"
 FIXED_GRID = "--ode-method rk4 --ode-steps 1"
 BLOCKS = f"{WIDTH.format('decoder')} --decoder-layers 1 --tokens-per-sample 32 {NEW_BATCHES}"
-CLASSES = "--criterion sequence_classification --max-tokens 200"
-FINETUNING = f"{WIDTH.format('encoder')} --criterion sentence_prediction --num-classes 2"
+CLASSES = "--criterion sequence_classification --max-tokens 60"
+FINETUNING = f"{WIDTH.format('encoder')} --criterion sentence_prediction --num-classes 3"
 FINETUNING += " --encoder-layers 1"
 PARITY = "--parity-max-length 4 --batch-size 8 --criterion sequence_classification"
 FAMILIES = {  # task, and options
@@ -217,14 +190,14 @@ DEATHS = {
         *(pytest.param(arch, 5, marks=pytest.mark.slow) for arch in FAMILIES),
     ],
 )
-def test_killed_and_resumed(arch, kills, data, text, tmp_path, monkeypatch):
+def test_killed_and_resumed(arch, kills, data, tmp_path, monkeypatch):
     """Bit for bit as not interrupted: by SIGKILL at an epoch's end and at random updates.
 
     The last of these die with half a checkpoint written, or half of one copied.
     """
     task, options = FAMILIES[arch]
-    folders = {"translation": [data], "language_modeling": [text / "input0"], "parity": []}
-    line = [*folders.get(task, [text]), *IN_MAIN_THREAD, "--task", task, "--arch", arch]
+    line = [*IN_MAIN_THREAD, "--task", task, "--arch", arch]
+    line += [] if task == "parity" else [data]
     line += [*options.split(), "--optimizer", "adam", "--lr", 0.005, "--no-progress-bar"]
     line += ["--max-epoch", 1 + max(1, kills // 2), *VALIDATION.get(arch, ["--disable-validation"])]
     line += ["--save-interval-updates", 2, "--keep-interval-updates", 1]

@@ -93,20 +93,6 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
     assert (attended - expected).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("arch", FAMILIES)
-def test_depths_end_at_the_depth_of_the_model(arch):
-    """Also where a block has two maps, at its start and its end."""
-    model = make_model(arch).eval()
-    rows, _ = measure(model, Task(), [{"net_input": batch()}])
-    for kind in KINDS:
-        own = [row for row in rows if row["kind"] == kind]
-        side = "encoder" if kind == "encoder" else "decoder"
-        assert own[-1]["fraction"] == 1
-        blocks = len(getattr(model, side).layers)
-        depth = len(getattr(model, side).layers[0].depths) if arch.startswith("transevolve") else 1
-        assert (own[-1]["block"], own[-1]["depth"]) == (blocks, blocks * depth)
-
-
 def test_without_time_the_maps_of_a_block_are_one():
     model = make_model("transevolve_fullff_2", *TWO_BLOCKS).eval()
     for name, parameter in model.named_parameters():
@@ -127,11 +113,18 @@ def test_measures_of_maps_made_by_hand():
 
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_means_are_over_queries_and_padding_is_none(arch):
+    """The last depth is that of the model, also where a block has a map at its start and end."""
     model, task = make_model(arch).eval(), Task()
     together, _ = measure(model, task, [{"net_input": batch()}])
     apart, _ = measure(model, task, [{"net_input": alone(row)} for row in range(3)])
     for a, b in zip(together, apart):
         assert a == pytest.approx(b, abs=1e-5)
+    for kind in KINDS:
+        layers = getattr(model, "encoder" if kind == "encoder" else "decoder").layers
+        depth = len(layers[0].depths) if arch.startswith("transevolve") else 1
+        last = [row for row in together if row["kind"] == kind][-1]
+        assert last["fraction"] == 1
+        assert (last["block"], last["depth"]) == (len(layers), len(layers) * depth)
 
 
 def test_biases_are_of_the_symbols():

@@ -15,7 +15,6 @@ from script_helpers import binarized_lines, lines
 from fairseq_odeformers.corpora import iwslt14 as iwslt14_corpus
 from fairseq_odeformers.corpora import multi30k as multi30k_corpus
 from fairseq_odeformers.corpora import wmt14
-from fairseq_odeformers.corpora.translation import read_documents, segments
 
 WMT14_TOKENS = {
     "en": "It &apos;s &quot; well @-@ known &quot; no . {} in {} .",
@@ -92,21 +91,3 @@ def test_wmt14_text(lang, tmp_path):
     ]
     assert len(lines(tokenized / f"test.{lang}")) == 4
     assert len(lines(data / "code")) == 61
-
-
-@pytest.mark.parametrize("form", ["{}\n", '<seg id="1">{}</seg>\n'])
-@pytest.mark.parametrize(
-    "sizes, message",
-    [
-        ((4, 5), "do not pair up: .*/b.de has 4, and .*/b.en has more$"),
-        ((1, 0), "do not pair up: .*/b.en has 0, and .*/b.de has more$"),
-        ((0, 0), "/b.de and .*/b.en are empty$"),
-    ],
-)
-def test_a_document_that_does_not_pair_up_is_named(form, sizes, message, tmp_path):
-    sizes = {"a.de": 3, "a.en": 3, "b.de": sizes[0], "b.en": sizes[1]}
-    write_folder(tmp_path, {name: form.encode() * size for name, size in sizes.items()})
-    documents = {"test": [(tmp_path / f"{name}.de", tmp_path / f"{name}.en") for name in "ab"]}
-    sentences = {"test": segments} if "seg" in form else {}
-    with pytest.raises(ValueError, match=message):
-        list(read_documents(documents, sentences))

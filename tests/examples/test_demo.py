@@ -1,3 +1,4 @@
+import importlib
 import random
 import re
 import sys
@@ -5,9 +6,10 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from script_helpers import command, demo_module, lines
+from script_helpers import ROOT, command, lines
 
-demo, pairs = map(demo_module, ("demo", "pairs"))
+sys.path.insert(0, str(ROOT / "examples" / "demo"))
+demo, pairs = map(importlib.import_module, ("demo", "pairs"))
 
 
 def stream(line, file):
