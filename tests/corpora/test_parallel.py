@@ -149,7 +149,10 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
 def test_bad_text_is_named(changes, named, tmp_path, capsys):
     source, options = folder_of(tmp_path / "own"), []
     for name, data in changes.items():
-        (source / name).unlink() if data is None else (source / name).write_bytes(data)
+        if data is None:
+            (source / name).unlink()
+        else:
+            (source / name).write_bytes(data)
     if "one.tsv" in changes:
         source, options = source / "one.tsv", ["--valid", 4, "--test", 4]
     with pytest.raises(SystemExit):
