@@ -133,18 +133,11 @@ def test_options_are_those_of_the_command_line(arch):
         assert not default.startswith("--") or default in names, name
 
 
-@pytest.fixture
-def failing(monkeypatch):
-    """Runs a command that raises an error."""
+def fail(error):
+    def command(arguments):
+        raise error
 
-    def run(error):
-        def fail(arguments):
-            raise error
-
-        monkeypatch.setattr("fairseq_odeformers.cli.list_names", fail)
-        main(["list"])
-
-    return run
+    return command
 
 
 @pytest.mark.parametrize(
@@ -156,17 +149,19 @@ def failing(monkeypatch):
         (ModuleNotFoundError(name="PIL.Image"), r"pillow .* \[corpora\]$"),
     ],
 )
-def test_errors_are_one_line(error, message, failing, capsys):
+def test_errors_are_one_line(error, message, monkeypatch, capsys):
     """And the status is argparse's for a wrong option."""
+    monkeypatch.setattr("fairseq_odeformers.cli.list_names", fail(error))
     with pytest.raises(SystemExit, match="^2$"):
-        failing(error)
+        main(["list"])
     assert re.match(f"odeformers list: error: {message}", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("error", [TypeError("a fault"), ModuleNotFoundError(name="unheard_of")])
-def test_faults_of_the_program_are_raised(error, failing):
+def test_faults_of_the_program_are_raised(error, monkeypatch):
+    monkeypatch.setattr("fairseq_odeformers.cli.list_names", fail(error))
     with pytest.raises(type(error)):
-        failing(error)
+        main(["list"])
 
 
 def test_unknown_architecture(capsys):
