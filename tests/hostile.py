@@ -14,7 +14,6 @@ import resource
 import shutil
 import signal
 import struct
-import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -23,9 +22,11 @@ from functools import cache, partial
 from multiprocessing import Pipe
 from pathlib import Path
 
+import published
 import torch
 import warm
 import yaml
+from compare.test_results import write_log
 from fairseq import tasks
 from make_checkpoints import PATHS, parsed, training_line, write_data, write_splits
 
@@ -86,20 +87,17 @@ def write_folder(folder: Path) -> None:
     (folder / "precious/kept").write_text("precious")
     for kind, task in (("classes", "sentence_prediction"), ("texts", "translation")):
         write_runs(folder / kind, task)
-    (folder / "parallel").mkdir()
-    (folder / "tables").mkdir()
-    words = random.Random(1)
+    parallel, tables, words = {}, {}, random.Random(1)
     for split, size in (("train", 40), ("valid", 4), ("test", 4)):
         rows = [" ".join(words.choices(["ab", "abc", "bc"], k=4)) for _ in range(size)]
-        for lang in ("de", "en"):
-            (folder / f"parallel/{split}.{lang}").write_text("\n".join(rows) + "\n")
-        table = "".join(f"{'yn'[n % 2]}\t{row}\n" for n, row in enumerate(rows))
-        (folder / f"tables/{split}.tsv").write_text(table)
-    with tarfile.open(folder / "tables.tar.gz", "w:gz") as archive:
-        archive.add(folder / "tables", "tables")
-    with zipfile.ZipFile(folder / "tables.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in (folder / "tables").iterdir():
-            archive.write(path, path.name)
+        text = "\n".join(rows) + "\n"
+        parallel |= {f"{split}.de": text.encode(), f"{split}.en": text.encode()}
+        table = (f"{'yn'[n % 2]}\t{row}\n" for n, row in enumerate(rows))
+        tables[f"{split}.tsv"] = "".join(table).encode()
+    published.write_folder(folder / "parallel", parallel)
+    published.write_folder(folder / "tables", tables)
+    for name in ("tables.tar.gz", "tables.zip"):
+        published.write_archive(folder / name, tables)
     row = {"what": "train", "unit": "ms", "length": 8, "layers": 1, "model": "a", "value": 2.0}
     rows = [{**row, "length": length, "ratio": 1.0} for length in (8, 16)]
     (folder / "table.json").write_text(json.dumps({"rows": rows}))
@@ -127,12 +125,7 @@ def write_runs(folder, task):
     for name in "ab":
         run = folder / f"{name}-seed1"
         run.mkdir()
-        log = "x | INFO | train | num. shared model params: 1,234 (num.\n"
-        for kind in ("valid", "train"):
-            stats = {"valid_loss": 2, "valid_num_updates": 9, "train_train_wall": 1}
-            stats |= {"train_num_updates": 9, "train_loss": 2}
-            log += f"x | INFO | {kind} | {json.dumps({k: str(v) for k, v in stats.items()})}\n"
-        (run / "train.log").write_text(log)
+        write_log(run / "train.log", (9, 2, 1))
         rows = "".join(f"{n}\ty\t{'yn'[n % 2]}\t0.5\t0.5\n" for n in range(6))
         (run / "checkpoint_best.test.tsv").write_text(f"id\ttarget\tprediction\tp(y)\tp(n)\n{rows}")
         rows = "".join(f"S-{n}\tein\nT-{n}\ta cat\nH-{n}\t-0.1\ta {name}\n" for n in range(6))
@@ -242,15 +235,16 @@ def replace(path: str, device: str):
     DEVICES[device](target)
 
 
-def edit(path: str, change):
-    """Save a checkpoint again, after a change of its content."""
-    state = torch.load(path, weights_only=True)
-    change(state)
-    torch.save(state, path)
+def add(items):
+    """Save a checkpoint again, with these items."""
+    state = torch.load("classifier.pt", weights_only=True)
+    state.update(items)
+    torch.save(state, "classifier.pt")
 
 
 def set_option(name: str, value):
-    edit("classifier.pt", lambda state: state["cfg"]["model"].update({name: value}))
+    cfg = torch.load("classifier.pt", weights_only=True)["cfg"]
+    add({"cfg": {**cfg, "model": {**cfg["model"], name: value}}})
 
 
 def mutations(path: str, use, count: int, must=""):
@@ -290,8 +284,7 @@ def code():
     """What would run code of a file."""
     for number, use in enumerate((predict(), WEIGHTS, PROGRAM, AVERAGE, STATES)):
         for key in ("foreign", "model", "cfg"):
-            pickle = {key: CreatesFolder()}
-            spoil = partial(edit, "classifier.pt", lambda state, p=pickle: state.update(p))
+            spoil = partial(add, {key: CreatesFolder()})
             yield Case(f"reader {number} of a pickle in {key}", spoil, use, "refused")
     for value in (CODE, "[].append", "{1: (2}", "9**9**9", "'a' * 10 ** 30", "{'a': " * 200):
         line = ["export", "classifier.pt", "made.pt2", "--model-overrides", value]
@@ -315,14 +308,13 @@ def checkpoints():
         yield from devices(path, predict(path.split("/")[0]))
     others = [[1], 3, "text", {}, {"model": {}}, {"model": 3, "cfg": 4}, {"cfg": None}]
     for number, state in enumerate([*others, {"model": {"x": torch.zeros(1)}}]):
+        spoil = partial(torch.save, state, "classifier.pt")
         for use in (predict(), AVERAGE):
-            spoil = partial(torch.save, state, "classifier.pt")
             yield Case(f"another file of torch {number}", spoil, use, "refused")
     for key in ("model", "cfg", "task_state", "optimizer_history", "extra_state"):
         for value in (None, 3, [1], {"a": {"b": 1}}):
             item = {key: value}
-            spoil = partial(edit, "classifier.pt", lambda state, item=item: state.update(item))
-            yield Case(f"classifier.pt, {item}", spoil, predict())
+            yield Case(f"classifier.pt, {item}", partial(add, item), predict())
     sizes = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "max_positions")
     for name in (*sizes, "classifier_hidden_layers", "encoder_attention_heads", "pooling"):
         for value in (10**6, 10**30, -1, "x", [1], math.nan):
@@ -374,6 +366,7 @@ RECIPES = ["", f"a0: &a0 [1]\n{LAUGHS}", "[" * 5000, "? [a]\n: 1"]
 for bad in ({"base": "recipe.yaml"}, {"base": "absent"}, {"parts": {"x": 3}}, {"parts": [1]}):
     RECIPES.append(yaml.safe_dump({**RECIPE, **bad}))
 TABLE = [b"", b"y", b"y\n", b"\xff\ta\n", b"\ty\n", b"y\ta\nz", b"a b\tx\n", b"\0\tx\n"]
+PAIRS = ["", "a\n", "1\t" * 3]
 SENTENCES = [b"", b"\xff\n", b"one line\n", b"\n" * 40, b"ab" * 2**19 + b"\n"]
 
 # A file and its reader; how many mutations there are, whether devices take its place, and contents
@@ -396,13 +389,7 @@ ARTEFACTS = [
     ("tables.zip", command(f"{TABLES} tables.zip"), 6, True, []),
     ("tables/train.tsv", command(f"{TABLES} tables"), 0, True, TABLE),
     ("parallel/train.de", command(f"{PARALLEL} parallel"), 0, True, SENTENCES),
-    (
-        "parallel/train.tsv",
-        command(f"{PARALLEL} parallel/train.tsv"),
-        0,
-        False,
-        ["", "a\n", "1\t" * 3],
-    ),
+    ("parallel/train.tsv", command(f"{PARALLEL} parallel/train.tsv"), 0, False, PAIRS),
 ]
 
 
@@ -423,8 +410,8 @@ def texts():
         write("lines", "".join(random.Random(1).choices("abcdefghij", k=2**20)) + "\n")
 
     yield Case("a word of a megabyte in byte pairs", long_word, TEXT)
-    yield Case("--text /dev/zero", int, predict(more="--text /dev/zero"), "refused")
-    yield Case("--text /dev/null", int, predict(more="--text /dev/null"))
+    for device, must in (("/dev/zero", "refused"), ("/dev/null", "")):
+        yield Case(f"--text {device}", int, predict(more=f"--text {device}"), must)
 
 
 # --- options, results -------------------------------------------------------
@@ -527,6 +514,7 @@ def outcome(case: Case, folder: Path, whole: object = None) -> tuple[str, object
     receiver, sender = Pipe(duplex=False)
     with tempfile.TemporaryDirectory() as parent, tempfile.TemporaryFile() as output:
         work = Path(parent, "work")
+        kept = work / "kept", work / "precious/kept"
         shutil.copytree(folder, work, symlinks=True)
         child = warm.FORK.Process(target=attempt, args=(case, work, output, sender))
         child.start()
@@ -540,7 +528,7 @@ def outcome(case: Case, folder: Path, whole: object = None) -> tuple[str, object
         child.join()
         if (work / "trace").exists():
             found = "code"
-        elif [(work / name).exists() and (work / name).read_text() for name in KEPT] != PRECIOUS:
+        elif not all(path.exists() and path.read_text() == "precious" for path in kept):
             found = "destroyed"
         output.seek(0)
         printed = output.read().decode(errors="replace").strip().split("\n")[-1]
@@ -548,10 +536,6 @@ def outcome(case: Case, folder: Path, whole: object = None) -> tuple[str, object
         if case.must == "refused" or said != whole:
             found = "wrong"
     return found, said if said else printed
-
-
-KEPT = ("kept", "precious/kept")
-PRECIOUS = ["precious", "precious"]
 
 
 def attempt(case: Case, work: Path, output, sender) -> None:

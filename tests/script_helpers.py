@@ -1,6 +1,5 @@
 """Running scripts and fairseq's commands, and reading what they leave."""
 
-import importlib
 import logging
 import os
 import random
@@ -131,14 +130,6 @@ def failing_command(*args):
     return error.value.stdout
 
 
-def demo_module(name):
-    """A module of ``examples/demo``."""
-    folder = str(ROOT / "examples" / "demo")
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    return importlib.import_module(name)
-
-
 def lines(path):
     return path.read_text(encoding="utf-8").splitlines()
 
@@ -148,6 +139,17 @@ def binarized_lines(data_bin, split, pair, lang):
     dictionary = Dictionary.load(str(data_bin / f"dict.{lang}.txt"))
     dataset = data_utils.load_indexed_dataset(str(data_bin / f"{split}.{pair}.{lang}"), dictionary)
     return [dictionary.string(ids, "subword_nmt") for ids in dataset]
+
+
+def labelled_texts(data_bin, split):
+    """Class and text of each example of a binarised split; the end of a text is marked once."""
+    columns = []
+    for part in ("label", "input0"):
+        dictionary = Dictionary.load(str(data_bin / part / "dict.txt"))
+        dataset = data_utils.load_indexed_dataset(str(data_bin / part / split), dictionary)
+        assert all(ids.tolist().index(dictionary.eos()) == len(ids) - 1 for ids in dataset)
+        columns.append([dictionary.string(ids) for ids in dataset])
+    return list(zip(*columns))
 
 
 def sentence_prediction(data_bin, split, classes, regression=False):
@@ -173,10 +175,8 @@ def parallel_data(folder, source, target, **sizes):
     words = random.Random(1)
     for split, size in sizes.items():
         for lang in (source, target):
-            sentences = [
-                " ".join(f"word{words.randrange(20)}" for _ in range(5)) for _ in range(size)
-            ]
-            (folder / f"{split}.{lang}").write_text("\n".join(sentences) + "\n")
+            rows = (" ".join(f"word{words.randrange(20)}" for _ in range(5)) for _ in range(size))
+            (folder / f"{split}.{lang}").write_text("".join(row + "\n" for row in rows))
     tests = ",".join(str(folder / split) for split in sizes if split.startswith("test"))
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid")]
     options = ["-s", source, "-t", target, "--joined-dictionary", *prefixes, f"--testpref={tests}"]

@@ -15,12 +15,10 @@ from fairseq_odeformers.cli import COMMANDS, listing, main, needs_fairseq
 ARCHITECTURES = sorted(listing.architectures(listing.read()))
 
 
-def test_a_script_gets_the_folder_alone(capsys):
+def test_a_script_gets_the_folder_alone(capsys, monkeypatch):
+    """And a terminal the help."""
     main([])
     assert capsys.readouterr().out == USER_DIR + "\n"
-
-
-def test_a_terminal_gets_the_help(capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     with pytest.raises(SystemExit, match="^0$"):
         main([])
@@ -114,7 +112,7 @@ def test_all_other_processes_import_fairseq(process, arguments):
     assert needs_fairseq(words, words[len(words) - arguments :])
 
 
-@pytest.mark.parametrize("count", range(12))
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 11])
 def test_a_process_that_another_spawns_imports_fairseq(count):
     """Such as that of a GPU; multiprocessing gives it the arguments of the training."""
     words = "python -c spawn_main --multiprocessing-fork".split()
@@ -136,10 +134,10 @@ def test_options_are_those_of_the_command_line(arch):
 
 
 def fail(error):
-    def main(arguments):
+    def command(arguments):
         raise error
 
-    return main
+    return command
 
 
 @pytest.mark.parametrize(
@@ -147,8 +145,8 @@ def fail(error):
     [
         (ValueError("bad"), "bad$"),
         (FileNotFoundError(2, "No such file", "a"), ".*No such file.*'a'$"),
-        (MemoryError(), "there is not enough memory$"),
-        (ModuleNotFoundError(name="PIL.Image"), r"pillow is missing; .* extra \[corpora\]$"),
+        (MemoryError(), ".*memory$"),
+        (ModuleNotFoundError(name="PIL.Image"), r"pillow .* \[corpora\]$"),
     ],
 )
 def test_errors_are_one_line(error, message, monkeypatch, capsys):

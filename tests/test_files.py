@@ -29,30 +29,22 @@ def never(folder):
 
 
 def test_a_finished_step_is_not_repeated(tmp_path):
+    """Another recipe replaces the result."""
     build(tmp_path / "step", {"langs": ("de", "en")}, write_value)
     build(tmp_path / "step", {"langs": ("de", "en")}, never)
     assert (tmp_path / "step" / "value").read_text() == "1"
-
-
-def test_another_recipe_replaces_the_result(tmp_path):
-    build(tmp_path / "step", {"n": 1}, write_value)
     build(tmp_path / "step", {"n": 2}, lambda folder: (folder / "other").touch())
     assert sorted(path.name for path in (tmp_path / "step").iterdir()) == ["other", "recipe.json"]
 
 
-def test_a_folder_that_no_step_has_made_is_left_alone(tmp_path):
-    (tmp_path / "step").mkdir()
-    (tmp_path / "step" / "mine").touch()
-    with pytest.raises(ValueError, match="step is in the way"):
+@pytest.mark.parametrize("recipe", [None, b"\xff"])
+def test_a_folder_that_no_step_has_made_is_left_alone(recipe, tmp_path):
+    """So is one whose recipe is damaged."""
+    write_folder(tmp_path, {"step/mine": b""} | ({"step/recipe.json": recipe} if recipe else {}))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match="step"):
         build(tmp_path / "step", {}, never)
-    assert [path.name for path in tmp_path.rglob("*")] == ["step", "mine"]
-
-
-def test_a_damaged_recipe_is_named(tmp_path):
-    build(tmp_path / "step", {"n": 1}, write_value)
-    (tmp_path / "step" / "recipe.json").write_bytes(b"\xff")
-    with pytest.raises(ValueError, match="step/recipe.json is damaged; remove .*step .*utf-8"):
-        build(tmp_path / "step", {"n": 1}, never)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -61,12 +53,12 @@ def test_a_failed_step_leaves_what_was_there(tmp_path, error):
         write_value(folder)
         raise error
 
-    with pytest.raises(error):
-        build(tmp_path / "step", {}, fail)
-    assert list(tmp_path.iterdir()) == []
-    build(tmp_path / "step", {"n": 1}, write_value)
-    with pytest.raises(error):
-        build(tmp_path / "step", {"n": 2}, fail)
+    for there in (False, True):
+        if there:
+            build(tmp_path / "step", {"n": 1}, write_value)
+        with pytest.raises(error):
+            build(tmp_path / "step", {"n": 2}, fail)
+        assert [path.name for path in tmp_path.iterdir()] == ["step"] * there
     build(tmp_path / "step", {"n": 1}, never)
 
 
@@ -82,24 +74,27 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert sorted(path.name for path in (tmp_path / "step").iterdir()) == ["recipe.json", "value"]
 
 
-def write_one(path):
+def write_one(path, text="1"):
     with replacing(path) as temporary:
-        temporary.write_text("1")
+        temporary.write_text(text)
 
 
-def test_a_link_stays_and_its_target_is_written(tmp_path):
+def build_one(path, text="1"):
+    build(path, {"text": text}, lambda folder: (folder / "value").write_text(text))
+
+
+@pytest.mark.parametrize("make, value", [(build_one, "value"), (write_one, "")])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_link_stays_and_its_target_is_written(make, value, there, tmp_path):
     """Also where the target is not there yet."""
-    for kind, make in ("step", lambda path: build(path, {"n": 1}, write_value)), ("o", write_one):
-        (tmp_path / f"{kind}-disk").mkdir()
-        for name in ("old", "new"):
-            link, target = tmp_path / f"{kind}-{name}", tmp_path / f"{kind}-disk" / name
-            link.symlink_to(target)
-            if name == "old":
-                build(target, {"n": 0}, write_value) if kind == "step" else target.write_text("0")
-            make(link)
-            assert link.is_symlink()
-            assert (target / "value" if kind == "step" else target).read_text() == "1"
-        assert {path.name for path in (tmp_path / f"{kind}-disk").iterdir()} == {"old", "new"}
+    link, target = tmp_path / "link", tmp_path / "disk" / "target"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    if there:
+        make(target, "0")
+    make(link)
+    assert link.is_symlink() and (target / value).read_text() == "1"
+    assert [*target.parent.iterdir()] == [target]
 
 
 def test_files_of_the_user_s_own_stay(tmp_path):
@@ -176,9 +171,8 @@ def test_tables_are_whole_or_not_there(tmp_path):
     ],
 )
 def test_whatever_a_library_raises_is_a_line_that_names_the_file(error, reason):
-    with pytest.raises(ValueError) as found:
-        with naming("file", "is damaged"):
-            raise error
+    with pytest.raises(ValueError) as found, naming("file", "is damaged"):
+        raise error
     assert str(found.value) == f"file is damaged ({reason})"
 
 
@@ -186,9 +180,8 @@ def test_whatever_a_library_raises_is_a_line_that_names_the_file(error, reason):
     "error", [ValueError("file: line 3"), OSError(2, "none", "a"), ImportError("x")]
 )
 def test_an_error_that_says_enough_passes(error):
-    with pytest.raises(type(error)) as found:
-        with naming("file"):
-            raise error
+    with pytest.raises(type(error)) as found, naming("file"):
+        raise error
     assert found.value is error
 
 

@@ -3,8 +3,6 @@
 import pytest
 from hostile import KINDS, Case, outcome, write_folder
 
-pytest.importorskip("safetensors")
-
 CASES = [case for kind in KINDS.values() for case in kind]
 
 

@@ -15,12 +15,15 @@ from fairseq_odeformers.patches.command_line import check_head
 from fairseq_odeformers.tasks.parity import ParityTask
 
 
+def parse(*line):
+    return options.parse_args_and_arch(options.get_training_parser(), line)
+
+
 @pytest.mark.parametrize("task", ["sentence_prediction", "long_range_arena", "parity"])
 def test_classifier_with_a_criterion_of_tokens(task):
     data = [] if task == "parity" else ["data"]
-    line = [*data, "--task", task, "--arch", "transject", "--criterion", "cross_entropy"]
     with pytest.raises(ValueError, match="--criterion cross_entropy: .* sequence_classification"):
-        options.parse_args_and_arch(options.get_training_parser(), line)
+        parse(*data, "--task", task, "--arch", "transject", "--criterion", "cross_entropy")
 
 
 @pytest.mark.parametrize("value", ["2", "-0.1", "nan"])
@@ -33,29 +36,28 @@ def test_classifier_with_a_criterion_of_tokens(task):
     ],
 )
 def test_a_share_that_is_none_is_refused_whose_ever_the_criterion(arch, criterion, value):
-    line = ["data", "--arch", arch, "--criterion", criterion, "--label-smoothing", value]
+    line = ["data", "--arch", arch, "--criterion", criterion, "--label-smoothing"]
     with pytest.raises(ValueError, match="--label-smoothing .*: give at least 0 and below 1"):
-        options.parse_args_and_arch(options.get_training_parser(), line)
-    line[-1:] = ["0.1", "--task", "sentence_prediction" if arch == "transject" else "translation"]
-    options.parse_args_and_arch(options.get_training_parser(), line)
+        parse(*line, value)
+    parse(*line, "0.1", "--task", "sentence_prediction" if arch == "transject" else "translation")
 
 
 @pytest.mark.parametrize("arch", ["node_transformer_mt", "transevolve_fullff_2"])
 def test_options_that_follow_others_are_left_to_the_model(arch):
-    line = ["data", "--arch", arch, "--encoder-attention-heads", "2", "--decoder-embed-dim", "64"]
-    line += ["--criterion", "label_smoothed_cross_entropy"]
-    options.parse_args_and_arch(options.get_training_parser(), line)
+    parse(
+        *("data", "--arch", arch, "--encoder-attention-heads", "2", "--decoder-embed-dim", "64"),
+        *("--criterion", "label_smoothed_cross_entropy"),
+    )
 
 
 def test_validation_without_a_task():
-    with pytest.raises(SystemExit, match="^error: --task is missing"):
+    with pytest.raises(SystemExit, match="--task"):
         options.parse_args_and_arch(options.get_validation_parser(), ["data", "--path", "best.pt"])
 
 
 def test_task_of_classification_with_a_translator():
-    line = ["--task", "parity", "--arch", "transevolve_fullff_1"]
     with pytest.raises(ValueError, match="--task parity: transevolve_fullff_1 is no classifier"):
-        options.parse_args_and_arch(options.get_training_parser(), line)
+        parse("--task", "parity", "--arch", "transevolve_fullff_1")
 
 
 @pytest.mark.parametrize(
@@ -69,9 +71,7 @@ def test_task_of_classification_with_a_translator():
 def test_a_misspelt_name_is_asked_for(option, value, meant, capsys):
     line = {"--task": "parity", "--arch": "node_transformer", option: value}
     with pytest.raises(SystemExit):
-        options.parse_args_and_arch(
-            options.get_training_parser(), [word for pair in line.items() for word in pair]
-        )
+        parse(*(word for pair in line.items() for word in pair))
     assert re.search(rf"{option}.*{value}: did you mean {meant}\b", capsys.readouterr().err)
 
 

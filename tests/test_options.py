@@ -9,12 +9,7 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from omegaconf import II, OmegaConf
 from omegaconf.errors import ValidationError
 
-from fairseq_odeformers.options import (
-    DataclassOptions,
-    option,
-    side,
-    validate,
-)
+from fairseq_odeformers.options import DataclassOptions, option, side, validate
 
 
 @dataclass
@@ -33,7 +28,7 @@ def composed(**changes):
     return OmegaConf.merge(config, {"model": changes}).model
 
 
-def test_fairseq_reads_default_help_alias_and_choices():
+def test_fairseq_and_hydra_read_default_help_alias_and_choices():
     parser = ArgumentParser()
     gen_parser_from_dataclass(parser, Config())
     assert parser.parse_args([]).encoder_embed_dim == 8
@@ -41,9 +36,6 @@ def test_fairseq_reads_default_help_alias_and_choices():
     assert "feed-forward layers" in parser.format_help()
     with pytest.raises(SystemExit):
         parser.parse_args(["--ffn-type", "half"])
-
-
-def test_hydra_resolves_interpolations_and_refuses_other_choices():
     assert composed(encoder_embed_dim=12).decoder_embed_dim == 12
     with pytest.raises(ValidationError, match="ffn_type"):
         composed(ffn_type="half")
@@ -106,5 +98,5 @@ def test_an_option_that_a_model_does_not_support_is_named():
     reasons = {"scale": "there is nothing to scale"}
     values = {**vars(Bounded()), "decoder_embed_dim": 8}
     validate(Namespace(**values, scale=False), Bounded, reasons)
-    with pytest.raises(ValueError, match="--scale True: there is nothing to scale; leave the"):
+    with pytest.raises(ValueError, match="--scale True: there is nothing to scale"):
         validate(Namespace(**values, scale=True), Bounded, reasons)

@@ -58,13 +58,9 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     assert names == modules | data
 
 
-def test_module_prints_the_user_dir(installed):
-    """And nothing else: no advice of fairseq's."""
-    assert installed("-m", PACKAGE) == installed.folder + "\n"
-
-
 def test_train_accepts_the_architecture(installed):
-    """fairseq-train exits with an error if ``--arch`` is not registered."""
+    """With the folder that the module prints, and nothing else: no advice of fairseq's."""
+    assert installed("-m", PACKAGE) == installed.folder + "\n"
     options = ("--user-dir", installed.folder, "--arch", "transevolve_fullff_2")
     assert "usage:" in installed("-m", "fairseq_cli.train", *options, "--help")
 

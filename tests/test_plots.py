@@ -1,11 +1,9 @@
 """The style that all figures share."""
 
 import pytest
+from matplotlib import rc_context
 
-pytest.importorskip("matplotlib")
-from matplotlib import rc_context  # noqa: E402
-
-from fairseq_odeformers import plots  # noqa: E402
+from fairseq_odeformers import plots
 
 
 def test_an_architecture_has_one_colour_whatever_stands_beside_it():

@@ -8,10 +8,9 @@ import torch
 from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.modules import MultiheadAttention
 from helpers import PAD, Task, make_classifier, make_model, source_batch
-from script_helpers import USER_DIR, command, module, parallel_data
 
-pytest.importorskip("matplotlib")
-from fairseq_odeformers.analysis.attention import (  # noqa: E402
+from fairseq_odeformers import cli
+from fairseq_odeformers.analysis.attention import (
     bias_rows,
     bias_sums,
     entropy,
@@ -19,11 +18,11 @@ from fairseq_odeformers.analysis.attention import (  # noqa: E402
     span,
     total_variation,
 )
-from fairseq_odeformers.analysis.maps import KINDS, attention_maps  # noqa: E402
-from fairseq_odeformers.models.node_transformer import attention as node_attention  # noqa: E402
-from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads  # noqa: E402
-from fairseq_odeformers.models.transevolve.block import TransEvolveDepth  # noqa: E402
-from fairseq_odeformers.modules.recording import recorded  # noqa: E402
+from fairseq_odeformers.analysis.maps import KINDS, attention_maps
+from fairseq_odeformers.models.node_transformer import attention as node_attention
+from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads
+from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
+from fairseq_odeformers.modules.recording import recorded
 
 FAMILIES = sorted(
     name
@@ -94,20 +93,6 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
     assert (attended - expected).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("arch", FAMILIES)
-def test_depths_end_at_the_depth_of_the_model(arch):
-    """Also where a block has two maps, at its start and its end."""
-    model = make_model(arch).eval()
-    rows, _ = measure(model, Task(), [{"net_input": batch()}])
-    for kind in KINDS:
-        own = [row for row in rows if row["kind"] == kind]
-        side = "encoder" if kind == "encoder" else "decoder"
-        assert own[-1]["fraction"] == 1
-        blocks = len(getattr(model, side).layers)
-        depth = len(getattr(model, side).layers[0].depths) if arch.startswith("transevolve") else 1
-        assert (own[-1]["block"], own[-1]["depth"]) == (blocks, blocks * depth)
-
-
 def test_without_time_the_maps_of_a_block_are_one():
     model = make_model("transevolve_fullff_2", *TWO_BLOCKS).eval()
     for name, parameter in model.named_parameters():
@@ -128,11 +113,18 @@ def test_measures_of_maps_made_by_hand():
 
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_means_are_over_queries_and_padding_is_none(arch):
+    """The last depth is that of the model, also where a block has a map at its start and end."""
     model, task = make_model(arch).eval(), Task()
     together, _ = measure(model, task, [{"net_input": batch()}])
     apart, _ = measure(model, task, [{"net_input": alone(row)} for row in range(3)])
     for a, b in zip(together, apart):
         assert a == pytest.approx(b, abs=1e-5)
+    for kind in KINDS:
+        layers = getattr(model, "encoder" if kind == "encoder" else "decoder").layers
+        depth = len(layers[0].depths) if arch.startswith("transevolve") else 1
+        last = [row for row in together if row["kind"] == kind][-1]
+        assert last["fraction"] == 1
+        assert (last["block"], last["depth"]) == (len(layers), len(layers) * depth)
 
 
 def test_biases_are_of_the_symbols():
@@ -155,20 +147,12 @@ def test_an_encoder_alone():
     assert [(row["kind"], row["block"]) for row in rows] == [("encoder", n) for n in (1, 1, 2, 2)]
 
 
-def test_command(tmp_path):
-    parallel_data(tmp_path, "de", "en", train=8, valid=64, test=8)
-    data, paths = tmp_path / "data-bin", []
-    for arch in ("transevolve_fullff_2_prenorm", "transformer_prenorm"):
-        command(
-            *["train", data, "--user-dir", USER_DIR, "--task", "translation", "--arch", arch],
-            *["--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 16],
-            *["--encoder-attention-heads", 2, "--optimizer", "adam", "--batch-size", 8],
-            *["--max-update", 1, "--save-dir", tmp_path / arch],
-        )
-        paths.append(tmp_path / arch / "checkpoint_last.pt")
+def test_command(trained, tmp_path, capsys):
+    data, checkpoints = trained
+    paths = [checkpoints["transevolve_fullff_2_prenorm"], checkpoints["transformer_prenorm"]]
     out = tmp_path / "out"
-    line = ["analyse", "attention", *paths, "--data", data, "--out", out, "--cpu"]
-    assert "change within blocks" in module("fairseq_odeformers", *line)
+    cli.main(["analyse", "attention", *map(str, [*paths, "--data", data, "--out", out, "--cpu"])])
+    assert "change within blocks" in capsys.readouterr().out
     files = {"attention.csv", "attention.png", "biases.csv", "index.md"}
     assert {path.name for path in out.iterdir()} == files
     with open(out / "biases.csv", newline="") as file:
@@ -176,6 +160,6 @@ def test_command(tmp_path):
     with open(out / "attention.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["kind"] for row in rows] == [
-        kind for _ in paths for kind in KINDS for _ in range(6)
+        kind for depths in (4, 2) for kind in KINDS for _ in range(depths)
     ]
     assert [row["change"] == "" for row in rows] == [row["depth"] == "1" for row in rows]

@@ -1,50 +1,24 @@
-"""The command line, on classifiers that are trained for two updates."""
+"""The command line, on classifiers that are trained for three updates."""
 
 import csv
 import re
-import subprocess
 
 import pytest
 import torch
-from inference.test_predict import write_data
-from script_helpers import USER_DIR, command, contents, module
+from script_helpers import contents
 
-pytest.importorskip("matplotlib")
-from fairseq_odeformers.analysis.command import main, model_names  # noqa: E402
-from fairseq_odeformers.analysis.result import plain  # noqa: E402
+from fairseq_odeformers import cli
+from fairseq_odeformers.analysis.command import main, model_names
+from fairseq_odeformers.analysis.result import plain
 
-ARCHS = {
-    "transformer_classifier": ["--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2],
-    "transject": ["--encoder-experts", 3],
-}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_data(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def checkpoints(data, tmp_path_factory):
-    """Checkpoints by architecture."""
-    folder = tmp_path_factory.mktemp("checkpoints")
-    for arch, sizes in ARCHS.items():
-        command(
-            *["train", data, "--user-dir", USER_DIR, "--task", "long_range_arena", "--arch", arch],
-            *["--encoder-embed-dim", 16, "--encoder-layers", 2, *sizes],
-            *["--criterion", "sequence_classification", "--optimizer", "adam", "--lr", 0.003],
-            *["--batch-size", 8, "--max-update", 2, "--save-dir", folder / arch],
-        )
-    return {arch: folder / arch / "checkpoint_last.pt" for arch in ARCHS}
+ARCHS = ["transformer_classifier", "transject"]
 
 
 def run(data, out, *args):
-    line = ["analyse", "states", *args, "--data", data, "--out", out, "--cpu"]
-    return module("fairseq_odeformers", *line)
-
-
-def read(out):
     """The tables of an analysis."""
+    cli.main(
+        ["analyse", "states", *map(str, args), "--data", str(data), "--out", str(out), "--cpu"]
+    )
     tables = {}
     for path in out.glob("*.csv"):
         with open(path, newline="") as file:
@@ -52,22 +26,22 @@ def read(out):
     return tables
 
 
-def test_files(data, checkpoints, tmp_path):
+def test_files(trained, tmp_path):
+    data, checkpoints = trained
     out = tmp_path / "out"
-    text = ["--text", "a b c c", "--tokens", "a", "c", "b"]
-    run(data, out, *checkpoints.values(), "--texts", 5, *text)
-    tables = read(out)
+    text = ["--text", "1 2 3 3", "--tokens", "1", "3", "2"]
+    tables = run(data, out, *map(checkpoints.get, ARCHS), "--texts", 5, *text)
     assert {name: len(rows) for name, rows in tables.items()} == {
         "models": 2,
         "layers": 2 * (2 + 3),
         "dot_products": 2 * 2,
-        "parts": 2 * (2 + 3),
-        "expert_weights": 5 * 2 * 3,
+        "parts": 2 * (2 + 2),
+        "expert_weights": 5 * 2 * 2,
         "residual_weights": 2,
         "distances": 2 * 3 * 3,
         "isomap": 2 * 3 * 5,
     }
-    assert [row["model"] for row in tables["models"]] == list(ARCHS)
+    assert [row["model"] for row in tables["models"]] == ARCHS
     assert [row["parts"] for row in tables["models"]] == ["heads", "experts"]
     assert [row["bound"] for row in tables["models"]] == ["", "39.0625"]
     figures = "means activation dot_products entropy parts expert_weights residual_weights"
@@ -80,17 +54,18 @@ def test_files(data, checkpoints, tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_correlations_over_three_checkpoints(data, checkpoints, tmp_path):
+def test_correlations_over_three_checkpoints(trained, tmp_path, capsys):
     """With the accuracies that predict prints; without a text, nothing is followed."""
-    transformer, transject = checkpoints.values()
+    data, checkpoints = trained
+    transformer, transject = map(checkpoints.get, ARCHS)
     other = transject.with_name("checkpoint_best.pt")
-    run(data, tmp_path / "out", transformer, transject, other, "--texts", 2)
-    tables = read(tmp_path / "out")
+    other.write_bytes(transject.read_bytes())
+    tables = run(data, tmp_path / "out", transformer, transject, other, "--texts", 2)
     assert len(tables["correlations"]) == 6 and "isomap" not in tables
     assert tables["models"][1]["model"] == "transject/checkpoint_last"
-    printed = module("fairseq_odeformers", "predict", data, "--path", transformer, "--cpu")
+    cli.main(["predict", str(data), "--path", str(transformer), "--cpu"])
     accuracy = 100 * float(tables["models"][0]["accuracy"])
-    assert f"accuracy {accuracy:.2f}%" in printed
+    assert f"accuracy {accuracy:.2f}%" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -115,26 +90,24 @@ def test_numbers_of_a_table():
     ]
 
 
-def test_errors_leave_what_was_there(data, checkpoints, tmp_path):
+def test_errors_leave_what_was_there(trained, tmp_path):
+    data, checkpoints = trained
     out, mine = tmp_path / "out", tmp_path / "mine"
     for folder, file in ((mine, "file"), (out, "index.md")):
         folder.mkdir()
         (folder / file).touch()
-    transformer = checkpoints["transformer_classifier"]
-    headless = tmp_path / "headless.pt"
+    headless, transformer = tmp_path / "headless.pt", checkpoints["transformer_classifier"]
     state = torch.load(transformer, weights_only=False)
     state["model"] = {k: v for k, v in state["model"].items() if not k.startswith("class")}
     torch.save(state, headless)
     before = contents(tmp_path)
-    for path, folder, message in (
-        (headless, out, "headless.pt is not the checkpoint of a classifier"),
-        (mine / "file", out, "mine/file cannot be loaded"),
-        (transformer, mine, "mine is in the way"),
+    for path, folder, options, named in (
+        (headless, out, [], "headless.pt"),
+        (mine / "file", out, [], "mine/file"),
+        (transformer, mine, [], "mine is in the way"),
+        (transformer, out, ["--text", "1 2", "--tokens", "1", "9"], "--tokens 9"),
     ):
-        with pytest.raises(ValueError, match=message):
-            main(["states", str(path), "--data", str(data), "--out", str(folder), "--cpu"])
-    with pytest.raises(subprocess.CalledProcessError) as error:
-        run(data, out, transformer, "--text", "a b", "--tokens", "a", "z")
-    last = error.value.stdout.splitlines()[-1]
-    assert last.startswith("odeformers analyse: error: --tokens z:")
+        line = ["states", str(path), "--data", str(data), "--out", str(folder), "--cpu", *options]
+        with pytest.raises(ValueError, match=named):
+            main(line)
     assert contents(tmp_path) == before

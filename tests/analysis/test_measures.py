@@ -19,52 +19,51 @@ from fairseq_odeformers.analysis.measures import (
 )
 
 
+def pairs(states):
+    """A layer, the place of a pair of its tokens among the factors, and the two tokens."""
+    layers, tokens, _ = states.shape
+    every = [(i, j) for i in range(tokens) for j in range(i + 1, tokens)]
+    return [(layer, place, *pair) for layer in range(1, layers) for place, pair in enumerate(every)]
+
+
 def test_activation_factors_are_those_of_the_formula():
+    """A pair of equal embeddings has none."""
     torch.manual_seed(0)
     states = torch.randn(4, 6, 5, dtype=torch.float64)
+    states[0, 2] = states[0, 0]
     factors = activation_factors(states)
-    pairs = [(i, j) for i in range(6) for j in range(i + 1, 6)]
-    for layer in range(1, 4):
-        for place, (i, j) in enumerate(pairs):
-            now, before = (
-                math.sqrt(sum((x[i, c] - x[j, c]).item() ** 2 for c in range(5)))
-                for x in (states[layer], states[0])
-            )
-            assert factors[layer - 1, place] == pytest.approx(now / before, abs=1e-12)
+    for layer, place, i, j in pairs(states):
+        now, before = (
+            math.sqrt(sum((x[i, c] - x[j, c]).item() ** 2 for c in range(5)))
+            for x in (states[layer], states[0])
+        )
+        expected = now / before if before else math.nan
+        assert factors[layer - 1, place] == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-def test_dot_products_of_the_formula():
-    """A pair of orthogonal embeddings has no factor; under a scaled rotation all are its square."""
+def test_dot_products_are_those_of_the_formula():
+    """A pair of orthogonal embeddings has none."""
     torch.manual_seed(0)
     states = torch.randn(3, 4, 5, dtype=torch.float64)
     states[0, 2] = 0
-    pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
     factors = dot_product_factors(states)
-    for layer in (1, 2):
-        for place, (i, j) in enumerate(pairs):
-            now, before = (sum(a * b for a, b in zip(x[i], x[j])) for x in states[[layer, 0]])
-            assert factors[layer - 1, place].isnan() == (before == 0) == (2 in (i, j))
-            if before:
-                assert factors[layer - 1, place] == pytest.approx(float(now / before), rel=1e-10)
-    rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))[0]
-    turned = dot_product_factors(torch.stack([states[1], 3 * states[1] @ rotation]))
-    assert torch.allclose(turned, torch.full((1, 6), 9.0, dtype=torch.float64))
-
-
-def test_pairs_with_equal_embeddings_have_no_factor():
-    torch.manual_seed(0)
-    states = torch.randn(3, 4, 5)
-    states[0, 2] = states[0, 0]
-    assert activation_factors(states).isnan().tolist() == 2 * [[False, True] + 4 * [False]]
+    for layer, place, i, j in pairs(states):
+        now, before = (sum(a * b for a, b in zip(x[i], x[j])) for x in states[[layer, 0]])
+        expected = float(now / before) if before else math.nan
+        assert factors[layer - 1, place] == pytest.approx(expected, rel=1e-10, nan_ok=True)
 
 
 def test_factors_of_a_scaled_rotation():
-    """They are the scale, for every pair."""
+    """They are the scale, for every pair, or its square."""
     torch.manual_seed(0)
     rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))[0]
     x = torch.randn(7, 5, dtype=torch.float64)
-    factors = activation_factors(torch.stack([x, 3 * x @ rotation + 1]))
-    assert torch.allclose(factors, torch.full((1, 21), 3.0, dtype=torch.float64))
+    turned = 3 * x @ rotation
+    for found, expected in (
+        (activation_factors(torch.stack([x, turned + 1])), 3.0),
+        (dot_product_factors(torch.stack([x, turned])), 9.0),
+    ):
+        assert torch.allclose(found, torch.full((1, 21), expected, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("layers, bound", [(3, 64.0), (6, 1.5**12), (10_000, math.exp(6))])

@@ -1,38 +1,31 @@
 """The maps of one sentence: whose weights they are, and which tokens name them."""
 
 import csv
-from argparse import Namespace
 
 import pytest
 import torch
-from helpers import make_classifier, make_model
-from script_helpers import USER_DIR, command, module, parallel_data
+from helpers import make_model
+from matplotlib import rc_context
 
-pytest.importorskip("matplotlib")
-from matplotlib import rc_context  # noqa: E402
-
-from fairseq_odeformers.analysis import sentence  # noqa: E402
-from fairseq_odeformers.analysis.command import parse_args  # noqa: E402
-from fairseq_odeformers.analysis.maps import attention_maps  # noqa: E402
-from fairseq_odeformers.inference.hub import load_translator  # noqa: E402
-from fairseq_odeformers.plots import STYLE  # noqa: E402
+from fairseq_odeformers import cli
+from fairseq_odeformers.analysis import sentence
+from fairseq_odeformers.analysis.command import parse_args
+from fairseq_odeformers.analysis.maps import attention_maps
+from fairseq_odeformers.inference.hub import load_translator
+from fairseq_odeformers.plots import STYLE
 
 SMALL = {
     "transformer": ["--encoder-layers", "2", "--decoder-layers", "2"],
     "transevolve_fullff_2": ["--encoder-blocks", "2", "--encoder-depth", "2"],
 }
 ARCHS = ["transformer", "transevolve_fullff_2", "macaron_transformer", "node_transformer_mt"]
-SIZES = ["--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 16, "--encoder-attention-heads", 2]
 
 
 def net_input():
     torch.manual_seed(2)
     source, target = torch.randint(4, 50, (1, 5)), torch.randint(4, 50, (1, 4))
-    return {
-        "src_tokens": source,
-        "src_lengths": torch.tensor([5]),
-        "prev_output_tokens": target,
-    }
+    lengths = torch.tensor([5])
+    return {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": target}
 
 
 def names(letter, number):
@@ -97,44 +90,24 @@ def test_panels_are_named_and_show_the_weights():
         assert [text.get_text() for text in axes.get_yticklabels()] == TOKENS["cross"][0]
 
 
-def test_a_classifier_has_self_attention_alone():
-    model = make_classifier("transevolve_classifier_fullff_1").eval()
-    rows = sentence.measure(model, net_input(), {"encoder": TOKENS["encoder"]}, None)
-    assert {row["kind"] for row in rows} == {"encoder"}
-
-
-@pytest.fixture(scope="module")
-def translator(tmp_path_factory):
-    """The data set and the checkpoint of a translator."""
-    folder = tmp_path_factory.mktemp("translator")
-    parallel_data(folder, "de", "en", train=8, valid=8, test=8)
-    command(
-        *["train", folder / "data-bin", "--user-dir", USER_DIR, "--task", "translation"],
-        *["--arch", "transevolve_fullff_2_prenorm", *SIZES, "--optimizer", "adam"],
-        *["--batch-size", 8, "--max-update", 1, "--save-dir", folder / "run"],
-    )
-    return folder / "data-bin", folder / "run" / "checkpoint_last.pt"
-
-
-def test_command(translator, tmp_path):
+def test_command(trained, tmp_path):
     """The tokens of a decoder are those that its model translates the text to."""
-    data, path = translator
+    data, path = trained[0], trained[1]["transevolve_fullff_2_prenorm"]
     interface = load_translator(path, data)
-    text = " ".join(interface.src_dict.symbols[4:8])
-    out = tmp_path / "out"
-    line = ["analyse", "attention", path, "--data", data, "--out", out, "--cpu", "--text", text]
-    module("fairseq_odeformers", *line, "--head", 2)
+    text, out = "8 9 6 2", tmp_path / "out"
+    line = ["analyse", "attention", path, "--data", data, "--out", out, "--cpu", "--head", 2]
+    cli.main([*map(str, line), "--text", text])
     files = {f"{name}.png" for name in TOKENS} | {"sentence.csv", "index.md"}
     assert {file.name for file in out.iterdir()} == files
     with open(out / "sentence.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     ids = interface.encode(text)
     tokens = interface.generate([ids], beam=5, max_len_a=0, max_len_b=79)[0][0]["tokens"]
-    target = [interface.tgt_dict[token] for token in tokens]
+    source, target = [*text.split(), "</s>"], [interface.tgt_dict[token] for token in tokens]
     for kind, own_queries, own_keys in (
-        ("encoder", [*text.split(), "</s>"], [*text.split(), "</s>"]),
+        ("encoder", source, source),
         ("decoder", target, ["</s>", *target[:-1]]),
-        ("cross", target, [*text.split(), "</s>"]),
+        ("cross", target, source),
     ):
         own = [row for row in rows if row["kind"] == kind]
         for name, expected in (("query", own_queries), ("key", own_keys)):
@@ -165,8 +138,10 @@ def test_command_lines_that_are_refused(options, named, capsys):
     assert named in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_text_that_is_too_long_to_be_drawn(translator):
-    data, path = translator
-    args = Namespace(data=str(data), text="a " * 81, head=None, device="cpu", checkpoints=[path])
+def test_a_text_that_is_too_long_to_be_drawn(trained):
+    data, paths = trained
+    line = ["attention", str(paths["transformer_prenorm"]), "--text", "1 " * 81, "--cpu"]
+    args = parse_args([*line, "--data", str(data), "--out", "out"])
+    args.device = "cpu"
     with pytest.raises(ValueError, match="--text: more than 80 tokens"):
         sentence.analyse(args, ["run"])

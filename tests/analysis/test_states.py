@@ -45,6 +45,8 @@ def test_a_state_of_the_embedding_and_of_each_layer(arch):
     """The last is the output of the encoder, but for a LayerNorm that follows the layers."""
     model, tokens = make(arch), text()
     states = text_states(model, tokens)
+    assert (states.parts is None) == (arch == "node_transformer")
+    assert (states.expert_weights is None) == (arch not in TRANSJECT)
     assert states.layers.shape == (depth(model) + 1, 7, 16)
     with torch.no_grad():
         output = model.encoder(tokens.unsqueeze(0), None)["encoder_out"][0].squeeze(1)
@@ -84,6 +86,7 @@ def test_heads_joined_are_the_attention(arch):
     attentions = (m for m in model.encoder.modules() if isinstance(m, MultiheadAttention))
     with recorded(attentions) as calls, recorded(projections) as projected:
         heads = text_states(model, text()).parts
+    text_states(model, text())  # which is not recorded
     outputs = [call.output[0][:, 0] for call in calls] or [call.output[0] for call in projected]
     assert len(heads) == len(outputs) == depth(model)
     with torch.no_grad():
@@ -107,13 +110,6 @@ def test_weighted_experts_are_the_mixture(arch, experts):
 
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
-def test_what_a_model_has(arch):
-    states = text_states(make(arch), text())
-    assert (states.parts is None) == (arch == "node_transformer")
-    assert (states.expert_weights is None) == (arch not in TRANSJECT)
-
-
-@pytest.mark.parametrize("arch", CLASSIFIERS)
 def test_residual_weights(arch):
     model = make(arch)
     weights = residual_weights(model)
@@ -121,12 +117,3 @@ def test_residual_weights(arch):
     expected = [F.tanh(p) if arch in TRANSJECT else p for p in raw]
     assert weights == pytest.approx([number for p in expected for number in p.tolist()])
     assert len(weights) in (0, depth(model))
-
-
-def test_recording_ends():
-    model = make("transformer_classifier")
-    with recorded([model.encoder]) as calls:
-        model(text().unsqueeze(0))
-    model(text().unsqueeze(0))
-    assert [call.module for call in calls] == [model.encoder]
-    assert calls[0].output["encoder_out"][0].shape == (7, 1, 16)

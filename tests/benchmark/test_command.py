@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-import re
 
 import pytest
 import torch
 from torch import nn
 
+from fairseq_odeformers import cli
 from fairseq_odeformers.benchmark import command as benchmark
 from fairseq_odeformers.benchmark import measurements, memory, models, timing
 from fairseq_odeformers.benchmark.measurements import MEASUREMENTS
@@ -17,14 +17,9 @@ from fairseq_odeformers.modules.recording import recorded
 
 THREADS = torch.get_num_threads()
 TINY = "--embed-dim 16 --ffn-embed-dim 48 --heads 2 --batch 2 --vocabulary 50 --rounds 1"
-ROW = re.compile(
-    r"\| \d+ \| \d \| ([\w:-]+) \| ([\d,]+) \| -?[\d.]+ \| [\d,]* \| "
-    r"-?[\d.]+ \(-?[\d.]+--?[\d.]+\) \|$",
-    re.M,
-)
 
 
-def sizes(what, options):
+def sizes(what, options=TINY):
     """Those of some options that a measurement has."""
     words = options.split()
     return [
@@ -36,12 +31,14 @@ def sizes(what, options):
 
 
 @pytest.fixture
-def measured(capsys):
-    """The parameters of each model in the table that a command prints."""
+def measured(tmp_path):
+    """The value of each row of the table that a command writes, by its model."""
 
     def run(what, *options):
-        benchmark.main([what, *sizes(what, f"{TINY} --lengths 8"), *options])
-        return dict(ROW.findall(capsys.readouterr().out))
+        path = tmp_path / "table.json"
+        benchmark.main([what, *sizes(what, f"{TINY} --lengths 8"), *options, "--json", str(path)])
+        rows = json.loads(path.read_text())["rows"]
+        return [(row["model"], row["value"]) for row in rows]
 
     yield run
     torch.set_num_threads(THREADS)
@@ -61,7 +58,7 @@ def measured(capsys):
     ],
 )
 def test_every_measurement(measured, what, names):
-    assert list(measured(what, "--models", *names)) == names
+    assert [name for name, _ in measured(what, "--models", *names)] == names
 
 
 def prepared(what, name, options="--layers 2"):
@@ -199,28 +196,23 @@ def test_attention_by_a_matrix_where_it_is_asked_for(what, form):
 def test_startup_is_of_one_command_with_and_without_the_plugin(measured, monkeypatch):
     lines = []
     monkeypatch.setattr("subprocess.run", lambda line, **options: lines.append(line))
-    assert list(measured("startup")) == ["fairseq", "plugin"]
+    assert [name for name, _ in measured("startup")] == ["fairseq", "plugin"]
     without, plugin = lines[:2]
     assert plugin[: len(without)] == without and plugin[len(without)] == "--user-dir"
 
 
 @pytest.mark.parametrize("model, ratio", [("transformer_lm", 2), ("transject_lm", 1)])
-def test_state_grows_with_the_tokens_where_keys_are_kept(tmp_path, model, ratio):
-    path = tmp_path / "table.json"
-    options = ["--lengths", "8", "16", "--models", model, "--json", str(path)]
-    benchmark.main(["state", *TINY.split(), *options])
-    short, long = (row["value"] for row in json.loads(path.read_text())["rows"])
+def test_state_grows_with_the_tokens_where_keys_are_kept(measured, model, ratio):
+    (_, short), (_, long) = measured("state", "--lengths", "8", "16", "--models", model)
     assert long == pytest.approx(ratio * short)
 
 
-def test_peak_memory_holds_the_matrix_of_scores(tmp_path):
+def test_peak_memory_holds_the_matrix_of_scores(measured):
     """Attention by a matrix keeps 8 matrices of 1,000 x 1,000 numbers, at the least, and fused
     attention none."""
-    path = tmp_path / "table.json"
     names = ["transformer_classifier", "transformer_classifier:matrix"]
-    options = ["--layers", "2", "--lengths", "1000", "--models", *names, "--json", str(path)]
-    benchmark.main(["memory", *TINY.split(), *options])
-    fused, matrix = (row["value"] for row in json.loads(path.read_text())["rows"])
+    options = ["--layers", "2", "--lengths", "1000", "--models", *names]
+    (_, fused), (_, matrix) = measured("memory", *options)
     assert matrix - fused > 8 * 4
 
 
@@ -259,7 +251,7 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
 
 
 @pytest.mark.parametrize(
-    "options, named",
+    "line, named",
     [
         ("train --models transevolv", "transevolv"),
         ("train --models transevolve:3", "transevolve has no form 3"),
@@ -269,17 +261,6 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
         ("encoder --heads 3", "--heads 3"),
         ("ode --lengths 6 1", "--lengths 1"),
         ("infer --json none/a.json", "--json none/a.json"),
-    ],
-)
-def test_models_and_sizes_that_cannot_be_measured(options, named):
-    what, *rest = options.split()
-    with pytest.raises(ValueError, match=re.escape(named)):
-        benchmark.main([what, *sizes(what, TINY), *rest])
-
-
-@pytest.mark.parametrize(
-    "options, named",
-    [
         *((f"{what} --precision bf16", "--precision") for what in ("ode", "orthogonal", "startup")),
         *((f"{what} --models rk4", "--models") for what in ("startup", "ode", "orthogonal")),
         ("encoder --lengths 8 0", "--lengths"),
@@ -291,17 +272,13 @@ def test_models_and_sizes_that_cannot_be_measured(options, named):
         ("", "--quick"),
     ],
 )
-def test_command_lines_that_are_refused(options, named, capsys, monkeypatch):
+def test_command_lines_that_are_refused(line, named, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SystemExit):
-        benchmark.parse_args(options.split())
+    what, *rest = line.split() or [""]
+    words = [what, *sizes(what), *rest] if what in MEASUREMENTS else line.split()
+    with pytest.raises(SystemExit, match="^2$"):
+        cli.main(["benchmark", *words])
     assert named in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_settings_of_a_measurement_are_printed(capsys):
-    benchmark.main("orthogonal --embed-dim 4 --layers 1 --rounds 1 --models blocks".split())
-    line = capsys.readouterr().out.splitlines()[1]
-    assert line == f"what=orthogonal embed_dim=4 layers=[1] device=cpu threads={THREADS} rounds=1"
 
 
 @pytest.mark.parametrize("content", [None, "{", "[1]", '{"rows": [{"what": "infer"}]}'])

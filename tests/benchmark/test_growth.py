@@ -20,36 +20,25 @@ def test_exponents_of_powers():
 
 
 @pytest.mark.parametrize("varied", ["length", "layers"])
-def test_a_panel_a_table_and_a_line_a_model(tmp_path, varied):
+def test_a_panel_a_measurement_and_a_line_a_model(tmp_path, varied, recwarn):
+    """With the exponent in its label; of one size there is none."""
+    one = {"length": 8, "layers": 2, "ratio": 1.0}
     rows = [
-        {"what": "memory", "unit": "MB", "length": 8, "layers": 2, "model": model, "value": size}
-        | {"ratio": 1.0, varied: size}
+        {**one, "what": "memory", "unit": "MB", "model": model, "value": size, varied: size}
         for model in ("a", "b")
         for size in (16, 32, 64)
     ]
-    figure = growth.draw([rows])
-    (panel,) = figure.axes
-    assert panel.get_xlabel() == growth.AXES[varied] and panel.get_ylabel() == "memory (MB)"
-    labels = [text.get_text() for text in panel.get_legend().get_texts()]
-    assert labels == ["a: 1.00", "b: 1.00"]
+    single = {**one, "what": "state", "unit": "kB", "model": "a", "value": 3.0}
+    panels = growth.draw([rows, [single]]).axes
+    assert [panel.get_xlabel() for panel in panels] == [growth.AXES[varied], "length (tokens)"]
+    assert [panel.get_ylabel() for panel in panels] == ["memory (MB)", "state (kB)"]
+    labels = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in panels]
+    assert labels == [["a: 1.00", "b: 1.00"], ["a"]]
+    assert not recwarn.list
     table, out = tmp_path / "table.json", tmp_path / "growth.png"
     table.write_text(json.dumps({"rows": rows}))
     command.main(["growth", str(out), str(table)])
     assert out.read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_table_of_several_measurements(recwarn):
-    """A panel each; of one length there is no exponent."""
-    rows = [
-        {"what": what, "unit": unit, "length": 16, "layers": layers, "model": "a", "value": 3.0}
-        for what, unit, layers in (("train", "ms", 4), ("state", "kB", 6))
-    ]
-    panels = growth.draw([rows]).axes
-    assert [panel.get_ylabel() for panel in panels] == ["train (ms)", "state (kB)"]
-    for panel in panels:
-        assert panel.get_xlabel() == "length (tokens)"
-        assert [text.get_text() for text in panel.get_legend().get_texts()] == ["a"]
-    assert not recwarn.list
 
 
 def exponents(name):

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 from script_helpers import USER_DIR, parallel_data
@@ -44,13 +45,11 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def free_ports(number):
-    sockets = [socket.socket() for _ in range(number)]
-    for one in sockets:
-        one.bind(("", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for one in sockets:
+            one.bind(("", 0))
+        return [one.getsockname()[1] for one in sockets]
 
 
 @pytest.fixture
@@ -73,22 +72,15 @@ def slurm(tmp_path, monkeypatch):
     options += [f"--key-file={key}", f"--log-file={folder / 'munged.log'}"]
     commands = [["munged", "--force", "--foreground", *options], ["slurmctld", "-D"]]
     commands.append(["slurmd", "-D"])
-    daemons = []
-    try:
+    with ExitStack() as stack:
         for command in commands:
-            daemons.append(
-                subprocess.Popen(
-                    command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder
-                )
-            )
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            daemon = stack.enter_context(subprocess.Popen(command, cwd=folder, **quiet))
+            stack.callback(daemon.terminate)
             time.sleep(2)
+        stack.callback(output, "scancel", "--user", "root")
         wait(lambda: "idle" in output("sinfo", "--noheader"), 60)
         yield
-    finally:
-        output("scancel", "--user", "root")
-        for daemon in reversed(daemons):
-            daemon.terminate()
-            daemon.wait()
 
 
 def output(*command):

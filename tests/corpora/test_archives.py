@@ -18,9 +18,9 @@ FILES = {"corpus/a.txt": os.urandom(200_000), "corpus/deep/b.txt.gz": gzip.compr
 KINDS = ["folder", "a.zip", "a.tar", "a.tgz"]
 
 
-def write_source(kind, tmp_path):
+def write_source(kind, tmp_path, others=()):
     write = write_folder if kind == "folder" else write_archive
-    return write(tmp_path / kind, FILES)
+    return write(tmp_path / kind, {**FILES, **dict(others)})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,7 +38,7 @@ def test_files_have_the_order_of_the_numbers_in_their_names(tmp_path):
     assert list(read_files(source, ["*.txt"])) == names
 
 
-@pytest.mark.parametrize("kind", ["a.zip", "a.tar", "a.tgz"])
+@pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("size", [0, 100, 100_000])
 def test_a_cut_off_archive_is_an_error_that_names_it(kind, size, tmp_path):
     source = write_source(kind, tmp_path)
@@ -55,14 +55,11 @@ def test_a_cut_off_file_is_an_error_that_names_it(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_that_are_missing_or_twice_there_are_named(kind, tmp_path):
-    source = write_source(kind, tmp_path)
-    with pytest.raises(ValueError, match=f"{source} has no c.txt, d.txt"):
-        read_files(source, ["a.txt", "d.txt", "c.txt"])
+    source = write_source(kind, tmp_path, {"copy/b.txt": b"again"})
+    for pattern, fault in (("c.txt", "has no"), ("b.txt", "has more than one")):
+        with pytest.raises(ValueError, match=f"{source} {fault} {pattern}"):
+            read_files(source, ["a.txt", pattern])
     assert list(read_files(source, ["a.txt", "c.txt"], optional=["c.txt"])) == ["a.txt"]
-    write = write_folder if kind == "folder" else write_archive
-    write(source, {**FILES, "copy/a.txt": b"again"})
-    with pytest.raises(ValueError, match=f"{source} has more than one a.txt"):
-        read_files(source, ["a.txt"])
 
 
 LINKS = [tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
@@ -144,19 +141,17 @@ def test_an_interrupted_download_resumes(server, tmp_path, resumable):
 
 
 def test_what_is_there_is_not_downloaded(server, tmp_path):
-    (tmp_path / "file").touch()
-    download(server.url, tmp_path / "file")
+    """But a partial file that is as long as the whole, perhaps of another version, is no file."""
+    (tmp_path / "there").touch()
+    download(server.url, tmp_path / "there")
     assert server.ranges == []
-
-
-def test_a_partial_file_as_long_as_the_whole_is_fetched_anew(server, tmp_path):
     (tmp_path / "file.part").write_bytes(b"x" * len(CONTENT))
     download(server.url, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
 def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
-    with pytest.raises(ValueError, match="SHA-256 is not 0123"):
+    with pytest.raises(ValueError, match="0123"):
         download(server.url, tmp_path / "file", "0123")
     assert list(tmp_path.iterdir()) == []
 
@@ -168,15 +163,9 @@ ARCHIVES = {"http://host/a.tgz": ["a.de", "a.en"], "http://host/b.de.gz": ["b.de
 @pytest.fixture
 def published(tmp_path):
     """A folder with what is below the URLs of ARCHIVES."""
-    write_folder(tmp_path / "loose", TEXTS)
     folder = write_folder(tmp_path / "published", {"b.de.gz": gzip.compress(TEXTS["b.de"])})
-    write_a(folder, "a.de", "a.en")
+    write_archive(folder / "a.tgz", {f"corpus/{name}": TEXTS[name] for name in ("a.de", "a.en")})
     return folder
-
-
-def write_a(folder, *names, **changes):
-    files = {f"corpus/{name}": TEXTS[name] for name in names}
-    write_archive(folder / "a.tgz", {**files, **changes})
 
 
 def contents(folder):
@@ -185,14 +174,14 @@ def contents(folder):
 
 @pytest.mark.parametrize("kind", ["downloads", "loose files", "one archive"])
 def test_files_are_found_in_archives_and_folders(kind, published, tmp_path):
-    source = {"downloads": published, "loose files": tmp_path / "loose"}.get(kind)
-    raw = tmp_path / "out" / "raw"
-    extract(source or write_archive(tmp_path / "all.tgz", TEXTS), ARCHIVES, raw)
-    assert contents(raw) == TEXTS
+    write = {"loose files": write_folder, "one archive": write_archive}.get(kind)
+    source = write(tmp_path / "all.tgz", TEXTS) if write else published
+    extract(source, ARCHIVES, tmp_path / "out" / "raw")
+    assert contents(tmp_path / "out" / "raw") == TEXTS
 
 
 def test_missing_files_are_an_error_that_names_their_archive(published, tmp_path):
-    write_a(published, "a.de")
+    write_archive(published / "a.tgz", {"a.de": b""})
     with pytest.raises(ValueError, match="a.tgz has no a.en"):
         extract(published, ARCHIVES, tmp_path / "raw")
     (published / "a.tgz").unlink()
@@ -202,14 +191,15 @@ def test_missing_files_are_an_error_that_names_their_archive(published, tmp_path
 
 
 def test_a_changed_source_is_extracted_anew(published, tmp_path):
-    raw = tmp_path / "raw"
+    """One file, or one archive."""
+    raw, new = tmp_path / "raw", {"a.de": b"uno\n", "a.en": b"two\n", "b.de": b"due\n"}
     extract(published, ARCHIVES, raw)
-    write_folder(published, {"b.de.gz": gzip.compress(b"due\n")})
+    write_folder(published, {"b.de.gz": gzip.compress(new["b.de"])})
     extract(published, ARCHIVES, raw)
-    assert contents(raw) == {**TEXTS, "b.de": b"due\n"}
-    write_a(published, "a.en", **{"a.de": b"uno\n"})
+    assert contents(raw) == {**TEXTS, "b.de": new["b.de"]}
+    write_archive(published / "a.tgz", {name: new[name] for name in ("a.de", "a.en")})
     extract(published, ARCHIVES, raw)
-    assert contents(raw) == {**TEXTS, "a.de": b"uno\n", "b.de": b"due\n"}
+    assert contents(raw) == new
 
 
 @pytest.mark.parametrize("source, raw", [("s", "s/raw"), ("raw/s", "raw"), ("s", "s"), ("s", "l")])

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import time
 
@@ -12,53 +13,46 @@ from fairseq_odeformers import cli
 from fairseq_odeformers.corpora.cli import preparing
 from fairseq_odeformers.files import build
 
-PAIR = ["-s", "de", "-t", "en"]
-BOTH = ["--bpe-codes", "file", "--dict", "file"]
-
 
 @pytest.mark.parametrize(
-    "line, options, message",
+    "line, named",
     [
-        ("glue", ["wnli"], "TASK wnli: choose from CoLA, SST-2, MRPC"),
-        ("glue", ["--dict", "absent"], "--dict: absent: no such file"),
-        ("glue", ["--dict", "file"], "--bpe-codes and --dict belong together"),
-        ("glue", [*BOTH, "--bpe-operations", "5"], "--bpe-operations is for learning codes"),
-        ("lra", ["imdb"], "TASK imdb: choose from listops, text"),
-        ("text-classification", ["sst"], "argument DATA: invalid choice: 'sst'"),
-        ("text-classification", ["tsv"], "tsv needs --from"),
-        ("text-classification", ["imdb", "--vocab", "absent"], "--vocab: absent: no such file"),
-        (
-            "text-classification",
-            ["imdb", "--vocab", "file", "--vocab-size", "9"],
-            "--vocab-size is",
-        ),
-        ("text-classification", ["tsv", "--valid-fraction", "1"], "--valid-fraction: invalid"),
-        ("listops", ["--max-args", "1"], "--max-args: 1: give"),
-        ("wmt14", [], "arguments are required: pair"),
-        ("wmt14", ["de-en"], "argument pair: invalid choice: 'de-en'"),
-        ("multi30k", ["--bpe-operations", "x"], "--bpe-operations: x: give"),
-        ("parallel", ["-s", "de"], "the following arguments are required: -t"),
-        ("parallel", PAIR, "the following arguments are required: --from"),
-        ("parallel", ["-s", "de", "-t", "de", "--from", "."], "-s and -t are both de"),
-        ("parallel", [*PAIR, "--from", ".", "--valid", "9"], "--valid and --test divide one file"),
-        ("parallel", [*PAIR, "--max-ratio", "0.5"], "--max-ratio: invalid"),
-        *((corpus, ["--workers", "0"], "--workers: 0: give") for corpus in cli.CORPORA),
+        ("glue wnli", "TASK wnli: choose from CoLA, SST-2"),
+        ("glue --dict absent", "--dict: absent"),
+        ("glue --dict file", "--bpe-codes and --dict"),
+        ("glue --bpe-codes file --dict file --bpe-operations 5", "--bpe-operations"),
+        ("lra imdb", "TASK imdb: choose from listops, text"),
+        ("text-classification sst", "DATA: .*'sst'"),
+        ("text-classification tsv", "tsv needs --from"),
+        ("text-classification imdb --vocab absent", "--vocab: absent"),
+        ("text-classification imdb --vocab file --vocab-size 9", "--vocab-size"),
+        ("text-classification tsv --valid-fraction 1", "--valid-fraction"),
+        ("listops --max-args 1", "--max-args: 1"),
+        ("wmt14", "pair"),
+        ("wmt14 de-en", "pair: .*'de-en'"),
+        ("multi30k --bpe-operations x", "--bpe-operations: x"),
+        ("parallel -s de", "-t"),
+        ("parallel -s de -t en", "--from"),
+        ("parallel -s de -t de --from .", "-s and -t are both de"),
+        ("parallel -s de -t en --from . --valid 9", "--valid and --test"),
+        ("parallel -s de -t en --max-ratio 0.5", "--max-ratio"),
+        *((f"{corpus} --workers 0", "--workers: 0") for corpus in cli.CORPORA),
         *(
-            (corpus, ["--from", "absent"], "--from: absent: no such file or folder")
+            (f"{corpus} --from absent", "--from: absent")
             for corpus in cli.CORPORA
             if corpus != "listops"
         ),
     ],
 )
-def test_bad_options(line, options, message, tmp_path, monkeypatch, capsys):
+def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
     (tmp_path / "raw" / "corpus").mkdir(parents=True)
     (tmp_path / "file").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["prepare", line, *options])
+        cli.main(["prepare", *line.split()])
     assert stopped.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"odeformers prepare {line}: error: ") and message in last
+    assert re.match(f"odeformers prepare {line.split()[0]}: error: .*{named}", last)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["corpus", "file", "raw"]
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from helpers import HEAD, make_classifier
 from published import write_archive, write_folder
-from script_helpers import contents, sentence_prediction, times
+from script_helpers import contents, sentence_prediction
 
 from fairseq_odeformers import cli, files
 from fairseq_odeformers.corpora import glue
@@ -23,39 +23,18 @@ MNLI_FILES = {
     "test": "test_matched.tsv",
     "test1": "test_mismatched.tsv",
 }
+PAIR = ["sentence1", "sentence2"]
 BINARY = ["0", "1"]
 ENTAILMENT = ["entailment", "not_entailment"]
-STS_B = "index genre filename year old_index source1 source2 sentence1 sentence2 score"
-MNLI = (
-    "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse "
-    "sentence2_parse sentence1 sentence2 label1 gold_label"
-)
-# Archive, sentence columns, label column and labels of each task, and the header of its files with
-# and without labels.
-LAYOUTS = {
-    "CoLA": ("CoLA", ["sentence"], "label", BINARY, None, "index sentence"),
-    "SST-2": ("SST-2", ["sentence"], "label", BINARY, "sentence label", "index sentence"),
-    "MRPC": (None, ["#1 String", "#2 String"], "Quality", BINARY, None, None),
-    "STS-B": (
-        *("STS-B", ["sentence1", "sentence2"], "score", ["0.000", "2.500", "4.250", "5"]),
-        *(STS_B, STS_B.rsplit(maxsplit=1)[0]),
-    ),
-    "QQP": (
-        *("QQP-clean", ["question1", "question2"], "is_duplicate", BINARY),
-        *("id qid1 qid2 question1 question2 is_duplicate", "id question1 question2"),
-    ),
-    "MNLI": (
-        *("MNLI", ["sentence1", "sentence2"], "gold_label"),
-        *(["entailment", "neutral", "contradiction"], MNLI, MNLI.rsplit(maxsplit=2)[0]),
-    ),
-    "QNLI": (
-        *("QNLIv2", ["question", "sentence"], "label", ENTAILMENT),
-        *("index question sentence label", "index question sentence"),
-    ),
-    "RTE": (
-        *("RTE", ["sentence1", "sentence2"], "label", ENTAILMENT),
-        *("index sentence1 sentence2 label", "index sentence1 sentence2"),
-    ),
+LAYOUTS = {  # archive, columns of the sentences and of the label, and labels
+    "CoLA": ("CoLA", ["sentence"], "label", BINARY),
+    "SST-2": ("SST-2", ["sentence"], "label", BINARY),
+    "MRPC": (None, ["#1 String", "#2 String"], "Quality", BINARY),
+    "STS-B": ("STS-B", PAIR, "score", ["0.000", "2.500", "4.250", "5"]),
+    "QQP": ("QQP-clean", ["question1", "question2"], "is_duplicate", BINARY),
+    "MNLI": ("MNLI", PAIR, "gold_label", ["entailment", "neutral", "contradiction"]),
+    "QNLI": ("QNLIv2", ["question", "sentence"], "label", ENTAILMENT),
+    "RTE": ("RTE", PAIR, "label", ENTAILMENT),
 }
 
 
@@ -65,7 +44,7 @@ def splits(task):
 
 def published_examples(task, split):
     """Texts, the same as they should become, and label of each example."""
-    _, columns, _, labels, _, _ = LAYOUTS[task]
+    _, columns, _, labels = LAYOUTS[task]
     for number in range(SIZES[split]):
         about = [(task, split, column, number, " ".join(SIZES)) for column in range(len(columns))]
         raw = ['{} {}: "It’s {}-{}" & {}.'.format(*words) for words in about]
@@ -73,42 +52,30 @@ def published_examples(task, split):
         yield raw, clean, labels[number * 7 // 3 % len(labels)]
 
 
-def cola(split):
-    if split == "test":
-        yield from plain("CoLA", split)
-    else:
-        for (sentence,), _, label in published_examples("CoLA", split):
-            yield f"gj04\t{label}\t{'' if label == '1' else '*'}\t{sentence}"
+def table(task, split):
+    """The lines of a published table.
 
-
-def plain(task, split):
-    """The lines of a table with a header; what no result needs is called as its column."""
-    _, columns, label_column, _, labelled, unlabelled = LAYOUTS[task]
-    header = (unlabelled if split.startswith("test") else labelled).split()
-    yield "\t".join(header)
-    for sentences, _, label in published_examples(task, split):
-        row = {**dict(zip(columns, sentences)), label_column: label}
-        yield "\t".join(row.get(name, name) for name in header)
-
-
-def qqp(split):
-    """Some published lines are broken in two."""
-    for number, line in enumerate(plain("QQP", split)):
-        yield line
-        if number % 5 == 2 and split != "test":
-            yield "133273\t213221\t213222\tHow is the life of a math student?"
+    Those of CoLA have no header, some of QQP are broken in two, and some of MNLI have no label.
+    """
+    _, columns, label_column, _ = LAYOUTS[task]
+    labelled = not split.startswith("test")
+    bare = task == "CoLA" and labelled
+    if not bare:
+        yield "\t".join(["index", *columns, *([label_column] if labelled else [])])
+    for number, (sentences, _, label) in enumerate(published_examples(task, split)):
+        if bare:
+            yield f"gj04\t{label}\t*\t{sentences[0]}"
+        else:
+            yield "\t".join([str(number), *sentences, *([label] if labelled else [])])
+        if task == "QQP" and labelled and number % 5 == 2:
+            yield "133273\tHow is the life of a math student?"
             yield "Could you describe it?\tWhich level of prepration is enough?\t0"
+        if task == "MNLI" and labelled and number % 4 == 2:
+            yield "\t".join([str(number), *sentences, "-"])
 
 
-def mnli(split):
-    """Some pairs have no label."""
-    for number, line in enumerate(plain("MNLI", split)):
-        yield line
-        if number % 4 == 2 and not split.startswith("test"):
-            yield line.rsplit("\t", 1)[0] + "\t-"
-
-
-LINES = {"CoLA": cola, "QQP": qqp, "MNLI": mnli}
+def ended(lines, end="\n"):
+    return "".join(line + end for line in lines).encode()
 
 
 def write_mrpc(folder):
@@ -123,24 +90,12 @@ def write_mrpc(folder):
     }
     mixed = rows["train"][:10] + rows["valid"][::-1] + rows["train"][10:]
     valid = [*rows["valid"][1::2][::-1], *rows["valid"][::2]]
-    ids = ["\t".join(row.split("\t")[1:3]) for row in valid]
     tables = {
         "senteval_data/msr_paraphrase_train.txt": [header, *mixed],
         "senteval_data/msr_paraphrase_test.txt": [header, *rows["test"]],
-        "mrpc_dev_ids.tsv": ids,
+        "mrpc_dev_ids.tsv": ["\t".join(row.split("\t")[1:3]) for row in valid],
     }
-    write_folder(
-        folder,
-        {name: "".join(f"{line}\r\n" for line in lines).encode() for name, lines in tables.items()},
-    )
-
-
-def write_task(task, archive):
-    tables = {"__MACOSX/._train.tsv": "not this one", f"{task}/original/train.tsv": "nor this one"}
-    for split, name in splits(task).items():
-        lines = LINES.get(task, lambda split: plain(task, split))(split)
-        tables[f"{task}/{name}"] = "".join(f"{line}\n" for line in lines)
-    write_archive(archive, tables)
+    write_folder(folder, {name: ended(lines, "\r\n") for name, lines in tables.items()})
 
 
 def prepare(names, source, out, vocabulary=None, workers=2):
@@ -152,7 +107,9 @@ def published(tmp_path_factory):
     folder = tmp_path_factory.mktemp("published")
     for task, (archive, *_) in LAYOUTS.items():
         if archive:
-            write_task(task, folder / f"{archive}.zip")
+            others = ("__MACOSX/._train.tsv", f"{task}/original/train.tsv")
+            tables = {f"{task}/{name}": ended(table(task, s)) for s, name in splits(task).items()}
+            write_archive(folder / f"{archive}.zip", {**dict.fromkeys(others, b"not"), **tables})
     write_mrpc(folder)
     return folder
 
@@ -168,13 +125,15 @@ def out(published, tmp_path_factory):
 
 @pytest.mark.parametrize("task", LAYOUTS)
 def test_sentence_prediction_loads_the_examples(out, task):
-    """Text, labels and order are as published; test sets have no labels."""
+    """Text, labels and order are as published; test sets have no labels.
+
+    All tasks share one dictionary; that of the classes has a fixed order.
+    """
     labels = LAYOUTS[task][3]
     classes = 1 if task == "STS-B" else len(labels)
+    folder = out / f"{task}-bin"
     for split in splits(task):
-        prediction, dataset = sentence_prediction(
-            out / f"{task}-bin", split, classes, regression=task == "STS-B"
-        )
+        prediction, dataset = sentence_prediction(folder, split, classes, task == "STS-B")
         expected = list(published_examples(task, split))
         if (task, split) == ("MRPC", "valid"):
             expected.reverse()  # in the order of the corpus, not of the list
@@ -190,25 +149,18 @@ def test_sentence_prediction_loads_the_examples(out, task):
                 assert example["target"] == [float(label) / 5]
             else:
                 assert example["target"].tolist() == [labels.index(label)]
-
-
-@pytest.mark.parametrize("task", LAYOUTS)
-def test_dictionaries(out, task):
-    """All tasks share one dictionary; classes are in a fixed order."""
-    folder = out / f"{task}-bin"
-    columns = [f"input{number}" for number in range(len(LAYOUTS[task][1]))]
-    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == [*columns, "label"]
-    for column in columns:
-        shared = (out / "vocabulary" / "dict.txt").read_bytes()
-        assert (folder / column / "dict.txt").read_bytes() == shared
-    assert (folder / "code").read_bytes() == (out / "vocabulary" / "code").read_bytes()
+    vocabulary = out / "vocabulary"
+    assert (folder / "code").read_bytes() == (vocabulary / "code").read_bytes()
+    for number in range(len(LAYOUTS[task][1])):
+        shared = (vocabulary / "dict.txt").read_bytes()
+        assert (folder / f"input{number}" / "dict.txt").read_bytes() == shared
     if task != "STS-B":
         counts = Counter(label for _, _, label in published_examples(task, "train"))
-        lines = [f"{label} {counts[label]}" for label in LAYOUTS[task][3]]
+        lines = [f"{label} {counts[label]}" for label in labels]
         assert (folder / "label" / "dict.txt").read_text().splitlines() == lines
 
 
-@pytest.mark.parametrize("task", ["MNLI", "QNLI", "SST-2"])
+@pytest.mark.parametrize("task", ["MNLI", "SST-2"])
 def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
     out, task, tmp_path, monkeypatch
 ):
@@ -232,22 +184,15 @@ def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
         expected = [f"{n}\t{label}" for n, (label, _) in enumerate(classifier.classify(texts))]
         lines = (tmp_path / f"{name}.tsv").read_text().splitlines()
         assert lines == ["index\tprediction", *expected]
-        assert {line.split("\t")[1] for line in lines[1:]} <= {*labels}
 
 
-def test_what_is_left_out_is_counted_and_what_was_done_is_not_repeated(published, out, caplog):
-    before = times(out)
+def test_what_is_left_out_is_counted(out, tmp_path, caplog):
     with caplog.at_level("INFO"):
-        prepare(list(LAYOUTS), published, out, workers=1)
-        assert times(out) == before
-        assert caplog.text.count("is up to date") == 3 * 8 + 1
-        assert "examples" not in caplog.text
         for task in ("QQP", "MNLI"):
-            folder = out / f"{task}-again"
-            folder.mkdir()
-            glue.tokenize(glue.TASKS[task], out / "raw" / task, folder, 1)
-    assert "QQP/train.tsv: left out 12 lines that have not 6 columns" in caplog.text
-    assert "MNLI/dev_matched.tsv: 8 examples; left out 2 that are labelled -" in caplog.text
+            (tmp_path / task).mkdir()
+            glue.tokenize(TASKS[task], out / "raw" / task, tmp_path / task, 1)
+    assert "QQP/train.tsv: left out 12 lines" in caplog.text
+    assert "MNLI/dev_matched.tsv: 8 examples; left out 2" in caplog.text
 
 
 def test_a_given_vocabulary_is_used(published, out, tmp_path):
@@ -256,11 +201,7 @@ def test_a_given_vocabulary_is_used(published, out, tmp_path):
     vocabulary = expected / "code", expected / "input0" / "dict.txt"
     [folder] = prepare(["RTE"], published / "RTE.zip", tmp_path, vocabulary, workers=3)
     assert contents(folder) == contents(expected)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "RTE-bin",
-        "raw",
-        "tokenized",
-    ]
+    assert {path.name for path in tmp_path.iterdir()} == {"RTE-bin", "raw", "tokenized"}
 
 
 def test_tables_of_mrpc_are_preferred(tmp_path):
@@ -274,23 +215,14 @@ def test_tables_of_mrpc_are_preferred(tmp_path):
     assert (tokenized / "test.input1").read_text() == "it is test\n"
 
 
-@pytest.mark.parametrize(
-    "codes, dictionary, message",
-    [
-        ("#version: 0.2\na b c\n", "a 1\n", "code has no byte-pair codes of subword-nmt"),
-        ("#version: 0.2\n", "a 1\n", "code has no byte-pair codes of subword-nmt"),
-        ("#version: 0.2\na b\n", "a\n", "Incorrect dictionary format"),
-    ],
-)
-def test_a_bad_vocabulary_is_refused_before_work_starts(
-    codes, dictionary, message, published, tmp_path
-):
-    (tmp_path / "code").write_text(codes)
-    (tmp_path / "dict.txt").write_text(dictionary)
+def test_a_bad_vocabulary_is_refused_before_work_starts(published, tmp_path):
     vocabulary = tmp_path / "code", tmp_path / "dict.txt"
-    with pytest.raises(ValueError, match=message):
-        prepare(["RTE"], published, tmp_path / "out", vocabulary)
-    assert not (tmp_path / "out").exists()
+    for texts in ("#version: 0.2\n", "a 1\n"), ("#version: 0.2\na b\n", "a\n"):
+        for path, text in zip(vocabulary, texts):
+            path.write_text(text)
+        with pytest.raises(ValueError, match="code|dictionary"):
+            prepare(["RTE"], published, tmp_path / "out", vocabulary)
+        assert not (tmp_path / "out").exists()
 
 
 RTE_HEADER = "index\tsentence1\tsentence2\tlabel"

@@ -6,11 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from fairseq.data import Dictionary, data_utils
-from script_helpers import contents
+from script_helpers import labelled_texts
 
 from fairseq_odeformers.corpora import listops
-from fairseq_odeformers.corpora.listops import Shape, generate, prepare, read
+from fairseq_odeformers.corpora.listops import Shape, generate, read
 
 SHAPE = Shape(min_length=20, max_length=60, max_depth=5, max_args=4)
 
@@ -42,18 +41,8 @@ def value(tree):
     }[tree[0]]()
 
 
-def binary(tree):
-    """The published form of an expression, with the parentheses of a binary tree."""
-    if isinstance(tree, int):
-        return str(tree)
-    text = tree[0]
-    for branch in [*map(binary, tree[1:]), "]"]:
-        text = f"( {text} {branch} )"
-    return text
-
-
-def examples(count, shape=SHAPE, seed=1, workers=1):
-    return list(itertools.islice(generate(shape, seed, workers), count))
+def examples(count, seed=1):
+    return list(itertools.islice(generate(SHAPE, seed, workers=1), count))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +51,7 @@ def drawn():
 
 
 def test_drawn_expressions_reach_their_bounds_and_have_their_values(drawn):
-    """All are different, and others are drawn with another seed."""
+    """All are different, and others are drawn with another seed. Their tokens are uniform."""
     sizes = set()
     for tokens, label in drawn:
         rest = list(tokens)
@@ -76,6 +65,10 @@ def test_drawn_expressions_reach_their_bounds_and_have_their_values(drawn):
     known = {tuple(tokens) for tokens, _ in drawn}
     assert len(known) == len(drawn)
     assert not known & {tuple(tokens) for tokens, _ in examples(100, seed=2)}
+    counts = Counter(token for tokens, _ in drawn for token in tokens)
+    for symbols in (listops.DIGITS, listops.OPERATORS):
+        share = sum(counts[symbol] for symbol in symbols) / len(symbols)
+        assert [counts[symbol] for symbol in symbols] == pytest.approx([share] * len(symbols), 0.05)
 
 
 def test_all_expressions_of_a_small_kind_are_drawn_once(monkeypatch):
@@ -104,42 +97,26 @@ def test_nodes_are_drawn_as_in_the_long_range_arena():
             assert abs(count - operators / 4) < 5 * math.sqrt(operators * 3 / 16)
 
 
-def test_tokens_are_uniform(drawn):
-    counts = Counter(token for tokens, _ in drawn for token in tokens)
-    for symbols in (listops.DIGITS, listops.OPERATORS):
-        total = sum(counts[symbol] for symbol in symbols)
-        for symbol in symbols:
-            assert counts[symbol] / total == pytest.approx(1 / len(symbols), rel=0.05)
-
-
-def test_fairseq_reads_the_data_set(tmp_path, drawn):
+def test_the_command_leaves_what_fairseq_reads(tmp_path, drawn):
     """The splits are disjoint parts of one stream, with its classes; the end is marked.
 
     The number of workers does not matter.
     """
     sizes = {"train": 40, "valid": 20, "test": 10}
-    folder = prepare(tmp_path / "out", sizes, SHAPE, seed=1, workers=2)
-    alone = prepare(tmp_path / "alone", sizes, SHAPE, seed=1, workers=1)
-    assert contents(folder) == contents(alone)
-    columns = {}
-    for part in ("input0", "label"):
-        dictionary = Dictionary.load(str(folder / part / "dict.txt"))
-        columns[part] = []
-        for split, size in sizes.items():
-            dataset = data_utils.load_indexed_dataset(str(folder / part / split), dictionary)
-            assert len(dataset) == size
-            assert all(ids[-1] == dictionary.eos() for ids in dataset)
-            columns[part] += [dictionary.string(ids) for ids in dataset]
-    read_back = zip(columns["input0"], columns["label"])
-    assert list(read_back) == [(" ".join(tokens), label) for tokens, label in drawn[:70]]
+    options = "--min-length 20 --max-length 60 --max-depth 5 --max-args 4 --seed 1 --workers 2"
+    split_sizes = [f"--{split}={size}" for split, size in sizes.items()]
+    listops.main(["--out", str(tmp_path), *options.split(), *split_sizes])
+    splits = [labelled_texts(tmp_path / "data-bin", split) for split in sizes]
+    assert [*map(len, splits)] == [*sizes.values()]
+    assert sum(splits, []) == [(label, " ".join(tokens)) for tokens, label in drawn[:70]]
 
 
-def test_published_files_are_read(tmp_path, drawn):
-    """They end their lines as the csv module does."""
-    rows = [(binary(nested(list(tokens))[0]), label) for tokens, label in drawn[:50]]
-    text = "".join(f"{tree}\t{label}\r\n" for tree, label in [("Source", "Target"), *rows])
-    (tmp_path / "basic_train.tsv").write_bytes(text.encode())
-    assert list(read(tmp_path / "basic_train.tsv")) == drawn[:50]
+def test_published_files_are_read(tmp_path):
+    """Binary trees, whose lines end as the csv module ends them."""
+    tree = "( ( ( [MAX 2 ) ( ( ( [MIN 4 ) 7 ) ] ) ) ] )"
+    (tmp_path / "train.tsv").write_bytes(f"Source\tTarget\r\n{tree}\t4\r\n5\t5\r\n".encode())
+    expected = [("[MAX 2 [MIN 4 7 ] ]".split(), "4"), (["5"], "5")]
+    assert list(read(tmp_path / "train.tsv")) == expected
 
 
 HEADER = "Source\tTarget"
@@ -175,12 +152,3 @@ def test_shapes_that_no_expression_has_are_named(shape, monkeypatch):
     monkeypatch.setattr(listops, "PATIENCE", 3)
     with pytest.raises(ValueError, match="more than 0 different expressions of Shape.min_length="):
         next(generate(shape, seed=1, workers=1))
-
-
-def test_the_command_line_gives_the_same(tmp_path, capsys):
-    options = "--train 5 --valid 2 --test 1 --min-length 5 --max-length 30 --seed 4 --workers 1"
-    listops.main(["--out", str(tmp_path), *options.split()])
-    assert f"{tmp_path / 'data-bin'} is ready for fairseq-train" in capsys.readouterr().out
-    sizes, shape = {"train": 5, "valid": 2, "test": 1}, Shape(min_length=5, max_length=30)
-    expected = prepare(tmp_path / "again", sizes, shape, seed=4, workers=1)
-    assert contents(tmp_path / "data-bin") == contents(expected)

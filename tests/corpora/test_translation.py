@@ -1,7 +1,5 @@
 """The published parallel corpora become the text of each split."""
 
-import tarfile
-
 import pytest
 from published import (
     EVALUATION_SETS,
@@ -12,12 +10,11 @@ from published import (
     write_folder,
     write_wmt14,
 )
-from script_helpers import binarized_lines, lines, times
+from script_helpers import binarized_lines, lines
 
 from fairseq_odeformers.corpora import iwslt14 as iwslt14_corpus
 from fairseq_odeformers.corpora import multi30k as multi30k_corpus
 from fairseq_odeformers.corpora import wmt14
-from fairseq_odeformers.corpora.translation import read_documents, segments
 
 WMT14_TOKENS = {
     "en": "It &apos;s &quot; well @-@ known &quot; no . {} in {} .",
@@ -30,19 +27,17 @@ WMT14_CORPORA = {
 }
 
 
-def run(corpus, source, out, *options, workers=2):
-    corpus.main([*options, "--from", str(source), "--out", str(out), "--workers", str(workers)])
+def run(corpus, source, out, *options):
+    corpus.main([*options, "--from", str(source), "--out", str(out), "--workers", "2"])
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_multi30k_has_the_test_sets_that_both_languages_have(tmp_path, packed):
+def test_multi30k_has_the_test_sets_that_both_languages_have(tmp_path):
     """A test set has a name that depends on no other."""
     sizes = {"val": 5, "test_2016_flickr": 6, "test_2017_flickr": 3, "test_2018_flickr": 7}
     files = multi30k(train=40, **sizes, test_2017_mscoco=8)
     del files["test_2017_flickr.de.gz"]
-    write, name = (write_archive, "raw.tar") if packed else (write_folder, "raw")
-    source, out = write(tmp_path / name, files), tmp_path / "out"
-    run(multi30k_corpus, source, out, "--bpe-operations", "20", workers=1)
+    source, out = write_folder(tmp_path / "raw", files), tmp_path / "out"
+    run(multi30k_corpus, source, out, "--bpe-operations", "20")
     assert lines(out / "tokenized" / "train.de") == [f"dog {n} !" for n in range(40)]
     tests = {path.name.split(".")[0] for path in (out / "data-bin").glob("test*")}
     assert tests == {"test", "test2", "test3"}
@@ -52,19 +47,13 @@ def test_multi30k_has_the_test_sets_that_both_languages_have(tmp_path, packed):
         assert lines(out / "tokenized" / f"{split}.en") == text
 
 
-@pytest.fixture(scope="module")
-def talks(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("iwslt14")
-    write_archive(folder / "de-en.tgz", iwslt14())
-    run(iwslt14_corpus, folder / "de-en.tgz", folder / "out", "--bpe-operations", "40")
-    return folder / "out"
-
-
-def test_iwslt14_text(talks):
+def test_iwslt14_text(tmp_path):
     """Titles and descriptions are text, other tags go, bad pairs go, every 23rd is for valid.
 
     The five evaluation sets follow one another; no sentence of theirs is dropped.
     """
+    archive, talks = write_archive(tmp_path / "de-en.tgz", iwslt14()), tmp_path / "out"
+    run(iwslt14_corpus, archive, talks, "--bpe-operations", "40")
     for lang, word in (("de", "satz"), ("en", "sentence")):
         text = []
         for talk in (1, 2, 3):
@@ -82,80 +71,23 @@ def test_iwslt14_text(talks):
     assert len(binarized_lines(talks / "data-bin", "test", "de-en", "de")) == len(expected)
 
 
-def test_a_second_run_does_nothing(talks, capsys):
-    steps = [talks / step for step in ("raw", "plain", "tokenized", "codes", "bpe", "data-bin")]
-    before = [times(step) for step in steps]
-    source = talks.parent / "de-en.tgz"
-    run(iwslt14_corpus, source, talks, "--bpe-operations", "40", workers=1)
-    assert [times(step) for step in steps] == before
-    output = capsys.readouterr().out
-    assert output.count("is up to date") == 6
-    assert "| train | 96 | 3 | 3 | 0 | 90 |" in output
-
-
-@pytest.fixture(scope="module")
-def news(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wmt14")
-    write_wmt14(folder / "archives")
-    for lang in WMT14_CORPORA:
-        run(wmt14, folder / "archives", folder / lang, f"en-{lang}", "--bpe-operations", "60")
-    return folder
-
-
 @pytest.mark.parametrize("lang", WMT14_CORPORA)
-def test_wmt14_text(news, lang):
+def test_wmt14_text(lang, tmp_path):
     """Corpora follow one another, cleaned; punctuation is normalised except in the test set."""
-    tokenized = news / lang / "tokenized"
+    source, out = write_wmt14(tmp_path / "archives"), tmp_path / "out"
+    run(wmt14, source, out, f"en-{lang}", "--bpe-operations", "60")
+    tokenized, data = out / "tokenized", out / "data-bin"
     kept = {"de": [2], "fr": [0]}[lang]
     for side in ("en", lang):
         tokens = WMT14_TOKENS[side]
         train = [tokens.format(n, corpus) for corpus in WMT14_CORPORA[lang] for n in range(30)]
         train[30:30] = [long_pairs(side)[index] for index in kept]
         assert lines(tokenized / f"train.{side}") == train
-        assert binarized_lines(news / lang / "data-bin", "train", f"en-{lang}", side) == train
+        assert binarized_lines(data, "train", f"en-{lang}", side) == train
         valid = [tokens.format(n, "newstest2013") for n in range(30)]
         assert lines(tokenized / f"valid.{side}") == valid
     assert lines(tokenized / "test.en") == [
         f"It &apos;s “ well @-@ known ” no . {n} in newstest2014 ." for n in range(4)
     ]
     assert len(lines(tokenized / f"test.{lang}")) == 4
-    assert len(lines(news / lang / "data-bin" / "code")) == 61
-
-
-def test_unpacked_files_give_the_same(news, tmp_path):
-    """The results stay up to date when some of the archives are unpacked."""
-    source = write_wmt14(tmp_path / "mixed")
-    for archive in ("training-parallel-europarl-v7.tgz", "dev.tgz", "test-full.tgz"):
-        with tarfile.open(source / archive) as tar:
-            tar.extractall(source, filter="data")
-        (source / archive).unlink()
-    steps = [news / "fr" / step for step in ("plain", "tokenized", "bpe", "data-bin")]
-    before = [times(step) for step in steps]
-    run(wmt14, source, news / "fr", "en-fr", "--bpe-operations", "60")
-    assert [times(step) for step in steps] == before
-
-
-@pytest.mark.parametrize("form", ["{}\n", '<seg id="1">{}</seg>\n'])
-@pytest.mark.parametrize(
-    "sizes, message",
-    [
-        ((4, 5), "do not pair up: .*/b.de has 4, and .*/b.en has more$"),
-        ((1, 0), "do not pair up: .*/b.en has 0, and .*/b.de has more$"),
-        ((0, 0), "/b.de and .*/b.en are empty$"),
-    ],
-)
-def test_a_document_that_does_not_pair_up_is_named(form, sizes, message, tmp_path):
-    sizes = {"a.de": 3, "a.en": 3, "b.de": sizes[0], "b.en": sizes[1]}
-    write_folder(tmp_path, {name: form.encode() * size for name, size in sizes.items()})
-    documents = {"test": [(tmp_path / f"{name}.de", tmp_path / f"{name}.en") for name in "ab"]}
-    sentences = {"test": segments} if "seg" in form else {}
-    with pytest.raises(ValueError, match=message):
-        list(read_documents(documents, sentences))
-
-
-@pytest.mark.parametrize("lang, count", [("de", 5), ("fr", 7)])
-def test_archives_of_wmt14_have_different_names(lang, count):
-    """They share a folder, and so do the files that are taken out of them."""
-    archives = wmt14.archives(lang)
-    assert len({url.rpartition("/")[2] for url in archives}) == len(archives) == count
-    assert len({name for names in archives.values() for name in names}) == 2 * count
+    assert len(lines(data / "code")) == 61

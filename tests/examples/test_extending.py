@@ -37,42 +37,29 @@ def test_is_one_file_of_a_hundred_lines():
     assert len(lines(file)) <= 100
 
 
-def test_trains_and_predicts(data, checkpoint, tmp_path):
-    arguments = [data, "--path", checkpoint, "--output", tmp_path / "test.tsv", "--cpu"]
-    out = module("fairseq_odeformers", "predict", *arguments, "--user-dir", PLUGIN)
-    assert "test: accuracy" in out
-    assert len(lines(tmp_path / "test.tsv")) == 1 + 13
-
-
 def test_every_program_takes_the_folder(data, checkpoint, tmp_path):
-    own = ["--user-dir", PLUGIN]
-    module(
-        "fairseq_odeformers",
-        "export",
-        checkpoint,
-        tmp_path / "model.pt2",
-        "--data",
-        data,
-        *own,
+    """Or several."""
+
+    def run(*line):
+        return module("fairseq_odeformers", *line, "--user-dir", PLUGIN)
+
+    table, text = tmp_path / "test.tsv", tmp_path / "text"
+    assert "test: accuracy" in run(
+        "predict", data, "--path", checkpoint, "--output", table, "--cpu"
     )
+    assert len(lines(table)) == 1 + 13
+    text.write_text("a a b\n")
+    line = ["predict", data, "--path", checkpoint, "--text", text, "--cpu"]
+    assert "\ta a b\t" in run(*line, "--user-dir", USER_DIR)
+    run("export", checkpoint, tmp_path / "model.pt2", "--data", data)
     assert (tmp_path / "model.pt2").exists()
     for what in ("attention", "states"):
         out = ["--data", data, "--out", tmp_path / what, "--split", "test", "--cpu"]
-        module("fairseq_odeformers", "analyse", what, checkpoint, *out, *own)
+        run("analyse", what, checkpoint, *out)
         assert (tmp_path / what / "index.md").exists()
-    sizes = ["--lengths", 8, "--batch", 1, "--rounds", 1, "--vocabulary", 20, *own]
-    sizes += ["--layers", 1, "--embed-dim", 16, "--ffn-embed-dim", 32, "--heads", 2]
-    models = ["--models", "transformer_classifier", "ode_transformer_rk2"]
-    assert "| ode_transformer_rk2 |" in module(
-        "fairseq_odeformers", "benchmark", "encoder", *models, *sizes
-    )
-
-
-def test_several_folders(data, checkpoint, tmp_path):
-    folders = ["--user-dir", USER_DIR, "--user-dir", PLUGIN]
-    (tmp_path / "text").write_text("a a b\n")
-    arguments = [data, "--path", checkpoint, "--text", tmp_path / "text", "--cpu"]
-    assert "\ta a b\t" in module("fairseq_odeformers", "predict", *arguments, *folders)
+    sizes = "--lengths 8 --batch 1 --rounds 1 --vocabulary 20 --layers 1 --embed-dim 16"
+    sizes += " --ffn-embed-dim 32 --heads 2 --models transformer_classifier ode_transformer_rk2"
+    assert "| ode_transformer_rk2 |" in run("benchmark", "encoder", *sizes.split())
 
 
 @pytest.fixture(scope="module")

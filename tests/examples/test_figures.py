@@ -1,14 +1,12 @@
 """The scripts that draw figures of runs, on runs whose scores and losses are known."""
 
 import csv
-import json
 import runpy
 import sys
 
 import pytest
+from compare.test_results import write_log
 from script_helpers import ROOT, lines
-
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture
@@ -50,11 +48,7 @@ def test_curves_of_runs_are_kept_without_them(tmp_path, draw):
     )
     folder = tmp_path / "runs" / "one-seed2"
     folder.mkdir(parents=True)
-    stats = {"valid": {"valid_loss": "4.5", "valid_num_updates": "20"}}
-    stats["train"] = {"train_train_wall": "9", "train_num_updates": "20", "train_loss": "4"}
-    log = ["... | INFO | fairseq_cli.train | num. shared model params: 1,234 (num. trained: 1)"]
-    log += [f"... | INFO | {kind} | {json.dumps(found)}" for kind, found in stats.items()]
-    (folder / "train.log").write_text("\n".join(log) + "\n")
+    write_log(folder / "train.log", (20, 4.5, 9))
     draw("multi30k/curves.py", tmp_path / "runs", "--table", table, "--out", picture)
     assert lines(table)[1:] == ["one,1,1234,10,6.0,7", "one,2,1234,20,4.5,9"]
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.func import jvp
 
-pytest.importorskip("matplotlib")
 SCRIPT = Path(__file__).parents[2] / "examples" / "macaron" / "splitting_order.py"
 spec = importlib.util.spec_from_file_location("splitting_order", SCRIPT)
 splitting_order = importlib.util.module_from_spec(spec)
