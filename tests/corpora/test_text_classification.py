@@ -3,7 +3,6 @@
 from collections import Counter
 
 import pytest
-from data.test_word_pieces import VOCAB
 from fairseq.data import Dictionary
 from published import write_archive, write_folder
 from script_helpers import contents, labelled_texts
@@ -13,6 +12,8 @@ from fairseq_odeformers.corpora.text_classification import DATASETS, hold_out, p
 from fairseq_odeformers.data.word_pieces import SPECIAL
 from fairseq_odeformers.files import sha256
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+VOCAB = [*SPECIAL, *LETTERS, *(f"##{c}" for c in LETTERS), *".,![]", "text"]
 TABLE = {
     "train.tsv": [
         f"{label}\tText {n}, a {label} one." for n in range(20) for label in ("no", "a b")
