@@ -13,8 +13,10 @@ from fairseq.models import (
     ARCH_MODEL_NAME_REGISTRY,
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
+    FairseqLanguageModel,
     build_model,
 )
+from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
@@ -125,6 +127,18 @@ CLASSIFIERS = sorted(
 HEAD = "sentence_classification_head"
 
 
+def task_of(arch):
+    """The name of the task that trains models of an architecture."""
+    model = ARCH_MODEL_REGISTRY[arch]
+    if issubclass(model, RobertaModel):
+        return "masked_lm"
+    if issubclass(model, FairseqLanguageModel):
+        return "language_modeling"
+    if hasattr(model, "register_classification_head"):
+        return "sentence_prediction"
+    return "translation"
+
+
 def make_classifier(arch, *extra, task=None, sizes=None, classes=3):
     """A small classifier with the head that fairseq's sentence_prediction registers."""
     options = ["--task", "sentence_prediction", "--criterion", "sentence_prediction", *extra]
@@ -133,19 +147,31 @@ def make_classifier(arch, *extra, task=None, sizes=None, classes=3):
     return model
 
 
-def make_any(arch, task=None):
+def make_any(arch, *extra, **options):
     """A small model of any architecture, a classifier with its head.
 
     Args:
-        task: what it is built for (default: a task with 50 symbols).
+        options: of the function that makes it, such as the task it is built for.
     """
-    if arch in CLASSIFIERS:
-        return make_classifier(arch, task=task)
+    make = {"sentence_prediction": make_classifier, "language_modeling": make_lm}
     if "bert" in arch:
-        return make_model(arch, "--task", "masked_lm", task=task)
-    if "_lm" in arch:
-        return make_lm(arch, task=task)
-    return make_model(arch, task=task)
+        extra = ["--task", "masked_lm", *extra]
+    return make.get(task_of(arch), make_model)(arch, *extra, **options)
+
+
+def call(model, source, target):
+    """The arguments of a model of any kind for sources, and for targets if it has a decoder.
+
+    A language model reads the targets.
+    """
+    if isinstance(model, FairseqLanguageModel):
+        return {"src_tokens": target}
+    inputs = {"src_tokens": source, "src_lengths": source.ne(PAD).sum(1)}
+    if isinstance(model, SequenceClassifier):
+        return {**inputs, "classification_head_name": HEAD}
+    if isinstance(model, RobertaModel):
+        return inputs
+    return {**inputs, "prev_output_tokens": target}
 
 
 def scores(model, *tokens):
