@@ -106,11 +106,6 @@ def test_gradients_by_the_adjoint_method(float64, options):
         assert (a - b).abs().max() < 1e-6 * max(1, a.abs().max())
 
 
-def test_no_arclength_in_evaluation():
-    block = make_block().eval()
-    assert not block(*batch())[1].integral.any()
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_is_solved_in_single(dtype):
     x, padding = batch()

@@ -203,26 +203,23 @@ def test_nothing_moves(float64, per_sequence):
 
 
 LIMIT = dict(rtol=1e-6, atol=1e-6, max_steps=20)
-TOO_MANY = (
-    r"step 21 at t = 0\.\d+ of{} 1: a solve may take 20 steps; give more with --ode-max-steps"
-)
-NOT_FINITE = "the state or its slope is not finite"
+TOO_MANY = r"step 21 at t = 0\.\d+ of 1: .* --ode-max-steps"
 
 
 @pytest.mark.parametrize(
     "solver, speed, message",
     [
-        (Adaptive(**LIMIT), 500, TOO_MANY.format("")),
-        (Adaptive(**LIMIT, per_sequence=True), 500, TOO_MANY.format(" sequence 1 of")),
-        (Adjoint(Adaptive(**LIMIT)), 500, TOO_MANY.format("")),
-        (Adaptive(), math.nan, f"step 1 at t = 0 of 1: {NOT_FINITE}"),
+        (Adaptive(**LIMIT), 500, TOO_MANY),
+        (Adaptive(**LIMIT, per_sequence=True), 500, TOO_MANY.replace("of", "of sequence 1 of")),
+        (Adjoint(Adaptive(**LIMIT)), 500, TOO_MANY),
+        (Adaptive(), math.nan, "step 1 at t = 0 of 1: .* not finite"),
         (
             Adaptive(per_sequence=True),
             math.nan,
-            f"step 1 at t = 0 of sequence 1 of 1: {NOT_FINITE}",
+            "step 1 at t = 0 of sequence 1 of 1: .* not finite",
         ),
-        (FixedGrid(), math.nan, "at t = 1: the state is not finite"),
-        (Adjoint(FixedGrid()), math.nan, "at t = 1: the state is not finite"),
+        (FixedGrid(), math.nan, "at t = 1: .* not finite"),
+        (Adjoint(FixedGrid()), math.nan, "at t = 1: .* not finite"),
     ],
     ids=repr,
 )

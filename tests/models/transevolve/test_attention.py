@@ -210,20 +210,6 @@ def test_factored_form_holds_long_sums():
     assert torch.allclose(out, torch.tensor(10.0), rtol=1e-4)
 
 
-@pytest.mark.parametrize("backend", FORMS)
-@pytest.mark.parametrize("shift", [(0.0, -300.0, 0.0, 0.0), (-4e5,) * L])
-def test_a_shift_of_all_biases_at_a_depth_changes_nothing(float64, backend, shift):
-    """Whatever its size, and beside padding that it does not reach."""
-    attn = make_attention(backend)
-    x = torch.randn(B, T, C)
-    padding = torch.zeros(B, T, dtype=torch.bool)
-    padding[0, :2] = True
-    q, k, bias = attn(x, x, padding)
-    shift = torch.tensor(shift) * ~padding[:, None, :, None]
-    out, shifted = (attn.evolve(q, k, b)(1, split_heads(x, H)) for b in (bias, bias + shift))
-    assert (out - shifted)[:, :, 2:].abs().max() < 1e-8
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("backend", FORMS)
 def test_fully_masked_rows_stay_finite(backend, dtype):
