@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from fairseq_odeformers import cli
 from fairseq_odeformers.inference import average as average_checkpoints
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
@@ -89,34 +88,6 @@ def test_the_last_checkpoints_are_taken_in_numerical_order(tmp_path, by, last, e
         (tmp_path / f"checkpoint{name}.pt").touch()
     paths = average_checkpoints.last_checkpoints(tmp_path, by, last)
     assert [path.name for path in paths] == expected
-
-
-PATH = f"{type(Path()).__module__}.{type(Path()).__qualname__}"  # pathlib.PosixPath before 3.13
-
-
-@pytest.mark.parametrize(
-    "options, expected",
-    [
-        (["--checkpoint-dir", ".", "--last", 10], "--last 10: . has 3 checkpoints by update"),
-        (["--checkpoint-dir", "."], "--checkpoint-dir and --last go together"),
-        (["--inputs", "a.pt", "--last", 2], "--checkpoint-dir and --last go together"),
-        (["--checkpoint-dir", ".", "--last", 0], "--last 0: must be at least 1"),
-        (["--inputs", "cut.pt"], "cut.pt cannot be loaded"),
-        (["--inputs", "foreign.pt"], f"foreign.pt is refused: it holds {PATH}, which could run"),
-        (["--inputs", "absent.pt"], "No such file"),
-    ],
-)
-def test_refusals(options, expected, tmp_path, monkeypatch, capsys):
-    """Each ends with a line, and nothing is written."""
-    monkeypatch.chdir(tmp_path)
-    first, *_ = save(tmp_path, [checkpoint(1)] * 3, "checkpoint_1_{}.pt")
-    (tmp_path / "cut.pt").write_bytes(first.read_bytes()[:1000])
-    torch.save({**checkpoint(1), "foreign": Path()}, "foreign.pt")
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["average", *map(str, options), "--output", "averaged.pt"])
-    code = stopped.value.code
-    assert expected in (code if isinstance(code, str) else capsys.readouterr().err)
-    assert not list(tmp_path.glob("averaged*"))
 
 
 def test_the_script_writes_what_fairseq_reads(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-from make_checkpoints import make_dictionary
 
 from fairseq_odeformers import load_classifier
 from fairseq_odeformers.cli import main
@@ -48,26 +47,3 @@ def test_program(path, tmp_path, capsys):
     line = [sys.executable, "-c", USE, str(out), "3 1 2"]
     found = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
     assert found == pytest.approx(load_classifier(path, "words").classify("3 1 2").probabilities)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["m.pt2", "--model-overrides", "{'a': "], "{'a':  is not a dictionary, such as"),
-        (["m.pt2", "--model-overrides", "{'ode_step': 3}"], "checkpoint.pt has no option ode_step"),
-        (["m.pt2", "--data", "absent"], "absent"),
-        (
-            ["m.pt2", "--data", "others", "--model-overrides", "{'num_classes': 4}"],
-            "was trained on 3 classes, but others has",
-        ),
-        (["absent/m.pt2"], "absent/m.pt2: there is no folder absent"),
-        (["words"], "words is in the way"),
-    ],
-)
-def test_refusals(options, message, path, capsys):
-    """Each ends with a line, and nothing is written."""
-    for name, size in (("dict.txt", 20), ("input0/dict.txt", 20), ("label/dict.txt", 4)):
-        make_dictionary(size).save(f"others/{name}")
-    with pytest.raises(SystemExit) as stop:
-        main(["export", path, *options])
-    assert message in f"{stop.value.code} {capsys.readouterr().err}"
