@@ -4,9 +4,8 @@ Where a paper is silent, the source is the code that it was published with.
 """
 
 import pytest
-from composing import AS_FAIRSEQ, compose, initialize_config_module
 from fairseq.dataclass.configs import CommonConfig
-from fairseq.dataclass.initialize import add_defaults, hydra_init
+from fairseq.dataclass.initialize import add_defaults
 from fairseq.models import ARCH_MODEL_REGISTRY
 from helpers import make_model, resolved
 from hydra.core.config_store import ConfigStore
@@ -175,32 +174,15 @@ def test_every_architecture_has_its_defaults_here():
     assert {arch for arch, *_ in ROWS} == ours
 
 
-def by_hydra(model):
-    """The options of a model that is a part of a configuration of Hydra's."""
-    config = OmegaConf.create({"model": model, "common": CommonConfig()})
-    add_defaults(config)
-    return OmegaConf.to_container(config, enum_to_str=True)["model"]
-
-
-def expected(arch):
-    return {**OmegaConf.to_container(resolved(arch), enum_to_str=True), "_name": arch}
-
-
 @pytest.mark.parametrize("arch", sorted({arch for arch, *_ in ROWS}))
 def test_hydra_finds_the_same_defaults(arch):
     """An architecture is one of Hydra's group of models."""
-    assert by_hydra(ConfigStore.instance().load(f"model/{arch}.yaml").node) == expected(arch)
-
-
-@pytest.mark.parametrize("choose", ["model={}", "+model._name={}"])
-@pytest.mark.parametrize("arch", ["transevolve_randomff_1", "transject_lra"])
-def test_hydra_composes_the_same_defaults(arch, choose):
-    """Whether an architecture is chosen as one of the group, or by its name alone."""
-    if "+" in choose and not AS_FAIRSEQ:
-        pytest.skip("Hydra 1.0 sets no key of a group that is not chosen")
-    hydra_init()
-    with initialize_config_module("fairseq.config", **AS_FAIRSEQ):
-        assert by_hydra(compose("config", overrides=[choose.format(arch)]).model) == expected(arch)
+    model = ConfigStore.instance().load(f"model/{arch}.yaml").node
+    config = OmegaConf.create({"model": model, "common": CommonConfig()})
+    add_defaults(config)
+    expected = OmegaConf.to_container(resolved(arch), enum_to_str=True)
+    found = OmegaConf.to_container(config, enum_to_str=True)["model"]
+    assert found == {**expected, "_name": arch}
 
 
 @pytest.mark.parametrize("arch", ["node_transformer", "vanilla_transformer"])
