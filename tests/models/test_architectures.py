@@ -137,11 +137,14 @@ def test_every_parameter_gets_a_gradient(line, mixed):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("line", [*CLASSIFYING, *TRANSLATING])
+@pytest.mark.parametrize(
+    "line", [*CLASSIFYING, *TRANSLATING, "transject_lm", "transject_lm_random"]
+)
 def test_a_text_of_padding_alone(line, dtype):
     """Beside others; outputs and gradients are numbers, in training and in evaluation."""
     model, (source, target) = build(line).to(dtype), batch()
     source[1] = PAD
+    target = source if line in LANGUAGE_MODELS else target
     for training in (False, True):
         model.zero_grad()
         out, extra = model.train(training)(**call(model, source, target))

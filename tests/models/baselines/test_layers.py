@@ -1,8 +1,9 @@
-"""Layers without LayerNorm, with zero-initialised residual weights, with orthogonal matrices."""
+"""Baselines: fairseq's Transformer; layers without LayerNorm, with ReZero, with orthogonal matrices."""
 
 import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig
+from helpers import make_model, source_batch
 from torch import nn
 
 from fairseq_odeformers.models.baselines.layers import (
@@ -85,3 +86,13 @@ def test_all_matrices_of_an_orthogonal_layer(layer):
             with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
                 weight = module.weight
             assert weight.dtype == torch.float32 and gram_error(weight) < 1e-5
+
+
+def test_prenorm_is_the_transformer_of_fairseq():
+    """The same options give the same parameters, and those the same output."""
+    switches = ["--encoder-normalize-before", "--decoder-normalize-before"]
+    theirs = make_model("transformer", *switches).eval()
+    ours = make_model("transformer_prenorm").eval()
+    ours.load_state_dict(theirs.state_dict())
+    tokens, lengths = source_batch()
+    assert torch.equal(ours(tokens, lengths, tokens)[0], theirs(tokens, lengths, tokens)[0])
