@@ -120,6 +120,25 @@ def test_decoder_is_causal(line):
     assert_causal(lambda target: model(**call(model, source, target))[0])
 
 
+@pytest.mark.parametrize("line", EVERY)
+def test_hidden_states_are_the_inputs_of_layers(line):
+    """Of every layer or depth; the last state is the output, before any final LayerNorm."""
+    model, inputs = build(line).eval(), []
+    stack = getattr(model, "encoder", None) or model.decoder
+    stack = getattr(stack, "sentence_encoder", stack)
+    layers = [depth for layer in stack.layers for depth in getattr(layer, "depths", [layer])]
+    for layer in layers:
+        layer.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    out = stack(batch()[0], return_all_hiddens=True)
+    states = out["encoder_states"] if isinstance(out, dict) else out[1]["inner_states"]
+    assert len(states) == len(inputs) + 1 == len(layers) + 1
+    for state, own in zip(states, inputs):
+        assert torch.equal(state, own) or torch.equal(state.transpose(0, 1), own)
+    if isinstance(out, dict):
+        norm = getattr(stack, "layer_norm", None) or torch.nn.Identity()
+        assert torch.equal(norm(states[-1]), out["encoder_out"][0])
+
+
 # --- training ------------------------------------------------------------------------
 
 
@@ -265,41 +284,3 @@ def test_state_of_another_task_starts_a_new_one(line, caplog):
     torch.nn.init.normal_(old.classification_heads[HEAD].out_proj.weight)
     same.load_state_dict(old.state_dict())
     assert torch.equal(scores(old, tokens), scores(same.eval(), tokens))
-
-
-class Pairs(Task):
-    towers = 2
-
-
-@classifying
-def test_the_texts_of_a_pair_are_encoded_alike(line):
-    """Exchanging them is exchanging the parts of the head's matrix, and the sign of one."""
-    model = build(line, task=Pairs()).eval()
-    head = model.classification_heads[HEAD]
-    layer = next(layer for layer in (*head.hidden, head.out_proj))
-    a, b = source_batch()[0], torch.randint(4, 50, (3, 5))
-    expected = scores(model, a, b)
-    first, second, product, difference = layer.weight.data.split(16, dim=1)
-    layer.weight.data = torch.cat([second, first, product, -difference], dim=1)
-    assert torch.allclose(scores(model, b, a), expected, atol=1e-5)
-    layer.weight.data = torch.cat([first, second, product, difference], dim=1)
-    assert not torch.allclose(scores(model, b, a), expected, atol=1e-3)
-
-
-class Pixels(Task):
-    pixel_values = True
-
-    def __init__(self):
-        super().__init__(4 + 256)
-        for index in range(256):
-            self.dictionary.symbols[4 + index] = str(index)
-
-
-@classifying
-def test_pixels_as_numbers(line):
-    """Scores depend on them smoothly: a neighbouring intensity changes them little."""
-    model = build(line, task=Pixels()).eval()
-    assert not any(p.size(0) == 260 for p in model.parameters())
-    image = torch.randint(4 + 100, 4 + 120, (1, 16))
-    near, far = (scores(model, image + step) - scores(model, image) for step in (1, 130))
-    assert 0 < near.abs().max() < far.abs().max()

@@ -1,4 +1,4 @@
-"""Baselines: fairseq's Transformer; layers without LayerNorm, with ReZero, with orthogonal matrices."""
+"""Baselines: fairseq's Transformer, and layers without LayerNorm, with ReZero or orthogonal."""
 
 import pytest
 import torch

@@ -1,11 +1,11 @@
-"""TransEvolve as a fairseq model: its dictionaries, start, activations and hidden states."""
+"""TransEvolve as a fairseq model: its dictionaries, start and activations."""
 
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import Task, make_classifier, make_model, source_batch
+from helpers import Task, make_classifier, make_model
 
 from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
 from fairseq_odeformers.modules.recording import recorded
@@ -65,25 +65,3 @@ def test_activation_function_and_its_dropout(make, ffn_type):
         left = dropped != 0
         assert left.float().mean().item() == pytest.approx(0.75, abs=0.03)
         assert torch.allclose(dropped[left], expected[left] / 0.75, atol=1e-5)
-
-
-@pytest.mark.parametrize("extra", [[], ["--encoder-normalize-before"]])
-def test_hidden_states_follow_each_depth(extra):
-    """X_0 and the state after each depth: the inputs of all depths, and the output of the last."""
-    encoder = make_model("transevolve_fullff_2", "--encoder-depth", "3", *extra).encoder.eval()
-    tokens, lengths = source_batch()
-    assert encoder(tokens, lengths)["encoder_states"] == []
-    inputs = []
-    for block in encoder.layers:
-        for depth in block.depths:
-            depth.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
-    out = encoder(tokens, lengths, return_all_hiddens=True)
-    states = [state.transpose(0, 1) for state in out["encoder_states"]]
-    assert len(inputs) == 6 and len(states) == 7
-    assert all(map(torch.equal, states, inputs))
-    last = states[-1] if encoder.layer_norm is None else encoder.layer_norm(states[-1])
-    assert torch.equal(last, out["encoder_out"][0].transpose(0, 1))
-
-    order = torch.tensor([2, 0])
-    reordered = encoder.reorder_encoder_out(out, order)["encoder_states"]
-    assert all(torch.equal(new.transpose(0, 1), old[order]) for new, old in zip(reordered, states))

@@ -1,9 +1,9 @@
-"""TransJect's models: the encoder's formula, distances, regulariser and saved state."""
+"""TransJect's models: distances, regulariser and saved state."""
 
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
-from helpers import HEAD, PAD, LanguageModelling, make_classifier, make_lm
+from helpers import HEAD, LanguageModelling, make_classifier, make_lm
 
 CLASSIFIERS = ["transject", "transject_random"]
 
@@ -15,27 +15,6 @@ def wake(model):
         if name.endswith(("residual_weight", "gate.weight")):
             torch.nn.init.normal_(parameter, std=2.0)
     return model
-
-
-@pytest.mark.parametrize("arch", CLASSIFIERS)
-def test_encoder(arch):
-    """X_0, the eigenvalues once, then the layers in turn; the states of each are returned."""
-    encoder = wake(make_classifier(arch)).encoder
-    tokens = torch.randint(4, 50, (2, 8))
-    tokens[1, 5:] = PAD
-    out = encoder(tokens, return_all_hiddens=True)
-    x = encoder.embedding(tokens)
-    sigma, regularizers = encoder.eigenvalues(x)
-    expected = [x]
-    for layer in encoder.layers:
-        expected.append(layer(expected[-1], sigma, tokens.eq(PAD)))
-    assert len(out["encoder_states"]) == len(expected)
-    for state, own in zip(out["encoder_states"], expected):
-        assert torch.equal(state.transpose(0, 1), own)
-    assert torch.equal(out["encoder_out"][0], out["encoder_states"][-1])
-    assert out["regularizers"].keys() == regularizers.keys()
-    assert ("reconstruction" in regularizers) == (arch == "transject")
-    assert encoder.eval()(tokens)["regularizers"] == {}
 
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
