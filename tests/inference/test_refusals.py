@@ -1,5 +1,6 @@
 """What the commands for trained models refuse: each by one line, and nothing is written."""
 
+import math
 import shutil
 import sys
 from pathlib import Path
@@ -23,11 +24,21 @@ REFUSED = {
         "--path task.pt": "task.pt of_my_own --user-dir",
         "--path cut.pt": "cut.pt",
         "--path foreign.pt": "foreign.pt PosixPath",
+        "--path nan.pt": "nan.pt embed_tokens",
         "--path export": "safetensors [export]",
         "--user-dir absent": "--user-dir absent",
     },
     "predict two --path classifier.pt --output made": {"": "classes two"},
     "predict turned --path classifier.pt --output made": {"": "0, 1, 2, turned 2, 1, 0,"},
+    "export": {
+        "foreign.pt made": "foreign.pt PosixPath",
+        "nan.pt made": "nan.pt embed_tokens",
+        "nan.pt made.pt2 --data words": "nan.pt embed_tokens",
+    },
+    "analyse states --data words --out made --cpu": {
+        "foreign.pt": "foreign.pt PosixPath",
+        "nan.pt": "nan.pt embed_tokens",
+    },
     "export classifier.pt": {
         "made.pt2 --model-overrides {'a':": "--model-overrides {'a':",
         "made.pt2 --model-overrides {'ode_step':3}": "classifier.pt ode_step",
@@ -43,6 +54,7 @@ REFUSED = {
         "--checkpoint-dir . --last 0": "--last 0",
         "--inputs cut.pt": "cut.pt",
         "--inputs foreign.pt": "foreign.pt PosixPath",
+        "--inputs nan.pt": "nan.pt embed_tokens",
         "--inputs absent.pt": "absent.pt",
     },
 }
@@ -68,6 +80,8 @@ def folder(tmp_path, checkpoint, monkeypatch):
         torch.save(state, f"checkpoint_1_{number}.pt")
     Path("cut.pt").write_bytes(Path("classifier.pt").read_bytes()[:1000])
     torch.save({**state, "foreign": Path()}, "foreign.pt")
+    weights = dict.fromkeys(state["model"], torch.tensor([math.nan]))
+    torch.save({**state, "model": weights}, "nan.pt")
     for part in ("model", "task"):
         config = {**state["cfg"], part: {**state["cfg"][part], "_name": "of_my_own"}}
         torch.save({**state, "cfg": config}, f"{part}.pt")

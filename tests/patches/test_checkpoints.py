@@ -178,13 +178,10 @@ def foreign(tmp_path_factory):
         f"fairseq_cli.interactive {MODEL} -s de -t en",
         f"fairseq_cli.validate {MODEL} --task translation --batch-size 1",
         f"fairseq_cli.eval_lm {MODEL}",
-        "fairseq_odeformers predict words --path foreign.pt",
-        "fairseq_odeformers analyse states foreign.pt --data words --out out",
-        "fairseq_odeformers export foreign.pt out",
     ],
 )
 def test_commands_run_no_code_of_a_checkpoint(line, foreign):
-    """``scripts/average_checkpoints.py`` has a test of its own."""
+    """The project's own commands have tests of their own."""
     with pytest.raises(subprocess.CalledProcessError) as error:
         module(*line.split(), cwd=foreign)
     assert REFUSED in error.value.stdout.splitlines()[-1]

@@ -10,7 +10,6 @@ from fairseq_odeformers.models.baselines.layers import (
     OrthogonalDecoderLayer,
     OrthogonalEncoderLayer,
     PlainEncoderLayer,
-    ReZeroDecoderLayer,
     ReZeroEncoderLayer,
 )
 
@@ -50,14 +49,6 @@ def test_rezero_layer():
     hidden = x + 0.7 * attention
     assert torch.allclose(layer(x, None), hidden + 0.7 * ffn(hidden), atol=1e-6)
     assert not [name for name, _ in layer.named_parameters() if "norm" in name]
-
-
-def test_rezero_decoder_layer_starts_as_the_identity():
-    layer = make_layer(ReZeroDecoderLayer)
-    x = torch.randn(5, 2, 8)
-    assert torch.equal(layer(x, torch.randn(4, 2, 8))[0], x)
-    nn.init.ones_(layer.residual_weight)
-    assert not torch.allclose(layer(x, torch.randn(4, 2, 8))[0], x)
 
 
 def gram_error(weight):
