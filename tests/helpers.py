@@ -23,10 +23,11 @@ from omegaconf import OmegaConf
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
-SIZES = {
+SIZES = {  # by the beginning of an architecture
     "transject": "--encoder-embed-dim 16 --encoder-experts 2".split(),
-    "node_transformer": [*SMALL, "--adaptivity", "sequence"],
     "node_transformer_mt": [*SMALL, "--ode-method", "rk4", "--ode-steps", "2"],
+    "node_transformer": [*SMALL, "--adaptivity", "sequence"],
+    "": SMALL,
 }
 PAD, EOS = 1, 2
 OLD = fairseq.__version__ == "0.12.2"  # the one of Python 3.10, which has fewer options
@@ -96,21 +97,42 @@ def resolved(arch, args=None):
     return OmegaConf.create({"model": {**vars(config), **vars(args)}}).model
 
 
+def task_of(arch):
+    """The name of the task that trains models of an architecture."""
+    model = ARCH_MODEL_REGISTRY[arch]
+    if issubclass(model, RobertaModel):
+        return "masked_lm"
+    if issubclass(model, FairseqLanguageModel):
+        return "language_modeling"
+    if hasattr(model, "register_classification_head"):
+        return "sentence_prediction"
+    return "translation"
+
+
 def make_model(arch, *extra, task=None, sizes=None):
     """A model that is small unless told otherwise, and independent of the rest of a batch."""
     torch.manual_seed(0)
+    kind = task_of(arch)
     if sizes is None:
-        sizes = SIZES.get(re.sub("^(transject).*", r"\1", arch), SMALL)
-    return build_model(model_config(arch, *sizes, *extra), task or Task())
+        sizes = next(sizes for start, sizes in SIZES.items() if arch.startswith(start))
+    if kind == "sentence_prediction":
+        extra = ("--criterion", kind, *extra)
+    elif kind == "language_modeling":
+        sizes = [word.replace("encoder", "decoder") for word in sizes]
+        task = task or LanguageModelling()
+    return build_model(model_config(arch, *sizes, *extra, task=kind), task or Task())
 
 
-def make_lm(arch, *extra, task=None):
-    """A small language model."""
-    sizes = "--decoder-ffn-embed-dim 32 --decoder-attention-heads 2"
-    if arch.startswith("transject"):
-        sizes = "--decoder-experts 2"
-    sizes = f"--task language_modeling --decoder-embed-dim 16 {sizes}".split()
-    return make_model(arch, *extra, task=task or LanguageModelling(), sizes=sizes)
+def make_classifier(arch, *extra, classes=3, **options):
+    """A small classifier with the head that fairseq's sentence_prediction registers."""
+    model = make_model(arch, *extra, **options)
+    model.register_classification_head(HEAD, num_classes=classes)
+    return model
+
+
+def make_any(arch, *extra, **options):
+    """A small model of any architecture, a classifier with its head."""
+    return (make_classifier if arch in CLASSIFIERS else make_model)(arch, *extra, **options)
 
 
 def wake(model, std=1.0):
@@ -125,38 +147,6 @@ CLASSIFIERS = sorted(
     arch for arch, model in ARCH_MODEL_REGISTRY.items() if issubclass(model, SequenceClassifier)
 )
 HEAD = "sentence_classification_head"
-
-
-def task_of(arch):
-    """The name of the task that trains models of an architecture."""
-    model = ARCH_MODEL_REGISTRY[arch]
-    if issubclass(model, RobertaModel):
-        return "masked_lm"
-    if issubclass(model, FairseqLanguageModel):
-        return "language_modeling"
-    if hasattr(model, "register_classification_head"):
-        return "sentence_prediction"
-    return "translation"
-
-
-def make_classifier(arch, *extra, task=None, sizes=None, classes=3):
-    """A small classifier with the head that fairseq's sentence_prediction registers."""
-    options = ["--task", "sentence_prediction", "--criterion", "sentence_prediction", *extra]
-    model = make_model(arch, *options, task=task, sizes=sizes)
-    model.register_classification_head(HEAD, num_classes=classes)
-    return model
-
-
-def make_any(arch, *extra, **options):
-    """A small model of any architecture, a classifier with its head.
-
-    Args:
-        options: of the function that makes it, such as the task it is built for.
-    """
-    make = {"sentence_prediction": make_classifier, "language_modeling": make_lm}
-    if "bert" in arch:
-        extra = ["--task", "masked_lm", *extra]
-    return make.get(task_of(arch), make_model)(arch, *extra, **options)
 
 
 def call(model, source, target):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
-from helpers import PAD, LanguageModelling, make_lm, make_model
+from helpers import PAD, make_model
 
 from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizers import (
     RegularizedCrossEntropyConfig,
@@ -26,7 +26,7 @@ def make_criterion(**options):
 
 @pytest.fixture
 def model():
-    return make_lm("transject_lm")
+    return make_model("transject_lm")
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_weight(model, sample, sentence_avg):
 
 def test_models_of_fairseq_without_an_extra_output(sample):
     """fairseq's LSTM has no layers whose states are all returned, and so no arclength."""
-    model = make_model("lstm_lm", "--task", "language_modeling", sizes=[], task=LanguageModelling())
+    model = make_model("lstm_lm", sizes=[])
     assert make_criterion()(model, sample)[0] > 0
     with pytest.raises(ValueError, match="--arclength-weight 0.5: LSTM"):
         make_criterion(arclength_weight=0.5)(model, sample)

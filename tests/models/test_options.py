@@ -7,7 +7,6 @@ from helpers import (
     Task,
     make_any,
     make_classifier,
-    make_lm,
     make_model,
     model_config,
     source_batch,
@@ -181,6 +180,6 @@ def test_quant_noise_reaches_both_ffns():
 def test_language_models_keep_fairseq_s_embeddings():
     """Adaptive input and softmax, with tied weights."""
     adaptive = "--adaptive-input --adaptive-input-cutoff 20,30 --adaptive-softmax-cutoff 20,30"
-    model = make_lm("macaron_transformer_lm", *adaptive.split(), "--tie-adaptive-weights")
+    model = make_model("macaron_transformer_lm", *adaptive.split(), "--tie-adaptive-weights")
     assert model.decoder.adaptive_softmax.cutoff == [20, 30, 50]
     assert model.decoder.max_target_positions == 1024

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
-from helpers import HEAD, LanguageModelling, make_classifier, make_lm
+from helpers import HEAD, LanguageModelling, make_classifier, make_model
 
 CLASSIFIERS = ["transject", "transject_random"]
 
@@ -56,7 +56,7 @@ def test_state_of_transject_has_one_size(arch):
 
     Fewer symbols may come out than go in, as with fairseq's --output-dictionary-size.
     """
-    model, sizes = make_lm(arch, task=LanguageModelling(words=50, target_words=20)).eval(), set()
+    model, sizes = make_model(arch, task=LanguageModelling(words=50, target_words=20)).eval(), set()
     tokens, state = torch.randint(4, 50, (3, 12)), {}
     for length in range(1, 13):
         step, _ = model(tokens[:, :length], incremental_state=state)
