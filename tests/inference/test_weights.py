@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fairseq_odeformers import load_translator
+from fairseq_odeformers.cli import main
 from fairseq_odeformers.inference.loading import read_checkpoint
 from fairseq_odeformers.inference.weights import OWN_SUM, write_export
 
@@ -17,7 +18,7 @@ def exported(checkpoint, tmp_path):
 
     def export(name):
         path = checkpoint(name)
-        write_export(read_checkpoint(str(path)), tmp_path / "out")
+        main(["export", str(path), str(tmp_path / "out")])
         return path, tmp_path / "out"
 
     return export
