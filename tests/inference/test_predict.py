@@ -16,8 +16,9 @@ from script_helpers import IN_MAIN_THREAD, lines, trainings
 from sklearn.metrics import accuracy_score
 
 from fairseq_odeformers.cli import main
+from fairseq_odeformers.data.classification import make_dictionary
 
-CLASSES = ["0", "1", "2"]
+CLASSES = ["neither", "left", "right"]  # not sorted
 HEADER = ["prediction", *(f"p({name})" for name in CLASSES)]
 
 
@@ -27,6 +28,7 @@ def predict(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_data(tmp_path)
     write_splits(tmp_path, test=13)
+    make_dictionary(CLASSES).save("words/label/dict.txt")
     state = torch.load(io.BytesIO(gzip.decompress(PATHS["transject"].read_bytes())))
     torch.save(state, "classifier.pt")
     for tensor in state["model"].values():
