@@ -211,3 +211,15 @@ def assert_same_gradients(ours, theirs, inputs, tolerance=1e-9):
     gradients = (torch.autograd.grad((out * weight).sum(), inputs) for out in (ours, theirs))
     for a, b in zip(*gradients):
         assert (a - b).abs().max() < tolerance * max(1, b.abs().max().item())
+
+
+def checkpoint_of(model, **extra_state):
+    """A checkpoint of these tensors, with what fairseq looks at as it reads one."""
+    return {
+        "args": None,
+        "cfg": {"model": Namespace(arch="transformer"), "common": {"seed": 1}, "task": {}},
+        "model": model,
+        "optimizer_history": [{"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 7}],
+        "extra_state": {"train_iterator": {"epoch": 1}, **extra_state},
+        "last_optimizer_state": {},
+    }

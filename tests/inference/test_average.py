@@ -1,12 +1,12 @@
 """``odeformers average`` averages parameters and nothing else."""
 
-import argparse
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import checkpoint_of
 
 from fairseq_odeformers.inference import average as average_checkpoints
 
@@ -18,20 +18,14 @@ def checkpoint(seed, dtype=torch.float32, **tensors):
     generator = torch.Generator().manual_seed(seed)
     embedding = torch.randn(7, 4, generator=generator).to(dtype)
     frozen = torch.randn(5, generator=torch.Generator().manual_seed(0)).to(dtype)
-    return {
-        "args": None,
-        "cfg": {"model": argparse.Namespace(arch="transformer"), "task": {}},
-        "model": {
-            "encoder.embed_tokens.weight": embedding,
-            "decoder.output_projection.weight": embedding,
-            "frozen": frozen,
-            "counter": torch.tensor([3]),
-            **tensors,
-        },
-        "optimizer_history": [{"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 1}],
-        "extra_state": {"seed": seed, "train_iterator": {"epoch": 1}},
-        "last_optimizer_state": {"step": seed},
+    model = {
+        "encoder.embed_tokens.weight": embedding,
+        "decoder.output_projection.weight": embedding,
+        "frozen": frozen,
+        "counter": torch.tensor([3]),
+        **tensors,
     }
+    return checkpoint_of(model, seed=seed)
 
 
 def save(folder, states, form="checkpoint{}.pt"):

@@ -10,19 +10,13 @@ import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.file_io import PathManager
 from fairseq.models import fconv
+from helpers import checkpoint_of
 from make_checkpoints import write_data
 from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
 
 SAFE_BY_DEFAULT = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
 
-STATE = {
-    "args": None,
-    "cfg": {"common": {"seed": 1}, "model": {}, "task": {}},
-    "model": {"weight": torch.rand(2000)},
-    "optimizer_history": [{"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 7}],
-    "extra_state": {"train_iterator": {"epoch": 1}},
-    "last_optimizer_state": {},
-}
+STATE = checkpoint_of({"weight": torch.rand(2000)})
 
 
 def flip(content):

@@ -1,6 +1,5 @@
 """Each change of ``versions``, through the part of fairseq that is broken without it."""
 
-import argparse
 import importlib.util
 import io
 import os
@@ -23,23 +22,12 @@ from fairseq.data import (
 )
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
-from helpers import Task
+from helpers import Task, checkpoint_of
 
 from fairseq_odeformers.patches import versions
 
+WEIGHT = {"weight": torch.arange(6.0).reshape(2, 3)}
 SAFE_BY_DEFAULT = tuple(int(v) for v in torch.__version__.split(".")[:2]) >= (2, 6)
-
-
-def checkpoint(**extra_state):
-    """A checkpoint with what fairseq looks at as it reads one."""
-    return {
-        "args": None,
-        "cfg": {"model": argparse.Namespace(arch="transformer"), "common": {"seed": 1}, "task": {}},
-        "model": {"weight": torch.arange(6.0).reshape(2, 3)},
-        "optimizer_history": [{"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 7}],
-        "extra_state": {"train_iterator": {"epoch": 1}, **extra_state},
-        "last_optimizer_state": {},
-    }
 
 
 def test_checkpoints_of_other_versions_load(tmp_path, monkeypatch):
@@ -50,7 +38,7 @@ def test_checkpoints_of_other_versions_load(tmp_path, monkeypatch):
     """
     old_meters = [meters.AverageMeter(), meters.TimeMeter(), meters.StopwatchMeter()]
     extra = {"best": np.float64(0.5), "counts": np.array([3, 4]), "train_meters": old_meters}
-    saved, path = checkpoint(**extra), str(tmp_path / "checkpoint.pt")
+    saved, path = checkpoint_of(WEIGHT, **extra), str(tmp_path / "checkpoint.pt")
     with monkeypatch.context() as old_names:
         for meter in old_meters:
             old_names.setattr(type(meter), "__module__", "fairseq.meters")
@@ -68,7 +56,7 @@ def test_checkpoints_of_other_versions_load(tmp_path, monkeypatch):
 @pytest.mark.parametrize("package", ["core", "_core"])
 def test_numbers_of_either_numpy_load(tmp_path, package):
     """numpy 1 pickles its functions as members of numpy.core, numpy 2 of numpy._core."""
-    saved = checkpoint(best=np.float64(0.5), counts=np.array([3, 4]))
+    saved = checkpoint_of(WEIGHT, best=np.float64(0.5), counts=np.array([3, 4]))
     path, file = tmp_path / "checkpoint.pt", io.BytesIO()
     torch.save(saved, file)
     with zipfile.ZipFile(file) as old, zipfile.ZipFile(path, "w") as new:
