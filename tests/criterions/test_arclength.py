@@ -116,14 +116,15 @@ def test_it_is_computed_if_it_has_a_weight(arch):
         assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
-def test_pairs_add_up():
-    """As those of the N-ODE Transformer do."""
+@pytest.mark.parametrize("arch", ["transformer_classifier", "node_transformer"])
+def test_pairs_add_up(arch):
+    """Also of a model that computes its own."""
 
     class Pairs(Task):
         towers = 2
 
-    model = make_classifier("transformer_classifier", "--dropout", "0", task=Pairs())
-    alone = make_classifier("transformer_classifier", "--dropout", "0")
+    model = make_classifier(arch, "--dropout", "0", task=Pairs())
+    alone = make_classifier(arch, "--dropout", "0")
     alone.encoder = model.encoder
     first, second = make_sentences()
     inputs = {
