@@ -1,12 +1,12 @@
 """Hydra's functions to compose configurations, of either version that fairseq is made for."""
 
 try:
-    from hydra import compose, initialize_config_dir, initialize_config_module
+    from hydra import compose, initialize_config_dir
 
     AS_FAIRSEQ = {"version_base": "1.1"}
 except ImportError:  # hydra 1.0, of fairseq 0.12.2
-    from hydra.experimental import compose, initialize_config_dir, initialize_config_module
+    from hydra.experimental import compose, initialize_config_dir
 
     AS_FAIRSEQ = {}
 
-__all__ = ["AS_FAIRSEQ", "compose", "initialize_config_dir", "initialize_config_module"]
+__all__ = ["AS_FAIRSEQ", "compose", "initialize_config_dir"]

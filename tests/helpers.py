@@ -13,18 +13,21 @@ from fairseq.models import (
     ARCH_MODEL_NAME_REGISTRY,
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
+    FairseqLanguageModel,
     build_model,
 )
+from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
-SIZES = {
+SIZES = {  # by the beginning of an architecture
     "transject": "--encoder-embed-dim 16 --encoder-experts 2".split(),
-    "node_transformer": [*SMALL, "--adaptivity", "sequence"],
     "node_transformer_mt": [*SMALL, "--ode-method", "rk4", "--ode-steps", "2"],
+    "node_transformer": [*SMALL, "--adaptivity", "sequence"],
+    "": SMALL,
 }
 PAD, EOS = 1, 2
 OLD = fairseq.__version__ == "0.12.2"  # the one of Python 3.10, which has fewer options
@@ -94,21 +97,42 @@ def resolved(arch, args=None):
     return OmegaConf.create({"model": {**vars(config), **vars(args)}}).model
 
 
+def task_of(arch):
+    """The name of the task that trains models of an architecture."""
+    model = ARCH_MODEL_REGISTRY[arch]
+    if issubclass(model, RobertaModel):
+        return "masked_lm"
+    if issubclass(model, FairseqLanguageModel):
+        return "language_modeling"
+    if hasattr(model, "register_classification_head"):
+        return "sentence_prediction"
+    return "translation"
+
+
 def make_model(arch, *extra, task=None, sizes=None):
     """A model that is small unless told otherwise, and independent of the rest of a batch."""
     torch.manual_seed(0)
+    kind = task_of(arch)
     if sizes is None:
-        sizes = SIZES.get(re.sub("^(transject).*", r"\1", arch), SMALL)
-    return build_model(model_config(arch, *sizes, *extra), task or Task())
+        sizes = next(sizes for start, sizes in SIZES.items() if arch.startswith(start))
+    if kind == "sentence_prediction":
+        extra = ("--criterion", kind, *extra)
+    elif kind == "language_modeling":
+        sizes = [word.replace("encoder", "decoder") for word in sizes]
+        task = task or LanguageModelling()
+    return build_model(model_config(arch, *sizes, *extra, task=kind), task or Task())
 
 
-def make_lm(arch, *extra, task=None):
-    """A small language model."""
-    sizes = "--decoder-ffn-embed-dim 32 --decoder-attention-heads 2"
-    if arch.startswith("transject"):
-        sizes = "--decoder-experts 2"
-    sizes = f"--task language_modeling --decoder-embed-dim 16 {sizes}".split()
-    return make_model(arch, *extra, task=task or LanguageModelling(), sizes=sizes)
+def make_classifier(arch, *extra, classes=3, **options):
+    """A small classifier with the head that fairseq's sentence_prediction registers."""
+    model = make_model(arch, *extra, **options)
+    model.register_classification_head(HEAD, num_classes=classes)
+    return model
+
+
+def make_any(arch, *extra, **options):
+    """A small model of any architecture, a classifier with its head."""
+    return (make_classifier if arch in CLASSIFIERS else make_model)(arch, *extra, **options)
 
 
 def wake(model, std=1.0):
@@ -125,27 +149,19 @@ CLASSIFIERS = sorted(
 HEAD = "sentence_classification_head"
 
 
-def make_classifier(arch, *extra, task=None, sizes=None, classes=3):
-    """A small classifier with the head that fairseq's sentence_prediction registers."""
-    options = ["--task", "sentence_prediction", "--criterion", "sentence_prediction", *extra]
-    model = make_model(arch, *options, task=task, sizes=sizes)
-    model.register_classification_head(HEAD, num_classes=classes)
-    return model
+def call(model, source, target):
+    """The arguments of a model of any kind for sources, and for targets if it has a decoder.
 
-
-def make_any(arch, task=None):
-    """A small model of any architecture, a classifier with its head.
-
-    Args:
-        task: what it is built for (default: a task with 50 symbols).
+    A language model reads the targets.
     """
-    if arch in CLASSIFIERS:
-        return make_classifier(arch, task=task)
-    if "bert" in arch:
-        return make_model(arch, "--task", "masked_lm", task=task)
-    if "_lm" in arch:
-        return make_lm(arch, task=task)
-    return make_model(arch, task=task)
+    if isinstance(model, FairseqLanguageModel):
+        return {"src_tokens": target}
+    inputs = {"src_tokens": source, "src_lengths": source.ne(PAD).sum(1)}
+    if isinstance(model, SequenceClassifier):
+        return {**inputs, "classification_head_name": HEAD}
+    if isinstance(model, RobertaModel):
+        return inputs
+    return {**inputs, "prev_output_tokens": target}
 
 
 def scores(model, *tokens):
@@ -195,3 +211,15 @@ def assert_same_gradients(ours, theirs, inputs, tolerance=1e-9):
     gradients = (torch.autograd.grad((out * weight).sum(), inputs) for out in (ours, theirs))
     for a, b in zip(*gradients):
         assert (a - b).abs().max() < tolerance * max(1, b.abs().max().item())
+
+
+def checkpoint_of(model, **extra_state):
+    """A checkpoint of these tensors, with what fairseq looks at as it reads one."""
+    return {
+        "args": None,
+        "cfg": {"model": Namespace(arch="transformer"), "common": {"seed": 1}, "task": {}},
+        "model": model,
+        "optimizer_history": [{"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 7}],
+        "extra_state": {"train_iterator": {"epoch": 1}, **extra_state},
+        "last_optimizer_state": {},
+    }

@@ -32,11 +32,9 @@ from fairseq.models import (
     ARCH_MODEL_NAME_REGISTRY,
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
-    FairseqLanguageModel,
 )
-from fairseq.models.roberta import RobertaModel
 from fairseq.trainer import Trainer
-from helpers import EOS, HEAD, PAD, model_config
+from helpers import EOS, HEAD, PAD, model_config, task_of
 from omegaconf import open_dict
 from script_helpers import IN_MAIN_THREAD
 
@@ -116,18 +114,6 @@ def make_dictionary(size):
     for number in range(size):
         dictionary.add_symbol(str(number))
     return dictionary
-
-
-def task_of(arch):
-    """The name of the task that trains models of an architecture."""
-    model = ARCH_MODEL_REGISTRY[arch]
-    if issubclass(model, RobertaModel):
-        return "masked_lm"
-    if issubclass(model, FairseqLanguageModel):
-        return "language_modeling"
-    if hasattr(model, "register_classification_head"):
-        return "sentence_prediction"
-    return "translation"
 
 
 def command_line(arch, extra):

@@ -1,208 +1,139 @@
 """The arclength of models that compute their states layer by layer."""
 
-import re
-from types import SimpleNamespace
-
 import pytest
 import torch
-import torch.nn.functional as F
-from fairseq.models import ARCH_MODEL_REGISTRY
-from helpers import (
-    CLASSIFIERS,
-    EOS,
-    HEAD,
-    PAD,
-    Task,
-    make_classifier,
-    make_lm,
-    make_model,
-    wake,
-)
+from helpers import EOS, PAD, Task, call, make_any, make_classifier, wake
+from make_checkpoints import MODELS
 
-import fairseq_odeformers
-from fairseq_odeformers.criterions.arclength import discrete_arclength
+from fairseq_odeformers.criterions.arclength import discrete_arclength, with_arclength
 from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizers import (
     RegularizedCrossEntropyConfig,
     RegularizedCrossEntropyCriterion,
 )
 from fairseq_odeformers.criterions.regularizers import MEAN
-from fairseq_odeformers.criterions.sequence_classification import (
-    SequenceClassificationConfig,
-    SequenceClassificationCriterion,
-)
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.solver import FixedGrid
 
-OURS = [
-    arch
-    for arch, model in ARCH_MODEL_REGISTRY.items()
-    if model.__module__.startswith(fairseq_odeformers.__name__ + ".")
-]
-ODE = [arch for arch in OURS if arch.startswith("node_transformer")]
-LANGUAGE_MODELS = [arch for arch in OURS if re.search("_lm", arch)]
-BERT = [arch for arch in OURS if "bert" in arch]
-TRANSLATION = sorted({*OURS} - {*CLASSIFIERS, *LANGUAGE_MODELS, *BERT, *ODE})
 LAYERED = [
-    *(arch for arch in CLASSIFIERS if arch not in ODE),
-    *(arch for arch in (*LANGUAGE_MODELS, *BERT, *TRANSLATION)),
+    *(arch for arch in MODELS if not arch.startswith("node_transformer")),
+    *("transevolve_randomff_1", "transevolve_fullff_2_prenorm", "transject_lra"),
     *("transformer", "transformer_lm", "roberta_prenorm"),
 ]
-ARCHITECTURES = [arch for arch in LAYERED if not re.search("wmt|big|iwslt", arch)]
 
 
 def make(arch):
-    """A model of six layers or more without dropout whose layers all change their input."""
-    options = ["--dropout", "0", "--attention-dropout", "0"]
-    options *= not arch.startswith(("transject", "node"))
-    if arch.startswith("macaron"):
-        options += ["--activation-dropout", "0"]
-    if arch in CLASSIFIERS:
-        model = make_classifier(arch, *options)
-    elif "_lm" in arch:
-        model = make_lm(arch, *options)
-    elif "bert" in arch:
-        options += ["--task", "masked_lm", "--max-positions", "64"]
-        model = make_model(arch, *options, task=Masked())
-        model.register_classification_head(HEAD, num_classes=3)
-    else:
-        model = make_model(arch, *options)
-    return wake(model)
+    """A model without dropout whose layers all change their input."""
+    options = ["--max-positions", "64"] if "bert" in arch else []
+    model = wake(make_any(arch, *options))
+    for module in model.modules():
+        if isinstance(getattr(module, "p", None), float):
+            module.p = 0.0
+    return model
 
 
-class Masked(Task):
-    cfg = SimpleNamespace(tokens_per_sample=64)
-
-
-def make_sample(arch, rows=slice(None), padding=0):
-    """Two sentences, the second of them padded; some of them, with more padding."""
+def make_sentences():
+    """Sources and targets, the second of them padded."""
     torch.manual_seed(2)
     source, target = torch.randint(4, 50, (2, 7)), torch.randint(4, 50, (2, 6))
     source[1, 4:], target[1, 5:] = PAD, PAD
     source[0, -1] = source[1, 3] = EOS
-    source, target = (F.pad(tokens[rows], (0, padding), value=PAD) for tokens in (source, target))
-    inputs = {"src_tokens": source, "src_lengths": source.ne(PAD).sum(1)}
-    sample = {"net_input": inputs, "ntokens": 9, "target": torch.ones(len(source), 1).long()}
-    if "_lm" in arch:
-        sample["target"] = source
-    elif arch not in CLASSIFIERS and "bert" not in arch:
-        inputs["prev_output_tokens"] = sample["target"] = target
-    return sample
+    return source, target
 
 
-def make_criterion(arch, **options):
-    if arch in CLASSIFIERS or "bert" in arch:
-        task = SimpleNamespace(label_dictionary=None)
-        return SequenceClassificationCriterion(SequenceClassificationConfig(**options), task)
-    config = RegularizedCrossEntropyConfig(sentence_avg=False, **options)
-    return RegularizedCrossEntropyCriterion(config, Task())
-
-
-def logged(model, arch, sample):
-    """The arclength of the texts of a sample, summed."""
-    criterion = make_criterion(arch, arclength_weight=0.5)
-    return criterion(model, sample)[2][MEAN + "arclength"]
+def arclength(model, source, target):
+    return with_arclength(model, call(model, source, target))[1]["regularizers"]["arclength"]
 
 
 def formula(states, tokens):
-    """L/2 sum_l ||X_(l+1) - X_l||^2 / n of each text, token by token."""
-    depth, total = len(states) - 1, 0.0
+    """L/2 sum_l ||X_(l+1) - X_l||^2 / n of each text (B), token by token."""
+    found = []
     for text, row in enumerate(tokens):
-        squares = 0.0
-        for before, after in zip(states, states[1:]):
-            for position, token in enumerate(row):
-                if token != PAD:
-                    change = after[position, text] - before[position, text]
-                    squares += sum(change.double() ** 2)
-        total += depth / 2 * squares / (row != PAD).sum()
-    return total
+        squares = sum(
+            (after[position, text] - before[position, text]).double().square().sum()
+            for before, after in zip(states, states[1:])
+            for position in row.ne(PAD).nonzero()
+        )
+        found.append((len(states) - 1) / 2 * squares / row.ne(PAD).sum())
+    return torch.stack(found)
 
 
-def hidden_states(model, inputs):
+def hidden_states(model, source, target):
     """All hidden states of encoder and decoder, and the tokens that they are of."""
-    source, target = inputs["src_tokens"], inputs.get("prev_output_tokens")
     encoder = getattr(model, "encoder", None)
     encoder = getattr(encoder, "sentence_encoder", encoder)
     if encoder is None:
-        _, extra = model.decoder(source, return_all_hiddens=True)
-        return [(extra["inner_states"], source)]
+        _, extra = model.decoder(target, return_all_hiddens=True)
+        return [(extra["inner_states"], target)]
     out = encoder(source, return_all_hiddens=True)
     found = [(out["encoder_states"], source)]
-    if target is not None:
+    if hasattr(model, "decoder"):
         _, extra = model.decoder(target, encoder_out=out, return_all_hiddens=True)
         found.append((extra["inner_states"], target))
     return found
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", LAYERED)
 def test_formula(arch):
     """Of all hidden states, one for each layer or depth; padding counts for nothing."""
-    model, sample = make(arch), make_sample(arch)
-    value = logged(model, arch, sample)
+    model, (source, target) = make(arch), make_sentences()
+    value = arclength(model, source, target)
+    assert (value > 0).all() and value.requires_grad
     with torch.no_grad():
-        found = hidden_states(model, sample["net_input"])
+        found = hidden_states(model, source, target)
         expected = sum(formula(states, tokens) for states, tokens in found)
     depths = 2 if arch == "vanilla_transformer" or "_lra" in arch else 12 if "bert" in arch else 6
     assert [len(states) - 1 for states, _ in found] == [depths] * len(found)
-    assert value > 0
     assert torch.allclose(value.double(), expected, rtol=1e-4)
-    alone = [make_sample(arch, slice(row, row + 1), padding=3) for row in range(2)]
-    assert torch.allclose(sum(logged(model, arch, text) for text in alone), value, rtol=1e-4)
+    for row in range(2):
+        rows = (
+            torch.nn.functional.pad(x[row : row + 1], (0, 3), value=PAD) for x in (source, target)
+        )
+        assert torch.allclose(arclength(model, *rows), value[row], rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "arch", ["transformer_lm", "transevolve_fullff_2", "transject", "roberta_prenorm"]
-)
-def test_without_a_weight_nothing_is_kept(arch):
-    """Nothing hooks into the model or asks for its states; in evaluation neither."""
-    model, sample = make(arch), make_sample(arch)
-    stack = getattr(model, "encoder", None) or model.decoder
-    stack, during = getattr(stack, "sentence_encoder", stack), []
-
-    def watch(module, args, kwargs, output):
-        hooks = any(m._forward_pre_hooks for m in model.modules())
-        during.append((hooks, kwargs.get("return_all_hiddens", False)))
-
-    stack.register_forward_hook(watch, with_kwargs=True)
-    for training, weight in ((True, None), (True, 0.0), (False, 0.5), (True, 0.5), (True, 0.0)):
-        during.clear()
-        _, _, log = make_criterion(arch, arclength_weight=weight)(model.train(training), sample)
-        weighted = training and weight == 0.5
-        assert during == [(weighted, weighted)]
+@pytest.mark.parametrize("arch", ["transformer_lm", "transevolve_fullff_2"])
+def test_it_is_computed_if_it_has_a_weight(arch):
+    """An option's, or the model's own, in training; nothing stays in the model."""
+    model, (source, target) = make(arch), make_sentences()
+    inputs = call(model, source, target)
+    sample = {"net_input": inputs, "ntokens": 11, "target": target}
+    for training, weight, own in [
+        (True, None, 0),
+        (True, 0.0, 0.5),
+        (False, 0.5, 0.5),
+        (True, 0.5, 0),
+        (True, None, 0.5),
+        (True, 0.0, 0),
+    ]:
+        model.regularizer_weights = {"arclength": own}
+        config = RegularizedCrossEntropyConfig(sentence_avg=False, arclength_weight=weight)
+        criterion = RegularizedCrossEntropyCriterion(config, Task())
+        _, _, log = criterion(model.train(training), sample)
+        weighted = training and (own if weight is None else weight) > 0
         assert (MEAN + "arclength" in log) == weighted
-        assert sum(len(m._forward_hooks) for m in model.modules()) == 1
+        assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
-def test_pairs_add_up():
-    """As those of the N-ODE Transformer do."""
+@pytest.mark.parametrize("arch", ["transformer_classifier", "node_transformer"])
+def test_pairs_add_up(arch):
+    """Also of a model that computes its own."""
 
     class Pairs(Task):
         towers = 2
 
-    model = make_classifier("transformer_classifier", "--dropout", "0", task=Pairs())
-    first, second = (make_sample("transject", slice(row, row + 1)) for row in range(2))
-    alone = make_classifier("transformer_classifier", "--dropout", "0")
+    model = make_classifier(arch, "--dropout", "0", task=Pairs())
+    alone = make_classifier(arch, "--dropout", "0")
     alone.encoder = model.encoder
-    expected = sum(logged(alone, "transject", sample) for sample in (first, second))
-    first["net_input"]["src_tokens1"] = second["net_input"]["src_tokens"]
-    first["net_input"]["src_lengths1"] = second["net_input"]["src_lengths"]
-    assert torch.allclose(logged(model, "transject", first), expected)
-
-
-def test_gradient(float64):
-    """What a weight adds to the gradient is that of the formula."""
-    model, sample = make("transformer_classifier").double(), make_sample("transformer_classifier")
-    gradients = []
-    for weight in (0.0, 0.3):
-        model.zero_grad()
-        make_criterion("transject", arclength_weight=weight)(model, sample)[0].backward()
-        gradients.append(model.encoder.layers[0].fc1.weight.grad)
-    model.zero_grad()
-    ((states, tokens),) = hidden_states(model, sample["net_input"])
-    (0.3 * formula(states, tokens)).backward()
-    added = model.encoder.layers[0].fc1.weight.grad
-    assert torch.allclose(gradients[1] - gradients[0], added, rtol=1e-5, atol=1e-7)
+    first, second = make_sentences()
+    inputs = {
+        **call(model, first, None),
+        "src_tokens1": second,
+        "src_lengths1": second.ne(PAD).sum(1),
+    }
+    value = with_arclength(model, inputs)[1]["regularizers"]["arclength"]
+    assert torch.allclose(value, arclength(alone, first, None) + arclength(alone, second, None))
 
 
 def test_euler_steps_of_an_ode(float64):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
-from helpers import PAD, LanguageModelling, make_lm, make_model, source_batch
+from helpers import PAD, make_model
 
 from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizers import (
     RegularizedCrossEntropyConfig,
@@ -26,7 +26,7 @@ def make_criterion(**options):
 
 @pytest.fixture
 def model():
-    return make_lm("transject_lm")
+    return make_model("transject_lm")
 
 
 @pytest.fixture
@@ -73,37 +73,7 @@ def test_weight(model, sample, sentence_avg):
 
 def test_models_of_fairseq_without_an_extra_output(sample):
     """fairseq's LSTM has no layers whose states are all returned, and so no arclength."""
-    model = make_model("lstm_lm", "--task", "language_modeling", sizes=[], task=LanguageModelling())
+    model = make_model("lstm_lm", sizes=[])
     assert make_criterion()(model, sample)[0] > 0
     with pytest.raises(ValueError, match="--arclength-weight 0.5: LSTM"):
         make_criterion(arclength_weight=0.5)(model, sample)
-
-
-def test_a_regulariser_of_a_model_s_own(model, sample, monkeypatch):
-    """Its weight is in the model, as no option has that name."""
-    plain, *_ = make_criterion()(model, sample)
-    forward = model.forward
-
-    def with_another(**inputs):
-        output, extra = forward(**inputs)
-        return output, {**extra, "regularizers": {"own": torch.ones(3), **extra["regularizers"]}}
-
-    monkeypatch.setattr(model, "forward", with_another)
-    assert make_criterion()(model, sample)[0] == plain
-    monkeypatch.setattr(
-        model, "regularizer_weights", {**model.regularizer_weights, "own": 0.5}, raising=False
-    )
-    loss, size, _ = make_criterion()(model, sample)
-    assert (loss - plain).item() == pytest.approx(0.5 * size, rel=1e-5)
-
-
-def test_a_model_may_have_the_arclength_in_its_loss():
-    """Without an option: that of its layers is computed as with one."""
-    model = make_model("transformer_prenorm", "--dropout", "0")
-    model.regularizer_weights = {"arclength": 0.5}
-    tokens, lengths = source_batch()
-    inputs = {"src_tokens": tokens, "src_lengths": lengths, "prev_output_tokens": tokens}
-    sample = {"net_input": inputs, "target": tokens, "ntokens": 22}
-    own = make_criterion()(model, sample)
-    assert own[0] > make_criterion(arclength_weight=0.0)(model, sample)[0]
-    assert own[0] == make_criterion(arclength_weight=0.5)(model, sample)[0]

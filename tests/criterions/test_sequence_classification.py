@@ -76,11 +76,8 @@ def test_label_smoothing():
 
 def test_logged_values():
     """Bits, and percentages equal to scikit-learn's, over batches and devices summed in any way."""
-    model, criterion, samples = (
-        Model().eval(),
-        make_criterion(),
-        [make_sample(30, 3, s) for s in (1, 2)],
-    )
+    model, criterion = Model().eval(), make_criterion()
+    samples = [make_sample(30, 3, seed) for seed in (1, 2)]
     outputs = [criterion(model, sample)[2] for sample in samples]
     scores = torch.cat([sample["net_input"]["scores"] for sample in samples])
     target = torch.cat([sample["target"].view(-1) for sample in samples])
@@ -96,11 +93,8 @@ def test_logged_values():
     assert values["macro_f1"] == pytest.approx(100 * each.mean(), abs=0.01)
     assert criterion.logging_outputs_can_be_summed()
     assert reduced([{name: a + outputs[1][name] for name, a in outputs[0].items()}]) == values
-
-
-def test_no_f1_in_training():
-    _, _, output = make_criterion()(Model().train(), make_sample(5))
-    assert set(reduced([output])) == {"loss", "cross_entropy", "accuracy"}
+    _, _, output = criterion(Model().train(), samples[0])
+    assert set(reduced([output])) == {"loss", "cross_entropy", "accuracy"}  # no F1 in training
 
 
 def test_statistics_are_logged():
@@ -119,31 +113,29 @@ def test_statistics_are_logged():
     assert values.get_smoothed_values()["nfe"] == 13 / 8
 
 
-def test_regularizers_are_weighted_and_logged():
-    """Each adds its weight times its sum over sequences; the mean is logged, weighted or not."""
-    model = Model(arclength=torch.arange(5.0), reconstruction=torch.ones(5))
-    plain, _, _ = make_criterion()(model, make_sample(5))
-    criterion = make_criterion(arclength_weight=0.5, reconstruction_weight=0.1)
-    loss, _, output = criterion(model, make_sample(5))
-    assert torch.allclose(loss, plain + 0.5 * 10 + 0.1 * 5)
-    values = reduced([output])
-    assert (values["arclength"], values["reconstruction"]) == (2.0, 1.0)
-    assert values["loss"] - values["cross_entropy"] == pytest.approx(1.1 / math.log(2), abs=2e-3)
-
-
-def test_weights_of_the_model_s_paper():
-    """They are taken in training unless an option says otherwise, and 0 turns them off."""
-    model = Model(arclength=torch.ones(5), reconstruction=torch.ones(5))
-    plain, _, _ = make_criterion()(model, make_sample(5))
-    model.regularizer_weights = {"reconstruction": 0.2}
-    for options, added in (
+@pytest.mark.parametrize(
+    "options, added",
+    [
         ({}, 0.2 * 5),
         ({"reconstruction_weight": 0.0}, 0),
         ({"reconstruction_weight": 0.3}, 0.3 * 5),
-        ({"arclength_weight": 0.1}, 0.3 * 5),
-    ):
-        loss, _, _ = make_criterion(**options)(model, make_sample(5))
-        assert torch.allclose(loss, plain + added), options
+        ({"arclength_weight": 0.5}, 0.5 * 10 + 0.2 * 5),
+    ],
+)
+def test_regularizers_are_weighted_and_logged(options, added):
+    """Each adds its weight times its sum over sequences; the mean is logged, weighted or not.
+
+    The weights are those of the model's paper unless an option says otherwise; 0 turns one off.
+    """
+    model = Model(arclength=torch.arange(5.0), reconstruction=torch.ones(5))
+    plain, _, _ = make_criterion()(model, make_sample(5))
+    model.regularizer_weights = {"reconstruction": 0.2}
+    loss, _, output = make_criterion(**options)(model, make_sample(5))
+    assert torch.allclose(loss, plain + added)
+    values = reduced([output])
+    assert (values["arclength"], values["reconstruction"]) == (2.0, 1.0)
+    bits = values["loss"] - values["cross_entropy"]
+    assert bits == pytest.approx(added / 5 / math.log(2), abs=2e-3)
 
 
 @pytest.mark.parametrize(

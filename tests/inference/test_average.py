@@ -1,14 +1,13 @@
 """``odeformers average`` averages parameters and nothing else."""
 
-import argparse
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import checkpoint_of
 
-from fairseq_odeformers import cli
 from fairseq_odeformers.inference import average as average_checkpoints
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
@@ -19,20 +18,14 @@ def checkpoint(seed, dtype=torch.float32, **tensors):
     generator = torch.Generator().manual_seed(seed)
     embedding = torch.randn(7, 4, generator=generator).to(dtype)
     frozen = torch.randn(5, generator=torch.Generator().manual_seed(0)).to(dtype)
-    return {
-        "args": None,
-        "cfg": {"model": argparse.Namespace(arch="transformer"), "task": {}},
-        "model": {
-            "encoder.embed_tokens.weight": embedding,
-            "decoder.output_projection.weight": embedding,
-            "frozen": frozen,
-            "counter": torch.tensor([3]),
-            **tensors,
-        },
-        "optimizer_history": [{"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 1}],
-        "extra_state": {"seed": seed, "train_iterator": {"epoch": 1}},
-        "last_optimizer_state": {"step": seed},
+    model = {
+        "encoder.embed_tokens.weight": embedding,
+        "decoder.output_projection.weight": embedding,
+        "frozen": frozen,
+        "counter": torch.tensor([3]),
+        **tensors,
     }
+    return checkpoint_of(model, seed=seed)
 
 
 def save(folder, states, form="checkpoint{}.pt"):
@@ -89,34 +82,6 @@ def test_the_last_checkpoints_are_taken_in_numerical_order(tmp_path, by, last, e
         (tmp_path / f"checkpoint{name}.pt").touch()
     paths = average_checkpoints.last_checkpoints(tmp_path, by, last)
     assert [path.name for path in paths] == expected
-
-
-PATH = f"{type(Path()).__module__}.{type(Path()).__qualname__}"  # pathlib.PosixPath before 3.13
-
-
-@pytest.mark.parametrize(
-    "options, expected",
-    [
-        (["--checkpoint-dir", ".", "--last", 10], "--last 10: . has 3 checkpoints by update"),
-        (["--checkpoint-dir", "."], "--checkpoint-dir and --last go together"),
-        (["--inputs", "a.pt", "--last", 2], "--checkpoint-dir and --last go together"),
-        (["--checkpoint-dir", ".", "--last", 0], "--last: 0: give"),
-        (["--inputs", "cut.pt"], "cut.pt cannot be loaded"),
-        (["--inputs", "foreign.pt"], f"foreign.pt is refused: it holds {PATH}, which could run"),
-        (["--inputs", "absent.pt"], "No such file"),
-    ],
-)
-def test_refusals(options, expected, tmp_path, monkeypatch, capsys):
-    """Each ends with a line, and nothing is written."""
-    monkeypatch.chdir(tmp_path)
-    first, *_ = save(tmp_path, [checkpoint(1)] * 3, "checkpoint_1_{}.pt")
-    (tmp_path / "cut.pt").write_bytes(first.read_bytes()[:1000])
-    torch.save({**checkpoint(1), "foreign": Path()}, "foreign.pt")
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["average", *map(str, options), "--output", "averaged.pt"])
-    code = stopped.value.code
-    assert expected in (code if isinstance(code, str) else capsys.readouterr().err)
-    assert not list(tmp_path.glob("averaged*"))
 
 
 def test_the_script_writes_what_fairseq_reads(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What is loaded: known models and tasks alone, and finite weights; no code runs."""
+"""What is loaded: known models and tasks alone; no code runs."""
 
 import gzip
 import json
@@ -11,8 +11,7 @@ from helpers import OLD
 from make_checkpoints import PATHS
 
 from fairseq_odeformers import load_translator
-from fairseq_odeformers.analysis.command import main as analyse
-from fairseq_odeformers.inference import average, export, loading, predict, weights
+from fairseq_odeformers.inference import export, loading, weights
 from fairseq_odeformers.models.macaron.models import MacaronTransformerModel
 
 CODE = "__import__('pathlib').Path('trace').touch()"
@@ -99,24 +98,3 @@ def test_options_of_known_models_are_not_evaluated(name, options, change, tmp_pa
     with pytest.raises(Exception):  # noqa: B017  whatever fairseq makes of it
         checkpoint_utils.load_model_ensemble_and_task([path], {"data": "words"})
     assert not (tmp_path / "trace").exists()
-
-
-def spoil(state):
-    state["model"]["encoder.layers.0.fc1.weight"][0, 0] = float("nan")
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        *USES.values(),
-        lambda path: predict.main(["words", "--path", path]),
-        lambda path: analyse(["states", path, "--data", "words", "--out", "out", "--cpu"]),
-        lambda path: average.main(["--inputs", path, "--output", "out.pt"]),
-    ],
-)
-def test_weights_that_are_not_finite_are_named(use, change, tmp_path):
-    path = change("macaron_transformer", spoil)
-    name = "checkpoint.pt: encoder.layers.0.fc1.weight is not finite"
-    with pytest.raises(ValueError, match=name):
-        use(path)
-    assert {entry.name for entry in tmp_path.iterdir()} == {"words", "checkpoint.pt"}

@@ -1,6 +1,8 @@
 """Programs of torch alone: they compute what the models do, for texts of any number and length."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -8,6 +10,8 @@ from fairseq.models import FairseqEncoderDecoderModel
 from helpers import EOS, HEAD, PAD
 from make_checkpoints import PATHS
 
+from fairseq_odeformers import load_classifier
+from fairseq_odeformers.cli import main
 from fairseq_odeformers.inference import program
 from fairseq_odeformers.inference.loading import load_model
 
@@ -88,6 +92,29 @@ def test_computes_what_the_model_does(name, load, tmp_path):
     too_long = [texts(1, longest + 1) for _ in tokens]
     with pytest.raises((AssertionError, RuntimeError), match=f"<= {longest}"):
         exported.module()(*too_long)
+
+
+USE = """
+import json, sys
+sys.modules.update(dict.fromkeys(("fairseq", "fairseq_odeformers", "omegaconf"), None))
+import torch
+extra = {"description.json": ""}
+program = torch.export.load(sys.argv[1], extra_files=extra).module()
+found = json.loads(extra["description.json"])
+words = [found["vocabulary"].index(word) for word in sys.argv[2].split()]
+tokens = torch.tensor([found["start"] + words + found["end"]])
+print(json.dumps(dict(zip(found["classes"], program(tokens)[0].tolist()))))
+"""
+
+
+def test_a_process_without_fairseq_classifies(data, checkpoint, tmp_path, monkeypatch):
+    """By what the command has written: the program, and what a text becomes for it."""
+    monkeypatch.chdir(data)
+    path, out = str(checkpoint("transject")), str(tmp_path / "model.pt2")
+    main(["export", path, out, "--data", "words"])
+    line = [sys.executable, "-c", USE, out, "3 1 2"]
+    found = json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout)
+    assert found == pytest.approx(load_classifier(path, "words").classify("3 1 2").probabilities)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ class Turned(LanguageModelling):
 @pytest.mark.parametrize("arch", MODELS)
 def test_another_dictionary_of_the_same_size_is_refused(arch):
     """In any precision; a checkpoint that knows none loads, and the model keeps its own."""
-    model, other = make_any(arch, LanguageModelling()), make_any(arch, Turned())
+    model, other = (make_any(arch, task=task()) for task in (LanguageModelling, Turned))
     state = model.half().state_dict()
     digests = {name: value for name, value in state.items() if name.endswith(END)}
     assert digests and {value.dtype for value in digests.values()} == {torch.int64}

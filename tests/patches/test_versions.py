@@ -1,12 +1,14 @@
 """Each change of ``versions``, through the part of fairseq that is broken without it."""
 
-import argparse
 import importlib.util
+import io
 import os
+import re
 import runpy
 import subprocess
 import sys
 import types
+import zipfile
 
 import numpy as np
 import pytest
@@ -20,82 +22,51 @@ from fairseq.data import (
 )
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
-from helpers import Task
+from helpers import Task, checkpoint_of
 
 from fairseq_odeformers.patches import versions
 
+WEIGHT = {"weight": torch.arange(6.0).reshape(2, 3)}
 SAFE_BY_DEFAULT = tuple(int(v) for v in torch.__version__.split(".")[:2]) >= (2, 6)
 
 
-def checkpoint(**extra_state):
-    """A checkpoint with what fairseq looks at as it reads one."""
-    return {
-        "args": None,
-        "cfg": {"model": argparse.Namespace(arch="transformer"), "common": {"seed": 1}, "task": {}},
-        "model": {"weight": torch.arange(6.0).reshape(2, 3)},
-        "optimizer_history": [{"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 7}],
-        "extra_state": {"train_iterator": {"epoch": 1}, **extra_state},
-        "last_optimizer_state": {},
-    }
+def test_checkpoints_of_other_versions_load(tmp_path, monkeypatch):
+    """With a namespace, numbers of numpy, and the meters of fairseq 0.6.
 
-
-def test_checkpoint_with_a_namespace_and_numpy_s_numbers_loads(tmp_path):
-    """The numbers as the metrics of --eval-bleu (arrays) and a regression (scalars) leave them."""
-    path = str(tmp_path / "checkpoint.pt")
-    saved = checkpoint(best=np.float64(0.5), counts=np.array([3, 4]))
-    checkpoint_utils.torch_persistent_save(saved, path)
+    The numbers are as the metrics of --eval-bleu (arrays) and a regression (scalars) leave them;
+    the meters are pickled as members of fairseq.meters, now fairseq.logging.meters.
+    """
+    old_meters = [meters.AverageMeter(), meters.TimeMeter(), meters.StopwatchMeter()]
+    extra = {"best": np.float64(0.5), "counts": np.array([3, 4]), "train_meters": old_meters}
+    saved, path = checkpoint_of(WEIGHT, **extra), str(tmp_path / "checkpoint.pt")
+    with monkeypatch.context() as old_names:
+        for meter in old_meters:
+            old_names.setattr(type(meter), "__module__", "fairseq.meters")
+        checkpoint_utils.torch_persistent_save(saved, path)
     loaded = checkpoint_utils.load_checkpoint_to_cpu(path)
     assert loaded["cfg"]["model"] == saved["cfg"]["model"]
     assert torch.equal(loaded["model"]["weight"], saved["model"]["weight"])
-    assert loaded["extra_state"]["best"] == 0.5
-    assert loaded["extra_state"]["counts"].tolist() == [3, 4]
+    found = loaded["extra_state"]
+    assert found["best"] == 0.5 and found["counts"].tolist() == [3, 4]
+    for ours, old in zip(found["train_meters"], old_meters):
+        assert type(ours) is type(old) and vars(ours) == vars(old)
 
 
 @pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
 @pytest.mark.parametrize("package", ["core", "_core"])
-def test_numbers_of_either_numpy_load(tmp_path, monkeypatch, package):
+def test_numbers_of_either_numpy_load(tmp_path, package):
     """numpy 1 pickles its functions as members of numpy.core, numpy 2 of numpy._core."""
-
-    def renamed(function):
-        def stand_in(*args):
-            return function(*args)
-
-        stand_in.__module__ = f"numpy.{package}.multiarray"
-        stand_in.__name__ = stand_in.__qualname__ = function.__name__
-        return stand_in
-
-    class Saved:
-        def __init__(self, value):
-            function, *self.rest = value.__reduce__()
-            self.function = renamed(function)
-
-        def __reduce__(self):
-            return self.function, *self.rest
-
-    saved = [Saved(value) for value in (np.float64(0.5), np.array([3, 4]))]
-    path = str(tmp_path / "checkpoint.pt")
-    with monkeypatch.context() as names:
-        module = types.ModuleType(f"numpy.{package}.multiarray")
-        for item in saved:
-            setattr(module, item.function.__name__, item.function)
-        names.setitem(sys.modules, module.__name__, module)
-        names.setitem(sys.modules, f"numpy.{package}", types.ModuleType(f"numpy.{package}"))
-        torch.save(checkpoint(best=saved[0], counts=saved[1]), path)
-    loaded = checkpoint_utils.load_checkpoint_to_cpu(path)["extra_state"]
+    saved = checkpoint_of(WEIGHT, best=np.float64(0.5), counts=np.array([3, 4]))
+    path, file = tmp_path / "checkpoint.pt", io.BytesIO()
+    torch.save(saved, file)
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name.endswith("data.pkl"):
+                content = re.sub(rb"numpy\._?core", f"numpy.{package}".encode(), content)
+            new.writestr(name, content)
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(path))["extra_state"]
     assert loaded["best"] == 0.5 and loaded["counts"].tolist() == [3, 4]
-
-
-def test_checkpoint_of_fairseq_0_6_loads(tmp_path, monkeypatch):
-    """Its meters are pickled as members of fairseq.meters, now fairseq.logging.meters."""
-    old_meters = [meters.AverageMeter(), meters.TimeMeter(), meters.StopwatchMeter()]
-    path = str(tmp_path / "checkpoint.pt")
-    with monkeypatch.context() as old_names:
-        for meter in old_meters:
-            old_names.setattr(type(meter), "__module__", "fairseq.meters")
-        checkpoint_utils.torch_persistent_save(checkpoint(train_meters=old_meters), path)
-    loaded = checkpoint_utils.load_checkpoint_to_cpu(path)["extra_state"]["train_meters"]
-    assert [type(meter) for meter in loaded] == [type(meter) for meter in old_meters]
-    assert [vars(meter) for meter in loaded] == [vars(meter) for meter in old_meters]
 
 
 @pytest.mark.parametrize("buckets", [1, 3, 8])

@@ -62,19 +62,13 @@ def batches(task, split="train", **limits):
     return list(iterator.next_epoch_itr(shuffle=False))
 
 
-# --- the same as fairseq's task --------------------------------------------
-
-
 @pytest.mark.parametrize("extra", [[], ["--init-token", "0"], ["--max-positions", "20"]])
 def test_same_loss_as_sentence_prediction(data, extra):
     """On the first batch, with the same model; what is too long is cut in both."""
-    ours = make_task(data, *extra)
-    theirs = make_task(
-        *[data, *extra, "--num-classes", "3", "--shorten-method", "truncate"],
-        name="sentence_prediction",
-    )
+    theirs = ["--num-classes", "3", "--shorten-method", "truncate"]
     losses = []
-    for task in (ours, theirs):
+    for name, options in (("long_range_arena", []), ("sentence_prediction", theirs)):
+        task = make_task(data, *extra, *options, name=name)
         criterion = task.build_criterion(task.cfg_of_criterion)
         loss, size, _ = criterion(make_task_model(task), batches(task)[0])
         losses.append(loss.item() / size)
@@ -87,8 +81,7 @@ def test_inputs_are_cut(data):
     for name, length in longest.items():
         assert make_task(data, "--lra-task", name).max_positions() == length
     task = make_task(data, "--max-positions", "10")
-    lengths = torch.cat([batch["net_input"]["src_lengths"] for batch in batches(task)])
-    assert lengths.max() == 10
+    assert max(batch["net_input"]["src_lengths"].max() for batch in batches(task)) == 10
     assert make_task_model(task).max_positions() == 10
 
 
@@ -131,17 +124,6 @@ def test_buckets_fix_the_shapes(tmp_path, inputs):
         assert torch.allclose(logits, found[free][index], atol=1e-5)
 
 
-def test_pixels_as_values(tmp_path):
-    """Embedded by an affine map; padding of other images in the batch changes nothing."""
-    data = write_texts(tmp_path, symbols=list(map(str, range(256))), eos=False)
-    task = make_task(data, "--lra-task", "image", "--pixel-input", "value")
-    model = make_task_model(task)
-    assert isinstance(model.encoder.embed_tokens, IntensityEmbedding)
-    tokens = batches(task)[0]["net_input"]["src_tokens"]
-    for row, logits in zip(tokens, scores(model, tokens)):
-        assert torch.allclose(scores(model, row[row != 1].unsqueeze(0))[0], logits, atol=1e-5)
-
-
 # --- the layout that was published with Mega -------------------------------
 
 
@@ -158,28 +140,50 @@ def test_layout_of_mega(tmp_path):
 
 
 def write_mega_images(folder, images, labels):
-    for name, end, rows in (("input", "src", images), ("label", "label", labels)):
+    """Lines of intensities, and of classes."""
+    for name, end, lines in (("input", "src", images), ("label", "label", labels)):
         (folder / name).mkdir(parents=True)
         for split in SPLITS:
-            text = "".join(" ".join(map(str, np.atleast_1d(row))) + "\n" for row in rows)
-            (folder / name / f"{split}.{end}").write_text(text)
+            (folder / name / f"{split}.{end}").write_text("".join(f"{line}\n" for line in lines))
     return folder
 
 
 @pytest.mark.parametrize("pixel_input", ["token", "value"])
 def test_images_of_mega(tmp_path, pixel_input):
     """A line of intensities an image, and a line with its class."""
-    images = np.random.default_rng(0).integers(0, 256, (8, 16))
+    images = [
+        " ".join(map(str, image)) for image in np.random.default_rng(0).integers(0, 256, (8, 16))
+    ]
     data = write_mega_images(tmp_path, images, [0, 1, 2, 3, 0, 1, 2, 3])
     options = ["--lra-task", "image", "--pixel-input", pixel_input, "--no-shuffle"]
     task = make_task(data, *options)
     assert task.cfg.num_classes == 4
     batch = batches(task)[1]
     symbols = task.source_dictionary.symbols
-    for row, tokens in zip(images[4:], batch["net_input"]["src_tokens"]):
-        assert [symbols[index] for index in tokens] == list(map(str, row))
+    found = [" ".join(symbols[n] for n in row) for row in batch["net_input"]["src_tokens"]]
+    assert found == images[4:]
     assert batch["target"].tolist() == [0, 1, 2, 3]
-    assert scores(make_task_model(task), batch["net_input"]["src_tokens"]).shape == (4, 4)
+    model = make_task_model(task)
+    as_numbers = isinstance(model.encoder.embed_tokens, IntensityEmbedding)
+    assert as_numbers == (pixel_input == "value")
+    assert scores(model, batch["net_input"]["src_tokens"]).shape == (4, 4)
+
+
+@pytest.mark.parametrize(
+    "images, labels, message",
+    [
+        (["1 2 3", "1 2"], [0, 1], "train.src, line 2: "),
+        (["1 2 3", "1 256 3"], [0, 1], "train.src, line 2: "),
+        (["1 2 3", "1 x 3"], [0, 1], "train.src, line 2: "),
+        (["1 2 3", "1 2 3"], [0], "train do not pair up: input 2, label 1"),
+        (["1 2 3"], ["cat"], "label, line 1: "),
+        (["1 2 3"], [], "label has no lines"),
+    ],
+)
+def test_bad_images_of_mega(tmp_path, images, labels, message):
+    data = write_mega_images(tmp_path, images, labels)
+    with pytest.raises(ValueError, match=message):
+        make_task(data, "--lra-task", "image")
 
 
 # --- batches ---------------------------------------------------------------
@@ -211,28 +215,20 @@ def test_number_of_classes(data):
     path = str(data / "label" / "dict.txt")
     dictionary = Dictionary.load(path)
     dictionary.finalize(padding_factor=8)
-    assert len(dictionary) == 8
     dictionary.save(path)
     assert make_task(data).cfg.num_classes == 3
-    with pytest.raises(ValueError, match=r"train, example 3: class 2, not from 0 to 1"):
+    with pytest.raises(ValueError, match="train, example 3: class 2, .*--num-classes 2"):
         make_task(data, "--num-classes", "2")
-
-
-def test_unequal_numbers(data):
-    for end in ("bin", "idx"):
-        shutil.copy(data / "label" / f"valid.{end}", data / "label" / f"train.{end}")
-    with pytest.raises(ValueError, match="train do not pair up: input0 12, label 6"):
-        make_task(data)
 
 
 @pytest.mark.parametrize(
     "split, removed, message",
     [
-        ("train", "input0/train.*", r"train\.idx and .*train\.bin: no such files"),
-        ("train", "label/train.*", r"label/train\.\S+: no such file"),
-        ("test", "label/test.bin", r"label/test\.\S+: no such file"),
-        ("test", "label/test.idx", r"label/test\.\S+: no such file"),
-        ("train", "input0", "has no folder of inputs: none of input0"),
+        ("train", "input0/train.*", r"input0/train\.\S+"),
+        ("train", "label/train.*", r"label/train\.\S+"),
+        ("test", "label/test.bin", r"label/test\.\S+"),
+        ("test", "label/test.idx", r"label/test\.\S+"),
+        ("train", "input0", "has no folder of inputs"),
     ],
 )
 def test_missing_files(data, split, removed, message):
@@ -243,47 +239,26 @@ def test_missing_files(data, split, removed, message):
         make_task(data, split=split)
 
 
-def test_a_test_set_may_have_no_labels(data):
-    for path in (data / "label").glob("test.*"):
-        path.unlink()
-    assert "target" not in batches(make_task(data, split="test"), "test")[0]
-
-
 @pytest.mark.parametrize(
-    "images, labels, message",
+    "inputs, options",
     [
-        (["1 2 3", "1 2"], [0, 1], r"train.src, line 2: 2 numbers, expected 3"),
-        (["1 2 3", "1 256 3"], [0, 1], r"train.src, line 2: expected numbers from 0 to 255"),
-        (["1 2 3", "1 x 3"], [0, 1], r"train.src, line 2: expected numbers from 0 to 255"),
-        (["1 2 3", "1 2 3"], [0], r"train do not pair up: input 2, label 1"),
-        (["1 2 3"], ["cat"], r"label, line 1: expected numbers"),
-        (["1 2 3"], [], r"label has no lines"),
+        (1, "--pixel-input value"),
+        (1, "--num-batch-buckets -1"),
+        (1, "--num-classes 4"),
+        (1, "--lra-task retrieval"),
+        (2, "--lra-task text"),
+        (1, "--separator-token 2"),
+        (1, "--shorten-method random_crop"),
+        (1, "--init-token 99"),
+        (2, "--lra-task retrieval --arch macaron_bert_base"),
+        ("pixels", "--init-token 0 --pixel-input value"),
+        ("pixels", "--pixel-input value --arch macaron_bert_base"),
     ],
 )
-def test_bad_images_of_mega(tmp_path, images, labels, message):
-    data = write_mega_images(tmp_path, images, labels)
-    with pytest.raises(ValueError, match=message):
-        make_task(data, "--lra-task", "image")
-
-
-@pytest.mark.parametrize(
-    "inputs, pixels, options",
-    [
-        (1, False, "--pixel-input value"),
-        (1, True, "--init-token 0 --pixel-input value"),
-        (1, False, "--num-batch-buckets -1"),
-        (1, False, "--num-classes 4"),
-        (1, False, "--lra-task retrieval"),
-        (2, False, "--lra-task text"),
-        (1, False, "--separator-token 2"),
-        (1, False, "--shorten-method random_crop"),
-        (2, False, "--lra-task retrieval --arch macaron_bert_base"),
-        (1, True, "--pixel-input value --arch macaron_bert_base"),
-    ],
-)
-def test_refused_options(tmp_path, inputs, pixels, options):
+def test_refused_options(tmp_path, inputs, options):
     """The message begins with the option; RoBERTa and its like read one text of symbols."""
+    pixels = inputs == "pixels"
     symbols = list(map(str, range(256))) if pixels else "abcdefgh"
-    data, options = write_texts(tmp_path, inputs, symbols), options.split()
+    data, options = write_texts(tmp_path, 1 if pixels else inputs, symbols), options.split()
     with pytest.raises(ValueError, match=" ".join(options[:2]) + ": "):
         make_task_model(make_task(data, "--encoder-layers", "1", *options))

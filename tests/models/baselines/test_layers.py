@@ -1,15 +1,15 @@
-"""Layers without LayerNorm, with zero-initialised residual weights, with orthogonal matrices."""
+"""Baselines: fairseq's Transformer, and layers without LayerNorm, with ReZero or orthogonal."""
 
 import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig
+from helpers import make_model, source_batch
 from torch import nn
 
 from fairseq_odeformers.models.baselines.layers import (
     OrthogonalDecoderLayer,
     OrthogonalEncoderLayer,
     PlainEncoderLayer,
-    ReZeroDecoderLayer,
     ReZeroEncoderLayer,
 )
 
@@ -51,14 +51,6 @@ def test_rezero_layer():
     assert not [name for name, _ in layer.named_parameters() if "norm" in name]
 
 
-def test_rezero_decoder_layer_starts_as_the_identity():
-    layer = make_layer(ReZeroDecoderLayer)
-    x = torch.randn(5, 2, 8)
-    assert torch.equal(layer(x, torch.randn(4, 2, 8))[0], x)
-    nn.init.ones_(layer.residual_weight)
-    assert not torch.allclose(layer(x, torch.randn(4, 2, 8))[0], x)
-
-
 def gram_error(weight):
     gram = weight.T @ weight if weight.size(0) >= weight.size(1) else weight @ weight.T
     return (gram - torch.eye(len(gram))).abs().max()
@@ -85,3 +77,13 @@ def test_all_matrices_of_an_orthogonal_layer(layer):
             with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
                 weight = module.weight
             assert weight.dtype == torch.float32 and gram_error(weight) < 1e-5
+
+
+def test_prenorm_is_the_transformer_of_fairseq():
+    """The same options give the same parameters, and those the same output."""
+    switches = ["--encoder-normalize-before", "--decoder-normalize-before"]
+    theirs = make_model("transformer", *switches).eval()
+    ours = make_model("transformer_prenorm").eval()
+    ours.load_state_dict(theirs.state_dict())
+    tokens, lengths = source_batch()
+    assert torch.equal(ours(tokens, lengths, tokens)[0], theirs(tokens, lengths, tokens)[0])

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torchdiffeq import odeint
 
 from fairseq_odeformers.models.node_transformer.adjoint import Adjoint
@@ -50,6 +51,18 @@ def test_arclength(float64, monkeypatch, order, adaptivity, few):
     expected = torch.trapezoid(squares, times, dim=0)
     relative = (solution.integral - expected).abs() / expected
     assert relative.max() < (1e-4 if order == 1 else 1e-3)
+
+
+@pytest.mark.parametrize("per_sequence", [False, True])
+def test_padding_takes_no_part_in_the_error(float64, per_sequence):
+    """A batch takes the steps that it takes with more padding."""
+    x, padding = batch()
+    block = make_block(Adaptive(per_sequence=per_sequence), residual=True)
+    out, solution = block(x, padding)
+    longer, same = block(F.pad(x, (0, 0, 0, 0, 0, 9)), F.pad(padding, (0, 9), value=True))
+    assert (longer[:T] - out).abs().max() < 1e-12
+    for name, counts in solution.statistics.items():
+        assert torch.equal(same.statistics[name], counts)
 
 
 def test_adjoint_method_needs_the_tensors_of_a_field():
@@ -104,11 +117,6 @@ def test_gradients_by_the_adjoint_method(float64, options):
         gradients.append(torch.autograd.grad(loss, [start, *block.parameters()]))
     for a, b in zip(*gradients):
         assert (a - b).abs().max() < 1e-6 * max(1, a.abs().max())
-
-
-def test_no_arclength_in_evaluation():
-    block = make_block().eval()
-    assert not block(*batch())[1].integral.any()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

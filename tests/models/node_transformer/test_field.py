@@ -1,9 +1,7 @@
 """Vector fields of the N-ODE Transformer: padding, time, dropout."""
 
-import pytest
 import torch
 
-from fairseq_odeformers.models.node_transformer import layout
 from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
 
 C, H, INNER = 6, 3, 5
@@ -12,32 +10,6 @@ C, H, INNER = 6, 3, 5
 def make_field(**options):
     torch.manual_seed(0)
     return TransformerField(FieldSpec(C, H, INNER, **options))
-
-
-@pytest.mark.parametrize("few", [0, 1000])
-def test_padding_has_no_slope_and_no_effect(float64, monkeypatch, few):
-    """Also in a sequence of padding alone."""
-    monkeypatch.setattr(layout, "FEW_KEY_ELEMENTS", few)
-    field = make_field(residual=True, layer_norm=True)
-    x = torch.randn(C, 7, 3)
-    padding = torch.arange(7) >= torch.tensor([[7], [4], [0]])
-    x = x * ~padding.T
-    out = field.bind(x, padding)(0.5, x)
-    assert not out[:, 4:, 1].any() and not out[:, :, 2].any()
-    alone = x[:, :4, 1:2].contiguous()
-    assert (field.bind(alone)(0.5, alone) - out[:, :4, 1:2]).abs().max() < 1e-12
-
-
-@pytest.mark.parametrize("decoder", [False, True])
-def test_a_time_for_each_sequence(float64, decoder):
-    field = make_field(time_dependent_attention=True, decoder=decoder)
-    x = torch.randn(C, 4, 3)
-    f = field.bind(x, source=torch.randn(5, 3, C) if decoder else None)
-    times = torch.tensor([0.0, 0.4, 1.0])
-    together = f(times, x)
-    for index, t in enumerate(times.tolist()):
-        assert (together[:, :, index] - f(t, x)[:, :, index]).abs().max() < 1e-12
-        assert (f(times[index], x) - f(t, x)).abs().max() < 1e-12
 
 
 def dropped(f):

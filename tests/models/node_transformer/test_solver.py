@@ -20,18 +20,16 @@ C, T, B = 4, 5, 3
 class Nonlinear(nn.Module):
     """A smooth field with an effect of time, which sequences follow at speeds of their own."""
 
-    def __init__(self, speed=None, token_mask=None):
+    def __init__(self, speed=None):
         super().__init__()
         torch.manual_seed(0)
         self.matrix = nn.Parameter(torch.randn(C, C))
         self.speed = torch.tensor([0.5, 2.0, 1.0]) if speed is None else speed
-        self.token_mask = torch.ones(T, B) if token_mask is None else token_mask
         self.evaluations = 0
 
     def forward(self, t, x):
         self.evaluations += 1
-        change = torch.tanh(torch.einsum("ij,jtb->itb", self.matrix, x) + 2 * t) * self.speed
-        return change * self.token_mask
+        return torch.tanh(torch.einsum("ij,jtb->itb", self.matrix, x) + 2 * t) * self.speed
 
 
 def start():
@@ -39,8 +37,8 @@ def start():
     return torch.randn(C, T, B)
 
 
-def problem(f, x, tokens=(T, T, T), **options):
-    return Problem(f, x, C * torch.tensor(tokens[: x.size(-1)]), **options)
+def problem(f, x, tokens=T, **options):
+    return Problem(f, x, torch.full((x.size(-1),), C * tokens), **options)
 
 
 def squared(t, x, slope):
@@ -123,58 +121,24 @@ def test_each_sequence_as_if_it_were_alone(float64, method):
     counts = torch.stack(list(together.statistics.values()))
     assert len(set(counts[0].tolist())) > 1
     for index in range(B):
-        f_alone = Nonlinear(f.speed[index], torch.ones(T, 1))
+        f_alone = Nonlinear(f.speed[index])
         alone = solver(problem(f_alone, x[:, :, index : index + 1], integrand=squared))
         assert (together.state[:, :, index] - alone.state[:, :, 0]).abs().max() < 1e-12
         assert torch.allclose(together.integral[index], alone.integral[0], rtol=1e-12)
         assert counts[:, index].tolist() == [n.item() for n in alone.statistics.values()]
 
 
-@pytest.mark.parametrize("per_sequence", [False, True])
-def test_padding_takes_no_part_in_the_error(float64, per_sequence):
-    """A batch takes the steps that it takes without its padding."""
-    token_mask = torch.ones(T, B)
-    f, x = Nonlinear(token_mask=token_mask), start()
-    solver = Adaptive(per_sequence=per_sequence)
-    plain = solver(problem(f, x))
-    padded = Nonlinear(token_mask=torch.cat([token_mask, torch.zeros(9, B)]))
-    x = torch.cat([x, torch.zeros(C, 9, B)], 1)
-    with_padding = solver(problem(padded, x))
-    assert (with_padding.state[:, :T] - plain.state).abs().max() < 1e-12
-    for name, count in plain.statistics.items():
-        assert torch.equal(with_padding.statistics[name], count)
-
-
-@pytest.mark.parametrize(
-    "solver",
-    [
-        Adaptive(rtol=1e-7, atol=1e-7),
-        Adaptive(rtol=1e-7, atol=1e-7, per_sequence=True),
-        FixedGrid("rk4", steps=50),
-        Adjoint(Adaptive(rtol=1e-7, atol=1e-7)),
-    ],
-)
-def test_integral_equals_quadrature(float64, solver):
-    """Of a dense solution."""
-    f, x = Nonlinear(), start()
-    found = solver(problem(f, x, integrand=squared))
-    times = torch.linspace(0, 1, 2001)
-    states = odeint(f, x, times, rtol=1e-10, atol=1e-10)
-    values = torch.stack([squared(t, state, f(t, state)) for t, state in zip(times, states)])
-    expected = torch.trapezoid(values, times, dim=0)
-    assert ((found.integral - expected).abs() / expected).max() < 1e-4
-
-
 def test_gradients_by_the_adjoint_method_on_a_fixed_grid(float64):
-    """As through the steps: of state and integral, for the start and the field."""
-    gradients, grid = [], FixedGrid("rk4", steps=100)
+    """As through the steps, whose results it has: of state and integral, for start and field."""
+    found, grid = [], FixedGrid("rk4", steps=100)
     for solve in (grid, Adjoint(grid)):
         f, x = Nonlinear(), start().requires_grad_()
         solution = solve(problem(f, x, integrand=squared))
         loss = solution.state.square().sum() + 0.1 * solution.integral.sum()
-        gradients.append(torch.autograd.grad(loss, [x, f.matrix]))
+        gradients = torch.autograd.grad(loss, [x, f.matrix])
+        found.append((solution.state, solution.integral, *gradients))
         assert solution.statistics["nfe"].tolist() == [400] * B
-    for a, b in zip(*gradients):
+    for a, b in zip(*found):
         assert (a - b).abs().max() < 1e-6
 
 
@@ -194,8 +158,8 @@ def test_gradients_against_finite_differences(float64):
 
 @pytest.mark.parametrize("per_sequence", [False, True])
 def test_nothing_moves(float64, per_sequence):
-    f = Nonlinear(token_mask=torch.zeros(T, B))
-    solution = Adaptive(per_sequence=per_sequence)(problem(f, torch.zeros(C, T, B), (0, 0, 0)))
+    still = lambda t, x: torch.zeros_like(x)  # noqa: E731
+    solution = Adaptive(per_sequence=per_sequence)(problem(still, torch.zeros(C, T, B), tokens=0))
     assert not solution.state.any()
 
 
@@ -203,26 +167,23 @@ def test_nothing_moves(float64, per_sequence):
 
 
 LIMIT = dict(rtol=1e-6, atol=1e-6, max_steps=20)
-TOO_MANY = (
-    r"step 21 at t = 0\.\d+ of{} 1: a solve may take 20 steps; give more with --ode-max-steps"
-)
-NOT_FINITE = "the state or its slope is not finite"
+TOO_MANY = r"step 21 at t = 0\.\d+ of 1: .* --ode-max-steps"
 
 
 @pytest.mark.parametrize(
     "solver, speed, message",
     [
-        (Adaptive(**LIMIT), 500, TOO_MANY.format("")),
-        (Adaptive(**LIMIT, per_sequence=True), 500, TOO_MANY.format(" sequence 1 of")),
-        (Adjoint(Adaptive(**LIMIT)), 500, TOO_MANY.format("")),
-        (Adaptive(), math.nan, f"step 1 at t = 0 of 1: {NOT_FINITE}"),
+        (Adaptive(**LIMIT), 500, TOO_MANY),
+        (Adaptive(**LIMIT, per_sequence=True), 500, TOO_MANY.replace("of", "of sequence 1 of")),
+        (Adjoint(Adaptive(**LIMIT)), 500, TOO_MANY),
+        (Adaptive(), math.nan, "step 1 at t = 0 of 1: .* not finite"),
         (
             Adaptive(per_sequence=True),
             math.nan,
-            f"step 1 at t = 0 of sequence 1 of 1: {NOT_FINITE}",
+            "step 1 at t = 0 of sequence 1 of 1: .* not finite",
         ),
-        (FixedGrid(), math.nan, "at t = 1: the state is not finite"),
-        (Adjoint(FixedGrid()), math.nan, "at t = 1: the state is not finite"),
+        (FixedGrid(), math.nan, "at t = 1: .* not finite"),
+        (Adjoint(FixedGrid()), math.nan, "at t = 1: .* not finite"),
     ],
     ids=repr,
 )

@@ -1,4 +1,4 @@
-"""TimeEvolvingAttention against the paper's formula, and its forms against plain softmax."""
+"""The forms of TimeEvolvingAttention against plain softmax; the blocks are against the formula."""
 
 import os
 
@@ -6,13 +6,12 @@ import pytest
 import torch
 from helpers import assert_same_gradients
 
-from fairseq_odeformers.models.transevolve import attention, naive
+from fairseq_odeformers.models.transevolve import attention
 from fairseq_odeformers.models.transevolve.attention import (
     MASKED_BIAS,
     DirectAttention,
     FusedAttention,
     TimeEvolvingAttention,
-    merge_heads,
     split_heads,
 )
 from fairseq_odeformers.models.transevolve.factored import FactoredAttention
@@ -27,54 +26,14 @@ def seed():
     torch.manual_seed(0)
 
 
-def make_attention(backend="auto", time_dim=C, dropout=0.0):
+def make_attention(backend="auto", dropout=0.0):
     choices = dict(attention_dropout=dropout, attention_backend=backend)
-    return TimeEvolvingAttention(BlockSpec(C, C, H, L, time_dim, **choices))
-
-
-def formula(attn, x, y, values, depth, mask):
-    """The paper's formula with a random W~k, which no softmax sees."""
-    weights = attn.q_proj.weight.T, attn.k_proj.weight.T, attn.time_query
-    scores = naive.initial_scores(x, y, *weights, torch.randn_like(attn.time_query), H)
-    time = naive.time_map(attn.time_weight[depth - 1], depth, L)
-    return naive.attend(naive.attention(scores, time, mask.unsqueeze(1)), values)
+    return TimeEvolvingAttention(BlockSpec(C, C, H, L, C, **choices))
 
 
 def form(backend):
     """From q, k, bias and causal to the attention of all depths, of values of width 4."""
     return make_attention(backend).evolve
-
-
-def grads(output, attn, inputs):
-    weight = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
-    return torch.autograd.grad(
-        (output * weight).sum(), [*attn.parameters(), *inputs], retain_graph=True
-    )
-
-
-@pytest.mark.parametrize("backend", FORMS)
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("time_dim", [12, 6])
-def test_equals_the_literal_formula(float64, backend, causal, time_dim):
-    """Forward and gradients: the terms of A1, A3 and W~k, left out, have no effect."""
-    attn = make_attention(backend, time_dim=time_dim)
-    x = torch.randn(B, T, C, requires_grad=True)
-    y = x if causal else torch.randn(B, S, C, requires_grad=True)
-    values = torch.randn(*y.shape, requires_grad=True)
-    padding = torch.zeros(B, y.size(1), dtype=torch.bool)
-    padding[1, -2:] = True
-    mask = padding.unsqueeze(1).expand(-1, T, -1)
-    if causal:
-        mask = mask | torch.ones(T, T, dtype=torch.bool).triu(1)
-
-    attend = attn.evolve(*attn(x, y, padding), causal)
-    inputs = [x, values] if causal else [x, y, values]
-    for depth in range(1, L + 1):
-        out = merge_heads(attend(depth - 1, split_heads(values, H)))
-        expected = formula(attn, x, y, values, depth, mask)
-        assert (out - expected).abs().max() < 1e-9
-        for ours, theirs in zip(grads(out, attn, inputs), grads(expected, attn, inputs)):
-            assert (ours - theirs).abs().max() < 1e-9
 
 
 @pytest.mark.parametrize("backend", FORMS)
@@ -210,20 +169,6 @@ def test_factored_form_holds_long_sums():
     assert torch.allclose(out, torch.tensor(10.0), rtol=1e-4)
 
 
-@pytest.mark.parametrize("backend", FORMS)
-@pytest.mark.parametrize("shift", [(0.0, -300.0, 0.0, 0.0), (-4e5,) * L])
-def test_a_shift_of_all_biases_at_a_depth_changes_nothing(float64, backend, shift):
-    """Whatever its size, and beside padding that it does not reach."""
-    attn = make_attention(backend)
-    x = torch.randn(B, T, C)
-    padding = torch.zeros(B, T, dtype=torch.bool)
-    padding[0, :2] = True
-    q, k, bias = attn(x, x, padding)
-    shift = torch.tensor(shift) * ~padding[:, None, :, None]
-    out, shifted = (attn.evolve(q, k, b)(1, split_heads(x, H)) for b in (bias, bias + shift))
-    assert (out - shifted)[:, :, 2:].abs().max() < 1e-8
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("backend", FORMS)
 def test_fully_masked_rows_stay_finite(backend, dtype):
@@ -233,8 +178,9 @@ def test_fully_masked_rows_stay_finite(backend, dtype):
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[0, :2] = True
     out = attn.evolve(*attn(x, x, padding), causal=True)(0, split_heads(x, H))
-    assert out.isfinite().all()
-    assert all(g.isfinite().all() for g in grads(out, attn, [x]))
+    out.square().sum().backward()
+    assert out.isfinite().all() and x.grad.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in attn.parameters())
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from fairseq_odeformers.models.transevolve.feed_forward import FullFeedForward
 from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 
-def block_formula(block, x, source=None):
+def block_formula(block, x, padding, source=None, source_padding=None):
     """X^L from X^0 (B, T, d) as Eqs. 9 and 11 write it, or with a source (B, S, d) Eq. 13.
 
-    LayerNorm is after the block, or before the inputs of Eq. 6, and then nothing normalises X.
+    The masks are true where a key is padding. LayerNorm is after the block, or before the inputs of
+    Eq. 6, and then nothing normalises X.
     """
 
     def initial_scores(attn, x, y):
@@ -29,20 +30,21 @@ def block_formula(block, x, source=None):
         return naive.initial_scores(x, y, *weights, w_k_tilde, attn.num_heads)
 
     x0 = block.layer_norm(x) if block.normalize_before else x
-    own_scores, causal = initial_scores(block.self_attn, x0, x0), None
+    own_scores, mask = initial_scores(block.self_attn, x0, x0), padding[:, None, None]
     if source is not None:
         source_scores = initial_scores(block.encoder_attn, x0, source)
-        causal = torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)
+        mask = mask | torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)
     for number, depth in enumerate(block.depths, start=1):
 
         def time_map(attn, number=number):
             return naive.time_map(attn.time_weight[number - 1], number, len(block.depths))
 
-        weights = naive.attention(own_scores, time_map(block.self_attn), causal)
+        weights = naive.attention(own_scores, time_map(block.self_attn), mask)
         w_o = depth.self_attn_out_proj.weight.T
         x = naive.residual_attention(x, weights, depth.self_attn_layer_norm(x), w_o)
         if source is not None:
-            weights = naive.attention(source_scores, time_map(block.encoder_attn))
+            source_mask = source_padding[:, None, None]
+            weights = naive.attention(source_scores, time_map(block.encoder_attn), source_mask)
             w_o = depth.encoder_attn_out_proj.weight.T
             x = naive.residual_attention(x, weights, source_values(depth, source), w_o)
         x = feed_forward_formula(depth.feed_forward, depth.final_layer_norm(x)) + x
@@ -88,20 +90,30 @@ def whole(part):
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 @pytest.mark.parametrize("cls", [TransEvolveEncoderBlock, TransEvolveDecoderBlock])
 def test_equals_the_formula(float64, cls, backend, choices):
-    """Output, and gradients of inputs and parameters."""
+    """Output, and gradients of inputs and parameters; a text of each batch is padded.
+
+    The terms of A1, A3 and W~k, left out, have no effect.
+    """
     torch.manual_seed(0)
     block = cls(BlockSpec(8, 12, 2, depth=3, time_dim=4, attention_backend=backend, **choices))
     for parameter in block.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
-    x, source = torch.randn(4, 2, 8, requires_grad=True), torch.randn(5, 2, 8, requires_grad=True)
-    inputs = [x, *block.parameters()]
+    x, source = (torch.randn(n, 2, 8, requires_grad=True) for n in (4, 5))
+    padding, source_padding = (torch.arange(n) >= torch.tensor([[n], [n - 2]]) for n in (4, 5))
+    inputs, batch = [x, *block.parameters()], [x.transpose(0, 1), padding]
     if block.cross_attention:
         inputs.append(source)
-        out, _, _ = block(x, source, self_attn_mask=torch.empty(0))
-        expected = block_formula(block, x.transpose(0, 1), source.transpose(0, 1))
+        batch += [source.transpose(0, 1), source_padding]
+        out, _, _ = block(
+            x,
+            source,
+            source_padding,
+            self_attn_mask=torch.empty(0),
+            self_attn_padding_mask=padding,
+        )
     else:
-        out, expected = block(x), block_formula(block, x.transpose(0, 1))
-    assert_same_gradients(out, expected.transpose(0, 1), inputs)
+        out = block(x, padding)
+    assert_same_gradients(out, block_formula(block, *batch).transpose(0, 1), inputs)
 
 
 def test_each_depth_has_a_rotation_of_its_own():

@@ -91,22 +91,6 @@ def test_causal_layer_continues():
     assert (torch.cat(out, 1)[0, 3:] - expected).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_padding_alone(causal):
-    """A sequence of padding has finite states and gradients, and the others keep theirs."""
-    layer = make_layer(causal=causal)
-    x, sigma, padding_mask = make_input([4, 4])
-    padding_mask[1] = True
-    out = layer(x, sigma, padding_mask)
-    assert out.isfinite().all()
-    expected = (causal_layer_output if causal else layer_output)(
-        layer, x[0], sigma[0].expand(4, -1)
-    )
-    assert (out[0] - expected).abs().max() < 1e-12
-    out.square().sum().backward()
-    assert all(p.grad.isfinite().all() for p in layer.parameters())
-
-
 def test_step():
     """alpha / L: zero at the start, where a layer is the identity, and never above 1 / L."""
     layer, (x, sigma, _) = TransJectLayer(DIM, EXPERTS, DEPTH), make_input([6])

@@ -1,0 +1,105 @@
+"""What the commands for trained models refuse: each by one line, and nothing is written."""
+
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from make_checkpoints import write_data, write_splits
+
+from fairseq_odeformers.cli import main
+from fairseq_odeformers.data.classification import make_dictionary
+
+REFUSED = {
+    "predict words --path classifier.pt --output made": {
+        "--text tab": "tab, line 2",
+        "--text cr": "cr, line 2",
+        "--split valid": "label/valid",
+        "--text tab --split test": "--split",
+        "--glue-submission": "--glue-submission",
+        "--text --batch-size -1": "--batch-size: -1",
+        "--path model.pt": "model.pt of_my_own --user-dir",
+        "--path task.pt": "task.pt of_my_own --user-dir",
+        "--path cut.pt": "cut.pt",
+        "--path foreign.pt": "foreign.pt PosixPath",
+        "--path nan.pt": "nan.pt embed_tokens",
+        "--path export": "safetensors [export]",
+        "--user-dir absent": "--user-dir absent",
+    },
+    "predict two --path classifier.pt --output made": {"": "classes two"},
+    "predict turned --path classifier.pt --output made": {"": "0, 1, 2, turned 2, 1, 0,"},
+    "export": {
+        "foreign.pt made": "foreign.pt PosixPath",
+        "nan.pt made": "nan.pt embed_tokens",
+        "nan.pt made.pt2 --data words": "nan.pt embed_tokens",
+    },
+    "analyse states --data words --out made --cpu": {
+        "foreign.pt": "foreign.pt PosixPath",
+        "nan.pt": "nan.pt embed_tokens",
+    },
+    "export classifier.pt": {
+        "made.pt2 --model-overrides {'a':": "--model-overrides {'a':",
+        "made.pt2 --model-overrides {'ode_step':3}": "classifier.pt ode_step",
+        "made.pt2 --data absent": "absent",
+        "made.pt2 --data two": "classes two",
+        "absent/made.pt2": "absent/made.pt2",
+        "words": "words is in the way",
+    },
+    "average --output made": {
+        "--checkpoint-dir . --last 10": "--last 10 3 checkpoints",
+        "--checkpoint-dir .": "--checkpoint-dir --last",
+        "--inputs classifier.pt --last 2": "--checkpoint-dir --last",
+        "--checkpoint-dir . --last 0": "--last 0",
+        "--inputs cut.pt": "cut.pt",
+        "--inputs foreign.pt": "foreign.pt PosixPath",
+        "--inputs nan.pt": "nan.pt embed_tokens",
+        "--inputs absent.pt": "absent.pt",
+    },
+}
+
+
+@pytest.fixture
+def folder(tmp_path, checkpoint, monkeypatch):
+    """The current folder: data sets, texts and checkpoints, whole ones and others."""
+    state = torch.load(checkpoint("transject").rename(tmp_path / "classifier.pt"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "export").mkdir()
+    write_data(tmp_path)
+    write_splits(tmp_path)
+    for name, classes in (("two", "01"), ("turned", "210")):
+        shutil.copytree("words", name)
+        make_dictionary(classes).save(f"{name}/label/dict.txt")
+    for path in Path("words/label").glob("valid.*"):
+        path.unlink()
+    Path("tab").write_text("a b\na\tb\n")
+    Path("cr").write_bytes(b"a b\r\na\rb\r\n")
+    torch.save({**state, "task_state": {"classes": ["0", "1", "2", "<mask>"]}}, "classifier.pt")
+    for number in range(3):
+        torch.save(state, f"checkpoint_1_{number}.pt")
+    Path("cut.pt").write_bytes(Path("classifier.pt").read_bytes()[:1000])
+    torch.save({**state, "foreign": Path()}, "foreign.pt")
+    weights = dict.fromkeys(state["model"], torch.tensor([math.nan]))
+    torch.save({**state, "model": weights}, "nan.pt")
+    for part in ("model", "task"):
+        config = {**state["cfg"], part: {**state["cfg"][part], "_name": "of_my_own"}}
+        torch.save({**state, "cfg": config}, f"{part}.pt")
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "line, more", [(line, more) for line, options in REFUSED.items() for more in options]
+)
+def test_refusals(line, more, folder, capsys):
+    """On standard error, after the usage if an option is at fault."""
+    before = {path.name for path in folder.iterdir()}
+    command, *arguments = line.split()
+    with pytest.raises(SystemExit) as stop:
+        main([command, *arguments, *more.split()])
+    error = str(stop.value) if stop.value.code != 2 else capsys.readouterr().err.splitlines()[-1]
+    for word in REFUSED[line][more].split():
+        assert word in error
+    assert "\n" not in error
+    assert {path.name for path in folder.iterdir()} == before

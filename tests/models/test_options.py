@@ -1,0 +1,185 @@
+"""Options of models: what they change, and values that are refused."""
+
+import pytest
+import torch
+from helpers import (
+    SMALL,
+    Task,
+    make_any,
+    make_classifier,
+    make_model,
+    model_config,
+    source_batch,
+    task_of,
+)
+from omegaconf import OmegaConf
+
+from fairseq_odeformers.models.node_transformer.solver import Adaptive
+
+# In each line the last option is at fault; the message names it with its value.
+REFUSED = {
+    "macaron_transformer": [
+        "--quant-noise-scalar 0.5",
+        "--decoder-attention-heads 5",
+    ],
+    "macaron_transformer_lm": ["--scale-fc", "--scale-resids"],
+    "macaron_bert_base": ["--spectral-norm-classification-head"],
+    "macaron_classifier": ["--classifier-hidden-layers -1"],
+    "transformer_classifier": ["--quant-noise-scalar 0.1"],
+    "transformer_classifier_rezero": ["--encoder-normalize-before"],
+    "transformer_classifier_orthogonal": ["--quant-noise-pq 0.5"],
+    "transformer_lm_rezero": ["--decoder-attention-heads 3"],
+    "transformer_lm_orthogonal": ["--quant-noise-pq 0.5"],
+    "vanilla_transformer": ["--encoder-attention-heads 4 --encoder-embed-dim 9"],
+    "transevolve_classifier": ["--encoder-depth 0"],
+    "transevolve": [
+        "--time-dim 7",
+        "--time-dim 10 --encoder-attention-heads 4",
+        "--decoder-embed-dim 32",
+        "--quant-noise-pq 0.5",
+    ],
+    "transject": [
+        "--encoder-embed-dim 15",
+        "--encoder-embed-dim 6",
+        "--quant-noise-pq 0.5",
+        "--checkpoint-activations",
+    ],
+    "transject_lm": [
+        "--decoder-embed-dim 15",
+        "--decoder-embed-dim 6",
+    ],
+    "node_transformer": [
+        "--ode-rtol 0.0",
+        "--ode-atol -0.5",
+        "--ode-final-time 0.0",
+        "--ode-max-steps 0",
+        "--arclength-order 4",
+        "--ode-method rk4",
+        "--ode-method rk4 --ode-steps 0",
+        "--ode-steps 5",
+        "--tpu --ode-method dopri5",
+        "--tpu --ode-method rk4 --ode-steps 2 --adjoint",
+        "--adjoint --checkpoint-activations",
+        "--adaptivity sequence --adjoint",
+        "--vector-field residual --skip-connection",
+    ],
+    "node_transformer_mt": [
+        "--adjoint",
+        "--decoder-ode-steps 0",
+        "--decoder-embed-dim 32",
+        "--ode-method dopri7",
+        "--decoder-ode-method dopri5",
+        "--quant-noise-pq 0.5",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "arch, line", [(arch, line) for arch, lines in REFUSED.items() for line in lines]
+)
+def test_bad_options(arch, line, capsys):
+    """By the parser or as the model is built."""
+    sizes = {"sizes": SMALL} if arch.startswith("node") else {}
+    with pytest.raises((ValueError, SystemExit)) as refused:
+        make_any(arch, *line.split(), **sizes)
+    message = f"{refused.value} {capsys.readouterr().err}"
+    assert all(word in message for word in line[line.rindex("--") :].split())
+
+
+@pytest.mark.parametrize("option, value", [("print_alignment", "hard"), ("replace_unk", "")])
+@pytest.mark.parametrize("arch", ["transevolve", "node_transformer_mt"])
+def test_alignments_that_a_model_has_not_are_refused(arch, option, value):
+    config = OmegaConf.create({"generation": {option: value}})
+    with pytest.raises(ValueError, match=f"--{option.replace('_', '-')} {value}: this model has"):
+        make_model(arch).prepare_for_inference_(config)
+
+
+@pytest.mark.parametrize("arch", ["transevolve_fullff_2", "node_transformer_mt"])
+def test_tied_embeddings_need_one_dictionary(arch):
+    with pytest.raises(ValueError, match="50 and 60 symbols"):
+        make_model(arch, "--share-all-embeddings", task=Task(50, 60))
+
+
+@pytest.mark.parametrize("arch", ["macaron_transformer", "macaron_transformer_wmt_en_de_big"])
+def test_switches_keep_their_meaning(arch):
+    """Options of fairseq's Transformer that are on by default here can be given, or turned off."""
+    for form, value in (("", True), ("no-", False)):
+        sides = ("encoder", "decoder")
+        config = model_config(arch, *(f"--{form}{side}-normalize-before" for side in sides))
+        assert all(config[f"{side}_normalize_before"] == value for side in sides)
+    assert model_config(arch, "--relu-dropout", "0.2").activation_dropout == 0.2
+
+
+@pytest.mark.parametrize(
+    "arch, default",
+    [
+        ("transevolve_fullff_2", 0.0),  # as in the released code
+        ("transformer_prenorm", 0.3),
+        ("macaron_transformer", 0.3),
+        ("macaron_classifier", 0.3),
+    ],
+)
+def test_dropout_of_embeddings_has_its_own_option(arch, default):
+    tokens = torch.full((1, 200), 7)
+    for extra, p in [((), default), (("--embedding-dropout", "0.2"), 0.2)]:
+        model = make_any(arch, "--dropout", "0.3", *extra)
+        sides = [model.encoder, *([model.decoder] if task_of(arch) == "translation" else [])]
+        assert {side.dropout_module.p for side in sides} == {p}
+        embedded = model.encoder.train().forward_embedding(tokens)[0]
+        assert embedded.eq(0).float().mean().item() == pytest.approx(p, abs=0.03)
+
+
+def test_layers_to_keep():
+    model = make_classifier("transformer_classifier", "--encoder-layers-to-keep", "0,2")
+    assert len(model.encoder.layers) == 2
+
+
+def test_longest_input_is_the_task_s():
+    assert make_classifier("macaron_classifier").max_positions() == 64
+    assert make_classifier("macaron_classifier", "--max-positions", "9").max_positions() == 9
+
+
+def test_vanilla_transformer_has_positions_if_asked():
+    option = "--token-positional-embeddings"
+    assert make_classifier("vanilla_transformer").encoder.embed_positions is None
+    assert make_classifier("vanilla_transformer", option).encoder.embed_positions is not None
+
+
+def test_options_reach_the_solver():
+    options = "--ode-method bosh3 --ode-rtol 0.1 --ode-atol 0.2 --ode-max-steps 7".split()
+    block = make_classifier("node_transformer", *options).encoder.layers[-1]
+    assert block.solver == Adaptive("bosh3", rtol=0.1, atol=0.2, max_steps=7, per_sequence=True)
+
+
+def test_decoder_follows_the_encoder_unless_told_otherwise():
+    model = make_model("transevolve_fullff_2", "--encoder-depth", "2", "--decoder-blocks", "1")
+    assert [len(block.depths) for block in model.encoder.layers] == [2, 2]
+    assert [len(block.depths) for block in model.decoder.layers] == [2]
+    assert model.decoder.layers[0].depths[0].feed_forward[0].out_features == 32
+    model = make_model("transevolve_fullff_2", "--encoder-normalize-before")
+    assert model.encoder.layer_norm is not None and model.decoder.layer_norm is None
+
+
+def test_states_that_no_gradient_reaches_are_refused():
+    model = make_model("transevolve", "--checkpoint-activations")
+    tokens, lengths = source_batch()
+    for stack, inputs in (model.encoder, (tokens, lengths)), (model.decoder, (tokens,)):
+        with pytest.raises(ValueError, match="--checkpoint-activations: .* --arclength-weight"):
+            stack(*inputs, return_all_hiddens=True)
+
+
+def test_quant_noise_reaches_both_ffns():
+    model = make_model("macaron_transformer", "--quant-noise-pq", "0.5").train()
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        for linear in (layer.macaron_fc1, layer.macaron_fc2, layer.fc1, layer.fc2):
+            before = linear.weight.clone()
+            linear(torch.randn(2, linear.in_features))
+            assert (linear.weight == 0).sum() > (before == 0).sum()
+
+
+def test_language_models_keep_fairseq_s_embeddings():
+    """Adaptive input and softmax, with tied weights."""
+    adaptive = "--adaptive-input --adaptive-input-cutoff 20,30 --adaptive-softmax-cutoff 20,30"
+    model = make_model("macaron_transformer_lm", *adaptive.split(), "--tie-adaptive-weights")
+    assert model.decoder.adaptive_softmax.cutoff == [20, 30, 50]
+    assert model.decoder.max_target_positions == 1024

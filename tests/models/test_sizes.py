@@ -1,0 +1,63 @@
+"""The numbers of parameters are the papers'."""
+
+import pytest
+import torch
+from helpers import Task, count_parameters, make_any
+
+TIED, PRE_NORM = "--share-all-embeddings", "--encoder-normalize-before --decoder-normalize-before"
+
+
+def count(line, symbols):
+    """Those of a model of default size, but for the heads of a classifier."""
+    arch, *options = line.split()
+    with torch.device("meta"):
+        model = make_any(arch, *options, task=Task(symbols), sizes=[])
+    if hasattr(model, "classification_heads"):
+        model = model.encoder
+    return count_parameters(model)
+
+
+@pytest.mark.parametrize(
+    "twin, symbols, width, parameters",
+    [
+        ("transformer_iwslt_de_en", 10_000, 512, 36_683_776),
+        ("transformer_wmt_en_de", 32_000, 512, 60_542_976),
+        ("transformer_wmt_en_de_big", 32_000, 1024, 209_166_336),
+    ],
+)
+def test_as_large_as_the_transformer(twin, symbols, width, parameters):
+    """Two FFNs for one of twice the inner width: 3 d more a layer, a LayerNorm and d biases."""
+    transformer = count(f"{twin} {TIED} {PRE_NORM}", symbols)
+    assert count(f"macaron_{twin} {TIED}", symbols) == transformer + 12 * 3 * width == parameters
+
+
+@pytest.mark.parametrize(
+    "arch, parameters, attentions, paper",
+    [
+        ("transevolve_randomff_1", 25_900_032, 3, 27),
+        ("transevolve_randomff_2", 30_620_672, 6, 33),
+        ("transevolve_fullff_1", 51_053_568, 3, 53),
+        ("transevolve_fullff_2", 55_774_208, 6, 59),
+    ],
+)
+def test_parameters_of_the_base_models(arch, parameters, attentions, paper):
+    """The paper's count = ours + d'(d + d') for the W~k of each attention (Table 2, millions)."""
+    assert count(arch, 32_000) == parameters
+    assert abs((parameters + attentions * 512 * 1024) / 1e6 - paper) < 1
+
+
+@pytest.mark.parametrize(
+    "line, parameters, paper",
+    [
+        ("transject --encoder-experts 1", 6_607_622, 6.62e6),
+        ("transject --encoder-experts 8", 28_630_790, 28.68e6),
+        (
+            "transformer_classifier --encoder-embed-dim 512 --encoder-ffn-embed-dim 2048",
+            19_010_048,
+            19.0e6,
+        ),
+    ],
+)
+def test_parameters_of_the_character_encoder(line, parameters, paper):
+    """Sengupta et al. 2023, Table 5 (divided by ten): six layers, d = 512, 187 symbols."""
+    assert count(line, 187) == parameters == pytest.approx(paper, rel=0.01)
