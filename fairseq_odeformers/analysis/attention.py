@@ -152,7 +152,7 @@ def summary(rows: list[Row]) -> list[Row]:
             pairs = list(zip(own, own[1:]))
             values = {
                 "change within blocks": [b["change"] for a, b in pairs if a["block"] == b["block"]],
-                "between": [b["change"] for a, b in pairs if a["block"] != b["block"]],
+                "between blocks": [b["change"] for a, b in pairs if a["block"] != b["block"]],
                 "span": [row["span"] for row in own if row["span"] is not None],
                 "entropy (nats)": [row["entropy"] for row in own],
             }
