@@ -5,7 +5,6 @@ import sys
 import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig
-from inference.test_predict import write_data
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
 from fairseq_odeformers.inference.loading import import_plugins
@@ -16,15 +15,15 @@ SIZES += ["--encoder-layers", 2]
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_data(tmp_path_factory.mktemp("data"))
+def words(training_data):
+    return training_data / "words"
 
 
 @pytest.fixture(scope="module")
-def checkpoint(data, tmp_path_factory):
+def checkpoint(words, tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpoints")
     command(
-        *["train", data, "--user-dir", PLUGIN, "--arch", "ode_transformer_rk2", *SIZES],
+        *["train", words, "--user-dir", PLUGIN, "--arch", "ode_transformer_rk2", *SIZES],
         *["--task", "long_range_arena", "--criterion", "sequence_classification"],
         *["--optimizer", "adam", "--lr", 0.003, "--batch-size", 8, "--max-update", 2],
         *["--save-dir", folder, "--no-progress-bar", "--disable-validation"],
@@ -37,24 +36,22 @@ def test_is_one_file_of_a_hundred_lines():
     assert len(lines(file)) <= 100
 
 
-def test_every_program_takes_the_folder(data, checkpoint, tmp_path):
+def test_every_program_takes_the_folder(words, checkpoint, tmp_path):
     """Or several."""
 
     def run(*line):
         return module("fairseq_odeformers", *line, "--user-dir", PLUGIN)
 
     table, text = tmp_path / "test.tsv", tmp_path / "text"
-    assert "test: accuracy" in run(
-        "predict", data, "--path", checkpoint, "--output", table, "--cpu"
-    )
-    assert len(lines(table)) == 1 + 13
-    text.write_text("a a b\n")
-    line = ["predict", data, "--path", checkpoint, "--text", text, "--cpu"]
-    assert "\ta a b\t" in run(*line, "--user-dir", USER_DIR)
-    run("export", checkpoint, tmp_path / "model.pt2", "--data", data)
+    predict = ["predict", words, "--path", checkpoint, "--cpu"]
+    assert "valid: accuracy" in run(*predict, "--split", "valid", "--output", table)
+    assert len(lines(table)) == 1 + 8
+    text.write_text("1 1 2\n")
+    assert "\t1 1 2\t" in run(*predict, "--text", text, "--user-dir", USER_DIR)
+    run("export", checkpoint, tmp_path / "model.pt2", "--data", words)
     assert (tmp_path / "model.pt2").exists()
     for what in ("attention", "states"):
-        out = ["--data", data, "--out", tmp_path / what, "--split", "test", "--cpu"]
+        out = ["--data", words, "--out", tmp_path / what, "--split", "valid", "--cpu"]
         run("analyse", what, checkpoint, *out)
         assert (tmp_path / what / "index.md").exists()
     sizes = "--lengths 8 --batch 1 --rounds 1 --vocabulary 20 --layers 1 --embed-dim 16"
