@@ -33,7 +33,7 @@ REFUSED = {
     "vanilla_transformer": ["--encoder-attention-heads 4 --encoder-embed-dim 9"],
     "transevolve_classifier": ["--encoder-depth 0"],
     "transevolve": [
-        "--time-dim 7",
+        "--encoder-attention-heads 1 --decoder-attention-heads 1 --time-dim 7",
         "--time-dim 10 --encoder-attention-heads 4",
         "--decoder-embed-dim 32",
         "--quant-noise-pq 0.5",
