@@ -41,7 +41,8 @@ TRANSLATING = [
     "transevolve_fullff_2_prenorm",
     "transevolve_randomff_1_prenorm",
     "transevolve_randomff_2",
-    "transevolve --cross-attention-value-norm --cross-attention-value-projection",
+    "transevolve --self-attention-value-projection --cross-attention-value-norm "
+    "--cross-attention-value-projection",
     "macaron_transformer",
     "macaron_transformer --cross-self-attention --no-cross-attention",
     "node_transformer_mt",

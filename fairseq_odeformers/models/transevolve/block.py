@@ -30,6 +30,8 @@ class TransEvolveDepth(nn.Module):
         super().__init__()
         self.num_heads = spec.attention_heads
         self.self_attn_layer_norm = LayerNorm(spec.embed_dim)
+        project = spec.self_attention_value_projection
+        self.self_attn_value_proj = projection(spec.embed_dim) if project else nn.Identity()
         gain = 1 if spec.initialization == "glorot" else 2**-0.5
         self.self_attn_out_proj = projection(spec.embed_dim, gain)
         if cross_attention:
@@ -47,8 +49,8 @@ class TransEvolveDepth(nn.Module):
         self.dropout_module = Dropout(spec.dropout)
 
     def values(self, x: Tensor) -> Tensor:
-        """LN(X) split into heads: from (B, T, C) to (B, H, T, C/H)."""
-        return split_heads(self.self_attn_layer_norm(x), self.num_heads)
+        """LN(X), or what a projection makes of it, split into heads: (B, T, C) to (B, H, T, C/H)."""
+        return split_heads(self.self_attn_value_proj(self.self_attn_layer_norm(x)), self.num_heads)
 
     def forward(self, x: Tensor, self_attn: Tensor, encoder_attn: Tensor | None = None) -> Tensor:
         """X^l = FF^l(LN(H^l)) + H^l (paper, Eq. 11), with H^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).

@@ -67,6 +67,9 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     activation_fn: ActivationFunction = option(  # pyright: ignore[reportInvalidTypeForm]
         "relu", "activation function of feed-forward layers"
     )
+    self_attention_value_projection: bool = option(
+        False, "apply a linear map to the values of the self-attention at each depth"
+    )
     checkpoint_activations: bool = option(
         False, "compute the activations of a block again in the backward pass, to save memory"
     )

@@ -34,6 +34,7 @@ class BlockSpec:
     attention_backend: str = "auto"  # one of BACKENDS, see TimeEvolvingAttention.evolve
     normalize_before: bool = False
     initialization: str = "glorot"
+    self_attention_value_projection: bool = False
     cross_attention_value_norm: bool = False
     cross_attention_value_projection: bool = False
 

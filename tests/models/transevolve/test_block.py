@@ -41,7 +41,10 @@ def block_formula(block, x, padding, source=None, source_padding=None):
 
         weights = naive.attention(own_scores, time_map(block.self_attn), mask)
         w_o = depth.self_attn_out_proj.weight.T
-        x = naive.residual_attention(x, weights, depth.self_attn_layer_norm(x), w_o)
+        values = layer_norm(depth.self_attn_layer_norm, x)
+        if "self_attn_value_proj.weight" in depth.state_dict():
+            values = values @ depth.self_attn_value_proj.weight.T
+        x = naive.residual_attention(x, weights, values, w_o)
         if source is not None:
             source_mask = source_padding[:, None, None]
             weights = naive.attention(source_scores, time_map(block.encoder_attn), source_mask)
@@ -81,7 +84,7 @@ def whole(part):
     [
         {},
         {"normalize_before": True},
-        {"cross_attention_value_norm": True},
+        {"self_attention_value_projection": True, "cross_attention_value_norm": True},
         {"cross_attention_value_projection": True, "ffn_type": "random"},
         {"cross_attention_value_norm": True, "cross_attention_value_projection": True},
         {"normalize_before": True, "ffn_type": "random"},
