@@ -49,7 +49,7 @@ class TransEvolveDepth(nn.Module):
         self.dropout_module = Dropout(spec.dropout)
 
     def values(self, x: Tensor) -> Tensor:
-        """LN(X), or what a projection makes of it, split into heads: (B, T, C) to (B, H, T, C/H)."""
+        """LN(X), projected if there is a projection, in heads: (B, T, C) to (B, H, T, C/H)."""
         return split_heads(self.self_attn_value_proj(self.self_attn_layer_norm(x)), self.num_heads)
 
     def forward(self, x: Tensor, self_attn: Tensor, encoder_attn: Tensor | None = None) -> Tensor:
