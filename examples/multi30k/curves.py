@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--table", metavar="CSV", type=Path, default=HERE / "trainings.csv")
     parser.add_argument("--out", metavar="PNG", type=Path, default=HERE / "curves.png")
     args = parser.parse_args()
-    trainings = read_table(args.table)
+    trainings = read_table(args.table) if args.table.exists() else defaultdict(Training)
     if args.runs:
         for log in args.runs.glob("*-seed*/train.log"):
             arch, seed = re.fullmatch(r"(.+)-seed(\d+)", log.parent.name).groups()

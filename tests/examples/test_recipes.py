@@ -65,6 +65,10 @@ CAPTIONS = (
     "--total-num-update 1210 --max-epoch 10 --max-tokens 4096 --label-smoothing 0.1 --dropout 0.3 "
     "--encoder-embed-dim 256 --encoder-attention-heads 4 --decoder-attention-heads 4"
 )
+SOFTWARE = (
+    "--lr 2e-3 --lr-scheduler polynomial_decay --warmup-updates 400 --total-num-update 1464 "
+    "--max-epoch 1 --max-tokens 4096 --label-smoothing 0.1 --dropout 0.1 --encoder-embed-dim 256"
+)
 LAYERS = "--encoder-layers 4 --decoder-layers 4 --attention-dropout 0"
 BLOCKS = "--encoder-ffn-embed-dim 1024 --attention-dropout 0 --encoder-blocks"
 SMALL_TEXTS = (
@@ -161,6 +165,11 @@ examples/multi30k/README.md
     multi30k/recipe transevolve_fullff_1: {CAPTIONS} {BLOCKS} 1 --decoder-depth 4
     multi30k/recipe transevolve_randomff_2: {CAPTIONS} {BLOCKS} 2 --decoder-depth 2
     multi30k/recipe node_transformer_mt: {CAPTIONS} --encoder-layers 2 --decoder-layers 2
+examples/l10n/README.md
+    l10n/recipe transformer_prenorm: {SOFTWARE} {LAYERS} --encoder-ffn-embed-dim 1024
+    l10n/recipe macaron_transformer: {SOFTWARE} {LAYERS} --encoder-ffn-embed-dim 512
+    l10n/recipe transevolve_fullff_2_prenorm: {SOFTWARE} {BLOCKS} 2 --decoder-depth 2
+    l10n/recipe transevolve_fullff_2: {SOFTWARE} {BLOCKS} 2 --decoder-depth 2
 examples/text_classification/README.md, Small trials
     text_classification/small transevolve_classifier_fullff_1: {SMALL_TEXTS} --encoder-depth 6
     text_classification/small transject: {SMALL_TEXTS} --encoder-layers 6

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLES = {  # page, what stands before the table, and the columns of the results
     "multi30k": ("multi30k", "The recipe as it stands", slice(3, 6)),
     "multi30k-embedding-dropout": ("multi30k", "With 0.3 of the embeddings", slice(3, 6)),
+    "l10n": ("l10n", "BLEU and chrF", slice(3, 6)),
     "agnews": ("text_classification", "**A part of AG News**", slice(2, 5)),
     "imdb": ("text_classification", "**All of IMDb**", slice(2, 3)),
     "polarity": ("text_classification", "**Sentence polarity**", slice(2, 3)),
