@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+from collections import defaultdict
 from pathlib import Path
 
 import torch
@@ -11,7 +12,7 @@ from fairseq_odeformers.inference.loading import import_plugins
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import attention, classifiers, sentence
-from .result import PAGE
+from .result import PAGE, Tables, write
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -28,10 +29,15 @@ def main(arguments: list[str] | None = None) -> None:
         raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
     import_plugins(args.user_dir)
     args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
-    analyse = classifiers.analyse
+    analysis = classifiers
     if args.what == "attention":
-        analyse = sentence.analyse if args.text else attention.analyse
-    analyse(args, model_names(args.checkpoints)).write(args.out)
+        analysis = sentence if args.text else attention
+    tables: Tables = defaultdict(list)
+    for name, path in zip(model_names(args.checkpoints), args.checkpoints):
+        for table, rows in analysis.analyse(path, args).items():
+            tables[table] += [{"model": name, **row} for row in rows]
+    text, plots = analysis.page(tables, args)
+    write(args.out, text, tables, plots)
     print(f"wrote {args.out / PAGE}")
 
 
@@ -70,6 +76,8 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
         help="draw the maps of this head, from 1 (default: their mean); needs --text",
     )
     args = parser.parse_args(arguments)
+    if args.text is not None and not args.text.strip():
+        parser.error("--text: give a text")
     if args.what == "states" and bool(args.text) != bool(args.tokens):
         states.error("--text and --tokens: give both or none")
     if args.what == "attention" and args.head and not args.text:

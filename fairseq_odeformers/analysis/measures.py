@@ -115,17 +115,6 @@ def over_texts(summaries: Sequence[dict[str, np.ndarray]], **first: int) -> list
     ]
 
 
-def token_distances(states: Tensor, first: Sequence[int], second: Sequence[int]):
-    """Euclidean and cosine distances of some pairs of tokens, each (L + 1, pairs).
-
-    Args:
-        states: X^(0), ..., X^(L) (L + 1, T, C).
-        first, second: positions of the first and second token of each pair.
-    """
-    a, b = states[:, first], states[:, second]
-    return (a - b).norm(dim=-1), 1 - F.cosine_similarity(a, b, dim=-1)
-
-
 def isomap(states: Tensor) -> np.ndarray:
     """The tokens of all layers in one plane (L + 1, T, 2), by isometric mapping.
 
@@ -143,12 +132,3 @@ def isomap(states: Tensor) -> np.ndarray:
         warnings.simplefilter("ignore")
         plane = mapping.fit_transform(points)
     return plane.reshape(*states.shape[:2], 2)
-
-
-def correlation(x: Sequence[float], y: Sequence[float], method: str) -> tuple[float, float]:
-    """The ``pearson`` or ``spearman`` correlation, and its two-sided p-value; nan for constants."""
-    function = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[method]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", stats.ConstantInputWarning)
-        result = function(x, y)
-    return float(result.statistic), float(result.pvalue)

@@ -7,7 +7,7 @@ prints the accuracy; ``... --text FILE`` takes a text a line, and ``... --text``
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -171,6 +171,21 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
     write_table(rows, args.output)
 
 
+def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
+    """The batches of a split, on the device of the models; without what is too long for them."""
+    found = task.get_batch_iterator(
+        task.dataset(split),
+        max_sentences=batch_size,
+        max_positions=utils.resolve_max_positions(
+            task.max_positions(), *(model.max_positions() for model in models)
+        ),
+        ignore_invalid_inputs=True,
+    ).next_epoch_itr(shuffle=False)
+    device = next(models[0].parameters()).device
+    for batch in tqdm(found, split, unit=" batches", mininterval=1, disable=None):
+        yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
+
+
 @torch.no_grad()
 def probabilities(task, models, split, batch_size):
     """The examples of a split in the order of the data.
@@ -183,29 +198,18 @@ def probabilities(task, models, split, batch_size):
         ValueError: a label is of no class; or an input is longer than the positions of the
             training, and the task does not cut it.
     """
-    use_cuda = next(models[0].parameters()).is_cuda
-    dataset = task.dataset(split)
-    longest = utils.resolve_max_positions(
-        task.max_positions(), *(model.max_positions() for model in models)
-    )
-    batches = task.get_batch_iterator(
-        dataset,
-        max_sentences=batch_size,
-        max_positions=longest,
-        ignore_invalid_inputs=True,
-    ).next_epoch_itr(shuffle=False)
     ids, targets, probs = [], [], []
-    for sample in tqdm(batches, split, unit=" batches", mininterval=1, disable=None):
-        sample = utils.move_to_cuda(sample) if use_cuda else sample
+    for sample in batches(task, split, models, batch_size):
         ids.append(sample["id"].view(-1))
         if "target" in sample:
             targets.append(sample["target"].view(-1))
         probs.append(mean_probabilities(models, task, sample["net_input"]))
     ids = torch.cat(ids).cpu() if ids else torch.empty(0)
-    if len(ids) < len(dataset):
+    total = len(task.dataset(split))
+    if len(ids) < total:
         raise ValueError(
-            f"{len(dataset) - len(ids):,} of {len(dataset):,} inputs of {split} are longer than "
-            f"{longest}, the --max-positions of the training; use --truncate, or train with --task "
+            f"{total - len(ids):,} of {total:,} inputs of {split} are longer than the "
+            "--max-positions of the training; use --truncate, or train with --task "
             "long_range_arena or --shorten-method truncate, which cut them"
         )
     order = ids.argsort()

@@ -5,17 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
+from sklearn.metrics.pairwise import euclidean_distances
 
 from fairseq_odeformers.analysis.measures import (
     activation_factors,
-    correlation,
     differential_entropy,
     dot_product_factors,
     isomap,
     lipschitz_bound,
     summarize,
-    token_distances,
 )
 
 
@@ -103,16 +101,6 @@ def test_summary_leaves_out_what_is_not_finite():
     assert all(np.isnan(row[1]) for row in found.values())
 
 
-def test_token_distances():
-    torch.manual_seed(0)
-    states = torch.randn(3, 5, 8)
-    euclidean, cosine = token_distances(states, [0, 1], [4, 2])
-    for layer, x in enumerate(states.numpy()):
-        for place, (i, j) in enumerate([(0, 4), (1, 2)]):
-            assert euclidean[layer, place] == pytest.approx(euclidean_distances(x)[i, j], rel=1e-5)
-            assert cosine[layer, place] == pytest.approx(cosine_distances(x)[i, j], rel=1e-5)
-
-
 def test_isomap_of_points_in_a_plane():
     """If all are neighbours, their distances are kept, between layers with one mean, too."""
     generator = np.random.default_rng(0)
@@ -125,11 +113,3 @@ def test_isomap_of_points_in_a_plane():
     assert euclidean_distances(mapped.reshape(6, 2)) == pytest.approx(
         euclidean_distances(points.reshape(6, 2)), abs=1e-6
     )
-
-
-def test_correlation():
-    x, y = [1.0, 2.0, 3.0, 5.0], [1.0, 4.0, 9.0, 25.0]
-    assert correlation(x, y, "spearman") == pytest.approx((1, 0))
-    assert correlation(x, y, "pearson")[0] == pytest.approx(np.corrcoef(x, y)[0, 1])
-    assert correlation(x, [-value for value in x], "pearson")[0] == pytest.approx(-1)
-    assert all(map(math.isnan, correlation(x, [1.0] * 4, "pearson")))
