@@ -9,7 +9,6 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from fairseq_odeformers.files import naming
 from fairseq_odeformers.inference.loading import load_model
 from fairseq_odeformers.inference.predict import batches
 from fairseq_odeformers.plots import grouped, legend, lines, panels
@@ -23,16 +22,9 @@ SHOWN = 5  # tokens shown with the highest bias, and with the lowest
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
-    """The tables of a checkpoint.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: the model has no attention maps, or the data no sentence for it.
-    """
+    """The tables of a checkpoint."""
     model, _, task = load_model(path, {"data": args.data})
     model = model.to(args.device).eval()
-    with naming(args.data, f"has no whole {args.split}"):
-        task.load_dataset(args.split)
     found = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
     if not found["attention"]:
         raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")

@@ -11,9 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from fairseq_odeformers.files import naming
 from fairseq_odeformers.inference.hub import load_classifier
-from fairseq_odeformers.inference.predict import probabilities
+from fairseq_odeformers.inference.predict import probabilities, reading_split
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.models.transject.models import TransJect
 from fairseq_odeformers.plots import grouped
@@ -32,17 +31,12 @@ ENOUGH_FOR_P = 5
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
-    """The tables of one checkpoint.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: it is not a classifier of this project, or a text or token does not fit.
-    """
+    """The tables of one checkpoint."""
     classifier = load_classifier(path, args.data).to(args.device)
     (model,), task = classifier.models, classifier.task
     if not isinstance(model, SequenceClassifier):
         raise ValueError(f"{path}: {type(model).__name__} is not a classifier of this project")
-    with naming(args.data, f"has no whole {args.split}"):
+    with reading_split(task, args.split):
         task.load_dataset(args.split)
         texts = draw_texts(task, args.split, args.texts)
     if (longest := max(map(len, texts.values()))) > model.max_positions():
@@ -94,7 +88,7 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
     Returns:
         - ``models``, one row: the means over the layers after X^(0) of the activation factor and
           the entropy; ``largest``, the largest factor after the last layer; and, of TransJect, its
-          bound.
+          bound (Theorem 2).
         - ``layers``: activation factor and entropy of each layer.
         - ``dot_products``: the factor of each layer by dot products.
         - ``parts``: entropy of each attention head or expert of each layer.
@@ -129,7 +123,7 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
         "layers": depth,
         "activation": mean_of(factors),
         "largest": factors[-1]["largest"],
-        "bound": measures.lipschitz_bound(depth) if isinstance(model, TransJect) else None,
+        "bound": (1 + 3 / depth) ** (2 * depth) if isinstance(model, TransJect) else None,
         "entropy": mean_of(entropies[1:]),
         "deviation": mean_of(entropies[1:], "deviation"),
         "parts": ("experts" if weights else "heads") if parts else None,
@@ -156,17 +150,10 @@ def mean_of(rows: Sequence[Row], column: str = "mean") -> float:
 
 
 def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
-    """Follow the tokens of one text through the layers.
+    """Follow the tokens (T) of one text through the layers.
 
-    Args:
-        tokens: the text (T).
-        chosen: the symbols whose distances are measured, where they first are.
-
-    Returns:
-        ``distances`` of each pair of chosen tokens, and ``isomap`` of all tokens, by layer.
-
-    Raises:
-        ValueError: a symbol is not in the text, or there are fewer than two.
+    The tables are ``distances`` of each pair of *chosen* symbols, of where they first are, and
+    ``isomap`` of all tokens, by layer.
     """
     names, chosen = [dictionary[token] for token in tokens], list(dict.fromkeys(chosen))
     for token in chosen:
@@ -201,8 +188,7 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
 def correlations(models: Sequence[Row]) -> list[Row]:
     """Correlations over the rows of ``models``; none of fewer than three, or of unknown values.
 
-    A column that is constant has no correlation. Fewer than five models have no p-value, which
-    would make much of what three points show.
+    A column that is constant has no correlation. Fewer than five models have no p-value.
     """
     rows = []
     for x, y in PAIRS if len(models) >= ENOUGH else ():

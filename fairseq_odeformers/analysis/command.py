@@ -16,12 +16,7 @@ from .result import PAGE, Tables, write
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: an argument, a checkpoint or the data do not fit; nothing is written.
-    """
+    """The command line; nothing is written if an argument, a checkpoint or the data do not fit."""
     args = parse_args(arguments)
     # Importing fairseq has set the level to DEBUG.
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
@@ -86,11 +81,7 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def model_names(paths: list[str]) -> list[str]:
-    """Names for checkpoints: their folders, or their files where the file names differ.
-
-    Raises:
-        ValueError: two would have the same name.
-    """
+    """Names for checkpoints: their folders, or their files where the file names differ."""
     found = [Path(path.removesuffix(".pt")).absolute() for path in paths]
     if len({path.name for path in found}) == 1:
         found = [path.parent for path in found]

@@ -45,9 +45,6 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
 
     Args:
         net_input: of a batch; of a model without a decoder, its encoder takes the first text.
-
-    Raises:
-        ValueError: the model has no such maps.
     """
     known = MultiheadAttention, TransEvolveEncoderBlock, NodeBlock
     sides = {

@@ -22,12 +22,7 @@ LETTER = 0.08  # inches of a letter beside it
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
-    """The table of the maps of ``--text`` in a checkpoint.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: the checkpoint or the text does not fit, or there is no such head.
-    """
+    """The table of the maps of ``--text`` in a checkpoint."""
     model, net_input, tokens = encode(path, args)
     if max(len(own) for pair in tokens.values() for own in pair) > MOST_TOKENS:
         raise ValueError(f"--text: more than {MOST_TOKENS} tokens cannot be drawn")
@@ -82,9 +77,6 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
     Args:
         tokens: of the queries and of the keys, by kind.
         head: number of a head, from 1; None for the mean over the heads.
-
-    Raises:
-        ValueError: there is no such head.
     """
     rows = []
     for kind, maps in attention_maps(model, net_input).items():

@@ -150,6 +150,11 @@ def test_heads_too_narrow_for_an_entropy():
     assert summary["entropy"] == pytest.approx(np.mean(entropies[1:]))  # the embedding's is first
 
 
+def test_a_model_without_heads_or_experts_of_a_layer():
+    found = measure(make_classifier("node_transformer").eval(), [(3, torch.tensor([5, 6, 7]))])
+    assert found["parts"] == [] and found["models"][0]["parts"] is None
+
+
 def test_pairs_that_have_no_factor():
     """Without positions, equal symbols have equal embeddings."""
     model = make_classifier("vanilla_transformer").eval()

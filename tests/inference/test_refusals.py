@@ -87,7 +87,7 @@ def folder(tmp_path, checkpoint, monkeypatch):
     for part in ("model", "task"):
         config = {**state["cfg"], part: {**state["cfg"][part], "_name": "of_my_own"}}
         torch.save({**state, "cfg": config}, f"{part}.pt")
-    config = {**state["cfg"], "model": {**state["cfg"]["model"], "max_positions": 3}}
+    config = {**state["cfg"], "task": {**state["cfg"]["task"], "max_positions": 3}}
     torch.save({**state, "cfg": config}, "short.pt")
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
     return tmp_path
