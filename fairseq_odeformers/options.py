@@ -28,14 +28,14 @@ class Bounds:
 
     Attributes:
         at_least, above, at_most, below: limits.
-        multiple_of: numbers, or names of options, that divide the value.
+        multiple_of: a number that divides the value, or several, or names of options.
     """
 
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
-    multiple_of: tuple[int | str, ...] = ()
+    multiple_of: int | tuple[int | str, ...] = ()
 
     def remedy(self, value: float, cfg) -> str | None:
         """What to give instead of a value that is outside; None if it is inside."""
@@ -46,16 +46,14 @@ class Bounds:
             "below": (self.below, operator.lt),
         }
         limits = {name: pair for name, pair in limits.items() if pair[0] is not None}
-        if (
-            value != value
-            or abs(value) == math.inf
-            or not all(inside(value, limit) for limit, inside in limits.values())
-        ):
+        inside = (inside(value, limit) for limit, inside in limits.values())
+        if value != value or abs(value) == math.inf or not all(inside):
             allowed = " and ".join(f"{name} {limit:g}" for name, (limit, _) in limits.items())
             return f"give {allowed or 'a finite number'}"
         if isinstance(value, int) and abs(value) > LARGEST:
             return f"give at most {LARGEST:,}"
-        for divisor in self.multiple_of:
+        divisors = self.multiple_of
+        for divisor in divisors if isinstance(divisors, tuple) else (divisors,):
             number = getattr(cfg, divisor, None) if isinstance(divisor, str) else divisor
             if number and value % number:
                 named = f"{flag(divisor)} {number}" if isinstance(divisor, str) else number
@@ -63,29 +61,18 @@ class Bounds:
         return None
 
 
-def option(
-    default,
-    help: str,
-    *,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
-    multiple_of: int | str | tuple[int | str, ...] = (),
-    **metadata,
-):
+def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
     """The field of a config for an option of the command line.
 
     Args:
         default: a value, or an interpolation such as ``II("model.encoder_embed_dim")``.
-        at_least, above, at_most, below, multiple_of: see :class:`Bounds`.
-        metadata: what fairseq reads besides, such as ``argparse_alias``.
+        argparse_alias: another name of the option.
+        bounds: see :class:`Bounds`.
     """
-    divisors = multiple_of if isinstance(multiple_of, tuple) else (multiple_of,)
-    bounds = Bounds(at_least, above, at_most, below, divisors)
-    if bounds != Bounds():
-        metadata["bounds"] = bounds
-    return field(default=default, metadata={"help": help, **metadata})
+    metadata = {"help": help, "bounds": Bounds(**bounds) if bounds else None}
+    if argparse_alias is not None:
+        metadata["argparse_alias"] = argparse_alias
+    return field(default=default, metadata=metadata)
 
 
 WIDTH, COUNT = Bounds(at_least=1, at_most=65_536), Bounds(at_least=1, at_most=10_000)
@@ -93,16 +80,13 @@ WIDTH, COUNT = Bounds(at_least=1, at_most=65_536), Bounds(at_least=1, at_most=10
 COMMON_BOUNDS = {
     "embed_dim": WIDTH,
     "put_dim": WIDTH,  # of language models, decoder_input_dim and _output_dim
-    "attention_heads": Bounds(at_least=1),
     **dict.fromkeys(("encoder_layers", "decoder_layers", "blocks", "depth", "experts"), COUNT),
-    "dropout": Bounds(at_least=0, below=1),
-    "layerdrop": Bounds(at_least=0, at_most=1),
-    "label_smoothing": Bounds(at_least=0, below=1),
-    "quant_noise_pq": Bounds(at_least=0, at_most=1),
-    "quant_noise_scalar": Bounds(at_least=0, at_most=1),
-    "max_positions": Bounds(at_least=1),
+    **dict.fromkeys(("attention_heads", "max_positions", "num_classes"), Bounds(at_least=1)),
+    **dict.fromkeys(("dropout", "label_smoothing"), Bounds(at_least=0, below=1)),
+    **dict.fromkeys(
+        ("layerdrop", "quant_noise_pq", "quant_noise_scalar"), Bounds(at_least=0, at_most=1)
+    ),
     "init_token": Bounds(at_least=0),
-    "num_classes": Bounds(at_least=1),
 }
 
 
@@ -139,9 +123,8 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
 
 def bounds_of(item) -> Bounds:
     """The bounds of a field: those that it declares, or those of its name."""
-    declared = item.metadata.get("bounds")
     ends = (bounds for end, bounds in COMMON_BOUNDS.items() if item.name.endswith(end))
-    return declared or next(ends, Bounds())
+    return item.metadata.get("bounds") or next(ends, Bounds())
 
 
 def side(cfg, name: str) -> Namespace:
@@ -153,9 +136,8 @@ def side(cfg, name: str) -> Namespace:
 class DataclassOptions(DictionaryDigest):
     """Mixin of a model that has a dataclass, while its base class in fairseq has other options.
 
-    A switch that is on by default keeps its meaning on the command line and gets another form that
-    turns it off, with ``--no-``, or without it if it begins so; fairseq would make the switch
-    itself turn it off.
+    A switch that is on by default gets another form that turns it off, with ``--no-``, or without
+    it if it begins so; fairseq would make the switch itself turn it off.
 
     Attributes:
         unsupported: options of a base class that the model does not have, and why.

@@ -76,6 +76,7 @@ class Bounded(Config):
         ("encoder_attention_heads", 3, "give a divisor of --encoder-embed-dim 8"),
         ("encoder_layers", 0, "give at least 1 and at most 10000"),
         ("time_dim", 3, "give a multiple of 2"),
+        ("time_dim", 2**31, "give at most 2,147,483,647"),
         ("tolerance", 0, "give above 0"),
         ("tolerance", float("nan"), "give above 0"),
         ("tolerance", float("inf"), "give above 0"),

@@ -3,55 +3,39 @@
 import argparse
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
-from fairseq import utils
 from matplotlib.figure import Figure
 from torch import Tensor
-from tqdm import tqdm
 
-from fairseq_odeformers.files import naming
 from fairseq_odeformers.inference.loading import load_model
+from fairseq_odeformers.inference.predict import batches
 from fairseq_odeformers.plots import grouped, legend, lines, panels
 
 from .maps import KINDS, attention_maps
-from .result import Result, Row, Tables, markdown
+from .result import Row, Tables, markdown
 
 BATCH_SIZE = 16  # sentences whose maps are in memory together
 RARE = 10  # a token that is seen less often has no mean bias
 SHOWN = 5  # tokens shown with the highest bias, and with the lowest
 
 
-def analyse(args: argparse.Namespace, names: list[str]) -> Result:
-    """Measure the checkpoints of a command line.
+def analyse(path: str, args: argparse.Namespace) -> Tables:
+    """The tables of a checkpoint."""
+    model, _, task = load_model(path, {"data": args.data})
+    model = model.to(args.device).eval()
+    found = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
+    if not found["attention"]:
+        raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")
+    return found
 
-    Raises:
-        OSError: a file is not there.
-        ValueError: a model has no attention maps, or the data no sentence for it.
-    """
-    found: Tables = {"attention": [], "biases": []}
-    for name, path in zip(names, args.checkpoints):
-        model, _, task = load_model(path, {"data": args.data})
-        model = model.to(args.device).eval()
-        with naming(args.data, f"has no whole {args.split}"):
-            task.load_dataset(args.split)
-        batches = task.get_batch_iterator(
-            task.dataset(args.split),
-            max_sentences=BATCH_SIZE,
-            max_positions=utils.resolve_max_positions(task.max_positions(), model.max_positions()),
-            ignore_invalid_inputs=True,
-        ).next_epoch_itr(shuffle=False)
-        batches = tqdm(batches, name, unit=" batches", mininterval=1, disable=None)
-        moved = (utils.apply_to_sample(lambda t: t.to(args.device), batch) for batch in batches)
-        rows, biases = measure(model, task, moved)
-        if not rows:
-            raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")
-        found["attention"] += [{"model": name, **row} for row in rows]
-        found["biases"] += [{"model": name, **row} for row in biases]
-    means = markdown(summary(found["attention"]))
+
+def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
+    """The page in Markdown, which is printed as well, and the figures."""
+    means = markdown(summary(tables["attention"]))
     print(f"\n{means}")
-    return Result(f"# Attention over depth\n\n{means}", found, [attention])
+    return f"# Attention over depth\n\n{means}", [attention]
 
 
 def total_variation(p: Tensor, q: Tensor) -> Tensor:
@@ -70,20 +54,20 @@ def span(p: Tensor) -> Tensor:
     return (p * (position.unsqueeze(1) - position).abs()).sum(-1)
 
 
-def measure(model, task, batches: Iterable[dict]) -> tuple[list[Row], list[Row]]:
+def measure(model, task, samples: Iterable[dict]) -> Tables:
     """Means over the heads and over all queries of all sentences, without padding.
 
     Returns:
-        - A row for each kind and map, in order: ``change``, the total variation distance to the map
-          before; ``span``, of self-attention; and ``entropy``. ``block`` is the number of the
-          layer, or of the block of several depths; ``depth`` is that of the map in the model, and
-          ``fraction`` is ``depth`` over the depth of the model.
-        - The rows of :func:`bias_rows`.
+        - ``attention``, a row for each kind and map, in order: ``change``, the total variation
+          distance to the map before; ``span``, of self-attention; and ``entropy``. ``block`` is the
+          number of the layer, or of the block of several depths; ``depth`` is that of the map in
+          the model, and ``fraction`` is ``depth`` over the depth of the model.
+        - ``biases``, the rows of :func:`bias_rows`.
     """
     source, target = task.source_dictionary, task.target_dictionary
     dictionaries = {"encoder": source, "decoder": target, "cross": source}  # of the keys
     sums, queries, places, biases = defaultdict(float), defaultdict(int), {}, defaultdict(float)
-    for sample in batches:
+    for sample in samples:
         net_input = sample["net_input"]
         for kind, maps in attention_maps(model, net_input).items():
             keys = net_input["prev_output_tokens" if kind == "decoder" else "src_tokens"]
@@ -99,15 +83,18 @@ def measure(model, task, batches: Iterable[dict]) -> tuple[list[Row], list[Row]]
             for block, bias in enumerate(maps.biases, start=1):
                 if bias is not None:
                     biases[kind, block] += bias_sums(bias, keys, dictionaries[kind])
-    rows = []
+    found: Tables = {"attention": [], "biases": []}
     for kind, own in places.items():
         means = (sums[kind] / queries[kind]).T.tolist()
         for (block, depth), numbers in zip(own, means):
             numbers = (None if math.isnan(number) else number for number in numbers)
             place = {"kind": kind, "block": block, "depth": depth, "fraction": depth / own[-1][1]}
-            rows.append({**place, **dict(zip(("change", "span", "entropy"), numbers))})
-    by_block = [bias_rows(*key, sums, dictionaries[key[0]]) for key, sums in biases.items()]
-    return rows, sum(by_block, [])
+            found["attention"].append(
+                {**place, **dict(zip(("change", "span", "entropy"), numbers))}
+            )
+    for (kind, block), of_symbols in biases.items():
+        found["biases"] += bias_rows(kind, block, of_symbols, dictionaries[kind])
+    return found
 
 
 def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:

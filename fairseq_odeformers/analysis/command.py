@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+from collections import defaultdict
 from pathlib import Path
 
 import torch
@@ -11,16 +12,11 @@ from fairseq_odeformers.inference.loading import import_plugins
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import attention, classifiers, sentence
-from .result import PAGE
+from .result import PAGE, Tables, write
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: an argument, a checkpoint or the data do not fit; nothing is written.
-    """
+    """The command line; nothing is written if an argument, a checkpoint or the data do not fit."""
     args = parse_args(arguments)
     # Importing fairseq has set the level to DEBUG.
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
@@ -28,10 +24,15 @@ def main(arguments: list[str] | None = None) -> None:
         raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
     import_plugins(args.user_dir)
     args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
-    analyse = classifiers.analyse
+    analysis = classifiers
     if args.what == "attention":
-        analyse = sentence.analyse if args.text else attention.analyse
-    analyse(args, model_names(args.checkpoints)).write(args.out)
+        analysis = sentence if args.text else attention
+    tables: Tables = defaultdict(list)
+    for name, path in zip(model_names(args.checkpoints), args.checkpoints):
+        for table, rows in analysis.analyse(path, args).items():
+            tables[table] += [{"model": name, **row} for row in rows]
+    text, plots = analysis.page(tables, args)
+    write(args.out, text, tables, plots)
     print(f"wrote {args.out / PAGE}")
 
 
@@ -70,6 +71,8 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
         help="draw the maps of this head, from 1 (default: their mean); needs --text",
     )
     args = parser.parse_args(arguments)
+    if args.text is not None and not args.text.strip():
+        parser.error("--text: give a text")
     if args.what == "states" and bool(args.text) != bool(args.tokens):
         states.error("--text and --tokens: give both or none")
     if args.what == "attention" and args.head and not args.text:
@@ -78,11 +81,7 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def model_names(paths: list[str]) -> list[str]:
-    """Names for checkpoints: their folders, or their files where the file names differ.
-
-    Raises:
-        ValueError: two would have the same name.
-    """
+    """Names for checkpoints: their folders, or their files where the file names differ."""
     found = [Path(path.removesuffix(".pt")).absolute() for path in paths]
     if len({path.name for path in found}) == 1:
         found = [path.parent for path in found]

@@ -29,7 +29,8 @@ def activation(tables: Tables) -> Figure:
     Box: quartiles of a text's pairs, averaged over the texts; whiskers: smallest and largest of all
     texts; dot: mean.
     """
-    return boxes(of_measure(tables, "activation"), LABELS["activation"], "log")
+    rows = dict(grouped(tables["layers"], "measure"))["activation"]
+    return boxes(rows, LABELS["activation"], "log")
 
 
 def dot_products(tables: Tables) -> Figure:
@@ -37,7 +38,7 @@ def dot_products(tables: Tables) -> Figure:
 
     The quartiles alone: of pairs whose embeddings are nearly orthogonal the factors have no bound.
     """
-    return boxes(tables["dot_products"], "factor of dot products", "linear", extremes=False)
+    return boxes(tables["dot_products"], "factor of dot products", extremes=False)
 
 
 def entropy(tables: Tables) -> Figure:
@@ -45,14 +46,10 @@ def entropy(tables: Tables) -> Figure:
 
     Layer 0 is the embedding.
     """
-    return boxes(of_measure(tables, "entropy"), LABELS["entropy"], "linear")
+    return boxes(dict(grouped(tables["layers"], "measure"))["entropy"], LABELS["entropy"])
 
 
-def of_measure(tables: Tables, measure: str) -> list[Row]:
-    return [row for row in tables["layers"] if row["measure"] == measure]
-
-
-def boxes(rows: list[Row], label: str, scale: str, extremes: bool = True) -> Figure:
+def boxes(rows: list[Row], label: str, scale: str = "linear", extremes: bool = True) -> Figure:
     """The distribution of a measure in each layer, a panel a model.
 
     Args:
@@ -60,14 +57,10 @@ def boxes(rows: list[Row], label: str, scale: str, extremes: bool = True) -> Fig
         extremes: whether to draw smallest, largest and mean value as well as the quartiles.
     """
     figure, grid = model_panels(rows, label)
-    names = {
-        "whislo": "smallest" if extremes else "lower_quartile",
-        "q1": "lower_quartile",
-        "med": "median",
-        "q3": "upper_quartile",
-        "whishi": "largest" if extremes else "upper_quartile",
-        "mean": "mean",
-    }
+    quartiles = {"q1": "lower_quartile", "med": "median", "q3": "upper_quartile"}
+    ends = ("smallest", "largest") if extremes else ("lower_quartile", "upper_quartile")
+    names = {**quartiles, "whislo": ends[0], "whishi": ends[1], "mean": "mean"}
+    red = plots.VERMILLION
     for axes, own in grid:
         axes.bxp(
             [{key: row[name] for key, name in names.items()} for row in own],
@@ -78,12 +71,7 @@ def boxes(rows: list[Row], label: str, scale: str, extremes: bool = True) -> Fig
             patch_artist=True,
             boxprops={"facecolor": plots.SKY},
             medianprops={"color": plots.BLACK},
-            meanprops={
-                "marker": "o",
-                "markersize": 4,
-                "mfc": plots.VERMILLION,
-                "mec": plots.VERMILLION,
-            },
+            meanprops={"marker": "o", "markersize": 4, "mfc": red, "mec": red},
         )
         axes.set_yscale(scale)
     return figure

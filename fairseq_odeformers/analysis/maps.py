@@ -21,35 +21,18 @@ KINDS = {
 }
 
 
-class Block(NamedTuple):
-    """The maps of one attention in a layer of a Transformer, or at the L depths of a block.
-
-    Attributes:
-        kind: of :data:`KINDS`.
-        weights: distributions over the keys (L, B, H, T, S).
-        depths: the depth of each map in its layer or block: 1 of a layer of a Transformer; 1, ...,
-            L of a block of TransEvolve; 0 and 1 of one of the N-ODE Transformer, at its two ends.
-        bias: b^l of TransEvolve's keys (B, H, S, L); None of others.
-    """
-
-    kind: str
-    weights: Tensor
-    depths: Sequence[int] = (1,)
-    bias: Tensor | None = None
-
-
 class Maps(NamedTuple):
     """The maps of one kind in a model.
 
     Attributes:
         weights: distributions over the keys (L, B, H, T, S), in the order of the depths.
         places: of each of the L maps, the number of its layer or block, and its depth in the model.
-        biases: the bias of each block.
+        biases: b^l of the keys (B, H, S, L) of each block of TransEvolve; None of other blocks.
     """
 
     weights: Tensor
     places: list[tuple[int, int]]
-    biases: list[Tensor | None]
+    biases: Sequence[Tensor | None]
 
 
 @torch.no_grad()
@@ -58,13 +41,10 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
 
     The model runs as always; the maps are computed from the inputs of its layers. A block of the
     N-ODE Transformer, which has a map at each time, has the two at t = 0 and T_F: of the states
-    that it starts from and ends in.
+    that it starts from and ends in, at depths 0 and 1 of the block.
 
     Args:
         net_input: of a batch; of a model without a decoder, its encoder takes the first text.
-
-    Raises:
-        ValueError: the model has no such maps.
     """
     known = MultiheadAttention, TransEvolveEncoderBlock, NodeBlock
     sides = {
@@ -72,73 +52,71 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
         for name, module in model.named_modules()
         if isinstance(module, known)
     }
-    if not set(sides.values()) & {"encoder"}:
+    if "encoder" not in sides.values():
         raise ValueError(f"{type(model).__name__} has no encoder with attention maps")
     with recorded(sides) as calls:
         if hasattr(model, "decoder"):
             model(**net_input)
         else:
             model.encoder(net_input["src_tokens"], net_input.get("src_lengths"))
-    found = {}
-    blocks = [block for call in calls for block in blocks_of(call, sides[call.module])]
-    for kind in KINDS:
-        own = [block for block in blocks if block.kind == kind]
-        places, before = [], 0
-        for number, block in enumerate(own, start=1):
-            places += [(number, before + depth) for depth in block.depths]
-            before += block.depths[-1]
-        if own:
-            weights = torch.cat([block.weights for block in own])
-            found[kind] = Maps(weights, places, [block.bias for block in own])
-    return found
+    blocks = {kind: [] for kind in KINDS}
+    for call in calls:
+        for kind, *block in blocks_of(call, sides[call.module]):
+            blocks[kind].append(block)
+    return {kind: joined(*zip(*own)) for kind, own in blocks.items() if own}
 
 
-def blocks_of(call: Call, side: str) -> Iterator[Block]:
-    """The maps of an attention or a block in one call, in the ``encoder`` or ``decoder``."""
+def joined(weights, depths, biases) -> Maps:
+    """The maps of all blocks, from those of each."""
+    places, before = [], 0
+    for number, own in enumerate(depths, start=1):
+        places += [(number, before + depth) for depth in own]
+        before += own[-1]
+    return Maps(torch.cat(weights), places, biases)
+
+
+def blocks_of(call: Call, side: str) -> Iterator[tuple[str, Tensor, Sequence[int], Tensor | None]]:
+    """Kind, weights (L, B, H, T, S), depths and bias of each attention of a layer or block."""
     module = call.module
     if isinstance(module, MultiheadAttention):
         # Without ``static_kv`` fairseq calls torch's function, which averages over the heads.
         wanted = {**call.kwargs, "static_kv": True, "need_head_weights": True}
         _, weights = module(*call.args, **wanted)  # H, B, T, S
-        cross = module.encoder_decoder_attention
-        yield Block("cross" if cross else side, weights.transpose(0, 1).unsqueeze(0))
+        kind = "cross" if module.encoder_decoder_attention else side
+        yield kind, weights.transpose(0, 1).unsqueeze(0), (1,), None
         return
     # fairseq's checkpointing of activations hides the signature of the module's own forward.
     given = inspect.signature(type(module).forward).bind(module, *call.args, **call.kwargs)
-    of_block = transevolve_maps if isinstance(module, TransEvolveEncoderBlock) else node_maps
-    yield from of_block(call, side, given.arguments)
-
-
-def transevolve_maps(call: Call, side: str, given: dict) -> Iterator[Block]:
-    """A^l of all depths of a block, by the direct form, whichever form the block has taken."""
-    block, x = call.module, given["x"].transpose(0, 1)
-    x0 = block.maybe_layer_norm(x, before=True)
-    encoder_out, source_padding = given.get("encoder_out"), given.get("encoder_padding_mask")
-    causal = given.get("self_attn_mask") is not None
-    padding = source_padding if encoder_out is None else given.get("self_attn_padding_mask")
-    attentions = [(side, block.self_attn, x0, padding, causal)]
-    if encoder_out is not None:
-        source = encoder_out.transpose(0, 1)
-        attentions.append(("cross", block.encoder_attn, source, source_padding, False))
-    for kind, attention, keys, padding, causal in attentions:
-        q, k, bias = attention(x0, keys, padding)
-        weights = DirectAttention(q, k, bias, causal).weights
-        yield Block(kind, weights.movedim(2, 0), range(1, 1 + weights.size(2)), bias)
-
-
-def node_maps(call: Call, side: str, given: dict) -> Iterator[Block]:
-    """The maps of an N-ODE block at t = 0 and T_F."""
-    block, field = call.module, call.module.field
-    ends = [(0.0, features_first(given["x"])), (block.final_time, features_first(call.output[0]))]
+    given = given.arguments
     source, padding = given.get("encoder_out"), given.get("encoder_padding_mask")
-    if source is None:
-        f = field.bind(ends[0][1], padding)
+    own_padding = padding if source is None else given.get("self_attn_padding_mask")
+    batch = given["x"], own_padding, source, padding
+    if isinstance(module, NodeBlock):
+        maps = [(weights, (0, 1), None) for weights in node_maps(module, call.output[0], *batch)]
     else:
-        own_padding = given.get("self_attn_padding_mask")
-        f = field.bind(ends[0][1], own_padding, source, padding, causal=True)
-    found = [field_maps(f, float(t), x) for t, x in ends]
-    for kind, weights in zip((side, "cross"), zip(*found)):
-        yield Block(kind, torch.stack(weights), depths=(0, 1))
+        maps = transevolve_maps(module, *batch)
+    for kind, found in zip((side, "cross"), maps):
+        yield kind, *found
+
+
+def transevolve_maps(block, x, padding, source, source_padding):
+    """A^l of all depths of a block, by the direct form, whichever form the block has taken."""
+    x0 = block.maybe_layer_norm(x.transpose(0, 1), before=True)
+    attentions = [block.self_attn(x0, x0, padding)]
+    if source is not None:
+        attentions.append(block.encoder_attn(x0, source.transpose(0, 1), source_padding))
+    for index, (q, k, bias) in enumerate(attentions):
+        causal = source is not None and index == 0
+        weights = DirectAttention(q, k, bias, causal).weights.movedim(2, 0)
+        yield weights, range(1, 1 + len(weights)), bias
+
+
+def node_maps(block, end, x, *batch) -> Iterator[Tensor]:
+    """The maps (2, B, H, T, S) of an N-ODE block at t = 0 and T_F, from states x and *end*."""
+    ends = (0.0, features_first(x)), (float(block.final_time), features_first(end))
+    _, source, _ = batch
+    f = block.field.bind(ends[0][1], *batch, causal=source is not None)
+    return map(torch.stack, zip(*(field_maps(f, t, state) for t, state in ends)))
 
 
 def field_maps(f, t: float, x: Tensor) -> Iterator[Tensor]:

@@ -33,18 +33,12 @@ def activation_factors(states: Tensor) -> Tensor:
 def dot_product_factors(states: Tensor) -> Tensor:
     """X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0): Eq. 5 with dot products in place of distances.
 
-    Arguments and values are those of :func:`activation_factors`; nan where X_i^(0) and X_j^(0) are
-    orthogonal.
+    They are nan where X_i^(0) and X_j^(0) are orthogonal.
     """
     rows, columns = torch.triu_indices(states.size(1), states.size(1), 1, device=states.device)
     products = (states @ states.transpose(1, 2))[:, rows, columns]
     first = products[0]
     return products[1:] / first.where(first != 0, math.nan)
-
-
-def lipschitz_bound(layers: int) -> float:
-    """(1 + 3/L)^(2L), TransJect's bound of the factors after all its L layers (Theorem 2)."""
-    return (1 + 3 / layers) ** (2 * layers)
 
 
 def differential_entropy(values: Tensor) -> Tensor:
@@ -53,13 +47,9 @@ def differential_entropy(values: Tensor) -> Tensor:
     For the states of a token these are its C neurons: P of Eq. 6 is their density, and the entropy
     of a text is the mean over its tokens. It is estimated from the spacings of the sorted values,
     x_(i+m) - x_(i-m) with m = round(sqrt(C)), as Vasicek (1976) does, with the correction at the
-    ends of Ebrahimi et al. (1994); scipy has the estimator. Of a Gaussian it is 0.1 too small for
-    32 values and 0.01 off for 256 or more.
-
-    Returns:
-        As *values* without the last dimension. Minus infinity if so many values are equal that a
-        spacing is zero, as they are in a constant vector; nan of fewer than five values, which have
-        no such spacings.
+    ends of Ebrahimi et al. (1994). Of a Gaussian it is 0.1 too small for 32 values and 0.01 off for
+    256 or more. It is minus infinity if so many values are equal that a spacing is zero, and nan of
+    fewer than five values, which have no such spacings.
     """
     if values.size(-1) < 5:
         return torch.full(values.shape[:-1], math.nan, dtype=torch.double)
@@ -70,11 +60,9 @@ def differential_entropy(values: Tensor) -> Tensor:
 
 
 def summarize(values: Tensor) -> dict[str, np.ndarray]:
-    """Statistics of the finite values of a text, along the last dimension.
+    """Mean and :data:`QUARTILES` of the finite values of a text, along the last dimension.
 
-    Returns:
-        ``mean`` and :data:`QUARTILES`, nan if no value is finite; and ``left_out``, the number of
-        values that are not finite.
+    They are nan if no value is finite; ``left_out`` is the number of those that are not.
     """
     values = values.double().cpu().numpy()
     finite = np.isfinite(values)
@@ -87,16 +75,13 @@ def summarize(values: Tensor) -> dict[str, np.ndarray]:
 
 
 def over_texts(summaries: Sequence[dict[str, np.ndarray]], **first: int) -> list[dict[str, float]]:
-    """Rows of the statistics of :func:`summarize` over several texts.
+    """Rows of the means over several texts of the statistics of :func:`summarize`.
+
+    ``smallest`` and ``largest`` are of all texts, ``left_out`` is the number in all texts, and
+    ``deviation`` is the standard deviation of ``mean`` over the texts.
 
     Args:
-        summaries: the statistics of each text.
         first: name of each dimension, and the number of its first index.
-
-    Returns:
-        Means of the statistics of each text. ``smallest`` and ``largest`` are of all texts,
-        ``left_out`` is the number in all texts, and ``deviation`` is the standard deviation of
-        ``mean`` over the texts.
     """
     values = {name: np.stack([each[name] for each in summaries]) for name in summaries[0]}
     with warnings.catch_warnings():
@@ -113,17 +98,6 @@ def over_texts(summaries: Sequence[dict[str, np.ndarray]], **first: int) -> list
         }
         for index in np.ndindex(found["mean"].shape)
     ]
-
-
-def token_distances(states: Tensor, first: Sequence[int], second: Sequence[int]):
-    """Euclidean and cosine distances of some pairs of tokens, each (L + 1, pairs).
-
-    Args:
-        states: X^(0), ..., X^(L) (L + 1, T, C).
-        first, second: positions of the first and second token of each pair.
-    """
-    a, b = states[:, first], states[:, second]
-    return (a - b).norm(dim=-1), 1 - F.cosine_similarity(a, b, dim=-1)
 
 
 def isomap(states: Tensor) -> np.ndarray:
@@ -143,12 +117,3 @@ def isomap(states: Tensor) -> np.ndarray:
         warnings.simplefilter("ignore")
         plane = mapping.fit_transform(points)
     return plane.reshape(*states.shape[:2], 2)
-
-
-def correlation(x: Sequence[float], y: Sequence[float], method: str) -> tuple[float, float]:
-    """The ``pearson`` or ``spearman`` correlation, and its two-sided p-value; nan for constants."""
-    function = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[method]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", stats.ConstantInputWarning)
-        result = function(x, y)
-    return float(result.statistic), float(result.pvalue)

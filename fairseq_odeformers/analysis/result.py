@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from inspect import getdoc
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairseq_odeformers.files import markdown_table, replacing_folder, write_csv
 from fairseq_odeformers.plots import save
@@ -15,30 +15,23 @@ Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
 
-class Result(NamedTuple):
-    """
-    Attributes:
+def write(out: Path, text: str, tables: Tables, plots: Sequence[Callable]) -> None:
+    """Write the page, a CSV file for each table that has rows, and the figures.
+
+    Args:
         text: in Markdown, without the figures.
         tables: rows of JSON values, by the name of the table.
         plots: functions that draw a figure of the tables; the docstring of each is its caption.
     """
-
-    text: str
-    tables: Tables
-    plots: list[Callable]
-
-    def write(self, out: Path) -> None:
-        """Write the page, a CSV file for each table that has rows, and the figures."""
-        text = self.text
-        with replacing_folder(out) as folder:
-            for name, rows in self.tables.items():
-                if rows:
-                    rounded = [{key: plain(value) for key, value in row.items()} for row in rows]
-                    write_csv(folder / f"{name}.csv", rounded)
-            for plot in self.plots:
-                save(plot, self.tables, folder / f"{plot.__name__}.png")
-                text += f"\n![{plot.__name__}]({plot.__name__}.png)\n\n{getdoc(plot)}\n"
-            (folder / PAGE).write_text(text, encoding="utf-8")
+    with replacing_folder(out) as folder:
+        for name, rows in tables.items():
+            if rows:
+                rounded = [{key: plain(value) for key, value in row.items()} for row in rows]
+                write_csv(folder / f"{name}.csv", rounded)
+        for plot in plots:
+            save(plot, tables, folder / f"{plot.__name__}.png")
+            text += f"\n![{plot.__name__}]({plot.__name__}.png)\n\n{getdoc(plot)}\n"
+        (folder / PAGE).write_text(text, encoding="utf-8")
 
 
 def plain(value):

@@ -1,6 +1,7 @@
 """Attention over one sentence: which tokens each token attends to, as heat maps."""
 
 import argparse
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from fairseq_odeformers.inference.loading import read_checkpoint, sizes_of_heads
 from fairseq_odeformers.plots import grouped, panels, title
 
 from .maps import attention_maps
-from .result import Result, Row, Tables
+from .result import Row, Tables
 
 BEAM = 5  # of the translation
 MOST_TOKENS = 80  # in a picture that can be read
@@ -20,40 +21,31 @@ INCHES = 0.2  # of a token in a panel
 LETTER = 0.08  # inches of a letter beside it
 
 
-def analyse(args: argparse.Namespace, names: list[str]) -> Result:
-    """Draw the maps of ``--text`` in the checkpoints of a command line.
+def analyse(path: str, args: argparse.Namespace) -> Tables:
+    """The table of the maps of ``--text`` in a checkpoint."""
+    model, net_input, tokens = encode(path, args)
+    if max(len(own) for pair in tokens.values() for own in pair) > MOST_TOKENS:
+        raise ValueError(f"--text: more than {MOST_TOKENS} tokens cannot be drawn")
+    return {"sentence": measure(model, net_input, tokens, args.head)}
 
-    Raises:
-        OSError: a file is not there.
-        ValueError: a checkpoint or the text does not fit, or there is no such head.
-    """
+
+def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
+    """The page in Markdown, with the translation by each model, and the figures."""
     what = f"head {args.head}" if args.head else "the mean over the heads"
-    rows, lines = [], [f"# Attention over a sentence: {what}\n", f"Source: {args.text}\n"]
-    for name, path in zip(names, args.checkpoints):
-        model, net_input, tokens = encode(path, args)
-        if max(len(own) for pair in tokens.values() for own in pair) > MOST_TOKENS:
-            raise ValueError(f"--text: more than {MOST_TOKENS} tokens cannot be drawn")
-        if "cross" in tokens:
-            lines.append(f"Translation by {name}: {' '.join(tokens['cross'][0])}\n")
-        rows += [{"model": name, **row} for row in measure(model, net_input, tokens, args.head)]
-    kinds = {row["kind"] for row in rows}
-    plots = [plot for plot in (cross, encoder, decoder) if plot.__name__ in kinds]
-    return Result("\n".join(lines), {"sentence": rows}, plots)
+    parts = [f"# Attention over a sentence: {what}\n", f"Source: {args.text}\n"]
+    kinds = dict(grouped(tables["sentence"], "kind"))
+    for name, rows in grouped(kinds.get("cross", [])):
+        translation = {row["query"]: row["query_token"] for row in rows}.values()
+        parts.append(f"Translation by {name}: {' '.join(translation)}\n")
+    return "\n".join(parts), [plot for plot in (cross, encoder, decoder) if plot.__name__ in kinds]
 
 
 def encode(path: str, args: argparse.Namespace):
-    """A model, its input for ``--text``, and the tokens of its maps.
+    """A model, its ``net_input`` for ``--text``, and the tokens of its maps.
 
-    A decoder gets the model's own translation. It reads each token of it one place after the one
-    that predicts it, and ``</s>`` first.
-
-    Returns:
-        The model, its ``net_input``, and by the kind of map the tokens of its queries and of its
-        keys. A query of a decoder is named by the token that it predicts.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: the checkpoint is of another kind of model, or cannot read the text.
+    The tokens are by kind those of the queries and those of the keys. A decoder gets the model's
+    own translation. It reads each token of it one place after the one that predicts it, and
+    ``</s>`` first; a query is named by the token that it predicts.
     """
     if sizes_of_heads(read_checkpoint(path)):
         classifier = load_classifier(path, args.data).to(args.device)
@@ -80,18 +72,11 @@ def encode(path: str, args: argparse.Namespace):
 
 
 def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]:
-    """The weight of each key for each query of one sentence, at each depth.
+    """A row for the weight of each key for each query of one sentence, at each depth.
 
     Args:
         tokens: of the queries and of the keys, by kind.
         head: number of a head, from 1; None for the mean over the heads.
-
-    Returns:
-        A row a weight. ``map`` names the layer, or the block and the depth in the model. A block of
-        the N-ODE Transformer has two maps, at its start and at its end.
-
-    Raises:
-        ValueError: there is no such head.
     """
     rows = []
     for kind, maps in attention_maps(model, net_input).items():
@@ -103,15 +88,11 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
         deep = len(maps.places) > len(maps.biases)
         for (block, depth), of_map in zip(maps.places, chosen.tolist()):
             name = f"block {block}, depth {depth}" if deep else f"layer {block}"
-            rows += [
-                {
-                    **{"kind": kind, "map": name, "head": head or "mean"},
-                    **{"query": i, "query_token": queries[i], "key": j, "key_token": keys[j]},
-                    "weight": weight,
-                }
-                for i, of_query in enumerate(of_map)
-                for j, weight in enumerate(of_query)
-            ]
+            place = {"kind": kind, "map": name, "head": head or "mean"}
+            for (i, query), of_query in zip(enumerate(queries), of_map):
+                for (j, key), weight in zip(enumerate(keys), of_query):
+                    names = {"query": i, "query_token": query, "key": j, "key_token": key}
+                    rows.append({**place, **names, "weight": weight})
     return rows
 
 
@@ -134,20 +115,17 @@ def decoder(tables: Tables) -> Figure:
 
 def heat_maps(tables: Tables, kind: str, ylabel: str, xlabel: str) -> Figure:
     """A panel for each map of a kind, by model and depth, with one scale for all."""
-    rows = [row for row in tables["sentence"] if row["kind"] == kind]
-    maps = {
-        f"{model}: {name}": own
-        for model, of_model in grouped(rows)
-        for name, own in grouped(of_model, "map")
-    }
-    across = min(COLUMNS, max(len(dict(grouped(own, "map"))) for _, own in grouped(rows)))
+    rows = dict(grouped(tables["sentence"], "kind"))[kind]
+    models = {model: dict(grouped(own, "map")) for model, own in grouped(rows)}
+    across = min(COLUMNS, max(map(len, models.values())))
     # Names of the queries stand beside a panel, those of the keys below it.
     counts = [1 + max(row[side] for row in rows) for side in ("key", "query")]
     letters = [max(len(row[f"{side}_token"]) for row in rows) for side in ("query", "key")]
     sizes = [0.6 + INCHES * n + LETTER * m for n, m in zip(counts, letters)]
     largest = max(row["weight"] for row in rows)
+    maps = [(f"{model}: {name}", own) for model in models for name, own in models[model].items()]
     figure, grid = panels(len(maps), across, *sizes)
-    for axes, (name, own) in zip(grid, maps.items()):
+    for axes, (name, own) in zip(grid, maps):
         weights = np.reshape([row["weight"] for row in own], (-1, 1 + own[-1]["key"]))
         image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=largest)
         for axis, side in ((axes.xaxis, "key"), (axes.yaxis, "query")):

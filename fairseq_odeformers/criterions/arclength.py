@@ -1,7 +1,6 @@
 """The arclength of any model that computes its states layer by layer, a discretised ODE."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from inspect import signature
 from itertools import pairwise
 
@@ -37,31 +36,6 @@ def with_arclength(model: nn.Module, inputs: dict) -> tuple:
     It is the sum over encoder and decoder, and over both texts of a pair. A model that computes its
     own, as the N-ODE Transformer, keeps that; one without hidden states has none.
     """
-    with recorded_hidden_states(model) as calls:
-        output, extra, *others = model(**inputs)
-    if calls and "arclength" not in extra.get("regularizers", {}):
-        arclength = sum(map(call_arclength, calls))
-        regularizers = {**extra.get("regularizers", {}), "arclength": arclength}
-        extra = {**extra, "regularizers": regularizers}
-    return output, extra, *others
-
-
-def call_arclength(call: Call) -> Tensor:
-    """The arclength (B) of a call of an encoder or decoder that returns all hidden states."""
-    tokens, padding = call.args[0], call.module.dictionary.pad()  # pyright: ignore
-    if isinstance(call.module, FairseqEncoder):
-        states = call.output["encoder_states"]
-    else:
-        states = call.output[1]["inner_states"]
-    return discrete_arclength(states, tokens.ne(padding))
-
-
-@contextmanager
-def recorded_hidden_states(model: nn.Module) -> Iterator[list[Call]]:
-    """The calls of the encoder and the decoder, which return all hidden states meanwhile.
-
-    They are fairseq's ``encoder_states`` and ``inner_states``, for ``return_all_hiddens``.
-    """
     stacks = [
         module
         for module in model.modules()
@@ -73,9 +47,25 @@ def recorded_hidden_states(model: nn.Module) -> Iterator[list[Call]]:
         for stack in stacks:
             hook = stack.register_forward_pre_hook(request_hidden_states, with_kwargs=True)
             hooks.callback(hook.remove)
-        yield hooks.enter_context(recorded(stacks))
+        calls = hooks.enter_context(recorded(stacks))
+        output, extra, *others = model(**inputs)
+    if calls and "arclength" not in extra.get("regularizers", {}):
+        arclength = sum(map(call_arclength, calls))
+        regularizers = {**extra.get("regularizers", {}), "arclength": arclength}
+        extra = {**extra, "regularizers": regularizers}
+    return output, extra, *others
 
 
 def request_hidden_states(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     """A hook that asks a module for all hidden states."""
     return args, {**kwargs, "return_all_hiddens": True}
+
+
+def call_arclength(call: Call) -> Tensor:
+    """The arclength (B) of a call of an encoder or decoder that returns all hidden states."""
+    tokens, padding = call.args[0], call.module.dictionary.pad()  # pyright: ignore
+    if isinstance(call.module, FairseqEncoder):
+        states = call.output["encoder_states"]
+    else:
+        states = call.output[1]["inner_states"]
+    return discrete_arclength(states, tokens.ne(padding))

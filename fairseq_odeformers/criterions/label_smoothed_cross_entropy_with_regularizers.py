@@ -28,9 +28,6 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
 
     The loss is the mean over tokens, plus the weight of each regulariser times its mean over
     sequences; so a weight means the same whatever the length.
-
-    Raises:
-        ValueError: a weight is below zero, or the model does not have the regulariser.
     """
 
     def __init__(self, cfg: RegularizedCrossEntropyConfig, task: FairseqTask):

@@ -41,18 +41,12 @@ class RegularizerConfig(FairseqDataclass):
 
 
 class Regularizers:
-    """The regularisers of a criterion.
-
-    Args:
-        cfg: the weights.
-    """
+    """The regularisers of a criterion, by their weights."""
 
     def __init__(self, cfg: RegularizerConfig):
-        self.given = {}
-        for item in fields(RegularizerConfig):
-            regularizer, ending, _ = item.name.partition("_weight")
-            if ending and getattr(cfg, item.name) is not None:
-                self.given[regularizer] = getattr(cfg, item.name)
+        names = [item.name for item in fields(RegularizerConfig) if item.name.endswith("_weight")]
+        given = {name.removesuffix("_weight"): getattr(cfg, name) for name in names}
+        self.given = {name: weight for name, weight in given.items() if weight is not None}
 
     def weights(self, model: nn.Module) -> dict[str, float]:
         """The weight of each regulariser by its name: an option's, or else the model's own."""

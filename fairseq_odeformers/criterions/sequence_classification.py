@@ -1,7 +1,7 @@
 """Cross-entropy of classes, with accuracy and F1."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -38,9 +38,6 @@ class SequenceClassificationCriterion(FairseqCriterion):
     classification heads. Without label smoothing and regularisers the loss is the same as with
     fairseq's ``sentence_prediction`` criterion; unlike there all that is logged is summable, so
     that it costs one reduction on several devices.
-
-    Raises:
-        ValueError: an option is out of its range or not supported.
     """
 
     def __init__(self, cfg: SequenceClassificationConfig, task: FairseqTask):
@@ -52,11 +49,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
-        """The loss (in bits, summed over sequences), their number, and what to log.
-
-        Raises:
-            ValueError: the sample has no labels.
-        """
+        """The loss (in bits, summed over sequences), their number, and what to log."""
         logits, extra = self.regularizers.model_output(
             model,
             **sample["net_input"],
@@ -86,56 +79,45 @@ class SequenceClassificationCriterion(FairseqCriterion):
             **logged,
         }
         if not model.training:
-            columns = logits.size(1)
-            named = getattr(self.task, "label_dictionary", None) is not None
-            names = classes_of(self.task) if named else [str(index) for index in range(columns)]
-            counts = class_counts(F.one_hot(predicted, columns), F.one_hot(target, columns), names)
-            logging_output.update(counts)
+            guessed, true = (F.one_hot(found, logits.size(1)) for found in (predicted, target))
+            counts = zip(classes_of(self.task), (guessed * true).sum(0), (guessed + true).sum(0))
+            for name, hits, members in counts:
+                logging_output |= {f"_hits_{name}": hits, f"_members_{name}": members}
         return loss, sample_size, logging_output
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict]) -> None:
-        def total(name: str) -> float:
-            return sum(log.get(name, 0) for log in logging_outputs)
-
-        nsentences = total("nsentences")
+        names = dict.fromkeys(name for log in logging_outputs for name in log)
+        total = {name: sum(log.get(name, 0) for log in logging_outputs) for name in names}
+        nsentences = total["nsentences"]
         for name in ("loss", "cross_entropy"):
-            bits = total(name) / nsentences / math.log(2)
+            bits = total[name] / nsentences / math.log(2)
             metrics.log_scalar(name, bits, nsentences, round=3)
-        accuracy = 100.0 * total("ncorrect") / nsentences
+        accuracy = 100.0 * total["ncorrect"] / nsentences
         metrics.log_scalar("accuracy", accuracy, nsentences, round=2)
         Regularizers.log_means(logging_outputs, nsentences)
-        log_f1(total, [name[6:] for name in logging_outputs[0] if name.startswith("_hits_")])
+        log_f1(total)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
 
 
-def class_counts(predicted: Tensor, target: Tensor, classes: Sequence[str]) -> dict[str, Tensor]:
-    """How often each class is hit, and how often predicted or true, from which F1 follows.
+def log_f1(total: Mapping[str, float]) -> None:
+    """Log the F1 of each class, as ``f1_positive``, and their mean ``macro_f1``, in percent.
 
-    Args:
-        predicted, target: (B, K), one in the column of the class, else zero.
-        classes: the names of the columns, or of the first of them.
+    It follows from how often a class is hit, and how often it is predicted or true: a member.
     """
-    hits, members = (predicted * target).sum(0), (predicted + target).sum(0)
-    counts = {}
-    for name, hit, member in zip(classes, hits, members):
-        counts[f"_hits_{name}"], counts[f"_members_{name}"] = hit, member
-    return counts
-
-
-def log_f1(total: Callable[[str], float], classes: Sequence[str]) -> None:
-    """Log the F1 of each class, as ``f1_positive``, and their mean ``macro_f1``, in percent."""
 
     def f1(meters: Mapping, name: str) -> float:
         hits, members = (meters[f"_{count}_{name}"].sum for count in ("hits", "members"))
         return 200.0 * float(hits) / max(float(members), 1.0)
 
+    for name, count in total.items():
+        if name.startswith(("_hits_", "_members_")):
+            metrics.log_scalar_sum(name, count)
+    classes = [name.removeprefix("_hits_") for name in total if name.startswith("_hits_")]
     for name in classes:
-        for count in ("hits", "members"):
-            metrics.log_scalar_sum(f"_{count}_{name}", total(f"_{count}_{name}"))
         metrics.log_derived(f"f1_{name}", lambda meters, name=name: round(f1(meters, name), 2))
     if classes:
         metrics.log_derived(

@@ -25,12 +25,8 @@ FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\
 def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
     """The newest *last* checkpoints in *folder*, oldest first.
 
-    Args:
-        by: ``epoch`` for ``checkpoint7.pt`` (``--save-interval``), ``update`` for
-            ``checkpoint_7_14000.pt`` (``--save-interval-updates``).
-
-    Raises:
-        ValueError: there are fewer.
+    ``epoch`` are called ``checkpoint7.pt`` (``--save-interval``), and ``update``
+    ``checkpoint_7_14000.pt`` (``--save-interval-updates``).
     """
     newest_first = checkpoint_utils.checkpoint_paths(str(folder), FILE_NAMES[by])
     if len(newest_first) < last:
@@ -55,19 +51,14 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
             state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
             model = dict(state["model"])
             check_finite(str(path), model)
-        sums = sums or {
-            name: torch.zeros_like(tensor, dtype=torch.float64)
-            if tensor.is_floating_point()
-            else tensor
-            for name, tensor in model.items()
-        }
-        for name in sorted(sums.keys() | model.keys()):
+        for name in sorted(sums.keys() | model.keys()) if sums else ():
             if name not in sums or name not in model or sums[name].shape != model[name].shape:
                 raise ValueError(f"{paths[0]} and {path} are of different models: see {name}")
-            if model[name].is_floating_point():
-                sums[name] += model[name]
-            elif not torch.equal(sums[name], model[name]):
+            if not model[name].is_floating_point() and not torch.equal(sums[name], model[name]):
                 raise ValueError(f"{paths[0]} and {path} differ in {name}, which has no mean")
+        for name, tensor in model.items():
+            floats = tensor.is_floating_point()
+            sums[name] = sums.get(name, 0) + tensor.double() if floats else tensor
     for name, tensor in model.items():
         if tensor.is_floating_point():
             tensor.copy_(sums[name] / len(paths))

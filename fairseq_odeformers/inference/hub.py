@@ -73,14 +73,8 @@ def load_language_model(checkpoint, data=None, **options) -> "Generator":
 def load_classifier(checkpoint, data=None, **options) -> "Classifier":
     """A classifier; its ``classify(texts)`` returns the class of each text, and probabilities.
 
-    Args:
-        checkpoint: file, or several separated by colons, whose probabilities are averaged.
-        data: folder with the dictionaries (default: the data set of the training).
-        options: of fairseq, such as ``shorten_method``.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: it is not a checkpoint, or one of another kind of model or of other classes.
+    For arguments and errors see :func:`load_translator`; of several checkpoints the probabilities
+    are averaged. Classes other than those of the data are an error, too.
     """
     task, models, data = None, [], None if data is None else str(data)
     for path in utils.split_paths(str(checkpoint)):
@@ -138,8 +132,8 @@ def check_known(dictionary: Dictionary, symbols: Sequence[int] | Tensor) -> None
 
 def cuts(cfg) -> bool:
     """Whether the options of a task cut the long texts of a data set."""
-    shortens = getattr(cfg, "shorten_method", "none") != "none"
-    return shortens or getattr(cfg, "truncate_source", False)
+    shorten = getattr(cfg, "shorten_method", "none")
+    return shorten != "none" or getattr(cfg, "truncate_source", False)
 
 
 def fit(tokens: Tensor, longest: int, cut: bool, dictionary: Dictionary, ending: int = 0) -> Tensor:
@@ -256,6 +250,7 @@ class Classifier(nn.Module):
         self.appends_eos = appends_eos(task)
         self.classes = classes_of(task)
 
+    @torch.no_grad()
     def classify(self, texts, batch_size: int = 32):
         """The class of each text and the probabilities of all classes.
 
@@ -265,20 +260,13 @@ class Classifier(nn.Module):
             batch_size: number of texts, of similar length, that are classified together.
 
         Returns:
-            A :class:`Classification`, or a list of them in the order of the texts.
-
-        Raises:
-            ValueError: *batch_size* is below 1; or see :meth:`encode`.
+            A :class:`Classification`, or a list of them; for errors see :meth:`encode`.
         """
         if isinstance(texts, str):
             return self.classify([texts], batch_size)[0]
-        return self.classify_tokens([self.encode(text) for text in texts], batch_size)
-
-    @torch.no_grad()
-    def classify_tokens(self, inputs: list[list[Tensor]], batch_size: int) -> list[Classification]:
-        """See :meth:`classify`; for what :meth:`encode` makes of each text."""
         if batch_size < 1:
             raise ValueError(f"batch_size {batch_size}: give at least 1")
+        inputs = [self.encode(text) for text in texts]
         found = [Classification("", {}) for _ in inputs]
         given = [index for index, tokens in enumerate(inputs) if tokens]
         order = sorted(given, key=lambda index: len(inputs[index][0]))
@@ -291,10 +279,7 @@ class Classifier(nn.Module):
         return found
 
     def encode(self, text: str | Sequence[str]) -> list[Tensor]:
-        """The tokens (T) of a text or a joined pair, or of each text of a pair apart.
-
-        Returns:
-            The list is empty if a text is.
+        """The tokens (T) of a text or a joined pair, or of each text of a pair; none of no text.
 
         Raises:
             TooLong: a text is longer than the model's positions, and the task does not cut it.
@@ -308,7 +293,7 @@ class Classifier(nn.Module):
             kinds = {1: "a text alone", 2: "a pair of texts"}
             raise ValueError(f"{text!r}: the model classifies {kinds[towers]}")
         dictionary = self.task.source_dictionary
-        ids = [self.symbols(part) for part in pair]
+        ids = [list(map(dictionary.index, tokenize(self.task, part)[0])) for part in pair]
         if not all(ids):
             return []
         for symbols in ids:
@@ -321,11 +306,6 @@ class Classifier(nn.Module):
         encoded = (add_special_tokens(self.task, part, self.appends_eos) for part in ids)
         cut = cuts(self.task.cfg) or hasattr(self.task, "towers")
         return [fit(tokens, longest, cut, dictionary) for tokens in encoded]
-
-    def symbols(self, text: str) -> list[int]:
-        """The numbers of the symbols of a text, without special tokens."""
-        dictionary = self.task.source_dictionary
-        return [dictionary.index(symbol) for symbol in tokenize(self.task, text)[0]]
 
     def collate(self, inputs: list[list[Tensor]]) -> dict[str, Tensor]:
         """The arguments of the models for texts (B), or pairs of them."""

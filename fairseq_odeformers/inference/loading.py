@@ -16,8 +16,6 @@ from fairseq_odeformers.files import check_regular, naming
 from fairseq_odeformers.inference.weights import read_export
 from fairseq_odeformers.modules.trusted import check_checkpoint
 
-HEADS = "classification_heads."
-
 
 def import_plugins(folders: Iterable[str]) -> None:
     """Import folders as fairseq's ``--user-dir`` does; they register models and tasks.
@@ -102,11 +100,9 @@ def no_more_than(weights: dict[str, Tensor]) -> Iterator[None]:
 def load_classifier(
     path: str, data: str | None = None, task=None, state: dict | None = None, **overrides
 ):
-    """A trained classifier, and the task of its data set.
+    """A trained classifier, and the task of its data set (default: the one of the training).
 
-    Args:
-        data: data set, as given to fairseq-train (default: the one of the training).
-        task, state, overrides: see :func:`load_model`.
+    For further arguments see :func:`load_model`.
 
     Raises:
         OSError: a file is not there.
@@ -127,11 +123,10 @@ def load_classifier(
 
 def sizes_of_heads(state: dict) -> dict[str, int]:
     """The number of classes of each classification head of a checkpoint."""
-    end = ".out_proj.weight"
     return {
-        name[len(HEADS) : -len(end)]: len(weight)
+        name.split(".")[1]: len(weight)
         for name, weight in state["model"].items()
-        if name.startswith(HEADS) and name.endswith(end)
+        if name.startswith("classification_heads.") and name.endswith(".out_proj.weight")
     }
 
 
@@ -141,9 +136,6 @@ def check_classes(path: str, task, size: int | None, classes: list[str] | None) 
     Args:
         size: number of classes of the checkpoint's head for the task; None if it has no such head.
         classes: their names, where the checkpoint has them.
-
-    Raises:
-        ValueError: it was not, or it is not of a classifier.
     """
     if size is None or getattr(task.cfg, "regression_target", False):
         raise ValueError(f"{path} is not the checkpoint of a classifier")

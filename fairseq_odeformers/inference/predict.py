@@ -7,7 +7,7 @@ prints the accuracy; ``... --text FILE`` takes a text a line, and ``... --text``
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -90,11 +90,7 @@ def main(arguments=None) -> None:
 
 
 def glue_files(data: str) -> dict[str, str]:
-    """The names that GLUE gives the predictions of each test set of a task.
-
-    Raises:
-        ValueError: *data* is not called as the folder of such a task, ``TASK-bin``.
-    """
+    """The names that GLUE gives the predictions of each test set of a task, ``TASK-bin``."""
     task = Path(data).name.removesuffix("-bin")
     if task not in GLUE:
         known = ", ".join(f"{name}-bin" for name in GLUE)
@@ -106,32 +102,23 @@ def glue_files(data: str) -> dict[str, str]:
 
 def predict_glue(classifier: Classifier, split: str, path: Path, batch_size: int) -> None:
     """Write the predictions of a test set, in its order, as GLUE's server takes them."""
-    with reading(classifier.task.cfg.data, f"has no whole {split}"):
-        classifier.task.load_dataset(split)
-        ids, _, probs = probabilities(classifier.task, classifier.models, split, batch_size)
+    ids, _, probs = probabilities(classifier.task, classifier.models, split, batch_size)
     labels = [classifier.classes[index] for index in probs.argmax(1).tolist()]
     write_table([["index", "prediction"], *zip(map(str, ids.tolist()), labels)], path)
 
 
 def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) -> None:
-    """Write the table of a split, and print the accuracy.
-
-    Raises:
-        FileNotFoundError: labels are missing, and it is no test set.
-    """
+    """Write the table of a split, and print the accuracy; only a test set may lack labels."""
     task, classes = classifier.task, classifier.classes
-    with reading(args.data, f"has no whole {split}"):
-        task.load_dataset(split)
-        ids, targets, probs = probabilities(task, classifier.models, split, args.batch_size)
+    ids, targets, probs = probabilities(task, classifier.models, split, args.batch_size)
     if targets is None:
         check_unlabelled(Path(task.cfg.data, "label", split), ".idx", ".bin")
     if args.output:
-        rows = [["id", "target", "prediction", *columns(classes)]]
-        for row, number in enumerate(ids.tolist()):
-            target = "" if targets is None else classes[targets[row]]
-            prediction = classes[probs[row].argmax()]
-            rows.append([str(number), target, prediction, *decimals(probs[row].tolist())])
-        write_table(rows, args.output)
+        given = [""] * len(ids) if targets is None else [classes[index] for index in targets]
+        labels = [classes[index] for index in probs.argmax(1)]
+        shares = (dict(zip(classes, row)) for row in probs.tolist())
+        rows = zip(ids.tolist(), given, labels, shares)
+        write_predictions("target", classes, rows, args.output)
     if targets is not None:
         correct, total = int((probs.argmax(1) == targets).sum()), len(targets)
         low, high = binomtest(correct, total).proportion_ci(method="wilson")
@@ -144,31 +131,48 @@ def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) 
 def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
     """Write number, text, prediction and probabilities of each line, which has no label.
 
-    A text that is empty or too long has no prediction, and no probabilities.
-
-    Raises:
-        ValueError: a line has a tab or a carriage return, which would end the column or the row; or
-            see :meth:`Classifier.encode`.
+    A text that is empty or too long has no prediction, and no probabilities. A tab or a carriage
+    return would end the column or the row, and is refused.
     """
     name = "standard input" if args.text == "-" else args.text
     lines = decode_lines(sys.stdin.buffer, name) if args.text == "-" else read_lines(args.text)
-    texts, inputs = [line.rstrip("\r") for line in lines], []
-    for number, text in enumerate(texts, start=1):
+    texts = [line.rstrip("\r") for line in lines]
+    fitting = list(texts)
+    for number, text in enumerate(texts):
         try:
             if "\t" in text or "\r" in text:
                 raise ValueError("a tab or a carriage return; give the text alone")
-            inputs.append(classifier.encode(text))
+            classifier.encode(text)
         except TooLong as error:
-            print(f"{name}, line {number}: {error}", file=sys.stderr)
-            inputs.append([])
+            print(f"{name}, line {number + 1}: {error}", file=sys.stderr)
+            fitting[number] = ""
         except ValueError as error:
-            raise ValueError(f"{name}, line {number}: {error}") from error
-    rows = [["id", "text", "prediction", *columns(classifier.classes)]]
-    found = classifier.classify_tokens(inputs, args.batch_size)
-    for number, (text, (label, shares)) in enumerate(zip(texts, found)):
-        probabilities = decimals(shares.values()) if shares else [""] * len(classifier.classes)
-        rows.append([str(number), text, label, *probabilities])
-    write_table(rows, args.output)
+            raise ValueError(f"{name}, line {number + 1}: {error}") from error
+    found = classifier.classify(fitting, args.batch_size)
+    rows = [(number, text, *own) for number, (text, own) in enumerate(zip(texts, found))]
+    write_predictions("text", classifier.classes, rows, args.output)
+
+
+def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
+    """Load a split; its batches, on the device of the models, without what is too long for them."""
+    with reading_split(task, split):
+        task.load_dataset(split)
+    found = task.get_batch_iterator(
+        task.dataset(split),
+        max_sentences=batch_size,
+        max_positions=utils.resolve_max_positions(
+            task.max_positions(), *(model.max_positions() for model in models)
+        ),
+        ignore_invalid_inputs=True,
+    ).next_epoch_itr(shuffle=False)
+    device = next(models[0].parameters()).device
+    for batch in tqdm(found, split, unit=" batches", mininterval=1, disable=None):
+        yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
+
+
+def reading_split(task, split: str):
+    """:func:`reading` for a split; the task parity has no data."""
+    return reading(getattr(task.cfg, "data", "the task"), f"has no whole {split}")
 
 
 @torch.no_grad()
@@ -178,34 +182,20 @@ def probabilities(task, models, split, batch_size):
     Returns:
         Their numbers (N) from 0, their classes (N), or None if these are not known, and the
         probabilities of the classes (N, K), averaged over the models.
-
-    Raises:
-        ValueError: a label is of no class; or an input is longer than the positions of the
-            training, and the task does not cut it.
     """
-    use_cuda = next(models[0].parameters()).is_cuda
-    dataset = task.dataset(split)
-    longest = utils.resolve_max_positions(
-        task.max_positions(), *(model.max_positions() for model in models)
-    )
-    batches = task.get_batch_iterator(
-        dataset,
-        max_sentences=batch_size,
-        max_positions=longest,
-        ignore_invalid_inputs=True,
-    ).next_epoch_itr(shuffle=False)
     ids, targets, probs = [], [], []
-    for sample in tqdm(batches, split, unit=" batches", mininterval=1, disable=None):
-        sample = utils.move_to_cuda(sample) if use_cuda else sample
-        ids.append(sample["id"].view(-1))
-        if "target" in sample:
-            targets.append(sample["target"].view(-1))
-        probs.append(mean_probabilities(models, task, sample["net_input"]))
+    with reading_split(task, split):
+        for sample in batches(task, split, models, batch_size):
+            ids.append(sample["id"].view(-1))
+            if "target" in sample:
+                targets.append(sample["target"].view(-1))
+            probs.append(mean_probabilities(models, task, sample["net_input"]))
     ids = torch.cat(ids).cpu() if ids else torch.empty(0)
-    if len(ids) < len(dataset):
+    total = len(task.dataset(split))
+    if len(ids) < total:
         raise ValueError(
-            f"{len(dataset) - len(ids):,} of {len(dataset):,} inputs of {split} are longer than "
-            f"{longest}, the --max-positions of the training; use --truncate, or train with --task "
+            f"{total - len(ids):,} of {total:,} inputs of {split} are longer than the "
+            "--max-positions of the training; use --truncate, or train with --task "
             "long_range_arena or --shorten-method truncate, which cut them"
         )
     order = ids.argsort()
@@ -216,13 +206,13 @@ def probabilities(task, models, split, batch_size):
     return ids[order], targets, torch.cat(probs).cpu()[order]
 
 
-def columns(classes: list[str]) -> list[str]:
-    """The header of the probabilities."""
-    return [f"p({name})" for name in classes]
-
-
-def decimals(probabilities) -> list[str]:
-    return [f"{probability:.6f}" for probability in probabilities]
+def write_predictions(name: str, classes: list[str], rows: Iterable[tuple], path) -> None:
+    """Write a table of numbers, texts or targets, predictions and their probabilities."""
+    table = [["id", name, "prediction", *(f"p({label})" for label in classes)]]
+    for number, given, prediction, shares in rows:
+        probabilities = [f"{share:.6f}" for share in shares.values()] or [""] * len(classes)
+        table.append([str(number), given, prediction, *probabilities])
+    write_table(table, path)
 
 
 def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:

@@ -53,12 +53,7 @@ DESCRIPTION = "description.json"
 
 
 def load(path: str, data: str | None, overrides: dict):
-    """A trained model and its task, without what only training needs.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: it is not a checkpoint, has other classes than the data, or no such option.
-    """
+    """A trained model and its task, without what only training needs."""
     state = read_checkpoint(path)
     for name in overrides:
         if name not in state["cfg"].model and name not in state["cfg"].task:
@@ -74,10 +69,6 @@ def load(path: str, data: str | None, overrides: dict):
 
 def write_program(model: nn.Module, task, path: Path) -> None:
     """Write a model, in float32 and on the CPU, with the description of its task.
-
-    Args:
-        task: the one that :func:`load` returns with the model.
-        path: for the file; it appears complete or not at all.
 
     Raises:
         ValueError: the model has no encoder, or takes adaptive steps, which depend on the data.
@@ -173,11 +164,7 @@ def fused_attention() -> Iterator[None]:
 
 
 def prepare(module: nn.Module) -> None:
-    """Make a module take branches that compute the same, and that do not depend on sizes.
-
-    Raises:
-        ValueError: it takes adaptive steps.
-    """
+    """Make a module take branches that compute the same, and that do not depend on sizes."""
     if isinstance(module, NodeBlock) and not isinstance(module.solver, FixedGrid):
         raise ValueError(
             "adaptive steps depend on the data, as no program can; give the solver a fixed grid, "

@@ -26,7 +26,7 @@ def write_export(state: dict, folder: Path) -> None:
 
     Args:
         state: the result of fairseq's ``load_checkpoint_to_cpu``.
-        folder: for both files; it appears complete or not at all.
+        folder: for both files.
     """
     from safetensors.torch import save_file
 
@@ -52,12 +52,7 @@ def write_export(state: dict, folder: Path) -> None:
 
 
 def read_export(folder: Path) -> dict:
-    """A checkpoint from what :func:`write_export` has written.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: a file is damaged.
-    """
+    """A checkpoint from what :func:`write_export` has written, unless it is damaged."""
     from safetensors.torch import load_file
 
     with reading(folder / CONFIG, "is not of an export, or damaged"):

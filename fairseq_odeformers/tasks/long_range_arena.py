@@ -94,19 +94,10 @@ class LongRangeArenaTask(SentencePredictionTask):
     ``sentence_prediction``, or one of the archive that was published with Mega (Ma et al. 2023).
     Retrieval encodes the two documents separately (``src_tokens``, ``src_tokens1``); the model
     classifies them together.
-
-    Raises:
-        ValueError: an option, or a split of the data, is not as it should be.
-        FileNotFoundError: the data set, or a part of it, is not there.
     """
 
-    def __init__(
-        self,
-        cfg: LongRangeArenaConfig,
-        data_dictionary: Dictionary,
-        label_dictionary: Dictionary,
-    ):
-        super().__init__(cfg, data_dictionary, label_dictionary)
+    def __init__(self, cfg: LongRangeArenaConfig, data_dictionary: Dictionary, labels: Dictionary):
+        super().__init__(cfg, data_dictionary, labels)
         self.layout = find_layout(Path(cfg.data))
         self.towers = 2 if cfg.lra_task == "retrieval" else 1
         self.pixel_values = cfg.pixel_input == "value"
@@ -217,15 +208,12 @@ class LongRangeArenaTask(SentencePredictionTask):
 
     def build_model(self, cfg: FairseqDataclass, *args: Any, **kwargs: Any) -> BaseFairseqModel:
         model = super().build_model(cfg, *args, **kwargs)
-        for name, needed in (
-            ("--lra-task retrieval", self.towers == 2),
-            ("--pixel-input value", self.pixel_values),
-        ):
-            if needed and not isinstance(model, SequenceClassifier):
-                raise ValueError(
-                    f"{name}: {type(model).__name__} reads one text of symbols; use a classifier "
-                    "of this project"
-                )
+        needed = "--lra-task retrieval" if self.towers == 2 else "--pixel-input value"
+        if (self.towers == 2 or self.pixel_values) and not isinstance(model, SequenceClassifier):
+            raise ValueError(
+                f"{needed}: {type(model).__name__} reads one text of symbols; use a classifier of "
+                "this project"
+            )
         return model
 
 
@@ -237,7 +225,6 @@ class Examples(NestedDictionaryDataset):
     examples.
 
     Args:
-        defn: the parts of an example, as in fairseq's ``NestedDictionaryDataset``.
         sizes: length of each example (N).
         few_lengths: whether they are padded to a few lengths.
     """
@@ -266,9 +253,7 @@ def find_layout(folder: Path) -> tuple:
     raise FileNotFoundError(f"{folder} has no folder of inputs: none of {names}")
 
 
-def conflicts(
-    cfg: LongRangeArenaConfig, dictionary: Dictionary, classes: list[str]
-) -> Iterator[str]:
+def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
     """Messages about options that do not fit the data set: the option, why, and what to do."""
     _, second, _ = find_layout(Path(cfg.data))
     pairs = second is not None and Path(cfg.data, second).is_dir()
@@ -277,23 +262,13 @@ def conflicts(
     if cfg.lra_task == "retrieval" and not pairs:
         yield f"--lra-task retrieval: {cfg.data} has no pairs of texts"
     if cfg.num_classes > len(classes):
-        names = ", ".join(classes)
-        yield (
-            f"--num-classes {cfg.num_classes}: {cfg.data} has {len(classes)} classes, {names}; "
-            "leave the option out"
-        )
+        yield f"--num-classes {cfg.num_classes}: {cfg.data} has {', '.join(classes)}"
     if (cfg.init_token or 0) >= len(dictionary):
-        yield (
-            f"--init-token {cfg.init_token}: {cfg.data} has {len(dictionary)} symbols; give the "
-            "number of one"
-        )
+        yield f"--init-token {cfg.init_token}: {cfg.data} has {len(dictionary)} symbols"
     if cfg.pixel_input == "value":
         if not dictionary.indices.keys() >= set(INTENSITIES):
             yield f"--pixel-input value: {cfg.data} lacks symbols from 0 to 255"
         if cfg.init_token is not None:
-            yield (
-                f"--init-token {cfg.init_token}: a token has no intensity for --pixel-input value; "
-                "leave the option out"
-            )
+            yield f"--init-token {cfg.init_token}: it has no intensity for --pixel-input value"
     if cfg.shorten_method != "none":
         yield f"--shorten-method {cfg.shorten_method}: give --max-positions instead"

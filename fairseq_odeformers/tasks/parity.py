@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
@@ -22,6 +22,7 @@ class ParityConfig(FairseqDataclass):
     """Options of the task."""
 
     parity_max_length: int = option(6, "bits of the longest strings", at_least=1, at_most=20)
+    # The strings of up to 20 bits are two million.
     parity_visible_padding: bool = option(
         False, "pad with a token that models attend to, that of the end of sentences"
     )
@@ -37,9 +38,6 @@ class ParityTask(FairseqTask):
     token. There are no files, and no data set is given on the command line. Every split, such as
     ``train`` and ``valid``, has the same strings: what is measured is how well a model can learn
     them, not whether it generalises.
-
-    Raises:
-        ValueError: ``--parity-max-length`` is not from 1 to 20, which are two million strings.
     """
 
     source_dictionary = make_dictionary("01")
@@ -57,9 +55,6 @@ class ParityTask(FairseqTask):
         self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, dictionary, padding)
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False) -> BaseFairseqModel:
-        arch = getattr(cfg, "_name", None)
-        if not hasattr(ARCH_MODEL_REGISTRY.get(arch), "register_classification_head"):
-            raise ValueError(f"--task parity: {arch} is no classifier; use --arch node_transformer")
         model = super().build_model(cfg, from_checkpoint)
         model.register_classification_head(
             self.cfg.classification_head_name, num_classes=len(CLASSES)
@@ -72,9 +67,6 @@ class ParityTask(FairseqTask):
     def state_dict(self) -> dict[str, list[str]]:
         """The part of the task that a checkpoint keeps: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
-
-    def load_state_dict(self, state_dict: dict) -> None:
-        """The classes are always the same."""
 
 
 class BinaryStrings(FairseqDataset):

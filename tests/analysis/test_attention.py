@@ -98,7 +98,7 @@ def test_without_time_the_maps_of_a_block_are_one():
     for name, parameter in model.named_parameters():
         if name.endswith("time_weight"):
             torch.nn.init.zeros_(parameter)
-    rows, _ = measure(model, Task(), [{"net_input": batch()}])
+    rows = measure(model, Task(), [{"net_input": batch()}])["attention"]
     for row, before in zip(rows[1:], rows):
         if row["kind"] == before["kind"]:
             assert (row["change"] == 0) == (row["block"] == before["block"])
@@ -115,15 +115,17 @@ def test_measures_of_maps_made_by_hand():
 def test_means_are_over_queries_and_padding_is_none(arch):
     """The last depth is that of the model, also where a block has a map at its start and end."""
     model, task = make_model(arch).eval(), Task()
-    together, _ = measure(model, task, [{"net_input": batch()}])
-    apart, _ = measure(model, task, [{"net_input": alone(row)} for row in range(3)])
+    together, apart = (
+        measure(model, task, [{"net_input": pairs} for pairs in batches])["attention"]
+        for batches in ([batch()], map(alone, range(3)))
+    )
     for a, b in zip(together, apart):
         assert a == pytest.approx(b, abs=1e-5)
     for kind in KINDS:
         layers = getattr(model, "encoder" if kind == "encoder" else "decoder").layers
         depth = len(layers[0].depths) if arch.startswith("transevolve") else 1
         last = [row for row in together if row["kind"] == kind][-1]
-        assert last["fraction"] == 1
+        assert last["fraction"] == 1 and last["change"] > 0
         assert (last["block"], last["depth"]) == (len(layers), len(layers) * depth)
 
 
@@ -143,7 +145,7 @@ def test_biases_are_of_the_symbols():
 
 def test_an_encoder_alone():
     model = make_classifier("transevolve_classifier", *TWO_BLOCKS).eval()
-    rows, _ = measure(model, Task(), [{"net_input": batch()}])
+    rows = measure(model, Task(), [{"net_input": batch()}])["attention"]
     assert [(row["kind"], row["block"]) for row in rows] == [("encoder", n) for n in (1, 1, 2, 2)]
 
 

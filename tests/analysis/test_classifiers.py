@@ -6,21 +6,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from helpers import make_classifier
-from make_checkpoints import write_rows
 
 from fairseq_odeformers.analysis.classifiers import (
     correlations,
     draw_texts,
-    encode_text,
     follow,
     measure,
 )
 from fairseq_odeformers.analysis.measures import over_texts, summarize
 from fairseq_odeformers.analysis.result import markdown
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.inference.hub import Classifier
-from fairseq_odeformers.tasks.parity import ParityConfig, ParityTask
 
 PAD, EOS = 1, 2
 WORDS = make_dictionary([f"word{n}" for n in range(46)])
@@ -32,11 +29,10 @@ class Data(list):
         return {"net_input": {"src_tokens": torch.tensor(samples)}}
 
 
-def make_task(folder="data", init_token=None, texts=TEXTS):
+def make_task(texts=TEXTS):
     return SimpleNamespace(
         source_dictionary=make_dictionary(["the", "film", "films"]),
-        label_dictionary=make_dictionary(["0", "1"]),
-        cfg=SimpleNamespace(data=str(folder), init_token=init_token),
+        cfg=SimpleNamespace(data="data"),
         dataset=lambda split: Data(texts),
     )
 
@@ -52,34 +48,7 @@ def test_drawn_texts():
         n: [token for token in tokens if token != PAD] for n, tokens in enumerate(TEXTS) if n != 1
     }
     with pytest.raises(ValueError, match="test of data has no text of two or more tokens"):
-        draw_texts(make_task(texts=[[EOS], [4]]), "test", 3)
-
-
-@pytest.mark.parametrize(
-    "init_token, of_the_data, expected",
-    [
-        (None, [5, EOS], [4, 5, EOS]),
-        (None, [5, 4], [4, 5]),
-        (0, [5, EOS], [0, 4, 5, EOS]),
-    ],
-)
-def test_typed_text_begins_and_ends_as_the_texts_of_the_data(
-    tmp_path, init_token, of_the_data, expected
-):
-    (tmp_path / "input0").mkdir()
-    write_rows(tmp_path / "input0" / "test", [of_the_data])
-    classifier = Classifier([], make_task(tmp_path, init_token))
-    assert encode_text(classifier, "the film").tolist() == expected
-
-
-def test_strings_of_a_task_without_a_folder():
-    """After the start token, as those of the task parity."""
-    task = ParityTask(ParityConfig(parity_max_length=3))
-    task.load_dataset("valid")
-    classifier = Classifier([], task)
-    assert encode_text(classifier, "0 1 1").tolist() == [0, 4, 5, 5]
-    with pytest.raises(ValueError, match="dictionary"):
-        encode_text(classifier, "2")
+        draw_texts(make_task([[EOS], [4]]), "test", 3)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +68,12 @@ def test_tokens_are_followed_where_they_first_are():
     model = make_classifier("transformer_classifier").eval()
     found = follow(model, torch.tensor([4, 5, 4, 6]), WORDS, ["word2", "word0", "word2"])
     assert {row["tokens"] for row in found["distances"]} == {"word2 - word0"}
-    states = model.encoder(torch.tensor([[4, 5, 4, 6]]), None, return_all_hiddens=True)
-    expected = [(x[3, 0] - x[0, 0]).norm().item() for x in states["encoder_states"]]
+    out = model.encoder(torch.tensor([[4, 5, 4, 6]]), None, return_all_hiddens=True)
+    hidden = [x.detach() for x in out["encoder_states"]]
+    expected = [(x[3, 0] - x[0, 0]).norm().item() for x in hidden]
     assert [row["euclidean"] for row in found["distances"]] == pytest.approx(expected, rel=1e-5)
+    expected = [1 - F.cosine_similarity(x[3, 0], x[0, 0], dim=0).item() for x in hidden]
+    assert [row["cosine"] for row in found["distances"]] == pytest.approx(expected, abs=1e-5)
     assert [row["token"] for row in found["isomap"][:4]] == ["word0", "word1", "word0", "word2"]
 
 
@@ -134,18 +106,17 @@ def test_index_of_layer_and_part():
 
 def test_correlations_need_three_models_and_p_values_five():
     values = (1.0, 2.0, 4.0, 5.0, 9.0)
-    models = [{"activation": a, "entropy": -a, "accuracy": 3 * a} for a in values]
+    models = [{"activation": a, "entropy": -a, "accuracy": a**2} for a in values]
     assert correlations(models[:2]) == []
     for count in (3, 5):
         rows = correlations(models[:count])
-        assert {(row["x"], row["y"]): row["correlation"] for row in rows} == pytest.approx(
-            {
-                ("activation", "accuracy"): 1,
-                ("entropy", "accuracy"): -1,
-                ("activation", "entropy"): -1,
-            }
-        )
-        assert {row["method"] for row in rows} == {"pearson", "spearman"}
+        squares = np.corrcoef(values[:count], np.square(values[:count]))[0, 1]
+        pairs = {("activation", "accuracy"): 1, ("entropy", "accuracy"): -1}
+        expected = {(*pair, "spearman"): sign for pair, sign in pairs.items()}
+        expected |= {(*pair, "pearson"): sign * squares for pair, sign in pairs.items()}
+        expected |= {("activation", "entropy", name): -1 for name in ("pearson", "spearman")}
+        found = {(row["x"], row["y"], row["method"]): row["correlation"] for row in rows}
+        assert found == pytest.approx(expected)
         assert [row["p_value"] is None for row in rows] == [count < 5] * 6
 
 
@@ -174,7 +145,14 @@ def test_heads_too_narrow_for_an_entropy():
     found = measure(model, [(3, torch.tensor([5, 6, 7]))])
     assert [row["left_out"] for row in found["parts"]] == [3] * 2 * 8
     (summary,) = found["models"]
-    assert math.isnan(summary["part_entropy"]) and math.isfinite(summary["entropy"])
+    assert math.isnan(summary["part_entropy"])
+    entropies = [row["mean"] for row in found["layers"] if row["measure"] == "entropy"]
+    assert summary["entropy"] == pytest.approx(np.mean(entropies[1:]))  # the embedding's is first
+
+
+def test_a_model_without_heads_or_experts_of_a_layer():
+    found = measure(make_classifier("node_transformer").eval(), [(3, torch.tensor([5, 6, 7]))])
+    assert found["parts"] == [] and found["models"][0]["parts"] is None
 
 
 def test_pairs_that_have_no_factor():

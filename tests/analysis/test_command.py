@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shutil
 
 import pytest
 import torch
@@ -66,6 +67,11 @@ def test_correlations_over_three_checkpoints(trained, tmp_path, capsys):
     cli.main(["predict", str(data), "--path", str(transformer), "--cpu"])
     accuracy = 100 * float(tables["models"][0]["accuracy"])
     assert f"accuracy {accuracy:.2f}%" in capsys.readouterr().out
+    unlabelled = shutil.copytree(data, tmp_path / "unlabelled")
+    for path in unlabelled.glob("label/test.*"):
+        path.unlink()
+    tables = run(unlabelled, tmp_path / "out", transformer, transject, other, "--texts", 2)
+    assert {(row["x"], row["y"]) for row in tables["correlations"]} == {("activation", "entropy")}
 
 
 @pytest.mark.parametrize(

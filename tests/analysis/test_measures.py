@@ -5,17 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics.pairwise import cosine_distances, euclidean_distances
+from sklearn.metrics.pairwise import euclidean_distances
 
 from fairseq_odeformers.analysis.measures import (
     activation_factors,
-    correlation,
     differential_entropy,
     dot_product_factors,
     isomap,
-    lipschitz_bound,
     summarize,
-    token_distances,
 )
 
 
@@ -53,24 +50,6 @@ def test_dot_products_are_those_of_the_formula():
         assert factors[layer - 1, place] == pytest.approx(expected, rel=1e-10, nan_ok=True)
 
 
-def test_factors_of_a_scaled_rotation():
-    """They are the scale, for every pair, or its square."""
-    torch.manual_seed(0)
-    rotation = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64))[0]
-    x = torch.randn(7, 5, dtype=torch.float64)
-    turned = 3 * x @ rotation
-    for found, expected in (
-        (activation_factors(torch.stack([x, turned + 1])), 3.0),
-        (dot_product_factors(torch.stack([x, turned])), 9.0),
-    ):
-        assert torch.allclose(found, torch.full((1, 21), expected, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("layers, bound", [(3, 64.0), (6, 1.5**12), (10_000, math.exp(6))])
-def test_bound(layers, bound):
-    assert lipschitz_bound(layers) == pytest.approx(bound, rel=1e-3)
-
-
 @pytest.mark.parametrize("neurons, tolerance", [(32, 0.12), (256, 0.03), (512, 0.02)])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 20.0])
 def test_entropy_of_known_densities(neurons, tolerance, scale):
@@ -103,16 +82,6 @@ def test_summary_leaves_out_what_is_not_finite():
     assert all(np.isnan(row[1]) for row in found.values())
 
 
-def test_token_distances():
-    torch.manual_seed(0)
-    states = torch.randn(3, 5, 8)
-    euclidean, cosine = token_distances(states, [0, 1], [4, 2])
-    for layer, x in enumerate(states.numpy()):
-        for place, (i, j) in enumerate([(0, 4), (1, 2)]):
-            assert euclidean[layer, place] == pytest.approx(euclidean_distances(x)[i, j], rel=1e-5)
-            assert cosine[layer, place] == pytest.approx(cosine_distances(x)[i, j], rel=1e-5)
-
-
 def test_isomap_of_points_in_a_plane():
     """If all are neighbours, their distances are kept, between layers with one mean, too."""
     generator = np.random.default_rng(0)
@@ -125,11 +94,3 @@ def test_isomap_of_points_in_a_plane():
     assert euclidean_distances(mapped.reshape(6, 2)) == pytest.approx(
         euclidean_distances(points.reshape(6, 2)), abs=1e-6
     )
-
-
-def test_correlation():
-    x, y = [1.0, 2.0, 3.0, 5.0], [1.0, 4.0, 9.0, 25.0]
-    assert correlation(x, y, "spearman") == pytest.approx((1, 0))
-    assert correlation(x, y, "pearson")[0] == pytest.approx(np.corrcoef(x, y)[0, 1])
-    assert correlation(x, [-value for value in x], "pearson")[0] == pytest.approx(-1)
-    assert all(map(math.isnan, correlation(x, [1.0] * 4, "pearson")))

@@ -129,6 +129,7 @@ def test_command(trained, tmp_path):
     [
         (["--head", "1"], "--head: give --text"),
         (["--text", "a", "--head", "0"], "--head"),
+        (["--text", " "], "--text: give a text"),
         (["--text", "a", "--tokens", "a"], "--tokens"),
     ],
 )
@@ -144,4 +145,4 @@ def test_a_text_that_is_too_long_to_be_drawn(trained):
     args = parse_args([*line, "--data", str(data), "--out", "out"])
     args.device = "cpu"
     with pytest.raises(ValueError, match="--text: more than 80 tokens"):
-        sentence.analyse(args, ["run"])
+        sentence.analyse(args.checkpoints[0], args)

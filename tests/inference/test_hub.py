@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 import torch
 from fairseq.tasks import setup_task
-from helpers import configs, task_of
-from make_checkpoints import PATHS
+from helpers import EOS, configs, task_of
+from make_checkpoints import PATHS, write_rows
 from omegaconf import OmegaConf
 
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
@@ -103,6 +103,18 @@ def test_one_rule_for_empty_unknown_and_long_texts(name, checkpoint, data, caplo
     with pytest.raises(hub.TooLong, match=r"'1 1 .* has \d+ tokens, more than \d+"):
         use("1 " * 2000)
     assert getattr(load(path, data / "words", **{cuts: value}), method)("1 " * 2000, **options)
+
+
+def test_a_text_begins_and_ends_as_those_of_the_data(checkpoint, data, tmp_path):
+    classifier = load_classifier(checkpoint("transject"), data / "words")
+    task, models = classifier.task, classifier.models
+    assert classifier.encode("1 2")[0].tolist() == [5, 6, EOS]
+    (tmp_path / "input0").mkdir()
+    write_rows(tmp_path / "input0/test", [[5, 4]])
+    task.cfg.data, task.cfg.init_token = str(tmp_path), 0
+    assert hub.Classifier(models, task).encode("1 2")[0].tolist() == [0, 5, 6]
+    task.cfg.data = ""  # as that of the task parity
+    assert hub.Classifier(models, task).encode("12")[0].tolist() == [0, 5, 6]
 
 
 def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):

@@ -57,8 +57,8 @@ def test_table_and_accuracy(predict, tmp_path):
     assert torch.allclose(probabilities(rows).sum(1), torch.ones(13), atol=1e-5)
     assert [row[2] for row in rows] == [CLASSES[n] for n in probabilities(rows).argmax(1)]
     accuracy = 100 * accuracy_score([row[1] for row in rows], [row[2] for row in rows])
-    interval = proportion_confint(accuracy, 13)
-    assert f"test: accuracy {accuracy:.2f}% (95% interval {interval}%)" in out
+    wilson = "23.21-70.86%"  # Wilson's interval of 6 of 13
+    assert f"test: accuracy {accuracy:.2f}% (95% interval {wilson}), 6 of 13" in out
     task = "words --task sentence_prediction --num-classes 3 --criterion sequence_classification"
     line = (
         "--path classifier.pt --valid-subset test --batch-size 4 --required-batch-size-multiple 1"
@@ -67,14 +67,6 @@ def test_table_and_accuracy(predict, tmp_path):
     config = parsed(line, options.get_validation_parser)
     (log,) = trainings([config], tmp_path, main=validate.main)
     assert float(re.search(r"accuracy ([0-9.]+)", log)[1]) == pytest.approx(accuracy, abs=0.05)
-
-
-def proportion_confint(percent, total, z=1.959964):
-    """Wilson's interval (1927) of a share of *total*, in percent."""
-    share, spread = percent / 100, z * z / total
-    center = (share + spread / 2) / (1 + spread)
-    half = z * (share * (1 - share) / total + spread / total / 4) ** 0.5 / (1 + spread)
-    return f"{100 * (center - half):.2f}-{100 * (center + half):.2f}"
 
 
 def test_ensemble_averages_probabilities(predict):

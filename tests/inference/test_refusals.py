@@ -38,7 +38,9 @@ REFUSED = {
     "analyse states --data words --out made --cpu": {
         "foreign.pt": "foreign.pt PosixPath",
         "nan.pt": "nan.pt embed_tokens",
+        "short.pt": "short.pt: --max-positions",
     },
+    "analyse attention --data words --out made --cpu": {"classifier.pt": "TransJect attention"},
     "export classifier.pt": {
         "made.pt2 --model-overrides {'a':": "--model-overrides {'a':",
         "made.pt2 --model-overrides {'ode_step':3}": "classifier.pt ode_step",
@@ -67,7 +69,7 @@ def folder(tmp_path, checkpoint, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "export").mkdir()
     write_data(tmp_path)
-    write_splits(tmp_path)
+    write_splits(tmp_path, test=4)
     for name, classes in (("two", "01"), ("turned", "210")):
         shutil.copytree("words", name)
         make_dictionary(classes).save(f"{name}/label/dict.txt")
@@ -85,6 +87,8 @@ def folder(tmp_path, checkpoint, monkeypatch):
     for part in ("model", "task"):
         config = {**state["cfg"], part: {**state["cfg"][part], "_name": "of_my_own"}}
         torch.save({**state, "cfg": config}, f"{part}.pt")
+    config = {**state["cfg"], "task": {**state["cfg"]["task"], "max_positions": 3}}
+    torch.save({**state, "cfg": config}, "short.pt")
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
     return tmp_path
 
