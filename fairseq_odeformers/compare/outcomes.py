@@ -184,18 +184,3 @@ class Perplexity(Outcome):
         if match is None or "Evaluated 0 tokens" in text:
             raise ValueError(f"{path} has no perplexity; remove it, and compare makes it anew")
         self.scores = {"perplexity": float(match[1])}
-
-
-def most_different(outcomes: Mapping[str, Outcome]) -> list[dict[str, str]]:
-    """Five texts whose qualities spread most over the models.
-
-    Each is a dictionary of its source, its reference and the output of each model, by name.
-    """
-    first = next(iter(outcomes.values()))
-    spread = np.ptp([outcome.qualities() for outcome in outcomes.values()], axis=0)
-    found = []
-    for index in filter(spread.__getitem__, np.argsort(spread)[::-1][:5]):
-        source, reference, _ = first.examples[index]
-        texts = {name: str(outcome.examples[index][2]) for name, outcome in outcomes.items()}
-        found.append({"source": source, "reference": str(reference), **texts})
-    return found

@@ -22,7 +22,6 @@ from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
     FairseqEncoderDecoderModel,
-    FairseqLanguageModel,
 )
 from fairseq.trainer import Trainer
 
@@ -62,23 +61,34 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe whose architectures are built and matched; ``--user-dir`` of its commands."""
+    """A recipe whose architectures are built and matched."""
 
     recipe: Recipe
     entries: tuple[Entry, ...]
-    user_dir: str
 
 
 def save_plan(plan: Plan, out: Path) -> None:
-    """Keep a plan beside its runs, for reports, with the architectures of earlier commands."""
+    """Keep a plan beside its runs, with the architectures and seeds of earlier commands.
+
+    Raises:
+        ValueError: an earlier command has begun these trainings with other settings.
+    """
+    earlier = load_plan(out) if (out / PLAN).is_file() else replace(plan, entries=())
     entries = {entry.name: entry for entry in plan.entries}
-    if (out / PLAN).is_file() and (earlier := load_plan(out)).recipe.data == plan.recipe.data:
-        entries |= {entry.name: entry for entry in earlier.entries if entry.name not in entries}
-    content = asdict(replace(plan, entries=()))
-    content["entries"] = [asdict(entry) for entry in entries.values()]
+    for entry in earlier.entries:
+        own = {"data": plan.recipe.data, "average": plan.recipe.average}
+        own |= entries.setdefault(entry.name, entry).options
+        kept = {"data": earlier.recipe.data, "average": earlier.recipe.average, **entry.options}
+        if differs := [name for name in {**own, **kept} if own.get(name) != kept.get(name)]:
+            raise ValueError(
+                f"{out} was begun with other settings ({entry.name}: {', '.join(differs)}); "
+                "give these another --out"
+            )
+    seeds = sorted({*earlier.recipe.seeds, *plan.recipe.seeds})
+    plan = Plan(replace(plan.recipe, seeds=seeds), tuple(entries.values()))
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / PLAN) as path:
-        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        path.write_text(yaml.safe_dump(asdict(plan), sort_keys=False), encoding="utf-8")
 
 
 def load_plan(out: Path) -> Plan:
@@ -93,12 +103,11 @@ def load_plan(out: Path) -> Plan:
     with naming(path, f"is not a {PLAN} of odeformers compare"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         entries = tuple(checked(Entry, entry, str(path)) for entry in content["entries"])
-        return Plan(checked(Recipe, content["recipe"], str(path)), entries, content["user_dir"])
+        return Plan(checked(Recipe, content["recipe"], str(path)), entries)
 
 
 def make_plan(
     recipe: Recipe,
-    user_dir: str,
     match: bool = True,
     budget: float | None = None,
     planned: Mapping[str, int] | None = None,
@@ -109,7 +118,6 @@ def make_plan(
     few updates are made with the data.
 
     Args:
-        user_dir: of fairseq's commands.
         match: choose widths so that each model has as many parameters as the first one.
         budget: minutes of training for each model, in place of the recipe's updates.
         planned: updates that an earlier command has found for this budget, by architecture.
@@ -120,16 +128,16 @@ def make_plan(
     entries: list[Entry] = []
     for name, own in recipe.architectures.items():
         with naming(name, "cannot be trained"):
-            entry = counted(recipe, make_entry(recipe, name, own, user_dir))
+            entry = counted(recipe, make_entry(recipe, name, own))
             if match and entries:
                 entry = matched(recipe, entry, entries[0].parameters)
             entries.append(tried(recipe, entry))
     if budget:
         entries = budgeted(recipe, entries, budget, planned or {})
-    return Plan(recipe, tuple(entries), user_dir)
+    return Plan(recipe, tuple(entries))
 
 
-def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
+def make_entry(recipe: Recipe, name: str, own: Options) -> Entry:
     """An architecture with the options of the recipe.
 
     Raises:
@@ -141,26 +149,20 @@ def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
         raise ValueError(
             f"--arch {arch}: no such architecture; {remedy} (--user-dir finds your own)"
         )
-    model = ARCH_MODEL_REGISTRY[arch]
-    if recipe.kind == TRANSLATION and hasattr(model, "register_classification_head"):
-        raise ValueError(f"--arch {arch} is a classifier, and {recipe.data} has sentence pairs")
-    if recipe.kind == TRANSLATION and issubclass(model, FairseqLanguageModel):
-        raise ValueError(f"--arch {arch} is a language model, and {recipe.data} has sentence pairs")
-    if recipe.kind == LANGUAGE_MODELING and issubclass(model, FairseqEncoderDecoderModel):
+    translates = issubclass(ARCH_MODEL_REGISTRY[arch], FairseqEncoderDecoderModel)
+    if recipe.kind == TRANSLATION and not translates:
+        raise ValueError(f"--arch {arch} does not translate, and {recipe.data} has sentence pairs")
+    if recipe.kind == LANGUAGE_MODELING and translates:
         raise ValueError(f"--arch {arch} translates, and {recipe.data} is for a language model")
     known = known_options(recipe, arch)
     given = {**recipe.train, **own}
     shared = {key: value for key, value in recipe.shared.items() if key in known}
     chosen = {"arch": arch, **sizes_of(recipe.sizes, known, given), **shared, **given}
-    chosen["user-dir"] = user_dir
-    return Entry(
-        name,
-        {
-            key: value.replace("{arch}", arch) if isinstance(value, str) else value
-            for key, value in chosen.items()
-            if value is not None
-        },
-    )
+    chosen = {
+        key: value.replace("{arch}", arch) if isinstance(value, str) else value
+        for key, value in chosen.items()
+    }
+    return Entry(name, chosen)
 
 
 def known_options(recipe: Recipe, arch: str) -> Options:
@@ -222,8 +224,8 @@ def training_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def configuration(recipe: Recipe, entry: Entry):
-    """The configuration that fairseq-train makes of the options.
+def build(recipe: Recipe, entry: Entry):
+    """The configuration that fairseq-train makes of the options, the task and the model.
 
     Raises:
         ValueError: an option is unknown, or has a value that it cannot have.
@@ -232,12 +234,7 @@ def configuration(recipe: Recipe, entry: Entry):
     # The plugins are imported already; those of a comparison get their folder once it is planned.
     line = train_options(recipe, known_updates, **{"user-dir": None})
     args = options.parse_args_and_arch(training_parser(), line)
-    return convert_namespace_to_omegaconf(args)
-
-
-def build(recipe: Recipe, entry: Entry):
-    """The configuration, the task and the model of an architecture."""
-    cfg = configuration(recipe, entry)
+    cfg = convert_namespace_to_omegaconf(args)
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)
     return cfg, task, task.build_model(cfg.model)

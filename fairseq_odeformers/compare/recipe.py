@@ -23,11 +23,8 @@ from fairseq_odeformers.files import check_regular, reading
 Made = TypeVar("Made")
 Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
 
-TRANSLATION, CLASSIFICATION, LANGUAGE_MODELING = (
-    "translation",
-    "classification",
-    "language_modeling",
-)
+TRANSLATION, CLASSIFICATION = "translation", "classification"
+LANGUAGE_MODELING = "language_modeling"
 TASKS = {
     "translation": TRANSLATION,
     "long_range_arena": CLASSIFICATION,

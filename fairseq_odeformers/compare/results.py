@@ -18,9 +18,7 @@ from .commands import log_stats
 from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import CLASSIFICATION, TRANSLATION, Recipe
-from .runs import AVERAGED, BEST, LOG, SCORE, prediction_name
-
-SEED = re.compile("0|[1-9][0-9]*")  # of a run's folder; 01 is not the name of one
+from .runs import AVERAGED, BEST, LOG, SCORE, make_runs, prediction_name
 
 
 @dataclass
@@ -93,35 +91,33 @@ class Results:
 
 
 def read_results(out: Path) -> Results:
-    """The results in a folder of runs, with all seeds, also of earlier commands.
+    """The results in a folder of runs, also of earlier commands.
 
     Raises:
         ValueError: the folder is not of a comparison, or a file in it is damaged.
     """
     check_regular(out)
     results = Results(load_plan(out))
-    recipe, runs = results.plan.recipe, []
+    recipe = results.plan.recipe
     metric = recipe.train.get("best-checkpoint-metric", "loss")
-    for entry in results.plan.entries:
-        suffixes = (path.name[len(entry.name) + 5 :] for path in out.glob(f"{entry.name}-seed*"))
-        seeds = sorted(int(suffix) for suffix in suffixes if SEED.fullmatch(suffix))
-        runs += [(entry.name, seed, out / f"{entry.name}-seed{seed}") for seed in seeds]
-    for name, seed, folder in runs:
-        with naming(folder / LOG):
-            training = read_training(folder / LOG, metric)
+    names = [entry.name for entry in results.plan.entries]
+    runs = sorted(make_runs(results.plan, out), key=lambda run: names.index(run.name))
+    for run in runs:
+        with naming(run.folder / LOG):
+            training = read_training(run.folder / LOG, metric)
         if training.losses:
-            results.trainings[name][seed] = training
+            results.trainings[run.name][run.seed] = training
     for split in recipe.test_sets():
         texts = texts_of(recipe, split)
         for checkpoint in (BEST, AVERAGED):
             outcomes, scores = defaultdict(dict), []
-            for name, seed, folder in runs:
-                path = folder / prediction_name(recipe, checkpoint, split)
+            for run in runs:
+                path = run.folder / prediction_name(recipe, checkpoint, split)
                 if path.exists():
                     with naming(path):
-                        outcomes[name][seed] = read_outcome(recipe, path, texts)
+                        outcomes[run.name][run.seed] = read_outcome(recipe, path, texts)
                 if (path := path.with_suffix(SCORE)).exists():
-                    scores += [[f"{name}, seed {seed}", line] for line in read_lines(path)]
+                    scores += [[f"{run.name}, seed {run.seed}", line] for line in read_lines(path)]
             if outcomes:
                 results.outcomes[split, checkpoint] = outcomes
                 results.scores[split, checkpoint] = scores

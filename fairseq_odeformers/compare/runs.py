@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import submitit
-import yaml
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import reading, replacing
+from fairseq_odeformers.files import replacing
 
 from .plan import Entry, Plan, train_options
-from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Options, Recipe, command_line
+from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Recipe, command_line
 
-SETTINGS, LOCK, FAILURE, LOG = "run.yaml", ".lock", "failed.txt", "train.log"
+LOCK, FAILURE, LOG = ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
 SCORE = ".score"  # the suffix of what a recipe's own command prints
 MODULES = {  # of the commands of fairseq and of this package
@@ -120,8 +119,10 @@ class Run:
     """A training of an architecture with one seed, and what follows it; submitit calls it."""
 
     name: str
+    seed: int
     folder: Path
     steps: tuple[Step, ...]
+    updates: int = 0  # of the training
 
     def __call__(self) -> None:
         try:
@@ -176,20 +177,19 @@ class Run:
 def make_runs(plan: Plan, out: Path) -> list[Run]:
     """The runs of a plan, seed by seed, so that a first comparison is there early."""
     return [
-        Run(entry.name, folder, tuple(steps(plan, entry, seed, folder)))
+        Run(entry.name, seed, folder, tuple(steps(plan.recipe, entry, seed, folder)), entry.updates)
         for seed in plan.recipe.seeds
         for entry in plan.entries
         for folder in [out / f"{entry.name}-seed{seed}"]
     ]
 
 
-def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
+def steps(recipe: Recipe, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
     """The steps of a run."""
-    recipe = plan.recipe
     saving = {"save-dir": str(folder), "seed": seed, "log-format": "json", "log-interval": 20}
     # Without it, a training that goes on has other batches than one that was not interrupted.
     saving["update-epoch-batch-itr"] = "True"
-    by = "update" if "save-interval-updates" in entry.options else "epoch"
+    by = "update" if entry.options.get("save-interval-updates") else "epoch"
     if recipe.average:
         saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = recipe.average
     if by == "update" or not recipe.average:
@@ -204,7 +204,7 @@ def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
         yield Step("averaging", ("odeformers", "average", *command_line(given)), f"{AVERAGED}.pt")
     for checkpoint in checkpoints:
         for split in recipe.test_sets():
-            yield prediction(plan, folder, checkpoint, split)
+            yield prediction(recipe, folder, checkpoint, split)
             if split in recipe.score:
                 output = folder / prediction_name(recipe, checkpoint, split)
                 words = shlex.split(recipe.score[split])
@@ -217,12 +217,11 @@ def prediction_name(recipe: Recipe, checkpoint: str, split: str) -> str:
     return f"{checkpoint}.{split}.{'tsv' if recipe.kind == CLASSIFICATION else 'out'}"
 
 
-def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
+def prediction(recipe: Recipe, folder: Path, checkpoint: str, split: str) -> Step:
     """The step that predicts a split."""
-    recipe = plan.recipe
     product = prediction_name(recipe, checkpoint, split)
-    given: Options = {"path": folder / f"{checkpoint}.pt", "user-dir": plan.user_dir}
-    given |= recipe.evaluate
+    plugin = recipe.train.get("user-dir")
+    given = {"path": folder / f"{checkpoint}.pt", "user-dir": plugin, **recipe.evaluate}
     if recipe.kind == CLASSIFICATION:
         given |= {"split": split, "output": folder / product}
         words = ("odeformers", "predict", recipe.data, *command_line(given))
@@ -235,28 +234,3 @@ def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
     program = "fairseq-generate" if recipe.kind == TRANSLATION else "fairseq-eval-lm"
     words = (program, recipe.data, *command_line(given))
     return Step("predicting", words, product, printed=True)
-
-
-def claim(runs: list[Run]) -> None:
-    """Make the folders of runs, each with its settings, and forget earlier failures.
-
-    Raises:
-        ValueError: a folder has been begun with other settings, or its settings are damaged.
-    """
-    for run in runs:
-        arguments = list(run.steps[0].words[1:])
-        path = run.folder / SETTINGS
-        if path.exists():
-            with reading(path, "is damaged; give another --out"):
-                kept = yaml.safe_load(path.read_text(encoding="utf-8"))["train"]
-                differs = " ".join(sorted({*kept} ^ {*arguments}))
-            if kept != arguments:
-                raise ValueError(
-                    f"{run.folder} was begun with other settings ({differs}); "
-                    "give these another --out"
-                )
-        run.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(yaml.safe_dump({"train": arguments}), encoding="utf-8")
-        if not run.busy:
-            (run.folder / FAILURE).unlink(missing_ok=True)

@@ -33,7 +33,7 @@ def executor(tmp_path):
 
 def test_a_run_is_a_job_whose_steps_are_commands(executor, tmp_path):
     step = Step("listing", ("odeformers", "list"), "listed", printed=True)
-    run = Run("arch", tmp_path, (step,))
+    run = Run("arch", 1, tmp_path, (step,))
     (job,) = submit(executor, [run]).values()
     job.wait()
     assert run.finished and "transevolve_fullff_2" in (tmp_path / "listed").read_text()
