@@ -91,9 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     """Plan, run and report an experiment."""
-    if args.dry_run and recipe.prepare and not Path(recipe.data).exists():
-        raise ValueError(f"{recipe.data}: no such folder yet; make it: {recipe.prepare}")
-    prepare(recipe)
+    prepare(recipe, args.dry_run)
     match = args.match or ("parameters" if args.what.is_dir() else "none")
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     folder = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
@@ -123,12 +121,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
 
 
 def in_child(function: Callable, *arguments: object):
-    """Call a function in a fork of this process, whose memory is free again afterwards.
-
-    Raises:
-        ValueError: the fork was killed.
-        Exception: the function raises it.
-    """
+    """Call a function in a fork of this process, whose memory is free again afterwards."""
     receiver, sender = FORK.Pipe(duplex=False)
     child = FORK.Process(target=_answer, args=(sender, function, arguments))
     child.start()
@@ -200,8 +193,7 @@ def report(arguments: Sequence[str] | None = None) -> None:
 def recipes(args: argparse.Namespace, extra: Options) -> dict[str, Recipe]:
     """The experiments that the command line asks for, by the names of their parts.
 
-    Args:
-        extra: options for all architectures, in place of a recipe's, but not of those in brackets.
+    Of *extra* options those of a recipe give way, but not those in brackets.
     """
     chosen: dict[str, tuple[str, Options]] = {}
     for name, arch, own in map(parse_architecture, args.archs or []):

@@ -38,25 +38,15 @@ WIDTHS = ("ffn-embed-dim", "embed-dim")  # the first of them that an architectur
 
 @dataclass(frozen=True)
 class Entry:
-    """An architecture of a plan.
+    """An architecture of a plan."""
 
-    Attributes:
-        name: in tables and folders.
-        options: all options of fairseq-train, the seed and the folder apart.
-        parameters: of the model.
-        updates: of a training.
-        seconds: estimate for a training, on one run's share of this machine.
-        note: how its size was chosen.
-        budget: minutes of training that have determined the updates.
-    """
-
-    name: str
-    options: Options
+    name: str  # in tables and folders
+    options: Options  # of fairseq-train, the seed and the folder apart
     parameters: int = 0
-    updates: int = 0
-    seconds: float = 0.0
-    note: str = ""
-    budget: float | None = None
+    updates: int = 0  # of a training
+    seconds: float = 0.0  # that a training may take, on one run's share of this machine
+    note: str = ""  # how its size was chosen
+    budget: float | None = None  # minutes that have determined the updates
 
 
 @dataclass(frozen=True)
@@ -68,11 +58,7 @@ class Plan:
 
 
 def save_plan(plan: Plan, out: Path) -> None:
-    """Keep a plan beside its runs, with the architectures and seeds of earlier commands.
-
-    Raises:
-        ValueError: an earlier command has begun these trainings with other settings.
-    """
+    """Keep a plan beside its runs, with the architectures and seeds of earlier commands."""
     earlier = load_plan(out) if (out / PLAN).is_file() else replace(plan, entries=())
     entries = {entry.name: entry for entry in plan.entries}
     for entry in earlier.entries:
@@ -92,11 +78,7 @@ def save_plan(plan: Plan, out: Path) -> None:
 
 
 def load_plan(out: Path) -> Plan:
-    """The plan that :func:`save_plan` has kept.
-
-    Raises:
-        ValueError: there is none, or it is damaged.
-    """
+    """The plan that :func:`save_plan` has kept."""
     path = out / PLAN
     if not path.is_file():
         raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
@@ -119,11 +101,7 @@ def make_plan(
 
     Args:
         match: choose widths so that each model has as many parameters as the first one.
-        budget: minutes of training for each model, in place of the recipe's updates.
-        planned: updates that an earlier command has found for this budget, by architecture.
-
-    Raises:
-        ValueError: something does not fit; the message begins with the name of the architecture.
+        budget, planned: see :func:`budgeted`.
     """
     entries: list[Entry] = []
     for name, own in recipe.architectures.items():
@@ -138,11 +116,7 @@ def make_plan(
 
 
 def make_entry(recipe: Recipe, name: str, own: Options) -> Entry:
-    """An architecture with the options of the recipe.
-
-    Raises:
-        ValueError: there is no such architecture, or it does not fit the recipe's data.
-    """
+    """An architecture with the options of the recipe."""
     arch = own.get("arch", name)
     if arch not in ARCH_MODEL_REGISTRY:
         remedy = did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
@@ -171,14 +145,11 @@ def known_options(recipe: Recipe, arch: str) -> Options:
     chosen = {name: recipe.train.get(name) for name in ("task", "criterion")}
     line = [recipe.data, "--arch", arch, *command_line(chosen)]
     args, _ = options.parse_args_and_arch(parser, line, parse_known=True)
-    names = [name[2:] for action in parser._actions for name in action.option_strings]
-    known = {name: getattr(args, name.replace("-", "_"), None) for name in names}
     config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
-    defaults = vars(config()) if config else {}
-    return {
-        name: defaults.get(name.replace("-", "_")) if value is None else value
-        for name, value in known.items()
-    }
+    values = vars(config()) if config else {}
+    values |= {name: value for name, value in vars(args).items() if value is not None}
+    names = (name[2:] for action in parser._actions for name in action.option_strings)
+    return {name: values.get(name.replace("-", "_")) for name in names}
 
 
 def sizes_of(sizes: dict[str, int], known: Options, given: Options) -> Options:
@@ -225,11 +196,7 @@ def training_parser() -> argparse.ArgumentParser:
 
 
 def build(recipe: Recipe, entry: Entry):
-    """The configuration that fairseq-train makes of the options, the task and the model.
-
-    Raises:
-        ValueError: an option is unknown, or has a value that it cannot have.
-    """
+    """The configuration that fairseq-train makes of the options, the task and the model."""
     known_updates = replace(entry, options=scheduled(entry.options, entry.updates or 1000))
     # The plugins are imported already; those of a comparison get their folder once it is planned.
     line = train_options(recipe, known_updates, **{"user-dir": None})
@@ -263,7 +230,10 @@ def matched(recipe: Recipe, entry: Entry, target: int) -> Entry:
         return replace(entry, note="has no width to choose")
     step = 2
     if size == "embed-dim":
-        step = width_step({**known, **entry.options})
+        # Its multiples fit the heads, and the halves of a model.
+        given = {**known, **entry.options}
+        heads = (str(given.get(f"{side}-attention-heads")) for side in ("encoder", "decoder"))
+        step = math.lcm(8, *(int(number) for number in heads if number.isdigit()))
         if "decoder-input-dim" in known:
             names += ["decoder-input-dim", "decoder-output-dim"]
     start = int(entry.options.get(names[0], known[names[0]]))
@@ -283,21 +253,11 @@ def matched(recipe: Recipe, entry: Entry, target: int) -> Entry:
             return replace(entry, note=f"{names[0]} does not change its size")
 
 
-def width_step(given: Options) -> int:
-    """A number whose multiples are widths that fit the heads and the halves of a model."""
-    heads = (str(given.get(f"{side}-attention-heads")) for side in ("encoder", "decoder"))
-    return math.lcm(8, *(int(number) for number in heads if number.isdigit()))
-
-
 def tried(recipe: Recipe, entry: Entry) -> Entry:
     """An architecture with its updates, its schedule, and the time that a few updates promise.
 
     The updates are fairseq's own, so that options of the optimizer, of precision and of accumulated
     gradients are tried with the model.
-
-    Raises:
-        ValueError: the training has no end, or leaves too few checkpoints to average; or the
-            checkpoint that it starts from is not there.
     """
     cfg, task, model = build(recipe, entry)
     start = cfg.checkpoint.finetune_from_model
@@ -345,14 +305,8 @@ def budgeted(
     """Architectures whose trainings all take so many minutes, by updates measured in turn.
 
     Each schedule is that of the recipe, stretched or shortened to end with the training. Updates
-    are counted, not time, so that a training can be resumed and repeated; the report has the time
-    that it took.
-
-    Args:
-        planned: the updates of trainings that an earlier command has begun, by architecture.
-
-    Raises:
-        ValueError: the learning rate does not fall to zero, or the time is not enough.
+    are counted, not time, so that a training can be resumed and repeated; those of trainings that
+    an earlier command has begun are *planned*. The report has the time that a training took.
     """
     measured = {entry.name: [entry.seconds / entry.updates] for entry in entries}
     for _ in range(ROUNDS - 1):
@@ -372,11 +326,7 @@ def budgeted(
 
 
 def stretched(entry: Entry, updates: int) -> Entry:
-    """An architecture whose schedule ends after so many updates.
-
-    Raises:
-        ValueError: the learning rate does not fall to zero.
-    """
+    """An architecture whose schedule ends after so many updates."""
     if entry.options.get("lr-scheduler") != "polynomial_decay":
         raise ValueError(
             "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "

@@ -184,16 +184,13 @@ def options(plan: Plan) -> Section:
 
 
 def over_seeds(values: Sequence[float], digits: int) -> str:
-    """The mean; of several values the standard deviation, and of three or more the 95% interval.
-
-    The interval is Student's, of the mean over seeds.
-    """
+    """The mean, of several seeds its standard deviation, and of three Student's 95% interval."""
     text = f"{fmean(values):,.{digits}f}"
     if len(values) > 1:
         spread = stdev(values)
         text += f" ± {spread:.{digits}f}"
     if len(values) > 2:
-        half = student.ppf(0.975, len(values) - 1) * spread / math.sqrt(len(values))
-        low, high = fmean(values) - half, fmean(values) + half
+        error = spread / math.sqrt(len(values))
+        low, high = student.interval(0.95, len(values) - 1, fmean(values), error)
         text += f" ({low:,.{digits}f} to {high:,.{digits}f})"
     return text

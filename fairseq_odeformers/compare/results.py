@@ -23,23 +23,15 @@ from .runs import AVERAGED, BEST, LOG, SCORE, make_runs, prediction_name
 
 @dataclass
 class Training:
-    """A training by its log. Of epochs that an interrupted training repeats the last one counts.
-
-    Attributes:
-        parameters: of the model.
-        updates, losses, metrics: of each validation; the metric chooses the best checkpoint.
-        seconds: of training before each validation; validating and saving do not count.
-        train_losses: of the epochs that end at these updates.
-        tokens: a second, the median over the lines of the log, or over the epochs.
-    """
+    """A training by its log. Of epochs that an interrupted training repeats the last one counts."""
 
     parameters: int = 0
-    updates: list[int] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    metrics: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    train_losses: list[float] = field(default_factory=list)
-    tokens: float = 0.0
+    updates: list[int] = field(default_factory=list)  # before each validation
+    losses: list[float] = field(default_factory=list)  # of each validation
+    metrics: list[float] = field(default_factory=list)  # the ones that choose a best checkpoint
+    seconds: list[float] = field(default_factory=list)  # without those of validating and saving
+    train_losses: list[float] = field(default_factory=list)  # of the epochs that end there
+    tokens: float = 0.0  # a second, the median over the lines of the log, or over the epochs
 
 
 def read_training(log: Path, metric: str = "loss") -> Training:
@@ -75,13 +67,10 @@ def read_training(log: Path, metric: str = "loss") -> Training:
 
 @dataclass
 class Results:
-    """The results of a comparison, by architecture and seed.
+    """The results of a comparison: trainings that have been validated, by architecture and seed.
 
-    Attributes:
-        trainings: the ones that have been validated.
-        outcomes: by split and checkpoint, as far as they are there.
-        scores: lines that the recipe's own command has printed, each with its run, by split and
-            checkpoint.
+    Outcomes are by split and checkpoint as well, and scores are the lines that the recipe's own
+    command has printed, each with its run.
     """
 
     plan: Plan
@@ -91,11 +80,7 @@ class Results:
 
 
 def read_results(out: Path) -> Results:
-    """The results in a folder of runs, also of earlier commands.
-
-    Raises:
-        ValueError: the folder is not of a comparison, or a file in it is damaged.
-    """
+    """The results in a folder of runs, also of earlier commands."""
     check_regular(out)
     results = Results(load_plan(out))
     recipe = results.plan.recipe
@@ -132,10 +117,7 @@ def read_outcome(recipe: Recipe, path: Path, texts: Sequence[str] | None) -> Out
 
 
 def texts_of(recipe: Recipe, split: str) -> list[str] | None:
-    """The references of a test set before they were tokenised, or the texts that have labels.
-
-    None if the preparation has not left them.
-    """
+    """The references of a test set as published, or the texts with labels; None if not kept."""
     data = Path(recipe.data)
     if recipe.kind == TRANSLATION:
         path = data.parent / "plain" / f"{split}.{recipe.train['target-lang']}"

@@ -37,26 +37,15 @@ MODULES = {  # of the commands of fairseq and of this package
 
 @dataclass(frozen=True)
 class Step:
-    """A command of a run.
+    """A command of a run."""
 
-    Attributes:
-        name: in the table of progress.
-        words: the command line, as a user types it.
-        product: the file, in the folder of the run, that says that the step is done.
-        printed: whether the product is what the command prints; if not, that goes to the log.
-    """
-
-    name: str
-    words: tuple[str, ...]
-    product: str
-    printed: bool = False
+    name: str  # in the table of progress
+    words: tuple[str, ...]  # the command line, as a user types it
+    product: str  # the file, in the folder of the run, that says that the step is done
+    printed: bool = False  # the product is what the command prints; else that goes to the log
 
     def run(self, folder: Path) -> None:
-        """Run the command, unless its product is there.
-
-        Raises:
-            ValueError: it fails; the message is the last line of its output.
-        """
+        """Run the command, unless its product is there."""
         product = folder / self.product
         if product.exists():
             return
@@ -74,7 +63,8 @@ class Step:
                 python(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
             ).returncode
         if status:
-            raise ValueError(f"{self.words[0]}: {last_line(output)} (status {status})")
+            lines = output.read_text(encoding="utf-8", errors="replace").strip().split("\n")
+            raise ValueError(f"{self.words[0]}: {lines[-1] or 'no output'} (status {status})")
 
 
 def end_with_parent() -> None:
@@ -92,22 +82,13 @@ def python(words: tuple[str, ...] | list[str]) -> list[str]:
     return [*found, *arguments]
 
 
-def last_line(path: Path) -> str:
-    """The last line of a text that is not empty."""
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
-
-
-def prepare(recipe: Recipe) -> None:
-    """Make the data of a recipe, if they are not there.
-
-    Raises:
-        ValueError: the recipe has no command for it, or the command fails.
-    """
+def prepare(recipe: Recipe, dry_run: bool = False) -> None:
+    """Make the data of a recipe, if they are not there."""
     if Path(recipe.data).exists():
         return
-    if not recipe.prepare:
-        raise ValueError(f"{recipe.data}: no such folder, and the recipe has no command (prepare)")
+    if dry_run or not recipe.prepare:
+        how = recipe.prepare or "the recipe has no command (prepare)"
+        raise ValueError(f"{recipe.data}: no such folder; make it: {how}")
     print(f"{recipe.data} is not there: {recipe.prepare}", flush=True)
     status = subprocess.run(python(shlex.split(recipe.prepare))).returncode
     if status or not Path(recipe.data).exists():
@@ -129,7 +110,9 @@ class Run:
             with FileLock(self.folder / LOCK, timeout=0):
                 for step in self.steps:
                     step.run(self.folder)
-                self.tidy()
+                for path in self.folder.glob("checkpoint*.pt"):
+                    if path.stem != BEST:  # those that only the training needs
+                        path.unlink()
         except Timeout:
             return  # busy
         except Exception as error:
@@ -142,12 +125,6 @@ class Run:
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """The same run again, where it was left: submitit's answer to preemption."""
         return submitit.helpers.DelayedSubmission(self)
-
-    def tidy(self) -> None:
-        """Remove the checkpoints that only a training needs."""
-        for path in self.folder.glob("checkpoint*.pt"):
-            if path.stem != BEST:
-                path.unlink()
 
     @property
     def busy(self) -> bool:

@@ -28,12 +28,7 @@ TAIL = 20_000  # bytes of a log that are read
 
 
 class OneMachine(submitit.LocalExecutor):
-    """submitit's executor of this machine, whose jobs share its GPUs evenly.
-
-    Args:
-        folder: for what submitit keeps of jobs.
-        gpus: of each job.
-    """
+    """submitit's executor of this machine, whose jobs share its GPUs evenly, *gpus* for each."""
 
     def __init__(self, folder: Path, gpus: int):
         super().__init__(folder)
@@ -83,8 +78,7 @@ def execute(runs: Sequence[Run], executor, jobs: int) -> None:
     """
     for run in runs:
         run.folder.mkdir(parents=True, exist_ok=True)
-        if not run.busy:  # what has failed is tried again
-            (run.folder / FAILURE).unlink(missing_ok=True)
+        (run.folder / FAILURE).unlink(missing_ok=True)  # what has failed is tried again
     waiting = [run for run in runs if not run.finished]
     at_once = jobs if isinstance(executor, OneMachine) else len(waiting)
     active: dict[Run, submitit.Job] = {}

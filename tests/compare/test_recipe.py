@@ -116,10 +116,11 @@ def test_trainings_differ_in_their_seeds(recipe):
 
 def test_a_language_model_is_evaluated_in_the_blocks_of_its_training(folders):
     recipe = default_recipe(folders["language_modeling"], {"transject_lm": {}}, epochs=3)
+    recipe.train["user-dir"] = "plugin"
     entry = make_entry(recipe, "transject_lm", {})
     (run,) = make_runs(Plan(recipe, (entry,)), Path("out"))
     line = " ".join(run.steps[-1].words)
-    assert "--tokens-per-sample 64 --sample-break-mode none" in line
+    assert "--tokens-per-sample 64 --sample-break-mode none" in line and "--user-dir plugin" in line
     recipe.evaluate = {"tokens-per-sample": 8}
     (run,) = make_runs(Plan(recipe, (entry,)), Path("out"))
     assert "--tokens-per-sample 8" in " ".join(run.steps[-1].words)

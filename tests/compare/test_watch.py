@@ -7,9 +7,18 @@ from functools import partial
 
 import pytest
 from filelock import FileLock
+from submitit import AutoExecutor
 
+from fairseq_odeformers.compare import watch
 from fairseq_odeformers.compare.runs import Run, Step
-from fairseq_odeformers.compare.watch import OneMachine, cancel, latest, make_executor, submit
+from fairseq_odeformers.compare.watch import (
+    OneMachine,
+    cancel,
+    execute,
+    latest,
+    make_executor,
+    submit,
+)
 
 
 def test_the_updates_are_those_of_the_last_line(tmp_path):
@@ -37,6 +46,16 @@ def test_a_run_is_a_job_whose_steps_are_commands(executor, tmp_path):
     (job,) = submit(executor, [run]).values()
     job.wait()
     assert run.finished and "transevolve_fullff_2" in (tmp_path / "listed").read_text()
+
+
+def test_what_has_failed_is_tried_again_by_the_next_command(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "LOOK", 0)
+    step = Step("training", ("test", "-e", str(tmp_path / "there")), "trained")
+    run = Run("arch", 1, tmp_path / "run", (step,))
+    for finished in (False, True):
+        execute([run], AutoExecutor(tmp_path / "jobs", cluster="debug"), 1)
+        assert (run.finished, run.failure is None) == (finished, finished)
+        (tmp_path / "there").touch()
 
 
 def test_a_job_that_is_cancelled_leaves_no_process(executor, tmp_path):
