@@ -53,11 +53,8 @@ def default_recipe(
         raise ValueError(f"--task {task}: there is a default recipe for {', '.join(TASKS)} alone")
     kind = TASKS[task]
     describe = {TRANSLATION: pairs, CLASSIFICATION: classes, LANGUAGE_MODELING: tokens}[kind]
-    try:
-        with reading(data):
-            size, own = describe(data, task)
-    except FileNotFoundError as error:
-        raise ValueError(f"--task {task}: {error}") from error
+    with reading(data):
+        size, own = describe(data, task)
     option, per_epoch, least, most = BATCHES[kind]
     batch = least * min(most // least, max(1, size // (per_epoch * least)))
     epochs = epochs or min(max(3, -(-UPDATES // max(1, size // batch))), 50)
@@ -74,10 +71,6 @@ def default_recipe(
 
 def find_task(data: Path) -> str:
     """The task of fairseq that a folder of binarised data is for."""
-    if not data.is_dir():
-        raise ValueError(
-            f"{data}: no such folder; give the one that fairseq-preprocess has written"
-        )
     if (data / "label").is_dir():
         return "long_range_arena"
     if any(infer_language_pair(str(data))):

@@ -39,6 +39,17 @@ def test_models_have_the_parameters_of_the_first(data):
     assert first.options["total-num-update"] == first.updates > 0
 
 
+def test_a_width_is_a_multiple_of_the_heads(monkeypatch):
+    """The one with the nearest number of parameters, 10 for each of the width."""
+    known = {"encoder-embed-dim": 96, "encoder-attention-heads": 12}
+    monkeypatch.setattr(plan, "known_options", lambda *_: known)
+    monkeypatch.setattr(
+        plan, "counted", lambda _, e: replace(e, parameters=10 * e.options["encoder-embed-dim"])
+    )
+    found = plan.matched(None, Entry("a", {"arch": "a"}, parameters=960), 1100)
+    assert found.options["encoder-embed-dim"] == 120
+
+
 def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
     """The schedule ends with the training, and rises in the same share of it."""
     schedule = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}

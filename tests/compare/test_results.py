@@ -150,7 +150,8 @@ def report(tmp_path):
 def test_a_report_of_translations(tmp_path, report, monkeypatch):
     """A row for each architecture in the order of the plan, its scores, and the recipe's metric."""
     monkeypatch.setattr(outcomes, "SAMPLES", 10)
-    texts = {("good", 2): PERFECT, ("bad", 1): [*WORSE[:-1], "nothing"], ("bad", 2): WORSE}
+    texts = {("bad", 1): [*WORSE[:-1], "nothing"], ("good", 2): PERFECT, ("bad", 2): WORSE}
+    texts |= {("good", 3): WORSE, ("bad", 3): WORSE}
     for path, text in texts.items():
         translations(tmp_path / "out", text, ())
         texts[path] = (tmp_path / "out").read_text()
@@ -160,11 +161,11 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     rows = report(["good", "bad"], texts, train=train, score=score)
     assert ["good, seed 2", "tokenized: BLEU = 27.55"] in rows
     header, _, good, *_ = (row for row in rows if len(row) > 5)
-    assert header[-1] == "validation mcc" and good[-1] == "6.000"
+    assert header[-1] == "validation mcc" and good[-1] == "6.000 ± 0.000"
     place = next(n for n, row in enumerate(rows) if "BLEU" in row)
     header, _, good, bad = rows[place : place + 4]
-    assert [row[:2] for row in (good, bad)] == [["good", "1"], ["bad", "2"]]
-    assert header[-1] == "p against good" and re.fullmatch(r"[\d.]+", bad[-1]), "of seed 2 alone"
+    assert [row[:2] for row in (good, bad)] == [["good", "2"], ["bad", "3"]]
+    assert header[-1] == "p against good" and re.fullmatch(r"0\.\d+, 1\.000", bad[-1])
     place = rows.index(["test, text 1"])
     assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
     assert any("--adam-betas '(0.9, 0.98)'" in row[-1] for row in rows)  # for a shell
