@@ -33,6 +33,7 @@ WORSE = [text.replace("a ", "one ").replace("are", "is") for text in PERFECT]
 def write_log(path, *epochs):
     """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds."""
     text = "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,234 (num.\n"
+    text += '2026-11-22 16:38:37 | INFO | train_inner | {"epoch": 1, "wps": "8", "loss": "9"}\n'
     for updates, loss, seconds in epochs:
         valid = {"valid_loss": loss, "valid_num_updates": updates, "valid_mcc": 10 - loss}
         train = {"train_train_wall": seconds, "train_num_updates": updates, "train_loss": loss}
@@ -55,7 +56,7 @@ def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
     """Seconds are those of training alone."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
     found = read_training(log, "mcc")
-    assert (found.parameters, found.updates) == (1234, [10, 20, 30])
+    assert (found.parameters, found.updates, found.tokens) == (1234, [10, 20, 30], 8)
     assert found.losses == [5.0, 4.0, 4.2] and found.metrics == [5.0, 6.0, 5.8]
     assert found.seconds == [7, 16, 20]
 
