@@ -121,7 +121,7 @@ def write_runs(folder, task):
     recipe = Recipe("absent", {"task": task, "target-lang": "en"}, {"a": {}, "b": {}})
     recipe.splits = ["test"]
     entries = tuple(Entry(name, {"arch": "transformer"}, 5) for name in "ab")
-    save_plan(Plan(recipe, entries, ""), folder)
+    save_plan(Plan(recipe, entries), folder)
     for name in "ab":
         run = folder / f"{name}-seed1"
         run.mkdir()
@@ -353,7 +353,7 @@ CODES = [b"#version: 0.2\na\n", b"\xff", b"#version: 9\n", b"a b c\n"]
 DICTIONARIES = [b"", b"a b c", b"\xff 1", b"a 1\na 1\n", b"a 9" + b"9" * 5000, b"<pad> 1\n"]
 TEXTS = [b"\xff\n", b"1\t2\n", b"\0\n", b"", b"\n\n", b"\r\n1\r\n", b"\xef\xbb\xbf1 2\n", b"1 \xc2"]
 TEXTS += ["\u202e1 2\n", "1 2\n".encode("utf-16"), b"1 " * 10**6, b"1" * 2**20]
-PLAN = {"recipe": asdict(Recipe("absent", {"a": 1}, {"a": {}})), "entries": [], "user_dir": ""}
+PLAN = {"recipe": asdict(Recipe("absent", {"a": 1}, {"a": {}})), "entries": []}
 PLANS = ["", "1", "[]", "{}", "entries: []", "a: &a [*a]", "\0", "!!python/name:os.system x"]
 for bad in ({"entries": 3}, {"entries": [3]}, {"recipe": []}, {"recipe": {"seeds": 3}}):
     PLANS.append(yaml.safe_dump({**PLAN, **bad}))

@@ -64,12 +64,7 @@ OPTIONS = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: a model or a size cannot be measured, or a ratio is lower than it was.
-    """
+    """The command line."""
     args = parse_args(arguments)
     logging.disable(logging.WARNING)
     if args.what == "growth":
@@ -147,11 +142,7 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def run(args: argparse.Namespace) -> list[timing.Row]:
-    """Print a table of one measurement, and return its rows.
-
-    Raises:
-        ValueError: a model or a size cannot be measured.
-    """
+    """Print a table of one measurement, and return its rows."""
     torch.set_num_threads(args.threads)
     measurement = MEASUREMENTS[args.what]
     options = ("what", *measurement.options, "threads", "rounds")
@@ -171,12 +162,7 @@ def run(args: argparse.Namespace) -> list[timing.Row]:
 
 
 def check(rows: list[timing.Row], earlier: list[timing.Row], path: Path) -> None:
-    """Compare ratios with the ratios of an earlier table, which *path* had.
-
-    Raises:
-        ValueError: a ratio is below the earlier one by more than :data:`TOLERANCE`; or the earlier
-            table has other rows.
-    """
+    """Compare ratios with the ratios of an earlier table, which *path* had."""
     before, now = (
         {(row["what"], row["length"], row["layers"], row["model"]): row["ratio"] for row in table}
         for table in (earlier, rows)

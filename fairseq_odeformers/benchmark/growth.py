@@ -11,10 +11,7 @@ AXES = {"length": "length (tokens)", "layers": "layers"}
 
 
 def exponent(x: list[float], y: list[float]) -> float | None:
-    """The exponent p of the fit y = c x^p over the upper half of the points; None of one point.
-
-    The fit is by least squares of the logarithms.
-    """
+    """p of y = c x^p, by least squares of logarithms, over the upper half; None of one point."""
     upper = slice(len(x) // 2 - (len(x) == 2), None)
     if len(set(x[upper])) < 2:
         return None
@@ -24,9 +21,7 @@ def exponent(x: list[float], y: list[float]) -> float | None:
 def draw(tables: list[list[Row]]) -> Figure:
     """A panel a measurement, with a line and its exponent for each model.
 
-    Args:
-        tables: rows of each; they are drawn against layers where a table has several, else against
-            lengths.
+    A table that has several numbers of layers is drawn against these, else against lengths.
     """
     found: dict[tuple, list[Row]] = {}
     for rows in tables:

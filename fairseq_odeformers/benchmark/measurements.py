@@ -117,24 +117,15 @@ SIZES += ("vocabulary", "batch", "lengths", "beam", "precision", "device")
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measurement by its help.
-
-    Attributes:
-        step: of a subject, options and a length, returns the function to be timed.
-        unit: of the figures; if it is not ms, the function is not timed but returns the figure.
-        build: of a name and options, returns a subject.
-        names: those that *build* takes; none for any architecture.
-        options: names of the options that it has beside ``--models``.
-        defaults: of options, where they are others than usual.
-    """
+    """A measurement by its help."""
 
     help: str
-    step: Callable[[Subject, Namespace, int], Step]
-    unit: str = "ms"
-    build: Callable[[str, Namespace], Subject] = models.build
-    names: tuple[str, ...] | None = None
-    options: tuple[str, ...] = SIZES
-    defaults: dict[str, Any] = field(default_factory=dict)
+    step: Callable[[Subject, Namespace, int], Step]  # of a length
+    unit: str = "ms"  # else the step is not timed but returns the figure
+    build: Callable[[str, Namespace], Subject] = models.build  # of a name
+    names: tuple[str, ...] | None = None  # that *build* takes; None: any architecture
+    options: tuple[str, ...] = SIZES  # beside --models
+    defaults: dict[str, Any] = field(default_factory=dict)  # where they are others than usual
 
     def figures(self, args: Namespace, length: int) -> tuple[dict, dict]:
         """The figures of each model, one a round, and its number of parameters."""

@@ -31,11 +31,7 @@ def encoder_step(subject: models.Subject, args: Namespace, length: int) -> Step:
 
 
 def peak_step(subject: models.Subject, args: Namespace, length: int) -> Step:
-    """The peak in MB.
-
-    Raises:
-        ValueError: on a CPU, the system does not count the peak of a process.
-    """
+    """The peak in MB."""
     if args.device == "cuda":
         return lambda: peak(subject, args, length)
     if not CLEAR.exists():

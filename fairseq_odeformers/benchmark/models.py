@@ -74,9 +74,6 @@ def build(name: str, args: Namespace) -> Subject:
 
     A form is a backend of TransEvolve's attention; a number of experts of TransJect; or ``matrix``,
     see :meth:`Subject.attention`.
-
-    Raises:
-        ValueError: there is no such architecture, or no such form of it; or a size does not fit.
     """
     arch, _, form = name.partition(":")
     if arch not in ARCH_MODEL_REGISTRY:

@@ -66,11 +66,7 @@ MODELS = (*BLOCKS, "node_transformer", "vanilla_transformer")
 
 
 def build(name: str, args) -> Subject:
-    """A model of strings of up to the largest of the given lengths.
-
-    Raises:
-        ValueError: a length is below 2, so that no string is padded.
-    """
+    """A model of strings of up to the largest of the given lengths."""
     if min(args.lengths) < 2:
         raise ValueError(f"--lengths {min(args.lengths)}: give 2 or more, or there is no padding")
     line = f"--task parity --arch {'node_transformer' if name in BLOCKS else name}"

@@ -113,12 +113,7 @@ def environment(device: str) -> dict[str, str]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a table that ``--json`` wrote.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is something else.
-    """
+    """The rows of a table that ``--json`` wrote."""
     with reading(path, "is not a table that --json wrote"):
         rows = json.loads(path.read_text("utf-8"))["rows"]
         found = [{name: kind(row[name]) for name, kind in COLUMNS.items()} for row in rows]

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import re
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
+
+import torch
 
 from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.inference.loading import import_plugins
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
-from .child import in_child
 from .defaults import default_recipe
 from .pages import csv_table, latex_table, markdown_page
 from .plan import PLAN, Plan, load_plan, make_plan, save_plan
 from .recipe import Options, Recipe, merged, parse_architecture, parse_words, read_recipe
 from .report import DOCUMENT, PAGE, write_report
-from .runs import claim, make_runs, prepare
+from .runs import make_runs, prepare
 from .watch import clock, execute, make_executor
 
 PACKAGE = Path(__file__).resolve().parents[1]
+FORK = multiprocessing.get_context("fork")  # which has imported all that this process has
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -86,14 +91,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     """Plan, run and report an experiment."""
-    if args.dry_run and recipe.prepare and not Path(recipe.data).exists():
-        raise ValueError(f"{recipe.data}: no such folder yet; make it: {recipe.prepare}")
-    prepare(recipe)
+    prepare(recipe, args.dry_run)
     match = args.match or ("parameters" if args.what.is_dir() else "none")
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     folder = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
     planned = planned_updates(out, args.budget)
-    plan = in_child(make_plan, recipe, str(folder), match == "parameters", args.budget, planned)
+    recipe.train["user-dir"] = str(folder)
+    plan = in_child(make_plan, recipe, match == "parameters", args.budget, planned)
     if args.user_dir:
         write_plugin(folder, args.user_dir)
     runs = make_runs(plan, out)
@@ -105,9 +109,8 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
                 output = f" > {shlex.quote(str(run.folder / step.product))}" if step.printed else ""
                 print(shlex.join(step.words) + output)
         return
-    claim(runs)
     save_plan(plan, out)
-    execute(plan, runs, make_executor(args, out), args.jobs)
+    execute(runs, make_executor(args, out), args.jobs)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]
@@ -115,6 +118,36 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         print(f"{run.folder}: {run.failure}")
     if failed:
         raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
+
+
+def in_child(function: Callable, *arguments: object):
+    """Call a function in a fork of this process, whose memory is free again afterwards."""
+    receiver, sender = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_answer, args=(sender, function, arguments))
+    child.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        raise ValueError("the trial of the models was killed, perhaps for want of memory") from None
+    finally:
+        child.kill()
+        child.join()
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def _answer(sender: Connection, function: Callable, arguments: tuple) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    warnings.simplefilter("ignore")  # the trainings' logs have them
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        result = error
+    sender.send(result)
 
 
 def planned_updates(out: Path, budget: float | None) -> dict[str, int]:
@@ -160,8 +193,7 @@ def report(arguments: Sequence[str] | None = None) -> None:
 def recipes(args: argparse.Namespace, extra: Options) -> dict[str, Recipe]:
     """The experiments that the command line asks for, by the names of their parts.
 
-    Args:
-        extra: options for all architectures, in place of a recipe's, but not of those in brackets.
+    Of *extra* options those of a recipe give way, but not those in brackets.
     """
     chosen: dict[str, tuple[str, Options]] = {}
     for name, arch, own in map(parse_architecture, args.archs or []):

@@ -16,12 +16,7 @@ class CommandFailed(RuntimeError):
 
 
 def fairseq_command(name: str, *options: object) -> list[str]:
-    """A fairseq command of this Python's environment, with the plugin.
-
-    Args:
-        name: such as ``fairseq-train``.
-        options: its arguments; data first, where a command has them.
-    """
+    """A command such as ``fairseq-train`` of this Python's environment, with the plugin."""
     program = os.path.relpath(Path(sys.executable).with_name(name))
     plugin = os.path.relpath(Path(__file__).parents[1])
     return [program, *map(str, options), "--user-dir", plugin]
@@ -61,9 +56,7 @@ def stream(command: list[str], log: TextIO) -> Iterator[str]:
 def log_stats(line: str, kind: str) -> dict[str, str] | None:
     """The statistics in a line of fairseq's JSON log, if they are of this kind.
 
-    Args:
-        kind: ``train`` for an epoch, ``train_inner`` for some updates, or the name of a validation
-            set, such as ``valid``.
+    A kind is ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation set.
     """
     match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
     return json.loads(match.group(1)) if match else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairseq.data import Dictionary
+from fairseq.data.data_utils import infer_language_pair
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.data.classification import class_names
@@ -46,20 +47,14 @@ def default_recipe(
         data: folder of binarised data.
         task: of fairseq; by default the one that the data are for.
         epochs: by default as many as make about a thousand updates, and at least three.
-
-    Raises:
-        ValueError: the data are not for that task, or for no task that is known.
     """
     task = task or find_task(data)
     if task not in TASKS:
         raise ValueError(f"--task {task}: there is a default recipe for {', '.join(TASKS)} alone")
     kind = TASKS[task]
     describe = {TRANSLATION: pairs, CLASSIFICATION: classes, LANGUAGE_MODELING: tokens}[kind]
-    try:
-        with reading(data):
-            size, own = describe(data, task)
-    except FileNotFoundError as error:
-        raise ValueError(f"--task {task}: {error}") from error
+    with reading(data):
+        size, own = describe(data, task)
     option, per_epoch, least, most = BATCHES[kind]
     batch = least * min(most // least, max(1, size // (per_epoch * least)))
     epochs = epochs or min(max(3, -(-UPDATES // max(1, size // batch))), 50)
@@ -75,18 +70,10 @@ def default_recipe(
 
 
 def find_task(data: Path) -> str:
-    """The task of fairseq that a folder of binarised data is for.
-
-    Raises:
-        ValueError: it holds none that is known.
-    """
-    if not data.is_dir():
-        raise ValueError(
-            f"{data}: no such folder; give the one that fairseq-preprocess has written"
-        )
+    """The task of fairseq that a folder of binarised data is for."""
     if (data / "label").is_dir():
         return "long_range_arena"
-    if language_pair(data):
+    if any(infer_language_pair(str(data))):
         return "translation"
     if (data / "dict.txt").is_file() and (data / "train.idx").is_file():
         return "language_modeling"
@@ -98,23 +85,12 @@ def find_task(data: Path) -> str:
     )
 
 
-def language_pair(data: Path) -> tuple[str, str] | None:
-    """Source and target language of a translation data set, by the dictionaries that are there."""
-    for path in sorted(data.glob("train.*-*.*.idx")):
-        pair, language = path.name.split(".")[1:3]
-        source, _, target = pair.partition("-")
-        if language == source and (data / f"dict.{target}.txt").is_file():
-            return source, target
-    return None
-
-
 def pairs(data: Path, task: str) -> tuple[int, Options]:
     """The number of tokens of the target language, and the options for these languages."""
-    pair = language_pair(data)
-    if pair is None:
+    source, target = infer_language_pair(str(data))
+    if not source:
         raise FileNotFoundError(f"{data} has no file such as train.de-en.de.idx")
-    source, target = pair
-    dictionaries = [Dictionary.load(str(data / f"dict.{language}.txt")) for language in pair]
+    dictionaries = [Dictionary.load(str(data / f"dict.{side}.txt")) for side in (source, target)]
     return sum(lengths(data / f"train.{source}-{target}.{target}")), {
         "source-lang": source,
         "target-lang": target,
@@ -138,11 +114,7 @@ def tokens(data: Path, task: str) -> tuple[int, Options]:
 
 
 def lengths(path: Path) -> list[int]:
-    """The number of tokens of each example of a binarised file, named without its suffix.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-    """
+    """The number of tokens of each example of a binarised file, named without its suffix."""
     if not path.with_name(f"{path.name}.idx").is_file():
         raise FileNotFoundError(f"{path}.idx: no such file")
     dataset = MMapIndexedDataset(str(path))  # which its sizes are a view of

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fairseq_odeformers.plots import ARCHITECTURES, COLORS, LINES, STYLE, legend, styles
+from fairseq_odeformers.plots import ARCHITECTURES, COLORS, LINES, STYLE, legend, panels, styles
 
 from .results import Training
 
@@ -30,8 +30,7 @@ def learning_curves(trainings: Mapping[str, Sequence[Training]], unit: str) -> F
     """
     points = {name: min(len(run.losses) for run in runs) for name, runs in trainings.items()}
     rows = 2 if max(points.values(), default=0) >= LATE else 1
-    figure = Figure(figsize=(9, 1 + 2.7 * rows), layout="constrained")
-    panels = figure.subplots(rows, 2, squeeze=False)
+    figure, grid = panels(2 * rows, 2, 4.2, 2.9)
     for (name, runs), look in zip(trainings.items(), distinct(trainings)):
         if not points[name]:
             continue
@@ -41,13 +40,13 @@ def learning_curves(trainings: Mapping[str, Sequence[Training]], unit: str) -> F
         for column, values in enumerate(("updates", "seconds")):
             x = np.mean([getattr(run, values)[: points[name]] for run in runs], axis=0)
             x = x / 60 if values == "seconds" else x
-            for axes, first in zip(panels[:, column], (0, points[name] * 2 // 3)):
+            for axes, first in zip(grid[column::2], (0, points[name] * 2 // 3)):
                 y, bounds = losses[:, first:], {"color": look["color"], "alpha": 0.15}
                 axes.plot(x[first:], y.mean(0), label=label, **{**look, **marker})
                 axes.fill_between(x[first:], y.min(0), y.max(0), linewidth=0, **bounds)
-    for axes, title in zip(panels[:, 0], ("all validations", "the last third")):
+    for axes, title in zip(grid[::2], ("all validations", "the last third")):
         axes.set(ylabel=f"validation loss\n({unit})", title=title)
-    finish(figure, panels.flat, "Learning curves", ("updates", "minutes of training"))
+    finish(figure, grid, "Learning curves", ("updates", "minutes of training"))
     return figure
 
 
@@ -61,31 +60,27 @@ def quality_against(
         points: minutes, millions of parameters, and the quality of each seed, by architecture.
         quality: its name and unit.
     """
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, grid = panels(2, 2, 4.2, 3, sharey=True)
     for (name, (time, size, values)), look in zip(points.items(), distinct(points)):
         look["linestyle"] = ""
         filled = {**look, "markerfacecolor": look["color"], "markersize": 8}
-        for axes, x in zip(panels, (time, size)):
+        for axes, x in zip(grid, (time, size)):
             axes.plot([x] * len(values), values, **{**look, "markersize": 4}, alpha=0.5)
             axes.plot(x, fmean(values), label=name, **filled)
-    for axes in panels:
+    for axes in grid:
         axes.margins(0.15)
         axes.set_xlim(0, 1.15 * axes.dataLim.x1 or 1)
-    panels[0].set_ylabel(quality)
+    grid[0].set_ylabel(quality)
     title = f"{quality}: mean (filled) and seeds"
-    finish(figure, panels, title, ("minutes of training", "parameters (millions)"))
+    finish(figure, grid, title, ("minutes of training", "parameters (millions)"))
     return figure
 
 
 def distinct(names: Iterable[str]) -> list[dict]:
-    """The looks of names as in all figures, but in colours of their own as far as these go.
-
-    Colours of no architecture come first.
-    """
+    """The looks of names as in all figures, but in colours of their own, as far as these go."""
     looks, seen = list(styles(names).values()), set()
     free = [color for color in COLORS if color not in {look["color"] for look in looks}]
-    free.sort(key=[*ARCHITECTURES.values()].__contains__)
+    free.sort(key=[*ARCHITECTURES.values()].__contains__)  # an architecture's come last
     for look in looks:
         if look["color"] in seen and free:
             look.update(color=free.pop(0), linestyle=LINES[0])
@@ -93,11 +88,10 @@ def distinct(names: Iterable[str]) -> list[dict]:
     return looks
 
 
-def finish(figure: Figure, panels: Iterable[Axes], title: str, labels: Sequence[str]) -> None:
+def finish(figure: Figure, grid: Sequence[Axes], title: str, labels: Sequence[str]) -> None:
     """Title, legend, and two columns of panels with horizontal axes of few numbers."""
-    panels = list(panels)
-    for axes, label in zip(panels, [*labels] * 2):
+    for axes, label in zip(grid, [*labels] * 2):
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.set_xlabel(label)
-    legend(figure, panels[0].get_legend_handles_labels()[0])
+    legend(figure, grid[0].get_legend_handles_labels()[0])
     figure.suptitle(title)

@@ -1,7 +1,4 @@
-"""Outcomes: the scores of a run's predictions on a split.
-
-Each kind of task has a class, which reads a file of predictions.
-"""
+"""Outcomes: the scores of a run's predictions on a split, a class for each kind of task."""
 
 from __future__ import annotations
 
@@ -24,21 +21,13 @@ LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
 
 
 class Outcome:
-    """The base of all kinds of outcomes.
+    """The base of all kinds of outcomes."""
 
-    Attributes:
-        main: the score that counts.
-        digits: of the scores.
-        scores: the figures of a run, by name.
-        signatures: how scores were computed, by their names.
-        examples: source, reference and output of each text, if these are known.
-    """
-
-    main: str
-    digits: int
+    main: str  # the score that counts
+    digits: int  # of the scores
     scores: dict[str, float]
-    signatures: Mapping[str, str] = {}
-    examples: Sequence[tuple[str, str, str]] = ()
+    signatures: Mapping[str, str] = {}  # how scores were computed
+    examples: Sequence[tuple[str, str, str]] = ()  # source, reference and output, if known
 
     def p_value(self, baseline) -> float | None:
         """The significance of the difference from another run; None if it cannot be tested."""
@@ -120,11 +109,7 @@ class Translations(Outcome):
 
 
 class Classes(Outcome):
-    """Classes of a test set, a table of ``odeformers predict``.
-
-    Raises:
-        ValueError: a row has too few or too many columns, no class, or one that is no column.
-    """
+    """Classes of a test set, a table of ``odeformers predict``."""
 
     main, digits = "accuracy", 1
 
@@ -170,11 +155,7 @@ class Classes(Outcome):
 
 
 class Perplexity(Outcome):
-    """The output of fairseq-eval-lm.
-
-    Raises:
-        ValueError: it has no perplexity, or one of no token at all.
-    """
+    """The output of fairseq-eval-lm."""
 
     main, digits = "perplexity", 2  # one number, which cannot be resampled
 
@@ -184,18 +165,3 @@ class Perplexity(Outcome):
         if match is None or "Evaluated 0 tokens" in text:
             raise ValueError(f"{path} has no perplexity; remove it, and compare makes it anew")
         self.scores = {"perplexity": float(match[1])}
-
-
-def most_different(outcomes: Mapping[str, Outcome]) -> list[dict[str, str]]:
-    """Five texts whose qualities spread most over the models.
-
-    Each is a dictionary of its source, its reference and the output of each model, by name.
-    """
-    first = next(iter(outcomes.values()))
-    spread = np.ptp([outcome.qualities() for outcome in outcomes.values()], axis=0)
-    found = []
-    for index in filter(spread.__getitem__, np.argsort(spread)[::-1][:5]):
-        source, reference, _ = first.examples[index]
-        texts = {name: str(outcome.examples[index][2]) for name, outcome in outcomes.items()}
-        found.append({"source": source, "reference": str(reference), **texts})
-    return found

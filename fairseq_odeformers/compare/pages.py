@@ -12,6 +12,7 @@ from html import escape
 
 from markdown import markdown
 from matplotlib.figure import Figure
+from tabulate import tabulate
 
 from fairseq_odeformers.files import markdown_table
 
@@ -20,17 +21,12 @@ Table = list[list[str]]  # the header first
 
 @dataclass
 class Section:
-    """A part of the report: a table, text and a picture, each of which may be missing.
-
-    Attributes:
-        text: Markdown.
-        figure: the name of its file, and the picture.
-    """
+    """A part of the report: a table, text and a picture, each of which may be missing."""
 
     title: str
-    text: str = ""
+    text: str = ""  # Markdown
     table: Table = field(default_factory=list)
-    figure: tuple[str, Figure] | None = None
+    figure: tuple[str, Figure] | None = None  # the name of its file, and the picture
 
     def markdown(self) -> str:
         """The section as Markdown; its picture is a file beside it."""
@@ -108,8 +104,6 @@ def csv_table(table: Table) -> str:
 
 def latex_table(table: Table) -> str:
     """A table as LaTeX, for the package booktabs."""
-    special = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"±": r"$\pm$"})
-    header, *rows = (" & ".join(cell.translate(special) for cell in row) + r" \\" for row in table)
-    columns = "l" + "r" * (len(table[0]) - 1)
-    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", header, r"\midrule", *rows]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    sides = ("left", *["right"] * (len(table[0]) - 1))
+    style = {"tablefmt": "latex_booktabs", "disable_numparse": True, "colalign": sides}
+    return tabulate(table, "firstrow", **style) + "\n"

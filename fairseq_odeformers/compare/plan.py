@@ -22,7 +22,6 @@ from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
     FairseqEncoderDecoderModel,
-    FairseqLanguageModel,
 )
 from fairseq.trainer import Trainer
 
@@ -39,66 +38,58 @@ WIDTHS = ("ffn-embed-dim", "embed-dim")  # the first of them that an architectur
 
 @dataclass(frozen=True)
 class Entry:
-    """An architecture of a plan.
+    """An architecture of a plan."""
 
-    Attributes:
-        name: in tables and folders.
-        options: all options of fairseq-train, the seed and the folder apart.
-        parameters: of the model.
-        updates: of a training.
-        seconds: estimate for a training, on one run's share of this machine.
-        note: how its size was chosen.
-        budget: minutes of training that have determined the updates.
-    """
-
-    name: str
-    options: Options
+    name: str  # in tables and folders
+    options: Options  # of fairseq-train, the seed and the folder apart
     parameters: int = 0
-    updates: int = 0
-    seconds: float = 0.0
-    note: str = ""
-    budget: float | None = None
+    updates: int = 0  # of a training
+    seconds: float = 0.0  # that a training may take, on one run's share of this machine
+    note: str = ""  # how its size was chosen
+    budget: float | None = None  # minutes that have determined the updates
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe whose architectures are built and matched; ``--user-dir`` of its commands."""
+    """A recipe whose architectures are built and matched."""
 
     recipe: Recipe
     entries: tuple[Entry, ...]
-    user_dir: str
 
 
 def save_plan(plan: Plan, out: Path) -> None:
-    """Keep a plan beside its runs, for reports, with the architectures of earlier commands."""
+    """Keep a plan beside its runs, with the architectures and seeds of earlier commands."""
+    earlier = load_plan(out) if (out / PLAN).is_file() else replace(plan, entries=())
     entries = {entry.name: entry for entry in plan.entries}
-    if (out / PLAN).is_file() and (earlier := load_plan(out)).recipe.data == plan.recipe.data:
-        entries |= {entry.name: entry for entry in earlier.entries if entry.name not in entries}
-    content = asdict(replace(plan, entries=()))
-    content["entries"] = [asdict(entry) for entry in entries.values()]
+    for entry in earlier.entries:
+        own = {"data": plan.recipe.data, "average": plan.recipe.average}
+        own |= entries.setdefault(entry.name, entry).options
+        kept = {"data": earlier.recipe.data, "average": earlier.recipe.average, **entry.options}
+        if differs := [name for name in {**own, **kept} if own.get(name) != kept.get(name)]:
+            raise ValueError(
+                f"{out} was begun with other settings ({entry.name}: {', '.join(differs)}); "
+                "give these another --out"
+            )
+    seeds = sorted({*earlier.recipe.seeds, *plan.recipe.seeds})
+    plan = Plan(replace(plan.recipe, seeds=seeds), tuple(entries.values()))
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / PLAN) as path:
-        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        path.write_text(yaml.safe_dump(asdict(plan), sort_keys=False), encoding="utf-8")
 
 
 def load_plan(out: Path) -> Plan:
-    """The plan that :func:`save_plan` has kept.
-
-    Raises:
-        ValueError: there is none, or it is damaged.
-    """
+    """The plan that :func:`save_plan` has kept."""
     path = out / PLAN
     if not path.is_file():
         raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
     with naming(path, f"is not a {PLAN} of odeformers compare"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         entries = tuple(checked(Entry, entry, str(path)) for entry in content["entries"])
-        return Plan(checked(Recipe, content["recipe"], str(path)), entries, content["user_dir"])
+        return Plan(checked(Recipe, content["recipe"], str(path)), entries)
 
 
 def make_plan(
     recipe: Recipe,
-    user_dir: str,
     match: bool = True,
     budget: float | None = None,
     planned: Mapping[str, int] | None = None,
@@ -109,58 +100,43 @@ def make_plan(
     few updates are made with the data.
 
     Args:
-        user_dir: of fairseq's commands.
         match: choose widths so that each model has as many parameters as the first one.
-        budget: minutes of training for each model, in place of the recipe's updates.
-        planned: updates that an earlier command has found for this budget, by architecture.
-
-    Raises:
-        ValueError: something does not fit; the message begins with the name of the architecture.
+        budget, planned: see :func:`budgeted`.
     """
     entries: list[Entry] = []
     for name, own in recipe.architectures.items():
         with naming(name, "cannot be trained"):
-            entry = counted(recipe, make_entry(recipe, name, own, user_dir))
+            entry = counted(recipe, make_entry(recipe, name, own))
             if match and entries:
                 entry = matched(recipe, entry, entries[0].parameters)
             entries.append(tried(recipe, entry))
     if budget:
         entries = budgeted(recipe, entries, budget, planned or {})
-    return Plan(recipe, tuple(entries), user_dir)
+    return Plan(recipe, tuple(entries))
 
 
-def make_entry(recipe: Recipe, name: str, own: Options, user_dir: str) -> Entry:
-    """An architecture with the options of the recipe.
-
-    Raises:
-        ValueError: there is no such architecture, or it does not fit the recipe's data.
-    """
+def make_entry(recipe: Recipe, name: str, own: Options) -> Entry:
+    """An architecture with the options of the recipe."""
     arch = own.get("arch", name)
     if arch not in ARCH_MODEL_REGISTRY:
         remedy = did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
         raise ValueError(
             f"--arch {arch}: no such architecture; {remedy} (--user-dir finds your own)"
         )
-    model = ARCH_MODEL_REGISTRY[arch]
-    if recipe.kind == TRANSLATION and hasattr(model, "register_classification_head"):
-        raise ValueError(f"--arch {arch} is a classifier, and {recipe.data} has sentence pairs")
-    if recipe.kind == TRANSLATION and issubclass(model, FairseqLanguageModel):
-        raise ValueError(f"--arch {arch} is a language model, and {recipe.data} has sentence pairs")
-    if recipe.kind == LANGUAGE_MODELING and issubclass(model, FairseqEncoderDecoderModel):
+    translates = issubclass(ARCH_MODEL_REGISTRY[arch], FairseqEncoderDecoderModel)
+    if recipe.kind == TRANSLATION and not translates:
+        raise ValueError(f"--arch {arch} does not translate, and {recipe.data} has sentence pairs")
+    if recipe.kind == LANGUAGE_MODELING and translates:
         raise ValueError(f"--arch {arch} translates, and {recipe.data} is for a language model")
     known = known_options(recipe, arch)
     given = {**recipe.train, **own}
     shared = {key: value for key, value in recipe.shared.items() if key in known}
     chosen = {"arch": arch, **sizes_of(recipe.sizes, known, given), **shared, **given}
-    chosen["user-dir"] = user_dir
-    return Entry(
-        name,
-        {
-            key: value.replace("{arch}", arch) if isinstance(value, str) else value
-            for key, value in chosen.items()
-            if value is not None
-        },
-    )
+    chosen = {
+        key: value.replace("{arch}", arch) if isinstance(value, str) else value
+        for key, value in chosen.items()
+    }
+    return Entry(name, chosen)
 
 
 def known_options(recipe: Recipe, arch: str) -> Options:
@@ -169,14 +145,11 @@ def known_options(recipe: Recipe, arch: str) -> Options:
     chosen = {name: recipe.train.get(name) for name in ("task", "criterion")}
     line = [recipe.data, "--arch", arch, *command_line(chosen)]
     args, _ = options.parse_args_and_arch(parser, line, parse_known=True)
-    names = [name[2:] for action in parser._actions for name in action.option_strings]
-    known = {name: getattr(args, name.replace("-", "_"), None) for name in names}
     config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
-    defaults = vars(config()) if config else {}
-    return {
-        name: defaults.get(name.replace("-", "_")) if value is None else value
-        for name, value in known.items()
-    }
+    values = vars(config()) if config else {}
+    values |= {name: value for name, value in vars(args).items() if value is not None}
+    names = (name[2:] for action in parser._actions for name in action.option_strings)
+    return {name: values.get(name.replace("-", "_")) for name in names}
 
 
 def sizes_of(sizes: dict[str, int], known: Options, given: Options) -> Options:
@@ -222,22 +195,13 @@ def training_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def configuration(recipe: Recipe, entry: Entry):
-    """The configuration that fairseq-train makes of the options.
-
-    Raises:
-        ValueError: an option is unknown, or has a value that it cannot have.
-    """
+def build(recipe: Recipe, entry: Entry):
+    """The configuration that fairseq-train makes of the options, the task and the model."""
     known_updates = replace(entry, options=scheduled(entry.options, entry.updates or 1000))
     # The plugins are imported already; those of a comparison get their folder once it is planned.
     line = train_options(recipe, known_updates, **{"user-dir": None})
     args = options.parse_args_and_arch(training_parser(), line)
-    return convert_namespace_to_omegaconf(args)
-
-
-def build(recipe: Recipe, entry: Entry):
-    """The configuration, the task and the model of an architecture."""
-    cfg = configuration(recipe, entry)
+    cfg = convert_namespace_to_omegaconf(args)
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)
     return cfg, task, task.build_model(cfg.model)
@@ -266,7 +230,10 @@ def matched(recipe: Recipe, entry: Entry, target: int) -> Entry:
         return replace(entry, note="has no width to choose")
     step = 2
     if size == "embed-dim":
-        step = width_step({**known, **entry.options})
+        # Its multiples fit the heads, and the halves of a model.
+        given = {**known, **entry.options}
+        heads = (str(given.get(f"{side}-attention-heads")) for side in ("encoder", "decoder"))
+        step = math.lcm(8, *(int(number) for number in heads if number.isdigit()))
         if "decoder-input-dim" in known:
             names += ["decoder-input-dim", "decoder-output-dim"]
     start = int(entry.options.get(names[0], known[names[0]]))
@@ -286,21 +253,11 @@ def matched(recipe: Recipe, entry: Entry, target: int) -> Entry:
             return replace(entry, note=f"{names[0]} does not change its size")
 
 
-def width_step(given: Options) -> int:
-    """A number whose multiples are widths that fit the heads and the halves of a model."""
-    heads = (str(given.get(f"{side}-attention-heads")) for side in ("encoder", "decoder"))
-    return math.lcm(8, *(int(number) for number in heads if number.isdigit()))
-
-
 def tried(recipe: Recipe, entry: Entry) -> Entry:
     """An architecture with its updates, its schedule, and the time that a few updates promise.
 
     The updates are fairseq's own, so that options of the optimizer, of precision and of accumulated
     gradients are tried with the model.
-
-    Raises:
-        ValueError: the training has no end, or leaves too few checkpoints to average; or the
-            checkpoint that it starts from is not there.
     """
     cfg, task, model = build(recipe, entry)
     start = cfg.checkpoint.finetune_from_model
@@ -348,14 +305,8 @@ def budgeted(
     """Architectures whose trainings all take so many minutes, by updates measured in turn.
 
     Each schedule is that of the recipe, stretched or shortened to end with the training. Updates
-    are counted, not time, so that a training can be resumed and repeated; the report has the time
-    that it took.
-
-    Args:
-        planned: the updates of trainings that an earlier command has begun, by architecture.
-
-    Raises:
-        ValueError: the learning rate does not fall to zero, or the time is not enough.
+    are counted, not time, so that a training can be resumed and repeated; those of trainings that
+    an earlier command has begun are *planned*. The report has the time that a training took.
     """
     measured = {entry.name: [entry.seconds / entry.updates] for entry in entries}
     for _ in range(ROUNDS - 1):
@@ -375,11 +326,7 @@ def budgeted(
 
 
 def stretched(entry: Entry, updates: int) -> Entry:
-    """An architecture whose schedule ends after so many updates.
-
-    Raises:
-        ValueError: the learning rate does not fall to zero.
-    """
+    """An architecture whose schedule ends after so many updates."""
     if entry.options.get("lr-scheduler") != "polynomial_decay":
         raise ValueError(
             "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "

@@ -23,11 +23,8 @@ from fairseq_odeformers.files import check_regular, reading
 Made = TypeVar("Made")
 Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
 
-TRANSLATION, CLASSIFICATION, LANGUAGE_MODELING = (
-    "translation",
-    "classification",
-    "language_modeling",
-)
+TRANSLATION, CLASSIFICATION = "translation", "classification"
+LANGUAGE_MODELING = "language_modeling"
 TASKS = {
     "translation": TRANSLATION,
     "long_range_arena": CLASSIFICATION,
@@ -39,39 +36,25 @@ TASKS = {
 
 @dataclass
 class Recipe:
-    """An experiment.
+    """An experiment. In the value of an option ``{arch}`` stands for the architecture."""
 
-    Attributes:
-        data: folder, as given to fairseq-train.
-        train: options of fairseq-train for all architectures. A value such as ``10%`` is a share of
-            the updates of the training.
-        shared: options for those architectures that have them.
-        sizes: ``embed-dim``, ``ffn-embed-dim``, ``attention-heads`` and ``layers``, for encoder and
-            decoder of each architecture; blocks have the depth that makes as many layers.
-        architectures: the options of each, by a name. The name is the architecture's, unless the
-            option ``arch`` has another. The first one is the baseline.
-        seeds: of the trainings of each architecture.
-        average: how many of the last epochs' checkpoints are averaged; 0 for none.
-        evaluate: options of fairseq-generate or fairseq-eval-lm.
-        splits: the parts of the data to evaluate on; by default all test sets, or else ``valid``.
-        score: for a split, a command that prints scores of a file of predictions, ``{output}``.
-        prepare: the command that makes the data, if they are not there.
-        paper: figures of the paper, by architecture and column of the report.
-
-    In the value of an option ``{arch}`` stands for the architecture.
-    """
-
-    data: str
-    train: Options
+    data: str  # the folder, as given to fairseq-train
+    train: Options  # of all architectures; a value such as 10% is a share of the updates
+    # The options of each by a name, which is the architecture's unless the option arch has another.
+    # The first one is the baseline.
     architectures: dict[str, Options]
-    shared: Options = field(default_factory=dict)
+    shared: Options = field(default_factory=dict)  # for those architectures that have them
+    # embed-dim, ffn-embed-dim, attention-heads and layers, for encoder and decoder of each
+    # architecture; blocks have the depth that makes as many layers.
     sizes: dict[str, int] = field(default_factory=dict)
-    seeds: list[int] = field(default_factory=lambda: [1])
-    average: int = 0
-    evaluate: Options = field(default_factory=dict)
-    splits: list[str] | None = None
+    seeds: list[int] = field(default_factory=lambda: [1])  # a training each
+    average: int = 0  # how many of the last checkpoints to average
+    evaluate: Options = field(default_factory=dict)  # of fairseq-generate or fairseq-eval-lm
+    splits: list[str] | None = None  # to evaluate on; by default all test sets, or else valid
+    # For a split, a command that prints scores of a file of predictions, {output}.
     score: dict[str, str] = field(default_factory=dict)
-    prepare: str = ""
+    prepare: str = ""  # the command that makes the data, if they are not there
+    # Figures of the paper, by architecture and column of the report.
     paper: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -101,10 +84,6 @@ def read_recipe(path: Path, part: str | None = None) -> dict[str, Recipe]:
 
     Args:
         part: the only part to read.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is not a recipe, or has no such part; the message names file and key.
     """
     with reading(path, "is not a recipe in YAML"):
         return {
@@ -160,11 +139,7 @@ def merged(base: Mapping, changes: Mapping) -> dict:
 
 
 def make_recipe(content: Mapping, where: str) -> Recipe:
-    """A recipe from the content of a file, or of a part of it.
-
-    Raises:
-        ValueError: a key is unknown or missing, or has a value of another type.
-    """
+    """A recipe from the content of a file, or of a part of it."""
     for key in ("data", "train", "architectures"):
         if not content.get(key):
             raise ValueError(f"{where}: the key {key} is missing")
@@ -175,11 +150,7 @@ def make_recipe(content: Mapping, where: str) -> Recipe:
 
 
 def checked(kind: type[Made], content: Mapping, where: str) -> Made:
-    """A dataclass from the content of a YAML file, whose values have the types of the fields.
-
-    Raises:
-        ValueError: a key is unknown, or a value of another type; the message begins with *where*.
-    """
+    """A dataclass from the content of a YAML file, whose values have the types of the fields."""
     hints = get_type_hints(kind)
     for key, value in content.items():
         if key not in hints:
@@ -218,11 +189,7 @@ def command_line(options: Options) -> list[str]:
 
 
 def parse_words(words: Iterable[str]) -> Options:
-    """The options of a command line; one without a value is a switch.
-
-    Raises:
-        ValueError: a word is not an option, nor the value of one.
-    """
+    """The options of a command line; one without a value is a switch."""
     options: Options = {}
     name = None
     for word in words:
@@ -237,14 +204,7 @@ def parse_words(words: Iterable[str]) -> Options:
 
 
 def parse_architecture(text: str) -> tuple[str, str, Options]:
-    """A name in tables and folders, the architecture, and its options.
-
-    Args:
-        text: ``ARCH`` or ``ARCH[--option value ...]``.
-
-    Raises:
-        ValueError: the brackets do not close, or hold something else.
-    """
+    """A name for tables and folders, ARCH and the options, of ``ARCH[--option value ...]``."""
     arch, bracket, rest = text.partition("[")
     if bracket and not rest.endswith("]"):
         raise ValueError(f"{text}: the bracket of the options is not closed")

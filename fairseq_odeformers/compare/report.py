@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
+import numpy as np
 from scipy.stats import t as student
 
 from fairseq_odeformers.files import replacing
 
 from .figures import learning_curves, quality_against
-from .outcomes import Outcome, most_different
+from .outcomes import Outcome
 from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, command_line
@@ -153,15 +154,21 @@ def quality(results: Results, split: str) -> Iterator[Section]:
 
 
 def differences(results: Results, split: str) -> Iterator[Section]:
-    """The texts on which the architectures differ most, by their first seeds."""
+    """The five texts whose qualities spread most over the models, by their first seeds."""
     outcomes = results.outcomes[split, BEST]
-    if len(outcomes) < 2 or not any_of(outcomes).examples:
-        return
     firsts = {name: next(iter(runs.values())) for name, runs in outcomes.items()}
-    for number, texts in enumerate(most_different(firsts), start=1):
-        rows = [["", f"{split}, text {number}"]]
-        rows += [[name, literal(text)] for name, text in texts.items()]
-        yield Section("Where they differ most" if number == 1 else "", table=rows)
+    examples = any_of(outcomes).examples
+    if len(firsts) < 2 or not examples:
+        return
+    spread = np.ptp([run.qualities() for run in firsts.values()], axis=0)
+    for number, index in enumerate(np.argsort(spread)[::-1][:5], start=1):
+        if spread[index]:
+            source, reference, _ = examples[index]
+            texts = {"source": source, "reference": reference}
+            texts |= {name: run.examples[index][2] for name, run in firsts.items()}
+            rows = [["", f"{split}, text {number}"]]
+            rows += [[name, literal(str(text))] for name, text in texts.items()]
+            yield Section("Where they differ most" if number == 1 else "", table=rows)
 
 
 def options(plan: Plan) -> Section:
@@ -177,16 +184,13 @@ def options(plan: Plan) -> Section:
 
 
 def over_seeds(values: Sequence[float], digits: int) -> str:
-    """The mean; of several values the standard deviation, and of three or more the 95% interval.
-
-    The interval is Student's, of the mean over seeds.
-    """
+    """The mean, of several seeds its standard deviation, and of three Student's 95% interval."""
     text = f"{fmean(values):,.{digits}f}"
     if len(values) > 1:
         spread = stdev(values)
         text += f" ± {spread:.{digits}f}"
     if len(values) > 2:
-        half = student.ppf(0.975, len(values) - 1) * spread / math.sqrt(len(values))
-        low, high = fmean(values) - half, fmean(values) + half
+        error = spread / math.sqrt(len(values))
+        low, high = student.interval(0.95, len(values) - 1, fmean(values), error)
         text += f" ({low:,.{digits}f} to {high:,.{digits}f})"
     return text

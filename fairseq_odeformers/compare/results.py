@@ -18,30 +18,20 @@ from .commands import log_stats
 from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import CLASSIFICATION, TRANSLATION, Recipe
-from .runs import AVERAGED, BEST, LOG, SCORE, prediction_name
-
-SEED = re.compile("0|[1-9][0-9]*")  # of a run's folder; 01 is not the name of one
+from .runs import AVERAGED, BEST, LOG, SCORE, make_runs, prediction_name
 
 
 @dataclass
 class Training:
-    """A training by its log. Of epochs that an interrupted training repeats the last one counts.
-
-    Attributes:
-        parameters: of the model.
-        updates, losses, metrics: of each validation; the metric chooses the best checkpoint.
-        seconds: of training before each validation; validating and saving do not count.
-        train_losses: of the epochs that end at these updates.
-        tokens: a second, the median over the lines of the log, or over the epochs.
-    """
+    """A training by its log. Of epochs that an interrupted training repeats the last one counts."""
 
     parameters: int = 0
-    updates: list[int] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    metrics: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    train_losses: list[float] = field(default_factory=list)
-    tokens: float = 0.0
+    updates: list[int] = field(default_factory=list)  # before each validation
+    losses: list[float] = field(default_factory=list)  # of each validation
+    metrics: list[float] = field(default_factory=list)  # the ones that choose a best checkpoint
+    seconds: list[float] = field(default_factory=list)  # without those of validating and saving
+    train_losses: list[float] = field(default_factory=list)  # of the epochs that end there
+    tokens: float = 0.0  # a second, the median over the lines of the log, or over the epochs
 
 
 def read_training(log: Path, metric: str = "loss") -> Training:
@@ -77,13 +67,10 @@ def read_training(log: Path, metric: str = "loss") -> Training:
 
 @dataclass
 class Results:
-    """The results of a comparison, by architecture and seed.
+    """The results of a comparison: trainings that have been validated, by architecture and seed.
 
-    Attributes:
-        trainings: the ones that have been validated.
-        outcomes: by split and checkpoint, as far as they are there.
-        scores: lines that the recipe's own command has printed, each with its run, by split and
-            checkpoint.
+    Outcomes are by split and checkpoint as well, and scores are the lines that the recipe's own
+    command has printed, each with its run.
     """
 
     plan: Plan
@@ -93,35 +80,29 @@ class Results:
 
 
 def read_results(out: Path) -> Results:
-    """The results in a folder of runs, with all seeds, also of earlier commands.
-
-    Raises:
-        ValueError: the folder is not of a comparison, or a file in it is damaged.
-    """
+    """The results in a folder of runs, also of earlier commands."""
     check_regular(out)
     results = Results(load_plan(out))
-    recipe, runs = results.plan.recipe, []
+    recipe = results.plan.recipe
     metric = recipe.train.get("best-checkpoint-metric", "loss")
-    for entry in results.plan.entries:
-        suffixes = (path.name[len(entry.name) + 5 :] for path in out.glob(f"{entry.name}-seed*"))
-        seeds = sorted(int(suffix) for suffix in suffixes if SEED.fullmatch(suffix))
-        runs += [(entry.name, seed, out / f"{entry.name}-seed{seed}") for seed in seeds]
-    for name, seed, folder in runs:
-        with naming(folder / LOG):
-            training = read_training(folder / LOG, metric)
+    names = [entry.name for entry in results.plan.entries]
+    runs = sorted(make_runs(results.plan, out), key=lambda run: names.index(run.name))
+    for run in runs:
+        with naming(run.folder / LOG):
+            training = read_training(run.folder / LOG, metric)
         if training.losses:
-            results.trainings[name][seed] = training
+            results.trainings[run.name][run.seed] = training
     for split in recipe.test_sets():
         texts = texts_of(recipe, split)
         for checkpoint in (BEST, AVERAGED):
             outcomes, scores = defaultdict(dict), []
-            for name, seed, folder in runs:
-                path = folder / prediction_name(recipe, checkpoint, split)
+            for run in runs:
+                path = run.folder / prediction_name(recipe, checkpoint, split)
                 if path.exists():
                     with naming(path):
-                        outcomes[name][seed] = read_outcome(recipe, path, texts)
+                        outcomes[run.name][run.seed] = read_outcome(recipe, path, texts)
                 if (path := path.with_suffix(SCORE)).exists():
-                    scores += [[f"{name}, seed {seed}", line] for line in read_lines(path)]
+                    scores += [[f"{run.name}, seed {run.seed}", line] for line in read_lines(path)]
             if outcomes:
                 results.outcomes[split, checkpoint] = outcomes
                 results.scores[split, checkpoint] = scores
@@ -136,10 +117,7 @@ def read_outcome(recipe: Recipe, path: Path, texts: Sequence[str] | None) -> Out
 
 
 def texts_of(recipe: Recipe, split: str) -> list[str] | None:
-    """The references of a test set before they were tokenised, or the texts that have labels.
-
-    None if the preparation has not left them.
-    """
+    """The references of a test set as published, or the texts with labels; None if not kept."""
     data = Path(recipe.data)
     if recipe.kind == TRANSLATION:
         path = data.parent / "plain" / f"{split}.{recipe.train['target-lang']}"

@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import submitit
-import yaml
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import reading, replacing
+from fairseq_odeformers.files import replacing
 
 from .plan import Entry, Plan, train_options
-from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Options, Recipe, command_line
+from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Recipe, command_line
 
-SETTINGS, LOCK, FAILURE, LOG = "run.yaml", ".lock", "failed.txt", "train.log"
+LOCK, FAILURE, LOG = ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
 SCORE = ".score"  # the suffix of what a recipe's own command prints
 MODULES = {  # of the commands of fairseq and of this package
@@ -38,26 +37,15 @@ MODULES = {  # of the commands of fairseq and of this package
 
 @dataclass(frozen=True)
 class Step:
-    """A command of a run.
+    """A command of a run."""
 
-    Attributes:
-        name: in the table of progress.
-        words: the command line, as a user types it.
-        product: the file, in the folder of the run, that says that the step is done.
-        printed: whether the product is what the command prints; if not, that goes to the log.
-    """
-
-    name: str
-    words: tuple[str, ...]
-    product: str
-    printed: bool = False
+    name: str  # in the table of progress
+    words: tuple[str, ...]  # the command line, as a user types it
+    product: str  # the file, in the folder of the run, that says that the step is done
+    printed: bool = False  # the product is what the command prints; else that goes to the log
 
     def run(self, folder: Path) -> None:
-        """Run the command, unless its product is there.
-
-        Raises:
-            ValueError: it fails; the message is the last line of its output.
-        """
+        """Run the command, unless its product is there."""
         product = folder / self.product
         if product.exists():
             return
@@ -75,7 +63,8 @@ class Step:
                 python(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
             ).returncode
         if status:
-            raise ValueError(f"{self.words[0]}: {last_line(output)} (status {status})")
+            lines = output.read_text(encoding="utf-8", errors="replace").strip().split("\n")
+            raise ValueError(f"{self.words[0]}: {lines[-1] or 'no output'} (status {status})")
 
 
 def end_with_parent() -> None:
@@ -93,22 +82,13 @@ def python(words: tuple[str, ...] | list[str]) -> list[str]:
     return [*found, *arguments]
 
 
-def last_line(path: Path) -> str:
-    """The last line of a text that is not empty."""
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
-
-
-def prepare(recipe: Recipe) -> None:
-    """Make the data of a recipe, if they are not there.
-
-    Raises:
-        ValueError: the recipe has no command for it, or the command fails.
-    """
+def prepare(recipe: Recipe, dry_run: bool = False) -> None:
+    """Make the data of a recipe, if they are not there."""
     if Path(recipe.data).exists():
         return
-    if not recipe.prepare:
-        raise ValueError(f"{recipe.data}: no such folder, and the recipe has no command (prepare)")
+    if dry_run or not recipe.prepare:
+        how = recipe.prepare or "the recipe has no command (prepare)"
+        raise ValueError(f"{recipe.data}: no such folder; make it: {how}")
     print(f"{recipe.data} is not there: {recipe.prepare}", flush=True)
     status = subprocess.run(python(shlex.split(recipe.prepare))).returncode
     if status or not Path(recipe.data).exists():
@@ -120,15 +100,19 @@ class Run:
     """A training of an architecture with one seed, and what follows it; submitit calls it."""
 
     name: str
+    seed: int
     folder: Path
     steps: tuple[Step, ...]
+    updates: int = 0  # of the training
 
     def __call__(self) -> None:
         try:
             with FileLock(self.folder / LOCK, timeout=0):
                 for step in self.steps:
                     step.run(self.folder)
-                self.tidy()
+                for path in self.folder.glob("checkpoint*.pt"):
+                    if path.stem != BEST:  # those that only the training needs
+                        path.unlink()
         except Timeout:
             return  # busy
         except Exception as error:
@@ -141,12 +125,6 @@ class Run:
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """The same run again, where it was left: submitit's answer to preemption."""
         return submitit.helpers.DelayedSubmission(self)
-
-    def tidy(self) -> None:
-        """Remove the checkpoints that only a training needs."""
-        for path in self.folder.glob("checkpoint*.pt"):
-            if path.stem != BEST:
-                path.unlink()
 
     @property
     def busy(self) -> bool:
@@ -176,20 +154,19 @@ class Run:
 def make_runs(plan: Plan, out: Path) -> list[Run]:
     """The runs of a plan, seed by seed, so that a first comparison is there early."""
     return [
-        Run(entry.name, folder, tuple(steps(plan, entry, seed, folder)))
+        Run(entry.name, seed, folder, tuple(steps(plan.recipe, entry, seed, folder)), entry.updates)
         for seed in plan.recipe.seeds
         for entry in plan.entries
         for folder in [out / f"{entry.name}-seed{seed}"]
     ]
 
 
-def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
+def steps(recipe: Recipe, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
     """The steps of a run."""
-    recipe = plan.recipe
     saving = {"save-dir": str(folder), "seed": seed, "log-format": "json", "log-interval": 20}
     # Without it, a training that goes on has other batches than one that was not interrupted.
     saving["update-epoch-batch-itr"] = "True"
-    by = "update" if "save-interval-updates" in entry.options else "epoch"
+    by = "update" if entry.options.get("save-interval-updates") else "epoch"
     if recipe.average:
         saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = recipe.average
     if by == "update" or not recipe.average:
@@ -204,7 +181,7 @@ def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
         yield Step("averaging", ("odeformers", "average", *command_line(given)), f"{AVERAGED}.pt")
     for checkpoint in checkpoints:
         for split in recipe.test_sets():
-            yield prediction(plan, folder, checkpoint, split)
+            yield prediction(recipe, folder, checkpoint, split)
             if split in recipe.score:
                 output = folder / prediction_name(recipe, checkpoint, split)
                 words = shlex.split(recipe.score[split])
@@ -217,12 +194,11 @@ def prediction_name(recipe: Recipe, checkpoint: str, split: str) -> str:
     return f"{checkpoint}.{split}.{'tsv' if recipe.kind == CLASSIFICATION else 'out'}"
 
 
-def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
+def prediction(recipe: Recipe, folder: Path, checkpoint: str, split: str) -> Step:
     """The step that predicts a split."""
-    recipe = plan.recipe
     product = prediction_name(recipe, checkpoint, split)
-    given: Options = {"path": folder / f"{checkpoint}.pt", "user-dir": plan.user_dir}
-    given |= recipe.evaluate
+    plugin = recipe.train.get("user-dir")
+    given = {"path": folder / f"{checkpoint}.pt", "user-dir": plugin, **recipe.evaluate}
     if recipe.kind == CLASSIFICATION:
         given |= {"split": split, "output": folder / product}
         words = ("odeformers", "predict", recipe.data, *command_line(given))
@@ -235,28 +211,3 @@ def prediction(plan: Plan, folder: Path, checkpoint: str, split: str) -> Step:
     program = "fairseq-generate" if recipe.kind == TRANSLATION else "fairseq-eval-lm"
     words = (program, recipe.data, *command_line(given))
     return Step("predicting", words, product, printed=True)
-
-
-def claim(runs: list[Run]) -> None:
-    """Make the folders of runs, each with its settings, and forget earlier failures.
-
-    Raises:
-        ValueError: a folder has been begun with other settings, or its settings are damaged.
-    """
-    for run in runs:
-        arguments = list(run.steps[0].words[1:])
-        path = run.folder / SETTINGS
-        if path.exists():
-            with reading(path, "is damaged; give another --out"):
-                kept = yaml.safe_load(path.read_text(encoding="utf-8"))["train"]
-                differs = " ".join(sorted({*kept} ^ {*arguments}))
-            if kept != arguments:
-                raise ValueError(
-                    f"{run.folder} was begun with other settings ({differs}); "
-                    "give these another --out"
-                )
-        run.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(yaml.safe_dump({"train": arguments}), encoding="utf-8")
-        if not run.busy:
-            (run.folder / FAILURE).unlink(missing_ok=True)

@@ -21,20 +21,14 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from .commands import log_stats
-from .plan import Plan
-from .runs import LOG, Run
+from .runs import FAILURE, LOG, Run
 
 LOOK, LINE = 2.0, 60.0  # seconds between looks, and between lines where there is no terminal
 TAIL = 20_000  # bytes of a log that are read
 
 
 class OneMachine(submitit.LocalExecutor):
-    """submitit's executor of this machine, whose jobs share its GPUs evenly.
-
-    Args:
-        folder: for what submitit keeps of jobs.
-        gpus: of each job.
-    """
+    """submitit's executor of this machine, whose jobs share its GPUs evenly, *gpus* for each."""
 
     def __init__(self, folder: Path, gpus: int):
         super().__init__(folder)
@@ -76,12 +70,15 @@ def make_executor(args: argparse.Namespace, out: Path) -> submitit.Executor:
     return executor
 
 
-def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
+def execute(runs: Sequence[Run], executor, jobs: int) -> None:
     """Submit the runs that are not finished, so many at a time, and show how far all are.
 
     On a cluster all are submitted at once, and its scheduler keeps the number. Runs that another
     command is at are waited for, and taken over if that command ends without finishing them.
     """
+    for run in runs:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        (run.folder / FAILURE).unlink(missing_ok=True)  # what has failed is tried again
     waiting = [run for run in runs if not run.finished]
     at_once = jobs if isinstance(executor, OneMachine) else len(waiting)
     active: dict[Run, submitit.Job] = {}
@@ -98,14 +95,14 @@ def execute(plan: Plan, runs: Sequence[Run], executor, jobs: int) -> None:
                 if chosen := list(itertools.islice(free, at_once - len(active))):
                     active |= submit(executor, chosen)
                 if console.is_terminal:
-                    live.update(progress(plan, runs, active), refresh=True)
+                    live.update(progress(runs, active), refresh=True)
                 elif time.monotonic() - last >= LINE:
                     last = time.monotonic()
                     print(summary(runs, active), flush=True)
                 if not waiting and not active:
                     break
                 time.sleep(LOOK)
-            live.update(progress(plan, runs, active), refresh=True)
+            live.update(progress(runs, active), refresh=True)
         if not console.is_terminal:
             print()  # which rich leaves out there
     except KeyboardInterrupt:
@@ -136,14 +133,13 @@ def cancel(job: submitit.Job) -> None:
             os.kill(int(pid), signal.SIGKILL)
 
 
-def progress(plan: Plan, runs: Sequence[Run], active: Collection[Run]) -> Table:
+def progress(runs: Sequence[Run], active: Collection[Run]) -> Table:
     """A row for each run: state, epoch, updates, last validation loss, speed, time left."""
-    totals = {entry.name: entry.updates for entry in plan.entries}
     name = Column("run", overflow="fold")  # else the ends, in which names differ, are left out
     table = Table(name, "state", "epoch", "updates", "validation loss", "updates/s", "left")
     for run in runs:
         stats = latest(run.folder / LOG)
-        total, done, speed = totals[run.name], stats["updates"], float(stats.get("ups", 0))
+        total, done, speed = run.updates, stats["updates"], float(stats.get("ups", 0))
         table.add_row(
             run.folder.name,
             state(run, run in active),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_odeformers.compare.commands import CommandFailed, fairseq_command, log_stats, stream
+from fairseq_odeformers.compare.commands import CommandFailed, fairseq_command, stream
 
 
 def python(program):
@@ -41,10 +41,3 @@ def test_closing_ends_the_command():
     start = time.monotonic()
     lines.close()
     assert time.monotonic() - start < 60
-
-
-def test_statistics_of_a_log():
-    line = '2026-11-21 16:40:57 | INFO | train | {"epoch": 1, "train_loss": "2.5"}\n'
-    assert log_stats(line, "train") == {"epoch": 1, "train_loss": "2.5"}
-    assert log_stats(line, "valid") is None
-    assert log_stats("2026-11-21 16:40:57 | INFO | train | begin {}?\n", "train") is None

@@ -1,7 +1,9 @@
 """``odeformers compare`` from data to a report, and what it refuses before it trains."""
 
+import os
 import re
 import shlex
+import signal
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +15,8 @@ from submitit import AutoExecutor
 from fairseq_odeformers import cli
 from fairseq_odeformers.compare import command, outcomes, plan, runs, watch
 from fairseq_odeformers.compare.defaults import default_recipe
-from fairseq_odeformers.compare.plan import TOLERANCE, Entry, make_plan
+from fairseq_odeformers.compare.plan import TOLERANCE, Entry, Plan, make_plan
+from fairseq_odeformers.compare.recipe import Recipe
 from fairseq_odeformers.compare.report import over_seeds
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
@@ -30,10 +33,21 @@ def data(tmp_path_factory):
 def test_models_have_the_parameters_of_the_first(data):
     recipe = default_recipe(data, {arch: {} for arch in ARCHS}, epochs=1)
     recipe.sizes = {"embed-dim": 32, "ffn-embed-dim": 128, "attention-heads": 2, "layers": 2}
-    first, other = make_plan(recipe, "fairseq_odeformers").entries
+    first, other = make_plan(recipe).entries
     assert first.options["encoder-ffn-embed-dim"] == 128
     assert abs(other.parameters - first.parameters) <= TOLERANCE * first.parameters
     assert first.options["total-num-update"] == first.updates > 0
+
+
+def test_a_width_is_a_multiple_of_the_heads(monkeypatch):
+    """The one with the nearest number of parameters, 10 for each of the width."""
+    known = {"encoder-embed-dim": 96, "encoder-attention-heads": 12}
+    monkeypatch.setattr(plan, "known_options", lambda *_: known)
+    monkeypatch.setattr(
+        plan, "counted", lambda _, e: replace(e, parameters=10 * e.options["encoder-embed-dim"])
+    )
+    found = plan.matched(None, Entry("a", {"arch": "a"}, parameters=960), 1100)
+    assert found.options["encoder-embed-dim"] == 120
 
 
 def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
@@ -60,6 +74,41 @@ def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
     entries[1].options["lr-scheduler"] = "inverse_sqrt"
     with pytest.raises(ValueError, match="fast cannot be trained .--budget: .*--lr-scheduler"):
         plan.budgeted(None, entries, 1, {})
+
+
+def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
+    """But not where these have begun the same trainings with other settings."""
+    recipe = Recipe("data", {"task": "translation"}, {"a": {}})
+    one, two = (Entry(name, {"arch": name, "lr": "1e-3"}, updates=5) for name in "ab")
+    plan.save_plan(Plan(recipe, (two,)), tmp_path)
+    plan.save_plan(Plan(replace(recipe, seeds=[3]), (one, two)), tmp_path)
+    kept = plan.load_plan(tmp_path)
+    plan.save_plan(Plan(replace(recipe, seeds=[2], splits=["valid"]), (one,)), tmp_path)
+    assert (kept.entries, plan.load_plan(tmp_path).entries) == ((one, two), (one, two))
+    assert plan.load_plan(tmp_path).recipe.seeds == [1, 2, 3]
+    other = replace(one, options={"arch": "a", "lr": "1", "clip-norm": None})
+    for changed, entry, named in (
+        (recipe, other, "a: lr"),
+        (replace(recipe, data="own"), two, "a: data"),
+        (replace(recipe, average=2), one, "a: average"),
+    ):
+        with pytest.raises(ValueError, match=f"{tmp_path} .*settings .{named}.; give"):
+            plan.save_plan(Plan(changed, (entry,)), tmp_path)
+    assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
+
+
+def test_only_updates_of_the_same_budget_go_on(tmp_path):
+    entries = [Entry(str(budget), {}, updates=7, budget=budget) for budget in (1.0, 2.0, None)]
+    assert command.planned_updates(tmp_path, 1) == {}
+    plan.save_plan(Plan(Recipe("data", {}, {}), tuple(entries)), tmp_path)
+    assert command.planned_updates(tmp_path, 1) == {"1.0": 7}
+
+
+def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert command.in_child(os.getpid) != os.getpid()
+    with pytest.raises(ValueError, match="memory"):
+        command.in_child(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 @pytest.fixture
@@ -117,8 +166,7 @@ MISTAKES = [
     ("", "--archs"),
     ("--archs transformer_prenorn", "--arch transformer_prenorn: .*did you mean"),
     ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm"),
-    ("--archs transject", "--arch transject .*classifier"),
-    ("--archs transject_lm", "--arch transject_lm .*language model"),
+    ("--archs transject", "--arch transject .*sentence pairs"),
     ("--archs transformer[--dropout", "bracket"),
     ("--archs transformer[dropout]", "dropout"),
     ("--archs transformer --encoder-depth 2", "transformer .*--encoder-depth 2"),

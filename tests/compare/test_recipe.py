@@ -12,7 +12,7 @@ from fairseq.data import Dictionary
 
 from fairseq_odeformers.compare.command import recipes
 from fairseq_odeformers.compare.defaults import default_recipe, find_task
-from fairseq_odeformers.compare.plan import Entry, Plan, configuration, make_entry
+from fairseq_odeformers.compare.plan import Entry, Plan, build, make_entry
 from fairseq_odeformers.compare.recipe import (
     TASKS,
     Recipe,
@@ -68,6 +68,8 @@ def recipe():
 def test_data_that_are_not_there_are_made(recipe, tmp_path, monkeypatch):
     """Once; a command that does not make them is refused, and so is a recipe that has none."""
     monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="data-bin.*make it: mkdir data-bin"):
+        prepare(recipe, dry_run=True)
     for command, message in (("", "no command"), ("mkdir other", "has not made data-bin")):
         with pytest.raises(ValueError, match=f"data-bin.*{message}|{message}"):
             prepare(replace(recipe, prepare=command))
@@ -86,7 +88,7 @@ def test_data_that_are_not_there_are_made(recipe, tmp_path, monkeypatch):
 def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
     """The checkpoints that the training keeps, and each translation of the splits with a score."""
     entry = Entry("one", {"arch": "transformer", **saving})
-    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
+    (run,) = make_runs(Plan(recipe, (entry,)), Path("out"))
     training, averaging, *others = (" ".join(step.words) for step in run.steps)
     assert kept in training
     assert "--update-epoch-batch-itr True" in training, "or it cannot go on as if not interrupted"
@@ -105,7 +107,7 @@ def test_trainings_differ_in_their_seeds(recipe):
     recipe.seeds = [1, 2, 3]
     entries = Entry("one", {"arch": "transformer"}), Entry("two", {"arch": "transformer"})
     lines = {}
-    for run in make_runs(Plan(recipe, entries, "plugin"), Path("out")):
+    for run in make_runs(Plan(recipe, entries), Path("out")):
         line = " ".join(run.steps[0].words)
         lines[run.folder.name] = re.sub("--(seed|save-dir) \\S+", "", line)
         seed = run.folder.name[-1]
@@ -116,12 +118,13 @@ def test_trainings_differ_in_their_seeds(recipe):
 
 def test_a_language_model_is_evaluated_in_the_blocks_of_its_training(folders):
     recipe = default_recipe(folders["language_modeling"], {"transject_lm": {}}, epochs=3)
-    entry = make_entry(recipe, "transject_lm", {}, "plugin")
-    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
+    recipe.train["user-dir"] = "plugin"
+    entry = make_entry(recipe, "transject_lm", {})
+    (run,) = make_runs(Plan(recipe, (entry,)), Path("out"))
     line = " ".join(run.steps[-1].words)
-    assert "--tokens-per-sample 64 --sample-break-mode none" in line
+    assert "--tokens-per-sample 64 --sample-break-mode none" in line and "--user-dir plugin" in line
     recipe.evaluate = {"tokens-per-sample": 8}
-    (run,) = make_runs(Plan(recipe, (entry,), "plugin"), Path("out"))
+    (run,) = make_runs(Plan(recipe, (entry,)), Path("out"))
     assert "--tokens-per-sample 8" in " ".join(run.steps[-1].words)
 
 
@@ -146,11 +149,11 @@ def test_what_an_entry_makes_of_the_options_of_a_recipe(recipe):
     recipe.train |= {"finetune-from-model": "runs/{arch}-seed1/best.pt", "clip-norm": 1}
     recipe.sizes = {"embed-dim": 256, "layers": 4}
     own = {"arch": "transformer", "encoder-embed-dim": 32, "clip-norm": None}
-    given = make_entry(recipe, "small", own, "plugin").options
+    given = make_entry(recipe, "small", own).options
     assert given["finetune-from-model"] == "runs/transformer-seed1/best.pt"
     assert given["encoder-embed-dim"] == given["decoder-embed-dim"] == 32
     assert given["encoder-layers"] == given["decoder-layers"] == 4
-    assert "clip-norm" not in given
+    assert "--clip-norm" not in command_line(given)
 
 
 @pytest.mark.parametrize(
@@ -210,11 +213,11 @@ def test_classes_are_counted_without_what_fills_up_their_dictionary(folders, tmp
 
 
 def test_a_folder_without_data_is_refused(tmp_path):
-    for folder, named in ((tmp_path, ""), (Path("absent"), ""), (tmp_path, "/data-bin")):
-        if named:
-            (tmp_path / "data-bin").mkdir()
-        with pytest.raises(ValueError, match=f"{folder}{named}"):
-            find_task(folder)
+    with pytest.raises(ValueError, match=f"{tmp_path} has neither"):
+        find_task(tmp_path)
+    (tmp_path / "data-bin").mkdir()
+    with pytest.raises(ValueError, match=f"{tmp_path}/data-bin"):
+        find_task(tmp_path)
 
 
 TRAINED = {  # by task: the data, and architectures
@@ -236,5 +239,5 @@ def test_every_architecture_has_the_options_of_a_default_recipe(task, folders):
     assert (recipe.train["task"], recipe.train["max-epoch"]) == (task, 3)
     assert (task == "translation") == recipe.evaluate.get("remove-bpe", False)
     for arch in archs.split():
-        cfg = configuration(recipe, make_entry(recipe, arch, {}, "fairseq_odeformers"))
+        cfg, _, _ = build(recipe, make_entry(recipe, arch, {}))
         assert cfg.task._name == task

@@ -1,10 +1,12 @@
 """What runs have left, on logs and predictions with known statistics."""
 
 import json
+import re
 
 import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
 
+from fairseq_odeformers.compare import outcomes
 from fairseq_odeformers.compare.figures import distinct
 from fairseq_odeformers.compare.outcomes import Classes, Perplexity, Translations
 from fairseq_odeformers.compare.plan import Entry, Plan, save_plan
@@ -31,6 +33,7 @@ WORSE = [text.replace("a ", "one ").replace("are", "is") for text in PERFECT]
 def write_log(path, *epochs):
     """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds."""
     text = "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,234 (num.\n"
+    text += '2026-11-22 16:38:37 | INFO | train_inner | {"epoch": 1, "wps": "8", "loss": "9"}\n'
     for updates, loss, seconds in epochs:
         valid = {"valid_loss": loss, "valid_num_updates": updates, "valid_mcc": 10 - loss}
         train = {"train_train_wall": seconds, "train_num_updates": updates, "train_loss": loss}
@@ -43,7 +46,8 @@ def write_log(path, *epochs):
 
 def translations(path, texts, references=REFERENCES):
     """Translations that fairseq-generate has printed, the last sentence first."""
-    lines = [f"T-{n}\tlower case\nH-{n}\t-0.1\t{text}\n" for n, text in enumerate(texts)]
+    pairs = enumerate(zip(PERFECT, texts))
+    lines = [f"T-{n}\t{right}\nH-{n}\t-0.1\t{text}\n" for n, (right, text) in pairs]
     path.write_text("".join(reversed(lines)))
     return Translations(path, "en", references)
 
@@ -52,7 +56,7 @@ def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
     """Seconds are those of training alone."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
     found = read_training(log, "mcc")
-    assert (found.parameters, found.updates) == (1234, [10, 20, 30])
+    assert (found.parameters, found.updates, found.tokens) == (1234, [10, 20, 30], 8)
     assert found.losses == [5.0, 4.0, 4.2] and found.metrics == [5.0, 6.0, 5.8]
     assert found.seconds == [7, 16, 20]
 
@@ -108,45 +112,6 @@ def test_what_is_no_prediction_is_no_result(tmp_path, row):
         Classes(path)
 
 
-@pytest.fixture
-def report(tmp_path):
-    """Writes runs of one entry, with these outputs by seed, and returns the report on them."""
-
-    def make(entry, outputs, **options):
-        recipe = Recipe("absent", architectures={entry.name: {}}, splits=["test"], **options)
-        save_plan(Plan(recipe, (entry,), ""), tmp_path)
-        for seed, files in outputs.items():
-            folder = tmp_path / f"{entry.name}-seed{seed}"
-            folder.mkdir()
-            write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
-            for name, text in files.items():
-                (folder / name).write_text(text)
-        write_report(tmp_path)
-        return (tmp_path / "report.md").read_text()
-
-    return make
-
-
-def test_a_report_has_the_scores_of_the_recipe_and_its_metric(tmp_path, report):
-    options = {"arch": "transformer", "adam-betas": "(0.9, 0.98)"}
-    translations(tmp_path / "out", PERFECT)
-    outputs = {"out": (tmp_path / "out").read_text(), "score": "tokenized: BLEU = 27.55\n"}
-    text = report(
-        Entry("good", options, parameters=1234),
-        {1: {f"checkpoint_best.test.{name}": output for name, output in outputs.items()}},
-        train={
-            "target-lang": "en",
-            "best-checkpoint-metric": "mcc",
-            "maximize-best-checkpoint-metric": True,
-        },
-        score={"test": "odeformers score-wmt14 en-de {output}"},
-    )
-    assert "| good, seed 1 | tokenized: BLEU = 27.55 |" in text
-    header, _, row, *_ = (line.split(" | ") for line in text.splitlines() if line[:1] == "|")
-    assert header[-1] == "validation mcc |" and row[-1] == "6.000 |"
-    assert "--adam-betas '(0.9, 0.98)'" in text  # for a shell
-
-
 EVALUATED = "INFO:fairseq_cli.eval_lm:Evaluated {} tokens in 0.1s\nLoss: 3, Perplexity: {}\n"
 
 
@@ -160,16 +125,58 @@ def test_a_perplexity_of_no_token_is_none(tmp_path):
         Perplexity(path)
 
 
-def test_a_report_has_the_perplexities_of_language_models(report):
-    """Of each seed; what is called otherwise is no run."""
-    perplexities = {"0": 8.25, "12": 8.75, "01": 1, "": 1, "²": 1}
-    outputs = {
-        seed: {"checkpoint_best.test.out": EVALUATED.format(120, perplexity)}
-        for seed, perplexity in perplexities.items()
-    }
-    entry = Entry("one", {"arch": "transformer_lm"}, parameters=1234)
-    text = report(entry, outputs, train={"task": "language_modeling"})
-    assert "| one | 2 | 8.50 ± 0.35 | 8.25, 8.75 |" in text and "p against" not in text
+@pytest.fixture
+def report(tmp_path):
+    """Writes what runs have printed, by their names and seeds, and returns the report on them."""
+
+    def make(names, outputs, **options):
+        given = {"arch": "transformer", "adam-betas": "(0.9, 0.98)"}
+        entries = tuple(Entry(name, given, parameters=1234) for name in names)
+        seeds = sorted({seed for _, seed in outputs})
+        recipe = Recipe("absent", architectures={}, splits=["test"], seeds=seeds, **options)
+        save_plan(Plan(recipe, entries), tmp_path)
+        for (name, seed), text in outputs.items():
+            folder = tmp_path / f"{name}-seed{seed}"
+            folder.mkdir()
+            write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
+            (folder / "checkpoint_best.test.out").write_text(text)
+            (folder / "checkpoint_best.test.score").write_text("tokenized: BLEU = 27.55\n")
+        write_report(tmp_path)
+        lines = (tmp_path / "report.md").read_text().splitlines()
+        return [line.strip("| ").split(" | ") for line in lines]
+
+    return make
+
+
+def test_a_report_of_translations(tmp_path, report, monkeypatch):
+    """A row for each architecture in the order of the plan, its scores, and the recipe's metric."""
+    monkeypatch.setattr(outcomes, "SAMPLES", 10)
+    texts = {("bad", 1): [*WORSE[:-1], "nothing"], ("good", 2): PERFECT, ("bad", 2): WORSE}
+    texts |= {("good", 3): WORSE, ("bad", 3): WORSE}
+    for path, text in texts.items():
+        translations(tmp_path / "out", text, ())
+        texts[path] = (tmp_path / "out").read_text()
+    train = {"target-lang": "en", "best-checkpoint-metric": "mcc"}
+    train["maximize-best-checkpoint-metric"] = True
+    score = {"test": "odeformers score-wmt14 en-de {output}"}
+    rows = report(["good", "bad"], texts, train=train, score=score)
+    assert ["good, seed 2", "tokenized: BLEU = 27.55"] in rows
+    header, _, good, *_ = (row for row in rows if len(row) > 5)
+    assert header[-1] == "validation mcc" and good[-1] == "6.000 ± 0.000"
+    place = next(n for n, row in enumerate(rows) if "BLEU" in row)
+    header, _, good, bad = rows[place : place + 4]
+    assert [row[:2] for row in (good, bad)] == [["good", "2"], ["bad", "3"]]
+    assert header[-1] == "p against good" and re.fullmatch(r"0\.\d+, 1\.000", bad[-1])
+    place = rows.index(["test, text 1"])
+    assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
+    assert any("--adam-betas '(0.9, 0.98)'" in row[-1] for row in rows)  # for a shell
+
+
+def test_a_report_of_language_models(report):
+    perplexities = {("one", seed): EVALUATED.format(120, n) for seed, n in ((0, 8.25), (12, 8.75))}
+    rows = report(["one"], perplexities, train={"task": "language_modeling"}, score={"test": "x"})
+    assert ["one", "2", "8.50 ± 0.35", "8.25, 8.75"] in rows
+    assert not any("p against" in cell for row in rows for cell in row)
 
 
 def test_each_model_has_a_colour_of_its_own():

@@ -58,7 +58,7 @@ def call(run):
 @pytest.mark.parametrize("victim", ["command", "run"])
 @pytest.mark.parametrize("step", ["train", "average", "generate"])
 def test_a_killed_run_goes_on(step, victim, folder):
-    run = Run("arch", folder, STEPS)
+    run = Run("arch", 1, folder, STEPS)
     (folder / "kill").write_text(f"{step} {victim}")
     call(run)
     with FileLock(folder / "alive", timeout=20):
@@ -80,26 +80,15 @@ def test_a_killed_run_goes_on(step, victim, folder):
 @pytest.mark.parametrize("printed", [False, True])
 def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, folder):
     step = Step("training", ("fairseq-train", "fails"), "product", printed)
-    run = Run("arch", folder, (step, *STEPS[1:]))
+    run = Run("arch", 1, folder, (step, *STEPS[1:]))
     call(run)
     assert run.failure == "fairseq-train: no such thing (status 1)"
     assert (folder / "calls").read_text().split() == ["fails"]
     assert not (folder / "product").exists()
 
 
-@pytest.mark.parametrize("settings", ["", "[", "train: 3", "{train: [{}]}", "train: [--lr, 2]"])
-def test_a_folder_of_other_or_damaged_settings_is_left_alone(settings, folder):
-    run = Run("arch", folder / "run", STEPS)
-    runs.claim([run])
-    runs.claim([run])
-    (run.folder / runs.SETTINGS).write_text(settings)
-    with pytest.raises(ValueError, match="/run"):
-        runs.claim([run])
-    assert (run.folder / runs.SETTINGS).read_text() == settings
-
-
 def test_a_run_that_another_process_is_at_is_left_to_it(folder):
-    run = Run("arch", folder, STEPS)
+    run = Run("arch", 1, folder, STEPS)
     with FileLock(folder / runs.LOCK):
         assert run.busy
         assert call(run) == 0
@@ -109,5 +98,5 @@ def test_a_run_that_another_process_is_at_is_left_to_it(folder):
 def test_the_checkpoints_of_the_training_go_when_all_is_done(folder):
     for name in ("checkpoint_best", "checkpoint_last", "checkpoint3"):
         (folder / f"{name}.pt").touch()
-    call(Run("arch", folder, STEPS))
+    call(Run("arch", 1, folder, STEPS))
     assert {path.name for path in folder.glob("*.pt")} == {"checkpoint_best.pt", "averaged.pt"}

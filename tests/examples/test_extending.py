@@ -31,11 +31,6 @@ def checkpoint(words, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def test_is_one_file_of_a_hundred_lines():
-    (file,) = PLUGIN.glob("*.py")
-    assert len(lines(file)) <= 100
-
-
 def test_every_program_takes_the_folder(words, checkpoint, tmp_path):
     """Or several."""
 

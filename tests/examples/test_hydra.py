@@ -32,8 +32,9 @@ def command_line(name):
         return shlex.split(line.replace("\\\n", " "))
     file, part, arch = RECIPES[name]
     (recipe,) = read_recipe(folder / file, part).values()
-    entry = make_entry(recipe, arch, recipe.architectures[arch], "fairseq_odeformers")
-    (run,) = make_runs(Plan(recipe, (entry,), ""), Path("runs"))
+    recipe.train["user-dir"] = "fairseq_odeformers"
+    entry = make_entry(recipe, arch, recipe.architectures[arch])
+    (run,) = make_runs(Plan(recipe, (entry,)), Path("runs"))
     return [*run.steps[0].words[1:]]
 
 

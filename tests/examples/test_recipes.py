@@ -217,9 +217,8 @@ def recipe(name):
 def command_line(name, arch):
     """The arguments of fairseq-train, of 1,000 updates where the recipe gives shares of them."""
     found = recipe(name)
-    entry = make_entry(found, arch, found.architectures.get(arch, {}), "")
-    given = {**scheduled(entry.options, 1000), "user-dir": None}  # the plugin is imported
-    return train_options(found, replace(entry, options=given))
+    entry = make_entry(found, arch, found.architectures.get(arch, {}))
+    return train_options(found, replace(entry, options=scheduled(entry.options, 1000)))
 
 
 def parsed(line):
