@@ -58,13 +58,8 @@ BINARY = ("0", "1")
 PIXELS = 32 * 32
 RECORD = 1 + 3 * PIXELS
 
-# The SHA-256 of each published archive by its URL, if it is known.
-RELEASE = {"https://storage.googleapis.com/long-range-arena/lra_release.gz": None}
-CIFAR10 = {
-    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz": (
-        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
-    )
-}
+RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz"
+CIFAR10 = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 LISTOPS_FILES = ("basic_train.tsv", "basic_val.tsv", "basic_test.tsv")
 AAN_FILES = tuple(f"new_aan_pairs.{split}.tsv" for split in ("train", "eval", "test"))
 CIFAR10_FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
@@ -76,11 +71,10 @@ Files = Mapping[str, Any]  # contents of files by their names, or the paths of l
 Example = tuple[list[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
 
 
-def listops_splits(files: Files) -> Iterator[Iterator[Example]]:
+def listops_examples(path: Path) -> Iterator[Example]:
     """Expressions and their values."""
-    for name in LISTOPS_FILES:
-        examples = listops.read(files[name])
-        yield (([np.array([*map(listops.VOCABULARY.index, tokens)])], n) for tokens, n in examples)
+    for tokens, label in listops.read(path):
+        yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
 
 
 def imdb_splits(files: Files) -> list[list[Example]]:
@@ -90,10 +84,6 @@ def imdb_splits(files: Files) -> list[list[Example]]:
         split, label, _ = name.split("/")
         reviews[split].append(([np.frombuffer(text, np.uint8)], label))
     return [reviews["train"], reviews["test"], reviews["test"]]
-
-
-def aan_splits(files: Files) -> Iterator[Iterator[Example]]:
-    return (aan_examples(files[name]) for name in AAN_FILES)
 
 
 def aan_examples(path: Path) -> Iterator[Example]:
@@ -109,17 +99,13 @@ def aan_examples(path: Path) -> Iterator[Example]:
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
-            label = columns[0].decode("utf-8", "backslashreplace").removesuffix(".0")
+            label = columns[0].removesuffix(b".0").decode(errors="replace")
             if len(columns) != 5 or label not in BINARY:
                 raise ValueError(
                     f"{path}, line {number}: expected class (0 or 1), two ids and two texts, found "
-                    f"{len(columns)} columns and class {label!r}"
+                    f"{line[:80]!r}"
                 )
             yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
-
-
-def pathfinder_splits(files: Files) -> list[Sequence[Example]]:
-    return split_randomly(pathfinder_examples(files), 3)
 
 
 def pathfinder_examples(files: Files) -> list[Example]:
@@ -179,16 +165,11 @@ def cifar10_examples(content: bytes, name: str) -> Iterator[Example]:
     and the blue values of 32x32 pixels, row by row.
 
     Raises:
-        ValueError: the file is cut off, or has a class that CIFAR-10 does not have.
+        ValueError: the file is not like that.
     """
-    if len(content) == 0 or len(content) % RECORD:
-        raise ValueError(
-            f"{name} has {len(content):,} bytes, expected a multiple of {RECORD:,}, the bytes of "
-            "an image"
-        )
-    for number, record in enumerate(np.frombuffer(content, np.uint8).reshape(-1, RECORD), start=1):
-        if record[0] >= len(CIFAR10_CLASSES):
-            raise ValueError(f"{name}, record {number}: class {record[0]}, expected 0 to 9")
+    if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
+        raise ValueError(f"{name} is cut off, or has a class that CIFAR-10 does not have")
+    for record in np.frombuffer(content, np.uint8).reshape(-1, RECORD):
         yield [grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
 
 
@@ -213,7 +194,7 @@ class Task(NamedTuple):
     """How a task is published.
 
     Attributes:
-        download: SHA-256 of the archive that has the data, by its URL.
+        url: of the archive that has the data.
         files: names of the files that have the data, or patterns of them.
         read: gives the examples of ``train``, ``valid`` and ``test``.
         symbols: of the dictionary of the inputs.
@@ -223,7 +204,7 @@ class Task(NamedTuple):
         eos: whether inputs end with ``</s>``.
     """
 
-    download: dict[str, str | None]
+    url: str
     files: Sequence[str]
     read: Callable[[Files], Iterable[Iterable[Example]]]
     symbols: Sequence[str]
@@ -235,56 +216,59 @@ class Task(NamedTuple):
 
 TASKS = {
     "listops": Task(
-        *(RELEASE, LISTOPS_FILES, listops_splits, listops.VOCABULARY, list(listops.DIGITS)),
+        RELEASE,
+        LISTOPS_FILES,
+        lambda files: map(listops_examples, files.values()),
+        listops.VOCABULARY,
+        list(listops.DIGITS),
         large=True,
     ),
-    "text": Task(IMDB.downloads, IMDB_FILES, imdb_splits, BYTES, ("neg", "pos")),
-    "retrieval": Task(RELEASE, AAN_FILES, aan_splits, BYTES, BINARY, large=True, inputs=2),
+    "text": Task(IMDB.urls[0], IMDB_FILES, imdb_splits, BYTES, ("neg", "pos")),
+    "retrieval": Task(
+        RELEASE,
+        AAN_FILES,
+        lambda files: map(aan_examples, files.values()),
+        BYTES,
+        BINARY,
+        large=True,
+        inputs=2,
+    ),
     "pathfinder": Task(
-        *(RELEASE, PATHFINDER_FILES, pathfinder_splits, INTENSITIES, BINARY), eos=False
+        RELEASE,
+        PATHFINDER_FILES,
+        lambda files: split_randomly(pathfinder_examples(files), 3),
+        INTENSITIES,
+        BINARY,
+        eos=False,
     ),
-    "image": Task(
-        *(CIFAR10, CIFAR10_FILES, cifar10_splits, INTENSITIES, CIFAR10_CLASSES), eos=False
-    ),
+    "image": Task(CIFAR10, CIFAR10_FILES, cifar10_splits, INTENSITIES, CIFAR10_CLASSES, eos=False),
 }
 
 
-def prepare(names: Sequence[str], source: Path | None, out: Path) -> list[Path]:
-    """Prepare tasks of the Long Range Arena.
-
-    A call that was interrupted resumes with the task it was in, and a result that was made of the
-    same files is kept.
+def prepare(name: str, source: Path | None, out: Path) -> Path:
+    """Prepare a task of the Long Range Arena; a result that was made of the same files is kept.
 
     Args:
-        names: keys of ``TASKS``.
+        name: key of ``TASKS``.
         source: an archive, or a folder that has the archives under their published names or what
             has been unpacked of them; None to download them.
-        out: folder for the results, and for what has been unpacked, in ``raw``.
-
-    Returns:
-        The folder of each task.
+        out: folder for the result, ``{name}-bin``, and for what has been unpacked, in ``raw``.
 
     Raises:
         ValueError: a file is missing, damaged, or not as published.
     """
-    return [_prepare_task(name, source, out) for name in names]
-
-
-def _prepare_task(name: str, source: Path | None, out: Path) -> Path:
     task = TASKS[name]
-    [url] = task.download
-    source = source or fetch(task.download, out / "download")
+    source = source or fetch([task.url], out / "download")
     if task.large:
         raw = out / "raw" / name
-        extract(source, {url: task.files}, raw)
+        extract(source, {task.url: task.files}, raw)
         files = {file: raw / file for file in task.files}
         made_of = fingerprints(files.values())
     else:
-        files = read_files(locate(source, url, task.files), task.files)
+        files = read_files(locate(source, task.url, task.files), task.files)
         made_of = fingerprint(files)
     result = out / f"{name}-bin"
     build(result, {"task": name, "from": made_of}, lambda folder: write(task, files, folder))
-    logger.info(f"{result} is ready for fairseq-train")
     return result
 
 
@@ -323,4 +307,5 @@ def main(arguments: Sequence[str]) -> None:
     )
     args = parse_options(parser, arguments)
     with preparing(args.out):
-        prepare(args.tasks, args.source, args.out)
+        for name in TASKS if "all" in args.tasks else dict.fromkeys(args.tasks):
+            logging.info(f"{prepare(name, args.source, args.out)} is ready for fairseq-train")

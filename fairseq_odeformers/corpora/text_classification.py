@@ -108,13 +108,13 @@ class Dataset(NamedTuple):
             except in ``valid``.
         classes: name of each class by its name in the files, in the order of the classes; None for
             the classes of the training file, sorted.
-        downloads: SHA-256 of the published archive or files, by URL.
+        urls: of the published archive or files.
     """
 
     rows: Callable[[Path, Iterator[str]], Iterator[Row]]
     files: dict[str, tuple[str, ...]]
     classes: dict[str, str] | None
-    downloads: dict[str, str]
+    urls: tuple[str, ...]
 
 
 AG_NEWS_URL = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv"
@@ -127,30 +127,19 @@ DATASETS = {
             "test": ("test/neg/[0-9]*.txt", "test/pos/[0-9]*.txt"),
         },
         {"neg": "neg", "pos": "pos"},
-        {
-            "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz": (
-                "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
-            )
-        },
+        ("https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",),
     ),
     "agnews": Dataset(
         agnews,
         {"train": ("train.csv",), "valid": ("valid.csv",), "test": ("test.csv",)},
         {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"},
-        {
-            f"{AG_NEWS_URL}/train.csv": (
-                "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e"
-            ),
-            f"{AG_NEWS_URL}/test.csv": (
-                "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699"
-            ),
-        },
+        (f"{AG_NEWS_URL}/train.csv", f"{AG_NEWS_URL}/test.csv"),
     ),
     "tsv": Dataset(
         tsv,
         {"train": ("train.tsv",), "valid": ("valid.tsv",), "test": ("test.tsv",)},
         None,
-        {},
+        (),
     ),
 }
 
@@ -189,9 +178,9 @@ def prepare(
     if vocab:
         read_pieces(vocab)
     if source is None:
-        source = fetch(dataset.downloads, out / "download")
+        source = fetch(dataset.urls, out / "download")
     patterns = list(chain.from_iterable(dataset.files.values()))
-    for url in dataset.downloads:
+    for url in dataset.urls:
         source = locate(source, url, patterns)
     files = read_files(source, patterns, optional=dataset.files.get("valid", ()))
 
@@ -319,20 +308,17 @@ def main(arguments: Sequence[str]) -> None:
         "what to hold out of the training texts of each class if there is no file for validation; "
         "0 for no validation set"
     )
-    learnt = f"word pieces to learn without --vocab (default: {VOCAB_SIZE})"
     add_options(
-        parser,
+        parser.add_mutually_exclusive_group(),
         ("--vocab", existing_path, None, pieces),
-        ("--vocab-size", positive_int, None, learnt),
-        ("--valid-fraction", fraction, VALID_FRACTION, held_out),
+        ("--vocab-size", positive_int, VOCAB_SIZE, "word pieces to learn"),
     )
+    add_options(parser, ("--valid-fraction", fraction, VALID_FRACTION, held_out))
     args = parse_options(parser, arguments)
-    if args.source is None and not DATASETS[args.data].downloads:
+    if args.source is None and not DATASETS[args.data].urls:
         parser.error(f"{args.data} needs --from")
-    if args.vocab and args.vocab_size:
-        parser.error("--vocab-size is for learning word pieces; leave it out with --vocab")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
-    options = args.vocab, args.vocab_size or VOCAB_SIZE, args.valid_fraction
+    options = args.vocab, args.vocab_size, args.valid_fraction
     with preparing(args.out):
         data_bin = prepare(args.data, args.source, args.out, *options)
         logging.info(f"{data_bin} is ready for fairseq-train")

@@ -10,7 +10,7 @@ follow fairseq's recipe for this pair, which learns 40,000 merges.
 from collections.abc import Sequence
 
 from fairseq_odeformers.corpora.parallel_text import Recipe
-from fairseq_odeformers.corpora.translation import Corpus, prepare_published, test_sentences
+from fairseq_odeformers.corpora.translation import Corpus, prepare_published
 
 EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"
@@ -61,12 +61,7 @@ def corpus(lang: str) -> Corpus:
         max_tokens=max_tokens,
         max_ratio=max_ratio,
     )
-    return Corpus(
-        recipe,
-        archives(lang),
-        {"train": train, "valid": [valid], "test": [test]},
-        sentences={"test": test_sentences},
-    )
+    return Corpus(recipe, archives(lang), {"train": train, "valid": [valid], "test": [test]})
 
 
 def main(arguments: Sequence[str]) -> None:

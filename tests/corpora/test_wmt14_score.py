@@ -3,7 +3,8 @@
 import pytest
 
 from fairseq_odeformers.corpora import wmt14, wmt14_score
-from fairseq_odeformers.corpora.wmt14_score import read_hypotheses, read_reference, score
+from fairseq_odeformers.corpora.translation import read_published
+from fairseq_odeformers.corpora.wmt14_score import read_hypotheses, score
 
 
 def write_output(path, hypotheses):
@@ -73,7 +74,8 @@ def test_references_are_segments_or_lines(tmp_path):
     sgm = tmp_path / wmt14.reference("de")
     sgm.write_text('<refset>\n<seg id="1">It’s so.</seg>\n<seg id="2"> &amp; </seg>\n</refset>\n')
     (tmp_path / "text.de").write_text("It’s so.\n&amp;\n")
-    assert read_reference(sgm) == read_reference(tmp_path / "text.de") == ["It’s so.", "&amp;"]
+    for path in (sgm, tmp_path / "text.de"):
+        assert list(read_published(path)) == ["It’s so.", "&amp;"]
 
 
 @pytest.mark.parametrize(

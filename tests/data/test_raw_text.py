@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_odeformers.corpora.lra import BYTES
-from fairseq_odeformers.corpora.text import bpe_encoder, learn_codes
+from fairseq_odeformers.corpora.tokens import bpe_encoder, learn_codes
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.data.raw_text import tokenize
 
