@@ -165,7 +165,7 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(tmp_path):
 @pytest.mark.parametrize(
     "name, files, named",
     [
-        ("tsv", {"test.tsv": ["no\tx", "yes\ty"]}, "test.tsv, line 2: class 'yes' .* a b, no"),
+        ("tsv", {"test.tsv": ["no\tx", "yes\ty"]}, "test, example 2: class yes .* a b, no"),
         ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: 'no x'"),
         ("tsv", {"test.tsv": ["no\tx", ""]}, "test.tsv, line 2: ''"),
         ("tsv", {"train.tsv": ["\tx"]}, r"train.tsv, line 1: '\\tx'"),
@@ -177,8 +177,8 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(tmp_path):
         ("tsv", {"train.tsv": ["no\tx", "a b\t"]}, "class a b"),
         ("tsv", {"train.tsv": ["no\tx", "a b\ty"]}, "0.1 of 2 training texts"),
         ("imdb", {}, r"test/neg/\S*, test/pos/\S*, train/neg/\S*, train/pos/"),
-        ("agnews", {"test.csv": ['"5","a","b"']}, "test.csv, line 1: class '5' .* 1, 2"),
-        ("agnews", {"test.csv": ['"1","a"']}, "test.csv, line 1: 2 columns"),
+        ("agnews", {"test.csv": ['"5","a","b"']}, "test.csv, line 1: expected class"),
+        ("agnews", {"test.csv": ['"1","a"']}, "test.csv, line 1: expected class"),
         ("agnews", {"test.csv": ['"1","a","b', ""]}, "test.csv, line 2"),
         ("agnews", {"train.csv": ['"1","a","b"']}, "class Business, Sci/Tech"),
     ],
