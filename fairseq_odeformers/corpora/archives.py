@@ -121,9 +121,6 @@ def find(
     Returns:
         The path of each file; its name, which has as many folders as the pattern, and no ``.gz`` or
         ``.xz``; and a function that opens it.
-
-    Raises:
-        ValueError: *source* is damaged or cut off, or neither a folder nor an archive.
     """
     with naming(source, BROKEN):
         files = tqdm(_files(source), source.name, unit=" files", mininterval=1, disable=None)
@@ -147,11 +144,7 @@ def read_files(
 
     Returns:
         What *read* gives for each file, by its name; in the order of the names, numbers in these
-        by their size.
-
-    Raises:
-        ValueError: *source* or a file is damaged, there are two files of a name, or none for a
-            pattern.
+        by their size. There is one file of a name, and one or more for each pattern.
     """
     logger.info(f"reading {source}")
     found = {}
@@ -204,9 +197,6 @@ def extract(
             the published names.
         archives: names of the files of each archive, by its URL.
         optional: those of the names that *source* may lack.
-
-    Raises:
-        ValueError: a file is missing, there twice, or damaged; or *source* is in *raw*, or has it.
     """
     one, other = source.resolve(), raw.resolve()
     if one.is_relative_to(other) or other.is_relative_to(one):

@@ -20,23 +20,8 @@ import numpy as np
 from fairseq.data import Dictionary
 from sacremoses import MosesPunctNormalizer
 
+from fairseq_odeformers.corpora import cli, tokens
 from fairseq_odeformers.corpora.archives import fetch, find, fingerprint, locate, read_files
-from fairseq_odeformers.corpora.cli import (
-    add_options,
-    existing_path,
-    make_parser,
-    parse_options,
-    preparing,
-)
-from fairseq_odeformers.corpora.tokens import (
-    Row,
-    bpe_encoder,
-    count_words,
-    learn_codes,
-    map_rows,
-    moses_tokenizer,
-    write_rows,
-)
 from fairseq_odeformers.data.classification import write_dictionaries, write_split
 from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.files import build, decode_lines, fingerprints, read_lines
@@ -158,9 +143,6 @@ def read_table(
     Args:
         header: the names of all columns, if the first line does not have them.
         ragged: whether to leave out lines that have not as many columns as the header.
-
-    Raises:
-        ValueError: the table has no such column, or a line is too short to have it.
     """
     lines = (line.rstrip("\r").split("\t") for line in decode_lines(BytesIO(content), name))
     names = header or next(lines, [""])
@@ -182,11 +164,7 @@ def read_table(
 
 
 def examples(name: str, content: bytes, task: Task, labelled: bool) -> Iterator[list[str]]:
-    """The sentences of each example, and its label if it has one, as the files of results have it.
-
-    Raises:
-        ValueError: there is no example, or one has a label or score that the task does not have.
-    """
+    """The sentences of each example, and its label, if it has one, as a result has it."""
     if labelled:
         columns = (*task.sentences, task.label)
         table = read_table(name, content, columns, task.header, task.ragged)
@@ -213,11 +191,7 @@ def examples(name: str, content: bytes, task: Task, labelled: bool) -> Iterator[
 
 
 def split_mrpc(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """MRPC's ``train.tsv``, ``dev.tsv`` and ``test.tsv`` of Microsoft's files.
-
-    Raises:
-        ValueError: the development set would be empty.
-    """
+    """MRPC's ``train.tsv``, ``dev.tsv`` and ``test.tsv`` of Microsoft's files."""
     task = TASKS["MRPC"]
     columns = (task.label, *task.sentences)
     dev_ids = {line.strip() for line in decode_lines(BytesIO(files[MSR_DEV_IDS]), MSR_DEV_IDS)}
@@ -239,13 +213,9 @@ def prepare(
     bpe_operations: int,
     workers: int,
 ) -> list[Path]:
-    """Prepare GLUE tasks for fairseq's ``sentence_prediction``.
-
-    A call that was interrupted resumes with the step it was in, and steps whose inputs and options
-    have not changed are not repeated. The result does not depend on *workers*.
+    """Prepare GLUE tasks.
 
     Args:
-        names: keys of ``TASKS``.
         source: folder that has the published files or what they contain, or an archive that
             contains the tasks; None to download the published files.
         out: folder for the results and for what the steps leave: ``tokenized`` with a folder for
@@ -253,14 +223,9 @@ def prepare(
         vocabulary: subword-nmt's byte-pair codes and fairseq's dictionary; None to learn both on
             the training sentences of the named tasks together.
         bpe_operations: merges to learn if there is no *vocabulary*.
-        workers: number of processes.
 
     Returns:
         The folder of each task: the binarised data, and in ``code`` the byte-pair codes.
-
-    Raises:
-        ValueError: a file is missing, damaged, empty or not UTF-8; a table lacks a column or has a
-            label or score that the task does not have; *vocabulary* cannot be read.
     """
     if vocabulary:
         read_codes(vocabulary[0])
@@ -306,16 +271,16 @@ def tokenize(name: str, source: Path | None, out: Path, workers: int) -> dict[st
         for split, file in zip(task.files, names):
             labelled = has_labels(split)
             rows = examples(file, files[file], task, labelled)
-            rows = map_rows(_row_tokenizer, (len(task.inputs),), rows, workers, file)
+            rows = tokens.map_rows(_row_tokenizer, (len(task.inputs),), rows, workers, file)
             columns = [*task.inputs, "label"] if labelled else task.inputs
-            write_rows(zip(repeat(split), rows), folder, columns)
+            tokens.write_rows(zip(repeat(split), rows), folder, columns)
 
     recipe = {"from": fingerprint(files)}
     build(out / "tokenized" / name, recipe, make)
     return recipe
 
 
-def _row_tokenizer(sentences: int) -> Callable[[Row], Row]:
+def _row_tokenizer(sentences: int) -> Callable[[tokens.Row], tokens.Row]:
     tokenize = tokenizer()
     return lambda row: [*map(tokenize, row[:sentences]), *row[sentences:]]
 
@@ -323,14 +288,14 @@ def _row_tokenizer(sentences: int) -> Callable[[Row], Row]:
 def tokenizer() -> Callable[[str], str]:
     """A function that makes text like the pretraining corpus: lower-case Moses tokens."""
     normalize = MosesPunctNormalizer("en").normalize
-    tokenize = moses_tokenizer("en", escape=False)
+    tokenize = tokens.moses_tokenizer("en", escape=False)
     return lambda text: tokenize(normalize(text).lower())
 
 
 def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -> None:
     """Learn a joint byte-pair encoding, ``code``, and its dictionary, ``dict.txt``."""
-    words = count_words(texts)
-    learn_codes(words, bpe_operations, folder / "code")
+    words = tokens.count_words(texts)
+    tokens.learn_codes(words, bpe_operations, folder / "code")
     bpe = read_codes(folder / "code")
     dictionary = Dictionary()
     for word, count in words.items():
@@ -350,7 +315,7 @@ def binarize(
     for split in task.files:
         texts = zip(*(read_lines(tokenized / f"{split}.{column}") for column in task.inputs))
         progress = f"{tokenized.name}/{split}"
-        sentences = map_rows(_indexer, vocabulary, texts, workers, progress)
+        sentences = tokens.map_rows(_indexer, vocabulary, texts, workers, progress)
         labels = tokenized / f"{split}.label"
         labelled = has_labels(split) and bool(task.labels)
         classes = read_lines(labels) if labelled else repeat(None)
@@ -360,19 +325,19 @@ def binarize(
             shutil.copy(labels, folder / "label")
 
 
-def _indexer(codes: Path, dictionary: Path) -> Callable[[Row], list[np.ndarray]]:
+def _indexer(codes: Path, dictionary: Path) -> Callable[[tokens.Row], list[np.ndarray]]:
     """A function that gives the indices of the byte pairs of each text of a row."""
-    encode = bpe_encoder(codes)
+    encode = tokens.bpe_encoder(codes)
     symbols = Dictionary.load(str(dictionary))
 
-    def index(row: Row) -> list[np.ndarray]:
+    def index(row: tokens.Row) -> list[np.ndarray]:
         return [symbols.encode_line(text, add_if_not_exist=False).numpy() for text in encode(row)]
 
     return index
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = make_parser(
+    parser = cli.make_parser(
         "glue",
         "Prepare GLUE tasks for fairseq-train --task sentence_prediction.",
         out="data/glue",
@@ -382,19 +347,19 @@ def main(arguments: Sequence[str]) -> None:
         tasks=TASKS,
     )
     codes = "byte-pair codes of the pretraining corpus (default: learn them on the tasks)"
-    add_options(
+    cli.add_options(
         parser.add_mutually_exclusive_group(),
-        ("--bpe-codes", existing_path, None, codes),
+        ("--bpe-codes", cli.existing_path, None, codes),
         ("--bpe-operations", positive_int, 32_000, "merges to learn"),
     )
     dictionary = "fairseq's dictionary of the pretraining corpus, with --bpe-codes"
-    add_options(parser, ("--dict", existing_path, None, dictionary))
-    args = parse_options(parser, arguments)
+    cli.add_options(parser, ("--dict", cli.existing_path, None, dictionary))
+    args = cli.parse_options(parser, arguments)
     if bool(args.bpe_codes) != bool(args.dict):
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     names = list(TASKS if "all" in args.tasks else dict.fromkeys(args.tasks))
     vocabulary = (args.bpe_codes, args.dict) if args.bpe_codes else None
-    with preparing(args.out):
+    with cli.preparing(args.out):
         results = prepare(
             names, args.source, args.out, vocabulary, args.bpe_operations, args.workers
         )

@@ -92,9 +92,6 @@ def aan_examples(path: Path) -> Iterator[Example]:
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
     is written as 0.0 or 1.0. Nothing is quoted. A text is what Python prints for bytes
     (``b'...\\n...'``); the Long Range Arena's own code takes it literally, and so does this.
-
-    Raises:
-        ValueError: a line is different.
     """
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -116,10 +113,6 @@ def pathfinder_examples(files: Files) -> list[Example]:
     number, class (1 if a path joins the dots), and how the image was drawn::
 
         imgs/0 sample_7.png 7 1 1.0 14 4 2 0.5 1 1
-
-    Raises:
-        ValueError: a line of the metadata is not as above; an image is not a PNG of 32x32 pixels;
-            an image has no label, or a label no image.
     """
     images: dict[str, np.ndarray] = {}
     labels: dict[str, str] = {}
@@ -163,9 +156,6 @@ def cifar10_examples(content: bytes, name: str) -> Iterator[Example]:
 
     The file called *name* is a row of records of 3,073 bytes: the class, then the red, the green
     and the blue values of 32x32 pixels, row by row.
-
-    Raises:
-        ValueError: the file is not like that.
     """
     if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
         raise ValueError(f"{name} is cut off, or has a class that CIFAR-10 does not have")
@@ -246,16 +236,12 @@ TASKS = {
 
 
 def prepare(name: str, source: Path | None, out: Path) -> Path:
-    """Prepare a task of the Long Range Arena; a result that was made of the same files is kept.
+    """Prepare a task of the Long Range Arena.
 
     Args:
-        name: key of ``TASKS``.
         source: an archive, or a folder that has the archives under their published names or what
             has been unpacked of them; None to download them.
-        out: folder for the result, ``{name}-bin``, and for what has been unpacked, in ``raw``.
-
-    Raises:
-        ValueError: a file is missing, damaged, or not as published.
+        out: folder for the result, ``{name}-bin``, and for large files of archives, in ``raw``.
     """
     task = TASKS[name]
     source = source or fetch([task.url], out / "download")
@@ -273,11 +259,7 @@ def prepare(name: str, source: Path | None, out: Path) -> Path:
 
 
 def write(task: Task, files: Files, folder: Path) -> None:
-    """Write a task's data set to *folder*.
-
-    Raises:
-        ValueError: a file is not as published, or a split has no examples.
-    """
+    """Write a task's data set to *folder*."""
     dictionary = make_dictionary(task.symbols)
     write_dictionaries(folder, task.inputs, dictionary, task.classes)
     end = [dictionary.eos()] if task.eos else []

@@ -32,11 +32,7 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
-    """The files of each split in a folder, ``train`` first.
-
-    Raises:
-        ValueError: a file is missing, or there twice.
-    """
+    """The files of each split in a folder, ``train`` first."""
     endings = "|".join(map(re.escape, langs))
     name = re.compile(rf"(train|valid|val|test[^,]*?)\.({endings})(\.gz|\.xz)?")
     found: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
@@ -57,9 +53,6 @@ def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[Row]:
 
     Args:
         sizes: pairs of each split but ``train``, which has the others.
-
-    Raises:
-        ValueError: a line is not such a pair, or too few pairs have sides that no other pair has.
     """
     pairs = []
     for number, line in enumerate(lines_of(path), start=1):

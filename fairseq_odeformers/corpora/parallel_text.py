@@ -16,15 +16,7 @@ from typing import Any
 
 from sacremoses import MosesPunctNormalizer
 
-from fairseq_odeformers.corpora.tokens import (
-    bpe_encoder,
-    count_words,
-    fairseq_preprocess,
-    learn_codes,
-    map_rows,
-    moses_tokenizer,
-    write_rows,
-)
+from fairseq_odeformers.corpora import tokens
 from fairseq_odeformers.files import build, read_lines
 
 logger = logging.getLogger(__name__)
@@ -73,21 +65,14 @@ def prepare(
     aligned with the text: fairseq translates an empty line like any other, but
     ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
-    A call that was interrupted resumes with the step it was in, and steps whose inputs and options
-    have not changed are not repeated. The result does not depend on *workers*.
-
     Args:
         rows: read only if they have not been tokenised before.
         made_of: all that determines the rows, as JSON values.
         out: folder for what the steps leave: ``tokenized``, ``codes``, ``bpe`` and ``data-bin``.
-        workers: number of processes.
 
     Returns:
         ``out/data-bin``: the binarised text, the dictionaries, and in ``code`` the byte-pair
         encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
-
-    Raises:
-        ValueError: *rows* has raised it; cleaning leaves no pair, or none for ``valid``.
     """
     langs = recipe.langs
     tokenized, codes, bpe, data_bin = (
@@ -95,24 +80,24 @@ def prepare(
     )
 
     def write(rows: Iterable[Row], folder: Path, clean: bool) -> None:
-        write_rows(_clean(rows, recipe) if clean else rows, folder, langs)
+        tokens.write_rows(_clean(rows, recipe) if clean else rows, folder, langs)
 
     def tokenize(folder: Path) -> None:
-        tokens = map_rows(_tokenizer, (recipe,), rows, workers, "tokenizing")
-        write(tokens, folder, clean=not recipe.clean_byte_pairs)
+        pairs = tokens.map_rows(_tokenizer, (recipe,), rows, workers, "tokenizing")
+        write(pairs, folder, clean=not recipe.clean_byte_pairs)
 
     def learn(folder: Path) -> None:
-        words = count_words(tokenized / f"train.{lang}" for lang in langs)
-        learn_codes(words, recipe.bpe_operations, folder / "code")
+        words = tokens.count_words(tokenized / f"train.{lang}" for lang in langs)
+        tokens.learn_codes(words, recipe.bpe_operations, folder / "code")
 
     def encode(folder: Path) -> None:
-        tokens = _read(tokenized, langs)
-        pairs = map_rows(_encoder, (codes / "code",), tokens, workers, "encoding")
+        rows = _read(tokenized, langs)
+        pairs = tokens.map_rows(_encoder, (codes / "code",), rows, workers, "encoding")
         write(pairs, folder, clean=recipe.clean_byte_pairs)
 
     def binarize(folder: Path) -> None:
         tests = sorted(path.stem for path in bpe.glob(f"test*.{langs[0]}"))
-        fairseq_preprocess(
+        tokens.fairseq_preprocess(
             *["--source-lang", langs[0], "--target-lang", langs[1], "--joined-dictionary"],
             *["--trainpref", str(bpe / "train"), "--validpref", str(bpe / "valid")],
             f"--testpref={','.join(str(bpe / split) for split in tests)}",
@@ -141,7 +126,7 @@ def _read(folder: Path, langs: tuple[str, str]) -> Iterator[Row]:
 
 def _tokenizer(recipe: Recipe) -> Callable[[Row], Row]:
     normalizers = [MosesPunctNormalizer(lang) for lang in recipe.langs]
-    tokenizers = [moses_tokenizer(lang, recipe.aggressive_hyphens) for lang in recipe.langs]
+    tokenizers = [tokens.moses_tokenizer(lang, recipe.aggressive_hyphens) for lang in recipe.langs]
 
     def tokenize(row: Row) -> Row:
         split, pair = row
@@ -162,7 +147,7 @@ def _replace_non_printing(text: str) -> str:
 
 
 def _encoder(codes: Path) -> Callable[[Row], Row]:
-    encode = bpe_encoder(codes)
+    encode = tokens.bpe_encoder(codes)
     return lambda row: (row[0], encode(row[1]))
 
 
@@ -170,9 +155,6 @@ def _clean(rows: Iterable[Row], recipe: Recipe) -> Iterator[Row]:
     """Leave out training pairs with an empty or long side or of very different lengths.
 
     Of those that are kept, every ``valid_interval``-th goes to ``valid``.
-
-    Raises:
-        ValueError: no pair is left for a split.
     """
     unit = "byte pairs" if recipe.clean_byte_pairs else "tokens"
     splits = ["train"]

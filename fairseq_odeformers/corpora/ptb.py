@@ -40,19 +40,13 @@ PUBLISHED = {"train": (42_068, 887_521), "valid": (3_370, 70_390), "test": (3_76
 def prepare(source: Path | None, out: Path, workers: int) -> Path:
     """Binarise the splits of *source*; ``test`` may be missing.
 
-    Steps whose inputs have not changed are not repeated. The result does not depend on *workers*.
-
     Args:
         source: a folder or archive that has ``ptb.train.txt`` and so on, or else ``train.txt`` and
             so on, or a folder that has Mikolov's archive; None to download the published texts.
-        out: folder for the result, and for the texts in ``raw``.
-        workers: number of processes.
+        out: folder for the texts, in ``raw``, and the result.
 
     Returns:
         ``out/data-bin``: the binarised text and its dictionary.
-
-    Raises:
-        ValueError: a text is missing, twice there, empty or not UTF-8; an archive is damaged.
     """
     if source is None:
         source = fetch([f"{URL}/ptb.{split}.txt" for split in PUBLISHED], out / "download")
@@ -78,11 +72,7 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
 
 
 def check_size(split: str, path: Path) -> None:
-    """Log the size of a text, with a warning if the published text has another size.
-
-    Raises:
-        ValueError: the text is empty, or not UTF-8.
-    """
+    """Log the size of a text, with a warning if the published text has another size."""
     lengths = [len(line.split()) for line in read_lines(path)]
     if not any(lengths):
         raise ValueError(f"{path} is empty")

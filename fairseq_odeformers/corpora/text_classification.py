@@ -27,14 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from fairseq_odeformers.corpora import cli
 from fairseq_odeformers.corpora.archives import fetch, fingerprint, locate, read_files
-from fairseq_odeformers.corpora.cli import (
-    add_options,
-    existing_path,
-    make_parser,
-    parse_options,
-    preparing,
-)
 from fairseq_odeformers.data.classification import (
     is_class_name,
     make_dictionary,
@@ -105,8 +99,7 @@ class Dataset(NamedTuple):
     """How a data set is published.
 
     Attributes:
-        read: ``read(path, lines)`` yields the examples of a file, or raises a ValueError that names
-            the file and the line.
+        read: ``read(path, lines)`` yields the examples of a file.
         files: patterns of the files of each split, as of ``Path.match``. Each has to match a file,
             except in ``valid``.
         classes: in their order; None for those of the training file, sorted.
@@ -152,15 +145,10 @@ def prepare(
     vocab_size: int = VOCAB_SIZE,
     valid_fraction: float = VALID_FRACTION,
 ) -> Path:
-    """Prepare a data set for fairseq's ``sentence_prediction``.
-
-    Nothing is done if the result of the same files and options is there. The result depends on
-    them alone, not on the order of an archive or the number of threads.
+    """Prepare a data set; the order of an archive does not matter.
 
     Args:
-        name: key of ``DATASETS``.
         source: folder or archive that has the published files; None to download them.
-        out: folder for the result.
         vocab: the pieces of an uncased BERT, one a line; None to learn them on the training texts.
         vocab_size: pieces to learn at most.
         valid_fraction: of the training texts of each class, held out for validation if the data set
@@ -168,11 +156,6 @@ def prepare(
 
     Returns:
         ``out/data-bin``: the binarised data, and the word pieces in ``vocab.txt``.
-
-    Raises:
-        ValueError: a file is missing, damaged, not UTF-8 or not of the data set's form; a class has
-            no training texts; *vocab* has no word pieces; *vocab_size* is too small for the
-            characters.
     """
     dataset = DATASETS[name]
     if vocab:
@@ -210,9 +193,6 @@ def read_splits(
 
     Empty training texts are left out; those of other splits stay, so that predictions have the
     order of the file.
-
-    Raises:
-        ValueError: a file is empty, a line is malformed, or a class has no training texts.
     """
     splits = {}
     for split, patterns in dataset.files.items():
@@ -238,11 +218,7 @@ def read_splits(
 
 
 def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], list[Example]]:
-    """Split off *fraction* of each class at random, the same at every call; both parts keep order.
-
-    Raises:
-        ValueError: the split would be empty.
-    """
+    """Split off *fraction* of each class at random, always the same; both parts keep order."""
     places = defaultdict(list)
     for place, (label, _) in enumerate(examples):
         places[label].append(place)
@@ -284,7 +260,7 @@ def binarize(
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = make_parser(
+    parser = cli.make_parser(
         "text-classification",
         "Prepare labelled text for fairseq-train --task sentence_prediction.",
         out="data/{data}",
@@ -298,18 +274,18 @@ def main(arguments: Sequence[str]) -> None:
         "what to hold out of the training texts of each class if there is no file for validation; "
         "0 for no validation set"
     )
-    add_options(
+    cli.add_options(
         parser.add_mutually_exclusive_group(),
-        ("--vocab", existing_path, None, pieces),
+        ("--vocab", cli.existing_path, None, pieces),
         ("--vocab-size", positive_int, VOCAB_SIZE, "word pieces to learn"),
     )
-    add_options(parser, ("--valid-fraction", fraction, VALID_FRACTION, held_out))
-    args = parse_options(parser, arguments)
+    cli.add_options(parser, ("--valid-fraction", fraction, VALID_FRACTION, held_out))
+    args = cli.parse_options(parser, arguments)
     if args.source is None and not DATASETS[args.data].urls:
         parser.error(f"{args.data} needs --from")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
     options = args.vocab, args.vocab_size, args.valid_fraction
-    with preparing(args.out):
+    with cli.preparing(args.out):
         data_bin = prepare(args.data, args.source, args.out, *options)
         logging.info(f"{data_bin} is ready for fairseq-train")
 

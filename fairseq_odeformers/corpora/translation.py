@@ -64,11 +64,7 @@ def read_documents(
     documents: Mapping[str, Sequence[tuple[Path, Path]]],
     read: Callable[[Path], Iterable[str]],
 ) -> Iterator[Row]:
-    """The sentence pairs of each split's documents, one after the other.
-
-    Raises:
-        ValueError: a document is empty, or has not as many sentences as its translation.
-    """
+    """The sentence pairs of each split's documents, one after the other."""
     for split, pairs in documents.items():
         for pair in pairs:
             number = 0

@@ -30,11 +30,7 @@ HYPHEN = re.compile(r"(\S)-(\S)")
 
 
 def read_hypotheses(path: Path, count: int) -> list[str]:
-    """The tokenised translations of *count* sentences, in the order of the corpus.
-
-    Raises:
-        ValueError: there are not as many translations, one a sentence; or they have byte pairs.
-    """
+    """The tokenised translations of *count* sentences, in the order of the corpus."""
     matches = filter(None, map(HYPOTHESIS.fullmatch, read_lines(path)))
     hypotheses = sorted((int(match[1]), match[2]) for match in matches)
     if [number for number, _ in hypotheses] != list(range(count)):
