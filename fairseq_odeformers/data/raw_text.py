@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from io import StringIO
 from pathlib import Path
 from string import ascii_lowercase, digits
 
@@ -73,18 +74,11 @@ def byte_pairs(codes: Path, changed: int):
 
 
 def read_codes(path: Path):
-    """Byte-pair codes of subword-nmt, its ``BPE``.
-
-    Raises:
-        ValueError: *path* is not such a file.
-    """
+    """Byte-pair codes of subword-nmt, its ``BPE``."""
     from subword_nmt.apply_bpe import BPE
 
-    with (
-        reading(path, "has no byte-pair codes of subword-nmt"),
-        open(path, encoding="utf-8") as file,
-    ):
-        return BPE(file)
+    with reading(path, "has no byte-pair codes of subword-nmt"):
+        return BPE(StringIO(path.read_text(encoding="utf-8")))
 
 
 def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:

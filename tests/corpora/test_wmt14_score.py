@@ -1,7 +1,9 @@
 """Scores of newstest2014 with known answers, and outputs that cannot be scored."""
 
 import pytest
+from published import write_folder
 
+from fairseq_odeformers import cli
 from fairseq_odeformers.corpora import wmt14, wmt14_score
 from fairseq_odeformers.corpora.translation import read_published
 from fairseq_odeformers.corpora.wmt14_score import read_hypotheses, score
@@ -95,9 +97,17 @@ def test_outputs_that_cannot_be_scored(text, named, tmp_path):
         read_hypotheses(tmp_path / "out.txt", 3)
 
 
-def test_a_missing_reference_is_named(tmp_path, monkeypatch, capsys):
+def test_the_reference_is_what_the_preparation_leaves(tmp_path, monkeypatch, capsys):
+    """A missing one is named."""
     monkeypatch.chdir(tmp_path)
+    expected = "data/wmt14-en-de/raw/newstest2014-deen-ref.de.sgm"
     with pytest.raises(SystemExit):
-        wmt14_score.main(["en-fr", "out.txt"])
-    expected = "data/wmt14-en-fr/raw/newstest2014-fren-ref.fr.sgm"
+        cli.main(["score-wmt14", "en-de", "out.txt"])
     assert expected in capsys.readouterr().err.splitlines()[-1]
+    text = '<seg id="1">Das war \'s auch.</seg>\n<seg id="2">ein 2-Pfund-Brot.</seg>\n'
+    write_folder(tmp_path, {expected: text.encode()})
+    write_output(tmp_path / "out.txt", ["Das war &apos;s auch .", "ein 2 @-@ Pfund @-@ Brot ."])
+    cli.main(["score-wmt14", "en-de", "out.txt"])
+    scores = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in scores] == ["tokenized", "compound-split", "detokenized"]
+    assert all(" = 100.00 " in line for line in scores)

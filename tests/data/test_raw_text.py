@@ -17,17 +17,13 @@ def make_task(folder, symbols):
     )
 
 
-@pytest.mark.parametrize("text", ["It is bad.", "naïve – 好", "a\u3000b\xa0c"])
+@pytest.mark.parametrize("text", ["", "It is bad.", "naïve – 好", "a\u3000b\xa0c"])
 def test_bytes(tmp_path, text):
     task = make_task(tmp_path, BYTES)
     symbols, sources = tokenize(task, text)
     dictionary = task.source_dictionary
     found = bytes(dictionary.index(symbol) - dictionary.nspecial for symbol in symbols)
     assert found == " ".join(text.split()).encode() and len(sources) == len(symbols)
-
-
-def test_no_bytes(tmp_path):
-    assert tokenize(make_task(tmp_path, BYTES), "") == ([], [])
 
 
 def test_word_pieces_need_their_vocabulary(tmp_path):
