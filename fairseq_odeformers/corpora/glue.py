@@ -11,6 +11,7 @@ order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are d
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from itertools import repeat
 from pathlib import Path
@@ -243,10 +244,7 @@ def prepare(
         )
         vocabulary = out / "vocabulary" / "code", out / "vocabulary" / "dict.txt"
     for name in names:
-
-        def make(folder: Path, name=name) -> None:
-            binarize(TASKS[name], tokenized / name, vocabulary, folder, workers)
-
+        make = partial(binarize, TASKS[name], tokenized / name, vocabulary, workers)
         build(out / f"{name}-bin", {**recipes[name], "vocabulary": fingerprints(vocabulary)}, make)
     return [out / f"{name}-bin" for name in names]
 
@@ -306,7 +304,7 @@ def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -
 
 
 def binarize(
-    task: Task, tokenized: Path, vocabulary: tuple[Path, Path], folder: Path, workers: int
+    task: Task, tokenized: Path, vocabulary: tuple[Path, Path], workers: int, folder: Path
 ) -> None:
     """Encode and binarise the tokenised sentences of a task, and its labels; scores stay text."""
     codes, dictionary = vocabulary

@@ -23,7 +23,7 @@ order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
 
 import io
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,7 +67,6 @@ IMDB = DATASETS["imdb"]
 IMDB_FILES = (*IMDB.files["train"], *IMDB.files["test"])
 PATHFINDER_FILES = (f"{PATHFINDER}/metadata/[0-9]*.npy", f"{PATHFINDER}/imgs/*/*.png")
 
-Files = Mapping[str, Any]  # contents of files by their names, or the paths of large files
 Example = tuple[list[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
 
 
@@ -77,7 +76,7 @@ def listops_examples(path: Path) -> Iterator[Example]:
         yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
 
 
-def imdb_splits(files: Files) -> list[list[Example]]:
+def imdb_splits(files: dict[str, bytes]) -> list[list[Example]]:
     """The bytes and the class of each film review; ``test`` is also ``valid``."""
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
     for name, text in files.items():
@@ -105,7 +104,7 @@ def aan_examples(path: Path) -> Iterator[Example]:
             yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
 
 
-def pathfinder_examples(files: Files) -> list[Example]:
+def pathfinder_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
     """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
 
     Images are files such as ``imgs/0/sample_7.png``. For each of their folders there is a text, in
@@ -134,7 +133,7 @@ def pathfinder_examples(files: Files) -> list[Example]:
             f"{PATHFINDER} has {len(images):,} images but {len(labels):,} labels; "
             f"the first without the other is {unpaired[0]}"
         )
-    return [([images[path]], label) for path, label in labels.items()]
+    return split_randomly([([images[path]], label) for path, label in labels.items()], 3)
 
 
 def _decode_png(content: bytes, name: str) -> np.ndarray:
@@ -146,7 +145,7 @@ def _decode_png(content: bytes, name: str) -> np.ndarray:
         return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
 
 
-def cifar10_splits(files: Files) -> list[Sequence[Example]]:
+def cifar10_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
     *train, test = (list(cifar10_examples(files[name], name)) for name in CIFAR10_FILES)
     return [*split_randomly(sum(train, []), 2), test]
 
@@ -186,17 +185,18 @@ class Task(NamedTuple):
     Attributes:
         url: of the archive that has the data.
         files: names of the files that have the data, or patterns of them.
-        read: gives the examples of ``train``, ``valid`` and ``test``.
+        read: gives the examples of ``train``, ``valid`` and ``test`` of the contents of the files;
+            of the path of a large file, its examples.
         symbols: of the dictionary of the inputs.
         classes: in the order of their numbers.
-        large: whether the files are too large to be held in memory; *read* gets their paths then.
+        large: whether there is a file for each split, too large to be held in memory.
         inputs: 1, or 2 if the examples are pairs.
         eos: whether inputs end with ``</s>``.
     """
 
     url: str
     files: Sequence[str]
-    read: Callable[[Files], Iterable[Iterable[Example]]]
+    read: Callable[[Any], Iterable]
     symbols: Sequence[str]
     classes: Sequence[str]
     large: bool = False
@@ -206,30 +206,12 @@ class Task(NamedTuple):
 
 TASKS = {
     "listops": Task(
-        RELEASE,
-        LISTOPS_FILES,
-        lambda files: map(listops_examples, files.values()),
-        listops.VOCABULARY,
-        list(listops.DIGITS),
-        large=True,
+        RELEASE, LISTOPS_FILES, listops_examples, listops.VOCABULARY, [*listops.DIGITS], large=True
     ),
     "text": Task(IMDB.urls[0], IMDB_FILES, imdb_splits, BYTES, ("neg", "pos")),
-    "retrieval": Task(
-        RELEASE,
-        AAN_FILES,
-        lambda files: map(aan_examples, files.values()),
-        BYTES,
-        BINARY,
-        large=True,
-        inputs=2,
-    ),
+    "retrieval": Task(RELEASE, AAN_FILES, aan_examples, BYTES, BINARY, large=True, inputs=2),
     "pathfinder": Task(
-        RELEASE,
-        PATHFINDER_FILES,
-        lambda files: split_randomly(pathfinder_examples(files), 3),
-        INTENSITIES,
-        BINARY,
-        eos=False,
+        RELEASE, PATHFINDER_FILES, pathfinder_splits, INTENSITIES, BINARY, eos=False
     ),
     "image": Task(CIFAR10, CIFAR10_FILES, cifar10_splits, INTENSITIES, CIFAR10_CLASSES, eos=False),
 }
@@ -258,8 +240,8 @@ def prepare(name: str, source: Path | None, out: Path) -> Path:
     return result
 
 
-def write(task: Task, files: Files, folder: Path) -> None:
-    """Write a task's data set to *folder*."""
+def write(task: Task, files: dict[str, Any], folder: Path) -> None:
+    """Write a task's data set, of the contents of its files or the paths of large ones."""
     dictionary = make_dictionary(task.symbols)
     write_dictionaries(folder, task.inputs, dictionary, task.classes)
     end = [dictionary.eos()] if task.eos else []
@@ -269,7 +251,8 @@ def write(task: Task, files: Files, folder: Path) -> None:
             ids = (symbols.astype(int) + dictionary.nspecial for symbols in parts)
             yield [np.append(row, end).astype(int) for row in ids], label
 
-    for split, examples in zip(("train", "valid", "test"), task.read(files)):
+    splits = map(task.read, files.values()) if task.large else task.read(files)
+    for split, examples in zip(("train", "valid", "test"), splits):
         examples = tqdm(examples, split, unit=" examples", mininterval=1, disable=None)
         count = write_split(folder, split, binarized(examples))
         if not count:

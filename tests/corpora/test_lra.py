@@ -26,7 +26,7 @@ from fairseq_odeformers.corpora.lra import (
     aan_examples,
     cifar10_examples,
     grey,
-    pathfinder_examples,
+    pathfinder_splits,
     prepare,
     split_randomly,
 )
@@ -192,7 +192,7 @@ LINES = IMAGES[METADATA].splitlines(keepends=True)
 def test_a_bad_image_or_label_is_named(changes, named):
     files = {name: data for name, data in {**IMAGES, **changes}.items() if data is not None}
     with pytest.raises(ValueError, match=named):
-        pathfinder_examples(files)
+        pathfinder_splits(files)
 
 
 def record(label, red=0, green=0, blue=0):
