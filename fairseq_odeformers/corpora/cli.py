@@ -19,19 +19,18 @@ from fairseq_odeformers.options import workers
 def make_parser(
     name: str,
     description: str,
-    out: str,
-    result: str = "data-bin",
     source: str | None = None,
     tasks: Iterable[str] = (),
+    out: str | None = None,
 ) -> argparse.ArgumentParser:
     """The parser of ``odeformers prepare {name}``, with the options that all corpora have.
 
     Args:
-        out: default of ``--out``, which may have other options in it: ``data/{pair}``.
-        result: what is left in that folder.
         source: help of ``--from``; None if the corpus is generated.
         tasks: to choose from, if the corpus has several.
+        out: default of ``--out``, if it is not ``data/{name}``; other options may be in it.
     """
+    out = out or f"data/{name}"
     parser = argparse.ArgumentParser(
         prog=f"odeformers prepare {name}", description=description, allow_abbrev=False
     )
@@ -45,10 +44,11 @@ def make_parser(
         parser.add_argument(
             "--from", dest="source", metavar="PATH", type=existing_path, help=source
         )
+    result = "TASK-bin" if tasks else "data-bin"
     text = "number of processes or threads, one a core if it is not given"
     add_options(
         parser,
-        ("--out", Path, None, f"where to put the result, in PATH/{result} (default: {out})"),
+        ("--out", Path, None, f"where to put the result, PATH/{result} (default: {out})"),
         ("--workers", workers, os.cpu_count(), text),
     )
     return parser

@@ -338,8 +338,6 @@ def main(arguments: Sequence[str]) -> None:
     parser = cli.make_parser(
         "glue",
         "Prepare GLUE tasks for fairseq-train --task sentence_prediction.",
-        out="data/glue",
-        result="TASK-bin",
         source="folder with the published files or the unpacked tasks, or an archive of them "
         "(default: download the files)",
         tasks=TASKS,

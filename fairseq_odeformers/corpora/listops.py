@@ -178,9 +178,7 @@ def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, worker
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = make_parser(
-        "listops", "Generate ListOps, long as in the Long Range Arena.", out="data/listops"
-    )
+    parser = make_parser("listops", "Generate ListOps, long as in the Long Range Arena.")
     add_options(
         parser,
         ("--train", positive_int, 96_000, "number of examples to train with"),

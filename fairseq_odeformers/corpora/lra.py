@@ -264,8 +264,6 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "lra",
         "Prepare the Long Range Arena for fairseq-train --task long_range_arena.",
-        out="data/lra",
-        result="TASK-bin",
         source="archive, or folder that has the archives under their published names or what has "
         "been unpacked of them (default: download them)",
         tasks=TASKS,

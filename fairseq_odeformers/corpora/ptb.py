@@ -88,7 +88,6 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "ptb",
         "Prepare the Penn Treebank for fairseq-train --task language_modeling.",
-        out="data/ptb",
         source="folder or archive (tar, zip) that has ptb.train.txt, ptb.valid.txt and "
         "ptb.test.txt, as Mikolov's simple-examples.tgz, or train.txt, valid.txt and perhaps "
         "test.txt (default: download it)",

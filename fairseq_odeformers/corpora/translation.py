@@ -90,7 +90,7 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
     parser = make_parser(
         name,
         f"Prepare {name} for fairseq-train --task translation.",
-        out=f"data/{name}-{{pair}}" if len(pairs) > 1 else f"data/{name}",
+        out=f"data/{name}-{{pair}}" if len(pairs) > 1 else None,
         source="archive (tar, zip) of the corpus, or folder that has its files or its archives "
         "under their published names (default: download it)",
     )
