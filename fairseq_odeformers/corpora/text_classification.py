@@ -207,6 +207,10 @@ def read_splits(
             raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
     texts = splits["train"]
     classes = dataset.classes or sorted({label for label, _ in texts})
+    for split, examples in splits.items():
+        if unknown := {label for label, _ in examples}.difference(classes, [None]):
+            named = ", ".join(sorted(unknown))
+            raise ValueError(f"{source}, {split}: {named} is none of {', '.join(classes)}")
     kept = splits["train"] = [example for example in texts if example[1].strip()]
     if len(kept) < len(texts):
         logger.info(f"left out {len(texts) - len(kept):,} empty training texts")
