@@ -98,7 +98,7 @@ def test_outputs_that_cannot_be_scored(text, named, tmp_path):
 
 
 def test_the_reference_is_what_the_preparation_leaves(tmp_path, monkeypatch, capsys):
-    """A missing one is named."""
+    """Or what is given; a missing one is named."""
     monkeypatch.chdir(tmp_path)
     expected = "data/wmt14-en-de/raw/newstest2014-deen-ref.de.sgm"
     with pytest.raises(SystemExit):
@@ -111,3 +111,6 @@ def test_the_reference_is_what_the_preparation_leaves(tmp_path, monkeypatch, cap
     scores = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in scores] == ["tokenized", "compound-split", "detokenized"]
     assert all(" = 100.00 " in line for line in scores)
+    (tmp_path / expected).rename("own.sgm")
+    cli.main(["score-wmt14", "en-de", "out.txt", "--reference", "own.sgm"])
+    assert capsys.readouterr().out.splitlines() == scores
