@@ -44,16 +44,11 @@ def naming(
         if kind is OSError:
             if isinstance(error, ValueError):  # of what was to be written
                 raise
-            error = system_error(error)
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, OSError):
+                cause = cause.__context__
+            error = cause or error  # that of the system, if a library's is due to one
         raise kind(f"{name} {fault} ({reason(error)})") from error
-
-
-def system_error(error: BaseException) -> BaseException:
-    """The error of the system behind one of a library, if there is one; else the error itself."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, OSError):
-        cause = cause.__context__
-    return cause or error
 
 
 def reason(error: BaseException) -> str:
@@ -108,7 +103,7 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
         if same:
             logger.info(f"{folder} is up to date")
             return
-    if folder.exists() and not kept.exists():
+    elif folder.exists():
         raise ValueError(
             f"{folder} is in the way; move it, or choose another folder for the result"
         )

@@ -4,13 +4,11 @@ import logging
 import os
 import random
 import resource
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
-from itertools import count
 from multiprocessing.connection import wait
 from pathlib import Path
 
@@ -192,33 +190,6 @@ def full_disk(size):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def assert_survives_kills(monkeypatch, script, *options, cwd):
-    """A preparation that is killed again and again leaves the same files as a whole one.
-
-    It is killed before and after each rename of a step's temporary folder to its final name.
-    """
-    rename = Path.rename
-    run(script, *options, "--out", "whole", cwd=cwd)
-    for number in count():
-
-        def rename_and_die(path, target, done=number % 2):
-            if not path.is_dir():
-                return rename(path, target)
-            if done:
-                rename(path, target)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Path, "rename", rename_and_die)
-            try:
-                run(script, *options, "--out", "killed", cwd=cwd)
-                break
-            except subprocess.CalledProcessError as error:
-                assert error.returncode == -signal.SIGKILL
-    assert number == 2 * len(list((cwd / "whole").rglob("recipe.json"))) > 0
-    assert contents(cwd / "killed") == contents(cwd / "whole")
 
 
 def contents(folder):

@@ -176,6 +176,14 @@ def test_whatever_a_library_raises_is_a_line_that_names_the_file(error, reason):
     assert str(found.value) == f"file is damaged ({reason})"
 
 
+def test_a_full_disk_behind_the_error_of_a_library_is_named():
+    with pytest.raises(OSError, match="File too large"), naming("file", kind=OSError):
+        try:
+            raise OSError("File too large")
+        except OSError as error:
+            raise RuntimeError("unexpected position in it") from error
+
+
 @pytest.mark.parametrize(
     "error", [ValueError("file: line 3"), OSError(2, "none", "a"), ImportError("x")]
 )

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from . import listing
 
 PACKAGE = listing.PACKAGE
+USER_DIR = Path(__file__).parents[1]
 
 # By the module that a command could not import: its library, and the extra that installs it.
 EXTRAS = {
@@ -36,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; without arguments, the folder to give to ``--user-dir``."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if not arguments and not sys.stdout.isatty():
-        print(user_dir())
+        print(USER_DIR)
         return
     parser = argparse.ArgumentParser(
-        prog="odeformers", description=f"--user-dir of fairseq's commands: {user_dir()}"
+        prog="odeformers", description=f"--user-dir of fairseq's commands: {USER_DIR}"
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (_, text) in COMMANDS.items():
@@ -57,22 +58,18 @@ def run(name: str, target: str, arguments: Sequence[str]) -> None:
     module, function = target.split(":")
     try:
         getattr(import_module(f"{PACKAGE}.{module}"), function)(arguments)
+        return
     except ModuleNotFoundError as error:
         library, extra = EXTRAS.get((error.name or "").split(".")[0], (None, None))
         if library is None:
             raise
-        refuse(
-            name, f"{library} is missing; pip install it, or this package with its extra [{extra}]"
-        )
+        reason = f"{library} is missing; pip install it, or this package with its extra [{extra}]"
     except (ValueError, OSError) as error:
-        refuse(name, error)
+        reason = error
     except MemoryError:
-        refuse(name, "there is not enough memory")
-
-
-def refuse(name: str, reason: object) -> NoReturn:
-    """End the program as argparse does for a wrong option, with a line and the status 2."""
-    argparse.ArgumentParser(prog=name).exit(2, f"{name}: error: {reason}\n")
+        reason = "there is not enough memory"
+    print(f"{name}: error: {reason}", file=sys.stderr)
+    sys.exit(2)  # argparse's status for a wrong option
 
 
 def needs_fairseq(process: Sequence[str], arguments: Sequence[str]) -> bool:
@@ -88,11 +85,6 @@ def needs_fairseq(process: Sequence[str], arguments: Sequence[str]) -> bool:
     if not this or any(word.startswith("--user-dir") for word in arguments):
         return True
     return bool(arguments) and arguments[0] in COMMANDS.keys() - {"list", "options"}
-
-
-def user_dir() -> str:
-    """The folder of this package."""
-    return str(import_module(PACKAGE).__path__[0])
 
 
 def list_names(arguments: Sequence[str]) -> None:
@@ -144,7 +136,7 @@ def prepare(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="odeformers prepare")
     parser.add_argument("corpus", choices=CORPORA, help="what to prepare; --help after it helps")
     name = parser.parse_args(arguments[:1]).corpus
-    run(f"odeformers prepare {name}", f"corpora.{CORPORA[name]}:main", arguments[1:])
+    run(f"odeformers prepare {name}", f"corpora.{name.replace('-', '_')}:main", arguments[1:])
 
 
 def hydra_train(arguments: Sequence[str]) -> None:
@@ -179,14 +171,7 @@ COMMANDS = {
     "average": ("inference.average:main", "average the parameters of several checkpoints"),
     "score-wmt14": ("corpora.wmt14_score:main", "BLEU of WMT14 translations as the papers score"),
 }
-CORPORA = {
-    "glue": "glue",
-    "iwslt14": "iwslt14",
-    "listops": "listops",
-    "lra": "lra",
-    "multi30k": "multi30k",
-    "parallel": "parallel",
-    "ptb": "ptb",
-    "text-classification": "text_classification",
-    "wmt14": "wmt14",
-}
+CORPORA = (
+    *("glue", "iwslt14", "listops", "lra", "multi30k", "parallel", "ptb", "text-classification"),
+    "wmt14",
+)

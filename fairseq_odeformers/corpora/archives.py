@@ -24,14 +24,17 @@ logger = logging.getLogger(__name__)
 
 BROKEN = "is damaged, cut off, or in another format"
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
+# The SHA-256 of what is below a URL, where it is known.
+LINES = Path(__file__).with_name("checksums.txt").read_text().splitlines()
+CHECKSUMS = {url: checksum for checksum, url in map(str.split, LINES)}
 
 
-def download(url: str, path: Path, checksum: str | None = None) -> None:
+def download(url: str, path: Path) -> None:
     """Fetch *url* into the file *path*, unless it is there; resume an earlier partial download.
 
     Raises:
         ConnectionError: the connection closed early; what came is kept and a new call goes on.
-        ValueError: the file's SHA-256 is not *checksum*.
+        ValueError: the file's SHA-256 is not the known one.
     """
     if path.exists():
         return
@@ -46,7 +49,7 @@ def download(url: str, path: Path, checksum: str | None = None) -> None:
         if error.code != 416:
             raise OSError(f"{url}: {error}") from error
         partial.unlink()  # nothing follows it: complete, or of another version of the file
-        return download(url, path, checksum)
+        return download(url, path)
     with response:
         if response.status != 206:  # the server sends the whole file
             start = 0
@@ -62,16 +65,17 @@ def download(url: str, path: Path, checksum: str | None = None) -> None:
         raise ConnectionError(
             f"{url}: the connection closed after {size:,} of {total:,} bytes; run again to resume"
         )
-    if checksum is not None and sha256(partial) != checksum:
+    checksum = CHECKSUMS.get(url)
+    if checksum and sha256(partial) != checksum:
         partial.unlink()
         raise ValueError(f"{url}: SHA-256 is not {checksum}; run again to fetch it anew")
     partial.rename(path)
 
 
-def fetch(downloads: Mapping[str, str | None], folder: Path) -> Path:
-    """Download URLs, whose SHA-256 may be given, into *folder*, and return it."""
-    for url, checksum in downloads.items():
-        download(url, folder / Path(url).name, checksum)
+def fetch(urls: Iterable[str], folder: Path) -> Path:
+    """Download files into *folder*, and return it."""
+    for url in urls:
+        download(url, folder / Path(url).name)
     return folder
 
 
@@ -117,9 +121,6 @@ def find(
     Returns:
         The path of each file; its name, which has as many folders as the pattern, and no ``.gz`` or
         ``.xz``; and a function that opens it.
-
-    Raises:
-        ValueError: *source* is damaged or cut off, or neither a folder nor an archive.
     """
     with naming(source, BROKEN):
         files = tqdm(_files(source), source.name, unit=" files", mininterval=1, disable=None)
@@ -143,11 +144,7 @@ def read_files(
 
     Returns:
         What *read* gives for each file, by its name; in the order of the names, numbers in these
-        by their size.
-
-    Raises:
-        ValueError: *source* or a file is damaged, there are two files of a name, or none for a
-            pattern.
+        by their size. There is one file of a name, and one or more for each pattern.
     """
     logger.info(f"reading {source}")
     found = {}
@@ -192,20 +189,14 @@ def extract(
     archives: Mapping[str, Sequence[str]],
     raw: Path,
     optional: Iterable[str] = (),
-    finish: Callable[[Path], None] | None = None,
 ) -> None:
     """Fill *raw* with the files of published archives.
 
     Args:
         source: an archive of all these files, or a folder that has them, or their archives under
             the published names.
-        archives: names of the files of each archive, by its URL. A name may begin with folders, as
-            in ``RTE/train.tsv``; the copy is called ``train.tsv``.
+        archives: names of the files of each archive, by its URL.
         optional: those of the names that *source* may lack.
-        finish: called with the filled folder.
-
-    Raises:
-        ValueError: a file is missing, there twice, or damaged; or *source* is in *raw*, or has it.
     """
     one, other = source.resolve(), raw.resolve()
     if one.is_relative_to(other) or other.is_relative_to(one):
@@ -221,12 +212,10 @@ def extract(
 
     def fill(folder: Path) -> None:
         def copy(name: str, stream: BinaryIO) -> None:
-            with open(folder / Path(name).name, "wb") as file:
+            with open(folder / name, "wb") as file:
                 shutil.copyfileobj(stream, file)
 
         for origin, names in origins.items():
             read_files(origin, names, optional, copy)
-        if finish:
-            finish(folder)
 
     build(raw, {"from": fingerprints(inputs)}, fill)

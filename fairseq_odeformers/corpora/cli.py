@@ -19,44 +19,43 @@ from fairseq_odeformers.options import workers
 def make_parser(
     name: str,
     description: str,
-    out: str,
-    result: str = "data-bin",
     source: str | None = None,
     tasks: Iterable[str] = (),
+    out: str | None = None,
 ) -> argparse.ArgumentParser:
     """The parser of ``odeformers prepare {name}``, with the options that all corpora have.
 
     Args:
-        out: default of ``--out``, which may have other options in it: ``data/{pair}``.
-        result: what is left in that folder.
         source: help of ``--from``; None if the corpus is generated.
-        tasks: tasks to choose from, if the corpus has several.
+        tasks: to choose from, if the corpus has several.
+        out: default of ``--out``, if it is not ``data/{name}``; other options may be in it.
     """
+    out = out or f"data/{name}"
     parser = argparse.ArgumentParser(
         prog=f"odeformers prepare {name}", description=description, allow_abbrev=False
     )
-    parser.set_defaults(default_out=out, source=None, tasks=[], all_tasks=list(tasks))
+    parser.set_defaults(default_out=out, source=None)
     if tasks:
+        choices, text = [*tasks, "all"], f"{', '.join(tasks)} (default: all)"
         parser.add_argument(
-            "tasks", metavar="TASK", nargs="*", help=f"{', '.join(tasks)} (default: all of them)"
+            "tasks", metavar="TASK", nargs="*", choices=choices, default="all", help=text
         )
     if source:
         parser.add_argument(
             "--from", dest="source", metavar="PATH", type=existing_path, help=source
         )
+    result = "TASK-bin" if tasks else "data-bin"
     text = "number of processes or threads, one a core if it is not given"
     add_options(
         parser,
-        ("--out", Path, None, f"where to put the result, in PATH/{result} (default: {out})"),
+        ("--out", Path, None, f"where to put the result, PATH/{result} (default: {out})"),
         ("--workers", workers, os.cpu_count(), text),
     )
     return parser
 
 
-def add_options(
-    parser: argparse.ArgumentParser, *options: tuple[str, Callable[[str], Any], Any, str]
-) -> None:
-    """Add options, each with its type, its default, and its help, to which the default is added."""
+def add_options(parser, *options: tuple[str, Callable[[str], Any], Any, str]) -> None:
+    """Add options to a parser or to a group of it: type, default, and help without the default."""
     for name, kind, default, text in options:
         parser.add_argument(
             name,
@@ -77,10 +76,6 @@ def existing_path(text: str) -> Path:
 def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     """The options, ``out`` included."""
     args = parser.parse_args(arguments)
-    for task in args.tasks:
-        if task not in args.all_tasks:
-            parser.error(f"TASK {task}: choose from {', '.join(args.all_tasks)}")
-    args.tasks = list(dict.fromkeys(args.tasks)) or args.all_tasks
     args.out = args.out or Path(args.default_out.format(**vars(args)))
     if args.source:
         check_regular(args.source)

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fairseq_odeformers.corpora.parallel_text import Recipe
-from fairseq_odeformers.corpora.translation import Corpus, prepare_published, test_sentences
-from fairseq_odeformers.files import read_lines
+from fairseq_odeformers.corpora.translation import Corpus, prepare_published, sentences
 
 URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
 TEST = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
@@ -24,8 +23,8 @@ METADATA = re.compile("<(url|talkid|keywords)>")
 TEXT_TAG = re.compile("</?(title|description)>")
 
 
-def training_sentences(path: Path) -> Iterator[str]:
-    for line in read_lines(path):
+def without_tags(path: Path) -> Iterator[str]:
+    for line in sentences(path):
         if not METADATA.search(line):
             yield TEXT_TAG.sub("", line)
 
@@ -34,7 +33,7 @@ CORPUS = Corpus(
     Recipe(("de", "en"), bpe_operations=10_000, valid_interval=23),
     {URL: NAMES},
     DOCUMENTS,
-    sentences={"train": training_sentences, "test": test_sentences},
+    sentences=without_tags,
 )
 
 

@@ -64,10 +64,6 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
     """Tokens and class of each example in a file of the Long Range Arena.
 
     A line is ``tree<TAB>class``; the first one is ``Source<TAB>Target``.
-
-    Raises:
-        ValueError: a line is not UTF-8, has no class, other symbols than ListOps', or brackets that
-            do not pair up.
     """
     lines = (line.rstrip("\r") for line in read_lines(path))
     if (header := next(lines, "")) != "Source\tTarget":
@@ -95,9 +91,6 @@ def generate(shape: Shape, seed: int, workers: int) -> Iterator[tuple[list[str],
     """Tokens and class of random expressions, all different, without end.
 
     They do not depend on the number of processes, *workers*.
-
-    Raises:
-        ValueError: no more expressions can be found.
     """
     seen = set()
     misses = 0
@@ -185,9 +178,7 @@ def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, worker
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = make_parser(
-        "listops", "Generate ListOps, long as in the Long Range Arena.", out="data/listops"
-    )
+    parser = make_parser("listops", "Generate ListOps, long as in the Long Range Arena.")
     add_options(
         parser,
         ("--train", positive_int, 96_000, "number of examples to train with"),

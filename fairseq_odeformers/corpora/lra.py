@@ -23,7 +23,7 @@ order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
 
 import io
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,13 +58,8 @@ BINARY = ("0", "1")
 PIXELS = 32 * 32
 RECORD = 1 + 3 * PIXELS
 
-# The SHA-256 of each published archive by its URL, if it is known.
-RELEASE = {"https://storage.googleapis.com/long-range-arena/lra_release.gz": None}
-CIFAR10 = {
-    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz": (
-        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
-    )
-}
+RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz"
+CIFAR10 = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 LISTOPS_FILES = ("basic_train.tsv", "basic_val.tsv", "basic_test.tsv")
 AAN_FILES = tuple(f"new_aan_pairs.{split}.tsv" for split in ("train", "eval", "test"))
 CIFAR10_FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
@@ -72,18 +67,16 @@ IMDB = DATASETS["imdb"]
 IMDB_FILES = (*IMDB.files["train"], *IMDB.files["test"])
 PATHFINDER_FILES = (f"{PATHFINDER}/metadata/[0-9]*.npy", f"{PATHFINDER}/imgs/*/*.png")
 
-Files = Mapping[str, Any]  # contents of files by their names, or the paths of large files
 Example = tuple[list[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
 
 
-def listops_splits(files: Files) -> Iterator[Iterator[Example]]:
+def listops_examples(path: Path) -> Iterator[Example]:
     """Expressions and their values."""
-    for name in LISTOPS_FILES:
-        examples = listops.read(files[name])
-        yield (([np.array([*map(listops.VOCABULARY.index, tokens)])], n) for tokens, n in examples)
+    for tokens, label in listops.read(path):
+        yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
 
 
-def imdb_splits(files: Files) -> list[list[Example]]:
+def imdb_splits(files: dict[str, bytes]) -> list[list[Example]]:
     """The bytes and the class of each film review; ``test`` is also ``valid``."""
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
     for name, text in files.items():
@@ -92,37 +85,26 @@ def imdb_splits(files: Files) -> list[list[Example]]:
     return [reviews["train"], reviews["test"], reviews["test"]]
 
 
-def aan_splits(files: Files) -> Iterator[Iterator[Example]]:
-    return (aan_examples(files[name]) for name in AAN_FILES)
-
-
 def aan_examples(path: Path) -> Iterator[Example]:
     r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
 
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
     is written as 0.0 or 1.0. Nothing is quoted. A text is what Python prints for bytes
     (``b'...\\n...'``); the Long Range Arena's own code takes it literally, and so does this.
-
-    Raises:
-        ValueError: a line is different.
     """
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
-            label = columns[0].decode("utf-8", "backslashreplace").removesuffix(".0")
+            label = columns[0].removesuffix(b".0").decode(errors="replace")
             if len(columns) != 5 or label not in BINARY:
                 raise ValueError(
                     f"{path}, line {number}: expected class (0 or 1), two ids and two texts, found "
-                    f"{len(columns)} columns and class {label!r}"
+                    f"{line[:80]!r}"
                 )
             yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
 
 
-def pathfinder_splits(files: Files) -> list[Sequence[Example]]:
-    return split_randomly(pathfinder_examples(files), 3)
-
-
-def pathfinder_examples(files: Files) -> list[Example]:
+def pathfinder_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
     """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
 
     Images are files such as ``imgs/0/sample_7.png``. For each of their folders there is a text, in
@@ -130,10 +112,6 @@ def pathfinder_examples(files: Files) -> list[Example]:
     number, class (1 if a path joins the dots), and how the image was drawn::
 
         imgs/0 sample_7.png 7 1 1.0 14 4 2 0.5 1 1
-
-    Raises:
-        ValueError: a line of the metadata is not as above; an image is not a PNG of 32x32 pixels;
-            an image has no label, or a label no image.
     """
     images: dict[str, np.ndarray] = {}
     labels: dict[str, str] = {}
@@ -155,7 +133,7 @@ def pathfinder_examples(files: Files) -> list[Example]:
             f"{PATHFINDER} has {len(images):,} images but {len(labels):,} labels; "
             f"the first without the other is {unpaired[0]}"
         )
-    return [([images[path]], label) for path, label in labels.items()]
+    return split_randomly([([images[path]], label) for path, label in labels.items()], 3)
 
 
 def _decode_png(content: bytes, name: str) -> np.ndarray:
@@ -167,7 +145,7 @@ def _decode_png(content: bytes, name: str) -> np.ndarray:
         return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
 
 
-def cifar10_splits(files: Files) -> list[Sequence[Example]]:
+def cifar10_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
     *train, test = (list(cifar10_examples(files[name], name)) for name in CIFAR10_FILES)
     return [*split_randomly(sum(train, []), 2), test]
 
@@ -177,18 +155,10 @@ def cifar10_examples(content: bytes, name: str) -> Iterator[Example]:
 
     The file called *name* is a row of records of 3,073 bytes: the class, then the red, the green
     and the blue values of 32x32 pixels, row by row.
-
-    Raises:
-        ValueError: the file is cut off, or has a class that CIFAR-10 does not have.
     """
-    if len(content) == 0 or len(content) % RECORD:
-        raise ValueError(
-            f"{name} has {len(content):,} bytes, expected a multiple of {RECORD:,}, the bytes of "
-            "an image"
-        )
-    for number, record in enumerate(np.frombuffer(content, np.uint8).reshape(-1, RECORD), start=1):
-        if record[0] >= len(CIFAR10_CLASSES):
-            raise ValueError(f"{name}, record {number}: class {record[0]}, expected 0 to 9")
+    if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
+        raise ValueError(f"{name} is cut off, or has a class that CIFAR-10 does not have")
+    for record in np.frombuffer(content, np.uint8).reshape(-1, RECORD):
         yield [grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
 
 
@@ -213,19 +183,20 @@ class Task(NamedTuple):
     """How a task is published.
 
     Attributes:
-        download: SHA-256 of the archive that has the data, by its URL.
+        url: of the archive that has the data.
         files: names of the files that have the data, or patterns of them.
-        read: gives the examples of ``train``, ``valid`` and ``test``.
+        read: gives the examples of ``train``, ``valid`` and ``test`` of the contents of the files;
+            of the path of a large file, its examples.
         symbols: of the dictionary of the inputs.
         classes: in the order of their numbers.
-        large: whether the files are too large to be held in memory; *read* gets their paths then.
+        large: whether there is a file for each split, too large to be held in memory.
         inputs: 1, or 2 if the examples are pairs.
         eos: whether inputs end with ``</s>``.
     """
 
-    download: dict[str, str | None]
+    url: str
     files: Sequence[str]
-    read: Callable[[Files], Iterable[Iterable[Example]]]
+    read: Callable[[Any], Iterable]
     symbols: Sequence[str]
     classes: Sequence[str]
     large: bool = False
@@ -235,65 +206,42 @@ class Task(NamedTuple):
 
 TASKS = {
     "listops": Task(
-        *(RELEASE, LISTOPS_FILES, listops_splits, listops.VOCABULARY, list(listops.DIGITS)),
-        large=True,
+        RELEASE, LISTOPS_FILES, listops_examples, listops.VOCABULARY, [*listops.DIGITS], large=True
     ),
-    "text": Task(IMDB.downloads, IMDB_FILES, imdb_splits, BYTES, ("neg", "pos")),
-    "retrieval": Task(RELEASE, AAN_FILES, aan_splits, BYTES, BINARY, large=True, inputs=2),
+    "text": Task(IMDB.urls[0], IMDB_FILES, imdb_splits, BYTES, ("neg", "pos")),
+    "retrieval": Task(RELEASE, AAN_FILES, aan_examples, BYTES, BINARY, large=True, inputs=2),
     "pathfinder": Task(
-        *(RELEASE, PATHFINDER_FILES, pathfinder_splits, INTENSITIES, BINARY), eos=False
+        RELEASE, PATHFINDER_FILES, pathfinder_splits, INTENSITIES, BINARY, eos=False
     ),
-    "image": Task(
-        *(CIFAR10, CIFAR10_FILES, cifar10_splits, INTENSITIES, CIFAR10_CLASSES), eos=False
-    ),
+    "image": Task(CIFAR10, CIFAR10_FILES, cifar10_splits, INTENSITIES, CIFAR10_CLASSES, eos=False),
 }
 
 
-def prepare(names: Sequence[str], source: Path | None, out: Path) -> list[Path]:
-    """Prepare tasks of the Long Range Arena.
-
-    A call that was interrupted resumes with the task it was in, and a result that was made of the
-    same files is kept.
+def prepare(name: str, source: Path | None, out: Path) -> Path:
+    """Prepare a task of the Long Range Arena.
 
     Args:
-        names: keys of ``TASKS``.
         source: an archive, or a folder that has the archives under their published names or what
             has been unpacked of them; None to download them.
-        out: folder for the results, and for what has been unpacked, in ``raw``.
-
-    Returns:
-        The folder of each task.
-
-    Raises:
-        ValueError: a file is missing, damaged, or not as published.
+        out: folder for the result, ``{name}-bin``, and for large files of archives, in ``raw``.
     """
-    return [_prepare_task(name, source, out) for name in names]
-
-
-def _prepare_task(name: str, source: Path | None, out: Path) -> Path:
     task = TASKS[name]
-    [url] = task.download
-    source = source or fetch(task.download, out / "download")
+    source = source or fetch([task.url], out / "download")
     if task.large:
         raw = out / "raw" / name
-        extract(source, {url: task.files}, raw)
+        extract(source, {task.url: task.files}, raw)
         files = {file: raw / file for file in task.files}
         made_of = fingerprints(files.values())
     else:
-        files = read_files(locate(source, url, task.files), task.files)
+        files = read_files(locate(source, task.url, task.files), task.files)
         made_of = fingerprint(files)
     result = out / f"{name}-bin"
     build(result, {"task": name, "from": made_of}, lambda folder: write(task, files, folder))
-    logger.info(f"{result} is ready for fairseq-train")
     return result
 
 
-def write(task: Task, files: Files, folder: Path) -> None:
-    """Write a task's data set to *folder*.
-
-    Raises:
-        ValueError: a file is not as published, or a split has no examples.
-    """
+def write(task: Task, files: dict[str, Any], folder: Path) -> None:
+    """Write a task's data set, of the contents of its files or the paths of large ones."""
     dictionary = make_dictionary(task.symbols)
     write_dictionaries(folder, task.inputs, dictionary, task.classes)
     end = [dictionary.eos()] if task.eos else []
@@ -303,7 +251,8 @@ def write(task: Task, files: Files, folder: Path) -> None:
             ids = (symbols.astype(int) + dictionary.nspecial for symbols in parts)
             yield [np.append(row, end).astype(int) for row in ids], label
 
-    for split, examples in zip(("train", "valid", "test"), task.read(files)):
+    splits = map(task.read, files.values()) if task.large else task.read(files)
+    for split, examples in zip(("train", "valid", "test"), splits):
         examples = tqdm(examples, split, unit=" examples", mininterval=1, disable=None)
         count = write_split(folder, split, binarized(examples))
         if not count:
@@ -315,12 +264,11 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "lra",
         "Prepare the Long Range Arena for fairseq-train --task long_range_arena.",
-        out="data/lra",
-        result="TASK-bin",
         source="archive, or folder that has the archives under their published names or what has "
         "been unpacked of them (default: download them)",
         tasks=TASKS,
     )
     args = parse_options(parser, arguments)
     with preparing(args.out):
-        prepare(args.tasks, args.source, args.out)
+        for name in TASKS if "all" in args.tasks else dict.fromkeys(args.tasks):
+            logging.info(f"{prepare(name, args.source, args.out)} is ready for fairseq-train")

@@ -12,13 +12,12 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from fairseq_odeformers.corpora.archives import BROKEN, decompressed
 from fairseq_odeformers.corpora.cli import add_options, make_parser, parse_options, preparing
-from fairseq_odeformers.corpora.parallel_text import Pair, Recipe, prepare
+from fairseq_odeformers.corpora.parallel_text import Recipe, Row, prepare
 from fairseq_odeformers.corpora.translation import read_documents
 from fairseq_odeformers.files import decode_lines, fingerprints, naming
 from fairseq_odeformers.options import positive_int
@@ -33,11 +32,7 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
-    """The files of each split in a folder, ``train`` first.
-
-    Raises:
-        ValueError: a file is missing, or there twice.
-    """
+    """The files of each split in a folder, ``train`` first."""
     endings = "|".join(map(re.escape, langs))
     name = re.compile(rf"(train|valid|val|test[^,]*?)\.({endings})(\.gz|\.xz)?")
     found: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
@@ -53,14 +48,11 @@ def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Pa
     return {split: tuple(paths[lang] for lang in langs) for split, paths in found.items()}
 
 
-def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> list[tuple[str, Pair]]:
+def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[Row]:
     """The pairs of a file, ``source<TAB>target`` in each line, after a split drawn at random.
 
     Args:
         sizes: pairs of each split but ``train``, which has the others.
-
-    Raises:
-        ValueError: a line is not such a pair, or too few pairs have sides that no other pair has.
     """
     pairs = []
     for number, line in enumerate(lines_of(path), start=1):
@@ -84,7 +76,8 @@ def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> list[tuple[str,
         )
     drawn = iter(random.Random(seed).sample(alone, wanted))
     split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}
-    return [(split_of.get(number, "train"), pair) for number, pair in enumerate(pairs)]
+    for number, pair in enumerate(pairs):
+        yield split_of.get(number, "train"), pair
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -130,11 +123,11 @@ def main(arguments: Sequence[str]) -> None:
         if args.source.is_dir():
             files = find_files(args.source, langs)
             documents = {split: [pair] for split, pair in files.items()}
-            rows = partial(read_documents, documents, dict.fromkeys(files, lines_of))
+            rows = read_documents(documents, lines_of)
             made_of = {"raw": fingerprints(chain.from_iterable(files.values()))}
         else:
             sizes = {"valid": args.valid or HELD_OUT, "test": args.test or HELD_OUT}
-            rows = partial(split_pairs, args.source, sizes, args.seed)
+            rows = split_pairs(args.source, sizes, args.seed)
             made_of = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
         data_bin = prepare(rows, made_of, args.out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

@@ -2,16 +2,13 @@
 
 The recipe follows fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
 training pairs by length, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
-dictionary. Raw text is UTF-8 with one sentence a line.
+dictionary. A row is a pair after the name of its split: ``train``, ``valid``, or a test set whose
+name begins with ``test``.
 """
 
-import csv
-import itertools
 import logging
-import os
 import shutil
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,22 +16,13 @@ from typing import Any
 
 from sacremoses import MosesPunctNormalizer
 
-from fairseq_odeformers.corpora.text import (
-    bpe_encoder,
-    count_words,
-    fairseq_preprocess,
-    learn_codes,
-    map_rows,
-    moses_tokenizer,
-    write_rows,
-)
-from fairseq_odeformers.files import build, fingerprints, markdown_table, read_lines, write_csv
+from fairseq_odeformers.corpora import tokens
+from fairseq_odeformers.files import build, read_lines
 
 logger = logging.getLogger(__name__)
 
-LEFT_OUT = "left_out.csv"
-
 Pair = tuple[str, str]  # a sentence and its translation
+Row = tuple[str, Pair]
 
 
 @dataclass(frozen=True)
@@ -68,78 +56,50 @@ class Recipe:
 
 
 def prepare(
-    rows: Callable[[], Iterable[tuple[str, Pair]]],
-    made_of: dict[str, Any],
-    out: Path,
-    recipe: Recipe,
-    workers: int | None = None,
+    rows: Iterable[Row], made_of: dict[str, Any], out: Path, recipe: Recipe, workers: int
 ) -> Path:
     """Tokenise, clean, encode and binarise a parallel corpus.
 
     Training pairs are dropped if a side is empty or too long, or if the two sides differ too much
-    in length; a table in the log says how many. The pairs of the other splits are all kept, so that
-    they stay aligned with the text: fairseq translates an empty line like any other, but
+    in length; the log says how many. The pairs of the other splits are all kept, so that they stay
+    aligned with the text: fairseq translates an empty line like any other, but
     ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
-    A call that was interrupted resumes with the step it was in, and steps whose inputs and options
-    have not changed are not repeated. The result does not depend on *workers*.
-
     Args:
-        rows: gives each pair after the name of its split: ``train``, ``valid``, or a test set whose
-            name begins with ``test``.
+        rows: read only if they have not been tokenised before.
         made_of: all that determines the rows, as JSON values.
-        out: folder for what the steps leave: ``plain``, ``tokenized``, ``codes``, ``bpe`` and
-            ``data-bin``.
-        workers: number of processes (default: one a core).
+        out: folder for what the steps leave: ``tokenized``, ``codes``, ``bpe`` and ``data-bin``.
 
     Returns:
         ``out/data-bin``: the binarised text, the dictionaries, and in ``code`` the byte-pair
         encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
-
-    Raises:
-        ValueError: *rows* has raised it; cleaning leaves no pair, or none for ``valid``.
     """
     langs = recipe.langs
-    workers = workers or os.cpu_count()
-    plain, tokenized, codes, bpe, data_bin = (
-        out / step for step in ("plain", "tokenized", "codes", "bpe", "data-bin")
+    tokenized, codes, bpe, data_bin = (
+        out / step for step in ("tokenized", "codes", "bpe", "data-bin")
     )
-    build(plain, {**made_of, "langs": langs}, lambda folder: write_rows(rows(), folder, langs))
-    raw = _splits(plain, langs)
 
-    def read(files: tuple[Path, Path]) -> Iterable[Pair]:
-        return zip(*map(read_lines, files))
+    def write(rows: Iterable[Row], folder: Path, clean: bool) -> None:
+        tokens.write_rows(_clean(rows, recipe) if clean else rows, folder, langs)
 
     def tokenize(folder: Path) -> None:
-        for split, files in raw.items():
-            pairs = map_rows(
-                _pair_tokenizer, (recipe, split), read(files), workers, f"tokenizing {split}"
-            )
-            write(split, pairs, folder, clean=not recipe.clean_byte_pairs)
+        pairs = tokens.map_rows(_tokenizer, (recipe,), rows, workers, "tokenizing")
+        write(pairs, folder, clean=not recipe.clean_byte_pairs)
 
     def learn(folder: Path) -> None:
-        words = count_words(tokenized / f"train.{lang}" for lang in langs)
-        learn_codes(words, recipe.bpe_operations, folder / "code")
+        words = tokens.count_words(tokenized / f"train.{lang}" for lang in langs)
+        tokens.learn_codes(words, recipe.bpe_operations, folder / "code")
 
     def encode(folder: Path) -> None:
-        for split, files in _splits(tokenized, langs).items():
-            pairs = map_rows(
-                bpe_encoder, (codes / "code",), read(files), workers, f"encoding {split}"
-            )
-            write(split, pairs, folder, clean=recipe.clean_byte_pairs)
-
-    def write(split: str, pairs: Iterable[Pair], folder: Path, clean: bool) -> None:
-        if clean and split == "train":
-            write_rows(_clean(pairs, recipe, folder / LEFT_OUT), folder, langs)
-        else:
-            write_rows(zip(itertools.repeat(split), pairs), folder, langs)
+        rows = _read(tokenized, langs)
+        pairs = tokens.map_rows(_encoder, (codes / "code",), rows, workers, "encoding")
+        write(pairs, folder, clean=recipe.clean_byte_pairs)
 
     def binarize(folder: Path) -> None:
-        splits = _splits(bpe, langs)
-        tests = [split for split in splits if split.startswith("test")]
-        fairseq_preprocess(
+        tests = sorted(path.stem for path in bpe.glob(f"test*.{langs[0]}"))
+        tokens.fairseq_preprocess(
             *["--source-lang", langs[0], "--target-lang", langs[1], "--joined-dictionary"],
-            *(f"--{split}pref={bpe / split}" for split in splits if split not in tests),
+            *["--trainpref", str(bpe / "train"), "--validpref", str(bpe / "valid")],
             f"--testpref={','.join(str(bpe / split) for split in tests)}",
             *["--destdir", str(folder), "--workers", str(workers)],
         )
@@ -148,40 +108,33 @@ def prepare(
                 path.rename(folder / f"{split}{path.name[path.name.index('.') :]}")
         shutil.copy(codes / "code", folder)
 
-    everything = {
-        "raw": {split: fingerprints(files) for split, files in raw.items()},
-        **asdict(recipe),
-    }
+    everything = {**made_of, **asdict(recipe)}
     later = ["bpe_operations", *(["max_tokens", "max_ratio"] if recipe.clean_byte_pairs else [])]
     text = {name: value for name, value in everything.items() if name not in later}
     build(tokenized, text, tokenize)
     build(codes, {**text, "bpe_operations": recipe.bpe_operations}, learn)
     build(bpe, everything, encode)
     build(data_bin, everything, binarize)
-    cleaned = bpe if recipe.clean_byte_pairs else tokenized
-    sizes = {split: sum(1 for _ in read_lines(source)) for split, (source, _) in raw.items()}
-    logger.info(f"pairs of each split:\n{_table(sizes, cleaned / LEFT_OUT)}")
     return data_bin
 
 
-def _splits(folder: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
-    """Source and target file of each split in *folder*, test sets last."""
-    source, target = langs
-    names = [path.stem for path in folder.glob(f"*.{source}")]
-    names.sort(key=lambda name: (name.startswith("test"), name))
-    return {name: (folder / f"{name}.{source}", folder / f"{name}.{target}") for name in names}
+def _read(folder: Path, langs: tuple[str, str]) -> Iterator[Row]:
+    for split in sorted(path.stem for path in folder.glob(f"*.{langs[0]}")):
+        for pair in zip(*(read_lines(folder / f"{split}.{lang}") for lang in langs)):
+            yield split, pair
 
 
-def _pair_tokenizer(recipe: Recipe, split: str) -> Callable[[Pair], Pair]:
+def _tokenizer(recipe: Recipe) -> Callable[[Row], Row]:
     normalizers = [MosesPunctNormalizer(lang) for lang in recipe.langs]
-    tokenizers = [moses_tokenizer(lang, recipe.aggressive_hyphens) for lang in recipe.langs]
+    tokenizers = [tokens.moses_tokenizer(lang, recipe.aggressive_hyphens) for lang in recipe.langs]
 
-    def tokenize(pair: Pair) -> Pair:
+    def tokenize(row: Row) -> Row:
+        split, pair = row
         if split in recipe.normalized_splits:
             texts = (n.normalize(text) for n, text in zip(normalizers, pair))
             pair = tuple(map(_replace_non_printing, texts))
         texts = (tokenize(text) for tokenize, text in zip(tokenizers, pair))
-        return tuple(text.lower() if recipe.lowercase else text for text in texts)
+        return split, tuple(text.lower() if recipe.lowercase else text for text in texts)
 
     return tokenize
 
@@ -193,51 +146,39 @@ def _replace_non_printing(text: str) -> str:
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
 
 
-def _clean(pairs: Iterable[Pair], recipe: Recipe, report: Path) -> Iterator[tuple[str, Pair]]:
-    """The split, ``train`` or ``valid``, of each training pair, and the pair.
+def _encoder(codes: Path) -> Callable[[Row], Row]:
+    encode = tokens.bpe_encoder(codes)
+    return lambda row: (row[0], encode(row[1]))
 
-    Pairs with an empty or long side or of very different lengths are left out; the file *report*
-    says how many.
 
-    Raises:
-        ValueError: no pair is left for a split.
+def _clean(rows: Iterable[Row], recipe: Recipe) -> Iterator[Row]:
+    """Leave out training pairs with an empty or long side or of very different lengths.
+
+    Of those that are kept, every ``valid_interval``-th goes to ``valid``.
     """
     unit = "byte pairs" if recipe.clean_byte_pairs else "tokens"
-    empty, long, uneven = counts = (
-        "empty side",
-        f"over {recipe.max_tokens} {unit}",
-        f"ratio over {recipe.max_ratio:g}",
-    )
-    left_out = Counter(dict.fromkeys(counts, 0))
     splits = ["train"]
     if recipe.valid_interval:
         splits = ["train"] * (recipe.valid_interval - 1) + ["valid"]
-    kept = 0
-    for pair in pairs:
+    kept = empty = long = uneven = 0
+    for split, pair in rows:
+        if split != "train":
+            yield split, pair
+            continue
         shorter, longer = sorted(len(sentence.split()) for sentence in pair)
         if shorter == 0:
-            left_out[empty] += 1
+            empty += 1
         elif longer > recipe.max_tokens:
-            left_out[long] += 1
+            long += 1
         elif longer > recipe.max_ratio * shorter:
-            left_out[uneven] += 1
+            uneven += 1
         else:
             yield splits[kept % len(splits)], pair
             kept += 1
+    logger.info(
+        f"cleaning leaves {kept:,} training pairs; left out are {empty:,} with an empty side, "
+        f"{long:,} with more than {recipe.max_tokens} {unit}, and {uneven:,} with a ratio above "
+        f"{recipe.max_ratio:g}"
+    )
     if kept < len(splits):
-        raise ValueError(
-            f"cleaning leaves {kept} training pairs of {kept + left_out.total():,}; needed are "
-            f"{len(splits)} or more. Left out: {dict(left_out)}"
-        )
-    write_csv(report, [left_out])
-
-
-def _table(sizes: dict[str, int], report: Path) -> str:
-    """How many pairs each split of the raw text has, and how many were left out for what."""
-    with open(report, encoding="utf-8", newline="") as file:
-        [left_out] = csv.DictReader(file)
-    rows = [["split", "pairs", *left_out, "left"]]
-    for split, size in sizes.items():
-        numbers = [int(text) if split == "train" else 0 for text in left_out.values()]
-        rows.append([split, *(f"{n:,}" for n in (size, *numbers, size - sum(numbers)))])
-    return markdown_table(rows)
+        raise ValueError(f"cleaning leaves {kept} training pairs; needed are {len(splits)} or more")

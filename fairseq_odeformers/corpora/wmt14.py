@@ -10,7 +10,7 @@ follow fairseq's recipe for this pair, which learns 40,000 merges.
 from collections.abc import Sequence
 
 from fairseq_odeformers.corpora.parallel_text import Recipe
-from fairseq_odeformers.corpora.translation import Corpus, prepare_published, test_sentences
+from fairseq_odeformers.corpora.translation import Corpus, prepare_published
 
 EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"
@@ -40,17 +40,11 @@ def reference(lang: str) -> str:
     return f"newstest2014-{lang}en-ref.{lang}.sgm"
 
 
-def archives(lang: str) -> dict[str, tuple[str, str]]:
-    """The English file and its translation that are needed of each archive."""
-    return {
-        **{url: (name.format("en"), name.format(lang)) for url, name in TRAIN[lang].items()},
-        DEV: ("newstest2013.en", f"newstest2013.{lang}"),
-        TEST: (f"newstest2014-{lang}en-src.en.sgm", reference(lang)),
-    }
-
-
 def corpus(lang: str) -> Corpus:
-    *train, valid, test = archives(lang).values()
+    archives = {url: (name.format("en"), name.format(lang)) for url, name in TRAIN[lang].items()}
+    archives[DEV] = "newstest2013.en", f"newstest2013.{lang}"
+    archives[TEST] = f"newstest2014-{lang}en-src.en.sgm", reference(lang)
+    *train, valid, test = archives.values()
     max_tokens, max_ratio = CLEANING[lang]
     recipe = Recipe(
         ("en", lang),
@@ -61,12 +55,7 @@ def corpus(lang: str) -> Corpus:
         max_tokens=max_tokens,
         max_ratio=max_ratio,
     )
-    return Corpus(
-        recipe,
-        archives(lang),
-        {"train": train, "valid": [valid], "test": [test]},
-        sentences={"test": test_sentences},
-    )
+    return Corpus(recipe, archives, {"train": train, "valid": [valid], "test": [test]})
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -20,8 +20,8 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from fairseq_odeformers.corpora.cli import existing_path
-from fairseq_odeformers.corpora.text import moses_tokenizer
-from fairseq_odeformers.corpora.translation import plain_apostrophes, segments
+from fairseq_odeformers.corpora.tokens import moses_tokenizer
+from fairseq_odeformers.corpora.translation import plain_apostrophes, read_published
 from fairseq_odeformers.corpora.wmt14 import TRAIN, reference
 from fairseq_odeformers.files import read_lines
 
@@ -30,11 +30,7 @@ HYPHEN = re.compile(r"(\S)-(\S)")
 
 
 def read_hypotheses(path: Path, count: int) -> list[str]:
-    """The tokenised translations of *count* sentences, in the order of the corpus.
-
-    Raises:
-        ValueError: there are not as many translations, one a sentence; or they have byte pairs.
-    """
+    """The tokenised translations of *count* sentences, in the order of the corpus."""
     matches = filter(None, map(HYPOTHESIS.fullmatch, read_lines(path)))
     hypotheses = sorted((int(match[1]), match[2]) for match in matches)
     if [number for number, _ in hypotheses] != list(range(count)):
@@ -47,11 +43,6 @@ def read_hypotheses(path: Path, count: int) -> list[str]:
     if any("@@ " in f"{text} " for text in texts):
         raise ValueError(f"{path} has byte pairs; give fairseq-generate --remove-bpe")
     return texts
-
-
-def read_reference(path: Path) -> list[str]:
-    """The segments of an ``.sgm`` file, or the lines of a text."""
-    return list((segments if path.suffix == ".sgm" else read_lines)(path))
 
 
 def split_compounds(text: str) -> str:
@@ -105,7 +96,7 @@ def main(arguments: Sequence[str]) -> None:
     path = args.reference or Path(default.format(pair=args.pair), reference(lang))
     if not path.exists():
         parser.error(f"{path} is not there; name it by --reference: prepare-wmt14.sh leaves it")
-    references = read_reference(path)
+    references = list(read_published(path))
     scores = score(read_hypotheses(args.output, len(references)), references, lang)
     for name, result in scores.items():
         print(f"{name + ':':<15} {result}")

@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from io import StringIO
 from pathlib import Path
 from string import ascii_lowercase, digits
 
@@ -9,7 +10,6 @@ import torch
 from fairseq.data import data_utils
 from fairseq.data.encoders.byte_utils import SPACE, SPACE_ESCAPE
 from fairseq.data.encoders.bytes import Bytes
-from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE, SubwordNMTBPEConfig
 from torch import Tensor
 
 from fairseq_odeformers.files import naming, reading
@@ -42,7 +42,7 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
         return encoding.tokens, [text[start:end] for start, end in encoding.offsets]
     if codes.exists():
         codec = byte_pairs(codes, codes.stat().st_mtime_ns)
-        symbols = codec.encode(cut_words(text)).split()
+        symbols = codec.segment(cut_words(text)).split()
         return symbols, [symbol.removesuffix("@@") for symbol in symbols]
     if any(piece in task.source_dictionary for piece in CHARACTERS):
         raise FileNotFoundError(
@@ -68,10 +68,17 @@ def word_pieces(vocabulary: Path, changed: int):
 
 
 @lru_cache(maxsize=4)
-def byte_pairs(codes: Path, changed: int) -> SubwordNMTBPE:
-    """fairseq's encoder of byte pairs; the codes are read again once they have changed."""
-    with reading(codes, "has no byte-pair codes of subword-nmt"):
-        return SubwordNMTBPE(SubwordNMTBPEConfig(bpe_codes=str(codes)))
+def byte_pairs(codes: Path, changed: int):
+    """The same for :func:`read_codes`."""
+    return read_codes(codes)
+
+
+def read_codes(path: Path):
+    """Byte-pair codes of subword-nmt, its ``BPE``."""
+    from subword_nmt.apply_bpe import BPE
+
+    with reading(path, "has no byte-pair codes of subword-nmt"):
+        return BPE(StringIO(path.read_text(encoding="utf-8")))
 
 
 def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:

@@ -12,7 +12,9 @@ import zipfile
 import pytest
 from published import write_archive, write_folder
 
-from fairseq_odeformers.corpora.archives import download, extract, read_files
+from fairseq_odeformers.corpora import glue, lra, ptb
+from fairseq_odeformers.corpora.archives import CHECKSUMS, download, extract, read_files
+from fairseq_odeformers.corpora.text_classification import DATASETS
 
 FILES = {"corpus/a.txt": os.urandom(200_000), "corpus/deep/b.txt.gz": gzip.compress(b"packed")}
 KINDS = ["folder", "a.zip", "a.tar", "a.tgz"]
@@ -134,7 +136,7 @@ def test_an_interrupted_download_resumes(server, tmp_path, resumable):
         download(server.url, path)
     assert not path.exists()
     server.cut_at = None
-    download(server.url, path, hashlib.sha256(CONTENT).hexdigest())
+    download(server.url, path)
     assert path.read_bytes() == CONTENT
     assert server.ranges == [None, "bytes=100000-"]
     assert [child.name for child in path.parent.iterdir()] == ["file"]
@@ -150,10 +152,21 @@ def test_what_is_there_is_not_downloaded(server, tmp_path):
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
+def test_a_wrong_checksum_leaves_nothing(server, tmp_path, monkeypatch):
+    monkeypatch.setitem(CHECKSUMS, server.url, "0123")
     with pytest.raises(ValueError, match="0123"):
-        download(server.url, tmp_path / "file", "0123")
+        download(server.url, tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
+    monkeypatch.setitem(CHECKSUMS, server.url, hashlib.sha256(CONTENT).hexdigest())
+    download(server.url, tmp_path / "file")
+
+
+def test_checksums_are_of_what_is_downloaded():
+    published = {lra.CIFAR10, *DATASETS["imdb"].urls, *DATASETS["agnews"].urls}
+    published |= {f"{glue.URL}/{path}" for task in glue.TASKS.values() for path in task.paths}
+    published |= {f"{ptb.URL}/ptb.{split}.txt" for split in ptb.PUBLISHED}
+    assert CHECKSUMS.keys() == published
+    assert {len(bytes.fromhex(checksum)) for checksum in CHECKSUMS.values()} == {32}
 
 
 TEXTS = {"a.de": b"eins\n", "a.en": b"one\n", "b.de": b"zwei\n"}

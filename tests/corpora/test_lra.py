@@ -26,7 +26,7 @@ from fairseq_odeformers.corpora.lra import (
     aan_examples,
     cifar10_examples,
     grey,
-    pathfinder_examples,
+    pathfinder_splits,
     prepare,
     split_randomly,
 )
@@ -34,19 +34,19 @@ from fairseq_odeformers.corpora.lra import (
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """Of the published archives, each fetched once, and checked where its SHA-256 is known."""
+    """Of the published archives, each fetched once."""
     out, fetched = tmp_path_factory.mktemp("prepared"), []
 
-    def download(url, path, checksum):
+    def download(url, path):
         if not path.exists():
-            fetched.append(checksum)
+            fetched.append(path.name)
             write_archive(path, LRA[path.name]())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archives, "download", download)
         cli.main(["prepare", "lra", "--out", str(out)])
     assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in TASKS}
-    assert sorted(checksum is None for checksum in fetched) == [False, False, True]
+    assert sorted(fetched) == sorted(LRA)
     return out
 
 
@@ -129,7 +129,7 @@ def results(out):
 def test_the_folder_of_a_task_may_be_given(task, folder, prepared, tmp_path):
     for files in LRA.values():
         write_folder(tmp_path, files())
-    prepare([task], tmp_path / folder, tmp_path / "out")
+    prepare(task, tmp_path / folder, tmp_path / "out")
     expected = {path: data for path, data in results(prepared).items() if task in path.parts[0]}
     assert results(tmp_path / "out") == expected
 
@@ -192,7 +192,7 @@ LINES = IMAGES[METADATA].splitlines(keepends=True)
 def test_a_bad_image_or_label_is_named(changes, named):
     files = {name: data for name, data in {**IMAGES, **changes}.items() if data is not None}
     with pytest.raises(ValueError, match=named):
-        pathfinder_examples(files)
+        pathfinder_splits(files)
 
 
 def record(label, red=0, green=0, blue=0):
@@ -240,21 +240,14 @@ def test_a_bad_pair_is_named(line, tmp_path):
         list(aan_examples(tmp_path / "file"))
 
 
-@pytest.mark.parametrize(
-    "content, named",
-    [
-        (b"", " has 0 bytes"),
-        (bytes(3 * 3073 - 1), " has 9,218 bytes"),
-        (record(9) + record(10), ", record 2: class 10"),
-    ],
-)
-def test_a_bad_record_is_named(content, named):
-    with pytest.raises(ValueError, match=f"^test_batch.bin{named}"):
+@pytest.mark.parametrize("content", [b"", bytes(3 * 3073 - 1), record(9) + record(10)])
+def test_a_file_with_a_bad_record_is_named(content):
+    with pytest.raises(ValueError, match="^test_batch.bin is cut off, or has a class"):
         list(cifar10_examples(content, "test_batch.bin"))
 
 
 def test_a_split_without_examples_is_an_error(tmp_path):
     files = {**retrieval(), "lra_release/lra_release/tsv_data/new_aan_pairs.eval.tsv": b""}
     with pytest.raises(ValueError, match="pairs.eval.tsv.*valid"):
-        prepare(["retrieval"], write_folder(tmp_path / "source", files), tmp_path / "out")
+        prepare("retrieval", write_folder(tmp_path / "source", files), tmp_path / "out")
     assert not list((tmp_path / "out").glob("retrieval-bin*"))

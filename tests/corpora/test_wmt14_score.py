@@ -1,9 +1,12 @@
 """Scores of newstest2014 with known answers, and outputs that cannot be scored."""
 
 import pytest
+from published import write_folder
 
+from fairseq_odeformers import cli
 from fairseq_odeformers.corpora import wmt14, wmt14_score
-from fairseq_odeformers.corpora.wmt14_score import read_hypotheses, read_reference, score
+from fairseq_odeformers.corpora.translation import read_published
+from fairseq_odeformers.corpora.wmt14_score import read_hypotheses, score
 
 
 def write_output(path, hypotheses):
@@ -73,7 +76,8 @@ def test_references_are_segments_or_lines(tmp_path):
     sgm = tmp_path / wmt14.reference("de")
     sgm.write_text('<refset>\n<seg id="1">It’s so.</seg>\n<seg id="2"> &amp; </seg>\n</refset>\n')
     (tmp_path / "text.de").write_text("It’s so.\n&amp;\n")
-    assert read_reference(sgm) == read_reference(tmp_path / "text.de") == ["It’s so.", "&amp;"]
+    for path in (sgm, tmp_path / "text.de"):
+        assert list(read_published(path)) == ["It’s so.", "&amp;"]
 
 
 @pytest.mark.parametrize(
@@ -93,9 +97,20 @@ def test_outputs_that_cannot_be_scored(text, named, tmp_path):
         read_hypotheses(tmp_path / "out.txt", 3)
 
 
-def test_a_missing_reference_is_named(tmp_path, monkeypatch, capsys):
+def test_the_reference_is_what_the_preparation_leaves(tmp_path, monkeypatch, capsys):
+    """Or what is given; a missing one is named."""
     monkeypatch.chdir(tmp_path)
+    expected = "data/wmt14-en-de/raw/newstest2014-deen-ref.de.sgm"
     with pytest.raises(SystemExit):
-        wmt14_score.main(["en-fr", "out.txt"])
-    expected = "data/wmt14-en-fr/raw/newstest2014-fren-ref.fr.sgm"
+        cli.main(["score-wmt14", "en-de", "out.txt"])
     assert expected in capsys.readouterr().err.splitlines()[-1]
+    text = '<seg id="1">Das war \'s auch.</seg>\n<seg id="2">ein 2-Pfund-Brot.</seg>\n'
+    write_folder(tmp_path, {expected: text.encode()})
+    write_output(tmp_path / "out.txt", ["Das war &apos;s auch .", "ein 2 @-@ Pfund @-@ Brot ."])
+    cli.main(["score-wmt14", "en-de", "out.txt"])
+    scores = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in scores] == ["tokenized", "compound-split", "detokenized"]
+    assert all(" = 100.00 " in line for line in scores)
+    (tmp_path / expected).rename("own.sgm")
+    cli.main(["score-wmt14", "en-de", "out.txt", "--reference", "own.sgm"])
+    assert capsys.readouterr().out.splitlines() == scores

@@ -1,10 +1,14 @@
-"""``scripts/prepare-*.sh`` reach their commands, and survive kills and damage."""
+"""``scripts/prepare-*.sh`` and the like reach their commands, and survive kills and damage."""
 
+import os
+import signal
 import subprocess
+from itertools import count
+from pathlib import Path
 
 import pytest
 from published import iwslt14, multi30k, write_archive, write_folder
-from script_helpers import SCRIPTS, assert_survives_kills, run
+from script_helpers import SCRIPTS, contents, run
 
 from fairseq_odeformers.cli import CORPORA
 
@@ -19,16 +23,42 @@ def test_each_corpus_has_a_script():
     assert {*COMMANDS.values(), "listops"} == set(CORPORA)
 
 
-@pytest.mark.parametrize("script", COMMANDS)
-def test_a_script_reaches_its_command(script, tmp_path):
+@pytest.mark.parametrize(
+    "script, command",
+    [
+        *((script, f"prepare {corpus}") for script, corpus in COMMANDS.items()),
+        ("score-wmt14", "score-wmt14"),
+    ],
+)
+def test_a_script_reaches_its_command(script, command, tmp_path):
     said = run(f"{script}.sh", "--help", cwd=tmp_path)
-    assert said.startswith(f"usage: odeformers prepare {COMMANDS[script]} [-h]")
+    assert said.startswith(f"usage: odeformers {command} [-h]")
 
 
 def test_killed_at_each_step_it_leaves_the_same(tmp_path, monkeypatch):
+    """Before and after each rename of a step's temporary folder to its final name."""
     write_folder(tmp_path / "raw", multi30k(train=40, val=5, test_2016_flickr=6))
-    options = ["--from", "raw", "--bpe-operations", 20, "--workers", 1]
-    assert_survives_kills(monkeypatch, "prepare-multi30k.sh", *options, cwd=tmp_path)
+    line = ["prepare-multi30k.sh", "--from", "raw", "--bpe-operations", 20, "--workers", 1, "--out"]
+    run(*line, "whole", cwd=tmp_path)
+    rename = Path.rename
+    for number in count():
+
+        def rename_and_die(path, target, done=number % 2):
+            if not path.is_dir():
+                return rename(path, target)
+            if done:
+                rename(path, target)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", rename_and_die)
+            try:
+                run(*line, "killed", cwd=tmp_path)
+                break
+            except subprocess.CalledProcessError as error:
+                assert error.returncode == -signal.SIGKILL
+    assert number == 2 * len(list((tmp_path / "whole").rglob("recipe.json"))) > 0
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
 def test_a_damaged_archive_ends_a_script_with_one_line(tmp_path):

@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from fairseq_odeformers.corpora import text
+from fairseq_odeformers.corpora import tokens
+from fairseq_odeformers.data.raw_text import read_codes
 
 # Ends of lines, and their tokens by the Moses tokenizer itself.
 MOSES = {
@@ -49,18 +50,18 @@ MOSES = {
 
 @pytest.mark.parametrize("lang", MOSES)
 def test_tokens_are_those_of_moses(lang):
-    tokenize = text.moses_tokenizer(lang)
-    assert [tokenize(line) for line, _ in MOSES[lang]] == [tokens for _, tokens in MOSES[lang]]
+    tokenize = tokens.moses_tokenizer(lang)
+    assert [tokenize(line) for line, _ in MOSES[lang]] == [expected for _, expected in MOSES[lang]]
 
 
 def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
     rows = [("low lower newest", "low"), ("widest lowest low", "newer wider"), ("", "low")] * 3
     codes = tmp_path / "code"
-    text.learn_codes(Counter(" ".join(line for row in rows for line in row).split()), 8, codes)
-    segment = text.load_codes(codes).segment
+    tokens.learn_codes(Counter(" ".join(line for row in rows for line in row).split()), 8, codes)
+    segment = read_codes(codes).segment
     expected = [tuple(map(segment, row)) for row in rows]
-    monkeypatch.setattr(text, "MAX_CACHED_WORDS", 2)
-    encode = text.bpe_encoder(codes)
+    monkeypatch.setattr(tokens, "MAX_CACHED_WORDS", 2)
+    encode = tokens.bpe_encoder(codes)
     assert [encode(row) for row in rows] == expected
     assert any("@@" in line for row in expected for line in row)
 
@@ -68,12 +69,12 @@ def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
 def test_words_are_counted_in_all_texts(tmp_path):
     for name, lines in (("a", "x y\nx\n\nx z\n"), ("b", "y\n" * 9)):
         (tmp_path / name).write_text(lines)
-    assert text.count_words([tmp_path / "a", tmp_path / "b"]) == {"x": 3, "y": 10, "z": 1}
+    assert tokens.count_words([tmp_path / "a", tmp_path / "b"]) == {"x": 3, "y": 10, "z": 1}
 
 
 def test_words_of_one_letter_have_no_byte_pairs(tmp_path):
     with pytest.raises(ValueError, match="byte pairs"):
-        text.learn_codes(Counter("abba"), 10, tmp_path / "code")
+        tokens.learn_codes(Counter("abba"), 10, tmp_path / "code")
 
 
 def test_a_failure_of_fairseq_preprocess_is_raised(tmp_path):
@@ -82,4 +83,4 @@ def test_a_failure_of_fairseq_preprocess_is_raised(tmp_path):
     (tmp_path / "out").touch()
     options = ["--only-source", f"--trainpref={tmp_path / 'train'}"]
     with pytest.raises(OSError, match="out"):
-        text.fairseq_preprocess(*options, "--destdir", str(tmp_path / "out"))
+        tokens.fairseq_preprocess(*options, "--destdir", str(tmp_path / "out"))

@@ -20,8 +20,8 @@ from fairseq_cli import preprocess
 from tqdm import tqdm
 
 from fairseq_odeformers.corpora.processes import map_in_processes
-from fairseq_odeformers.data.raw_text import cut_words
-from fairseq_odeformers.files import read_lines, reading
+from fairseq_odeformers.data.raw_text import cut_words, read_codes
+from fairseq_odeformers.files import read_lines
 
 logger = logging.getLogger(__name__)
 
@@ -80,22 +80,9 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
             raise ValueError("no byte pairs: each word of the training text is a letter") from error
 
 
-def load_codes(path: Path):
-    """Byte-pair codes of subword-nmt, its ``BPE``.
-
-    Raises:
-        ValueError: *path* is not such a file.
-    """
-    from subword_nmt.apply_bpe import BPE
-
-    with reading(path, "has no byte-pair codes of subword-nmt"):
-        with open(path, encoding="utf-8") as file:
-            return BPE(file)
-
-
 def bpe_encoder(codes: Path) -> Callable[[Row], Row]:
     """A function that byte-pair encodes the texts of a row."""
-    bpe = load_codes(codes)
+    bpe = read_codes(codes)
 
     def encode(row: Row) -> Row:
         if len(bpe.cache) > MAX_CACHED_WORDS:
@@ -112,7 +99,7 @@ def map_rows(
     workers: int,
     label: str,
 ) -> Iterator[Row]:
-    """:func:`~fairseq_odeformers.corpora.processes.map_in_processes` with a progress bar."""
+    """:func:`map_in_processes` with a progress bar."""
     logger.info(label)
     results = map_in_processes(make_function, args, rows, workers)
     return tqdm(results, label, unit=" lines", mininterval=1, disable=None)
