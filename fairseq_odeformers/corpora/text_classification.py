@@ -207,10 +207,12 @@ def read_splits(
             raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
     texts = splits["train"]
     classes = dataset.classes or sorted({label for label, _ in texts})
+    known = {*classes, None}
     for split, examples in splits.items():
-        if unknown := {label for label, _ in examples}.difference(classes, [None]):
-            named = ", ".join(sorted(unknown))
-            raise ValueError(f"{source}, {split}: {named} is none of {', '.join(classes)}")
+        for line, (label, _) in enumerate(examples, start=1):
+            if label not in known:
+                path = source / dataset.files[split][0]
+                raise ValueError(f"{path}, line {line}: {label} is none of {', '.join(classes)}")
     kept = splits["train"] = [example for example in texts if example[1].strip()]
     if len(kept) < len(texts):
         logger.info(f"left out {len(texts) - len(kept):,} empty training texts")
