@@ -25,6 +25,7 @@ REFUSED = {
         "--path cut.pt": "cut.pt",
         "--path foreign.pt": "foreign.pt PosixPath",
         "--path nan.pt": "nan.pt embed_tokens",
+        "--path short.pt": "4 of 4 inputs of test --max-positions --truncate",
         "--path export": "safetensors [export]",
         "--user-dir absent": "--user-dir absent",
     },

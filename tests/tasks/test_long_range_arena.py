@@ -88,6 +88,11 @@ def test_inputs_are_cut(data):
 # --- pairs, lengths, pixels ------------------------------------------------
 
 
+def test_a_checkpoint_keeps_the_names_of_the_classes(data):
+    """In their order, by which predictions and other data are held against it."""
+    assert make_task(data).state_dict() == {"classes": ["no", "maybe", "yes"]}
+
+
 def test_retrieval_keeps_the_documents_apart(tmp_path):
     task = make_task(write_texts(tmp_path, inputs=2), "--lra-task", "retrieval")
     batch = batches(task)[0]
