@@ -136,6 +136,12 @@ def test_pairs_add_up(arch):
     assert torch.allclose(value, arclength(alone, first, None) + arclength(alone, second, None))
 
 
+def test_a_model_keeps_its_own():
+    model, (source, _) = make_classifier("node_transformer", "--dropout", "0"), make_sentences()
+    own = model(**call(model, source, None))[1]["regularizers"]["arclength"]
+    assert torch.equal(arclength(model, source, None), own)
+
+
 def test_euler_steps_of_an_ode(float64):
     """An N-ODE block on a grid of L Euler steps has the arclength of the chain of its steps."""
     torch.manual_seed(0)
