@@ -12,6 +12,7 @@ from helpers import CLASSIFIERS, make_any, make_model
 
 from fairseq_odeformers.cli import listing
 from fairseq_odeformers.patches.command_line import check_head
+from fairseq_odeformers.tasks.parity import ParityTask
 
 
 def parse(*line):
@@ -73,6 +74,12 @@ def test_a_misspelt_name_is_asked_for(option, value, meant, capsys):
     with pytest.raises(SystemExit):
         parse(*(word for pair in line.items() for word in pair))
     assert re.search(rf"{option}.*{value}: did you mean {meant}\b", capsys.readouterr().err)
+
+
+def test_parity_with_a_translator_of_fairseq():
+    task = ParityTask(Namespace(parity_max_length=3))
+    with pytest.raises(ValueError, match="--task parity: transformer is no classifier"):
+        task.build_model(Namespace(_name="transformer"))
 
 
 @pytest.mark.parametrize("task", [TranslationTask, LanguageModelingTask])

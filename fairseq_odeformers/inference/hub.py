@@ -250,7 +250,6 @@ class Classifier(nn.Module):
         self.appends_eos = appends_eos(task)
         self.classes = classes_of(task)
 
-    @torch.no_grad()
     def classify(self, texts, batch_size: int = 32):
         """The class of each text and the probabilities of all classes.
 
@@ -264,9 +263,13 @@ class Classifier(nn.Module):
         """
         if isinstance(texts, str):
             return self.classify([texts], batch_size)[0]
+        return self.classify_tokens([self.encode(text) for text in texts], batch_size)
+
+    @torch.no_grad()
+    def classify_tokens(self, inputs: list[list[Tensor]], batch_size: int) -> list[Classification]:
+        """See :meth:`classify`; for what :meth:`encode` makes of each text."""
         if batch_size < 1:
             raise ValueError(f"batch_size {batch_size}: give at least 1")
-        inputs = [self.encode(text) for text in texts]
         found = [Classification("", {}) for _ in inputs]
         given = [index for index, tokens in enumerate(inputs) if tokens]
         order = sorted(given, key=lambda index: len(inputs[index][0]))

@@ -136,19 +136,18 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
     """
     name = "standard input" if args.text == "-" else args.text
     lines = decode_lines(sys.stdin.buffer, name) if args.text == "-" else read_lines(args.text)
-    texts = [line.rstrip("\r") for line in lines]
-    fitting = list(texts)
-    for number, text in enumerate(texts):
+    texts, inputs = [line.rstrip("\r") for line in lines], []
+    for number, text in enumerate(texts, start=1):
         try:
             if "\t" in text or "\r" in text:
                 raise ValueError("a tab or a carriage return; give the text alone")
-            classifier.encode(text)
+            inputs.append(classifier.encode(text))
         except TooLong as error:
-            print(f"{name}, line {number + 1}: {error}", file=sys.stderr)
-            fitting[number] = ""
+            print(f"{name}, line {number}: {error}", file=sys.stderr)
+            inputs.append([])
         except ValueError as error:
-            raise ValueError(f"{name}, line {number + 1}: {error}") from error
-    found = classifier.classify(fitting, args.batch_size)
+            raise ValueError(f"{name}, line {number}: {error}") from error
+    found = classifier.classify_tokens(inputs, args.batch_size)
     rows = [(number, text, *own) for number, (text, own) in enumerate(zip(texts, found))]
     write_predictions("text", classifier.classes, rows, args.output)
 

@@ -262,13 +262,16 @@ def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
     if cfg.lra_task == "retrieval" and not pairs:
         yield f"--lra-task retrieval: {cfg.data} has no pairs of texts"
     if cfg.num_classes > len(classes):
-        yield f"--num-classes {cfg.num_classes}: {cfg.data} has {', '.join(classes)}"
+        names = ", ".join(classes)
+        yield f"--num-classes {cfg.num_classes}: {cfg.data} has {names}; leave the option out"
     if (cfg.init_token or 0) >= len(dictionary):
-        yield f"--init-token {cfg.init_token}: {cfg.data} has {len(dictionary)} symbols"
+        size = f"{cfg.data} has {len(dictionary)} symbols"
+        yield f"--init-token {cfg.init_token}: {size}; give the number of one"
     if cfg.pixel_input == "value":
         if not dictionary.indices.keys() >= set(INTENSITIES):
             yield f"--pixel-input value: {cfg.data} lacks symbols from 0 to 255"
         if cfg.init_token is not None:
-            yield f"--init-token {cfg.init_token}: it has no intensity for --pixel-input value"
+            fault = "it has no intensity for --pixel-input value"
+            yield f"--init-token {cfg.init_token}: {fault}; leave the option out"
     if cfg.shorten_method != "none":
         yield f"--shorten-method {cfg.shorten_method}: give --max-positions instead"
