@@ -114,7 +114,7 @@ def summaries():
             f"Macaron Net {macaron} | Transformer (pre-norm) {transformer} |",
             f"TransEvolve {prenorm}, with its paper's norms {fullff} | "
             f"Transformer (pre-norm) {transformer} |",
-            f"TransEvolve {once} | Transformer (pre-norm) {once_baseline} | 1 |",
+            f"TransEvolve {once} | Transformer (pre-norm) {once_baseline} | 2 |",
             f"TransJect {news('transject')}, TransEvolve {transevolve(news)} | "
             f"Transformer {baseline} |",
             f"2,048 tokens | TransJect {transject_faster}x, TransEvolve {fullff_faster}x faster |",
@@ -123,7 +123,7 @@ def summaries():
         ),
         "docs/choosing": (
             f"Multi30k, BLEU: {transformer} (three seeds) and {macaron} (",
-            f"BLEU: {once}, Transformer {once_baseline} (one seed)",
+            f"BLEU: {once}, Transformer {once_baseline} (two seeds)",
             f"BLEU at the end on Multi30k ({prenorm}, three seeds)",
             f"AG News, accuracy: {news('transject')} (three seeds), "
             f"{news('transformer_classifier_rezero')} (one); Transformer {baseline}",
