@@ -12,6 +12,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -123,11 +124,11 @@ def main(arguments: Sequence[str]) -> None:
         if args.source.is_dir():
             files = find_files(args.source, langs)
             documents = {split: [pair] for split, pair in files.items()}
-            rows = read_documents(documents, lines_of)
+            rows = partial(read_documents, documents, lines_of)
             made_of = {"raw": fingerprints(chain.from_iterable(files.values()))}
         else:
             sizes = {"valid": args.valid or HELD_OUT, "test": args.test or HELD_OUT}
-            rows = split_pairs(args.source, sizes, args.seed)
+            rows = partial(split_pairs, args.source, sizes, args.seed)
             made_of = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
         data_bin = prepare(rows, made_of, args.out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

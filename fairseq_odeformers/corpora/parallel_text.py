@@ -56,7 +56,11 @@ class Recipe:
 
 
 def prepare(
-    rows: Iterable[Row], made_of: dict[str, Any], out: Path, recipe: Recipe, workers: int
+    rows: Callable[[], Iterable[Row]],
+    made_of: dict[str, Any],
+    out: Path,
+    recipe: Recipe,
+    workers: int,
 ) -> Path:
     """Tokenise, clean, encode and binarise a parallel corpus.
 
@@ -66,24 +70,28 @@ def prepare(
     ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
     Args:
-        rows: read only if they have not been tokenised before.
+        rows: gives them; not called if that has been done before.
         made_of: all that determines the rows, as JSON values.
-        out: folder for what the steps leave: ``tokenized``, ``codes``, ``bpe`` and ``data-bin``.
+        out: folder for what the steps leave: ``tokenized``, ``codes``, ``bpe`` and ``data-bin``;
+            in ``plain`` all rows but the training's as they come, the references of translations.
 
     Returns:
         ``out/data-bin``: the binarised text, the dictionaries, and in ``code`` the byte-pair
         encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
     """
     langs = recipe.langs
-    tokenized, codes, bpe, data_bin = (
-        out / step for step in ("tokenized", "codes", "bpe", "data-bin")
+    plain, tokenized, codes, bpe, data_bin = (
+        out / step for step in ("plain", "tokenized", "codes", "bpe", "data-bin")
     )
 
     def write(rows: Iterable[Row], folder: Path, clean: bool) -> None:
         tokens.write_rows(_clean(rows, recipe) if clean else rows, folder, langs)
 
+    def keep(folder: Path) -> None:
+        tokens.write_rows((row for row in rows() if row[0] != "train"), folder, langs)
+
     def tokenize(folder: Path) -> None:
-        pairs = tokens.map_rows(_tokenizer, (recipe,), rows, workers, "tokenizing")
+        pairs = tokens.map_rows(_tokenizer, (recipe,), rows(), workers, "tokenizing")
         write(pairs, folder, clean=not recipe.clean_byte_pairs)
 
     def learn(folder: Path) -> None:
@@ -112,6 +120,7 @@ def prepare(
     later = ["bpe_operations", *(["max_tokens", "max_ratio"] if recipe.clean_byte_pairs else [])]
     text = {name: value for name, value in everything.items() if name not in later}
     build(tokenized, text, tokenize)
+    build(plain, {**made_of, "langs": langs}, keep)
     build(codes, {**text, "bpe_operations": recipe.bpe_operations}, learn)
     build(bpe, everything, encode)
     build(data_bin, everything, binarize)

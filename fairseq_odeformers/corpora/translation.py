@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -113,7 +114,7 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
             for split, pairs in corpus.documents.items()
             if all((raw / name).exists() for pair in pairs for name in pair)
         }
-        rows = read_documents(documents, corpus.sentences)
+        rows = partial(read_documents, documents, corpus.sentences)
         paths = (path for pairs in documents.values() for pair in pairs for path in pair)
         data_bin = prepare(rows, {"raw": fingerprints(paths)}, args.out, recipe, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

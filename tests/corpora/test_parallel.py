@@ -11,6 +11,8 @@ from published import write_folder
 from script_helpers import binarized_lines, lines
 
 from fairseq_odeformers import cli
+from fairseq_odeformers.compare.recipe import Recipe
+from fairseq_odeformers.compare.results import texts_of
 from fairseq_odeformers.corpora.parallel import split_pairs
 
 LANGS = ("de", "en")
@@ -60,6 +62,17 @@ def test_files_of_a_folder_become_the_splits(tmp_path):
             expected = [pair[side].replace(".", " .") for pair in sentences(*drawn_by)]
             found = binarized_lines(tmp_path / "out" / "data-bin", split, "de-en", lang)
             assert found == expected
+
+
+def test_comparisons_have_the_references_as_they_come(tmp_path):
+    """Not their tokens in lower case, from which spaces and case cannot be had back."""
+    references = [f"Press  'F{n}' ({n} %), then wait ." for n in range(5)]
+    pairs = [(text, references[n]) for n, (text, _) in enumerate(sentences(5, 3))]
+    run(folder_of(tmp_path / "own", **files(test=pairs)), tmp_path / "out")
+    options = {"task": "translation", "target-lang": "en"}
+    recipe = Recipe(str(tmp_path / "out" / "data-bin"), options, {})
+    assert texts_of(recipe, "test") == references
+    assert not (tmp_path / "out" / "plain" / "train.en").exists()
 
 
 def test_training_pairs_are_cleaned_by_byte_pairs(tmp_path, capsys):

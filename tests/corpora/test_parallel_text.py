@@ -28,7 +28,8 @@ def corpus(train=100, edit=lambda split, pairs: pairs):
 
 
 def run(rows, out, workers=2, langs=("words", "digits"), bpe_operations=30, **options):
-    return prepare(rows, {"rows": rows}, out, Recipe(langs, bpe_operations, **options), workers)
+    recipe = Recipe(langs, bpe_operations, **options)
+    return prepare(lambda: rows, {"rows": rows}, out, recipe, workers)
 
 
 @pytest.fixture(scope="module")
