@@ -114,9 +114,9 @@ def summaries():
             f"Macaron Net {macaron} | Transformer (pre-norm) {transformer} |",
             f"TransEvolve {prenorm}, with its paper's norms {fullff} | "
             f"Transformer (pre-norm) {transformer} |",
-            f"TransEvolve {once}, with its paper's norms {software('transevolve_fullff_2')} (one seed)"
-            f", Macaron Net {software('macaron_transformer')} | "
-            f"Transformer (pre-norm) {once_baseline} | 2 |",
+            f"TransEvolve {once}, with its paper's norms {software('transevolve_fullff_2')}, "
+            f"Macaron Net {software('macaron_transformer')} | "
+            f"Transformer (pre-norm) {once_baseline} | 2, 1, 2, 2 |",
             f"TransJect {news('transject')}, TransEvolve {transevolve(news)} | "
             f"Transformer {baseline} |",
             f"2,048 tokens | TransJect {transject_faster}x, TransEvolve {fullff_faster}x faster |",
