@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from fairseq_odeformers.inference.hub import load_classifier
+from fairseq_odeformers.data.raw_text import tokenize
+from fairseq_odeformers.inference.hub import Classifier, TooLong, load_classifier
 from fairseq_odeformers.inference.predict import probabilities, reading_split
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.models.transject.models import TransJect
@@ -44,12 +45,11 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
             f"{path}: a text has {longest} tokens, more than {model.max_positions()}, the "
             "--max-positions of the training"
         )
+    typed = encode(classifier, path, args.text) if args.text else None
     progress = tqdm(texts.items(), path, unit=" texts", mininterval=1, disable=None)
     found = measure(model, ((number, tokens.to(args.device)) for number, tokens in progress))
-    if args.text:
-        # Of a model of pairs, it is the first.
-        tokens, *_ = classifier.encode([args.text] * model.towers)
-        found |= follow(model, tokens.to(args.device), task.source_dictionary, args.tokens)
+    if typed is not None:
+        found |= follow(model, typed.to(args.device), task.source_dictionary, args.tokens)
     (summary,) = found["models"]
     summary |= {"accuracy": None, "texts": len(texts), "checkpoint": path}
     if len(args.checkpoints) >= ENOUGH:
@@ -57,6 +57,18 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
         if targets is not None:
             summary["accuracy"] = (probs.argmax(1) == targets).double().mean().item()
     return found
+
+
+def encode(classifier: Classifier, path: str, text: str) -> Tensor:
+    """The tokens (T) of the text of the command line, the first of a pair."""
+    dictionary = classifier.task.source_dictionary
+    if {*map(dictionary.index, tokenize(classifier.task, text)[0])} <= {dictionary.unk()}:
+        raise ValueError(f"--text {text}: the dictionary of the data has none of its symbols")
+    try:
+        tokens, *_ = classifier.encode([text] * getattr(classifier.task, "towers", 1))
+    except TooLong as error:
+        raise ValueError(f"{path}: --text is longer than its --max-positions; cut it") from error
+    return tokens
 
 
 def draw_texts(task, split: str, number: int) -> dict[int, Tensor]:

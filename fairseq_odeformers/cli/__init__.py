@@ -22,6 +22,7 @@ USER_DIR = Path(__file__).parents[1]
 # By the module that a command could not import: its library, and the extra that installs it.
 EXTRAS = {
     "PIL": ("pillow", "corpora"),
+    "markdown": ("markdown", "compare"),
     "matplotlib": ("matplotlib", "plots"),
     "rich": ("rich", "compare"),
     "sacremoses": ("sacremoses", "corpora"),
@@ -29,6 +30,7 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "analysis"),
     "submitit": ("submitit", "compare"),
     "subword_nmt": ("subword-nmt", "corpora"),
+    "tabulate": ("tabulate", "compare"),
     "tokenizers": ("tokenizers", "corpora"),
 }
 

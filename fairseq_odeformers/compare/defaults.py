@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairseq.data import Dictionary
-from fairseq.data.data_utils import infer_language_pair
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.data.classification import class_names
@@ -73,7 +72,7 @@ def find_task(data: Path) -> str:
     """The task of fairseq that a folder of binarised data is for."""
     if (data / "label").is_dir():
         return "long_range_arena"
-    if any(infer_language_pair(str(data))):
+    if language_pair(data):
         return "translation"
     if (data / "dict.txt").is_file() and (data / "train.idx").is_file():
         return "language_modeling"
@@ -85,12 +84,26 @@ def find_task(data: Path) -> str:
     )
 
 
+def language_pair(data: Path) -> tuple[str, str] | None:
+    """Source and target language of a translation data set, by its files of training.
+
+    fairseq's ``infer_language_pair`` takes ``notes.2026-01.txt`` for a pair.
+    """
+    for path in sorted(data.glob("train.*-*.*.idx")):
+        pair, language = path.name.split(".")[1:3]
+        source, _, target = pair.partition("-")
+        if language == source and (data / f"dict.{target}.txt").is_file():
+            return source, target
+    return None
+
+
 def pairs(data: Path, task: str) -> tuple[int, Options]:
     """The number of tokens of the target language, and the options for these languages."""
-    source, target = infer_language_pair(str(data))
-    if not source:
+    pair = language_pair(data)
+    if pair is None:
         raise FileNotFoundError(f"{data} has no file such as train.de-en.de.idx")
-    dictionaries = [Dictionary.load(str(data / f"dict.{side}.txt")) for side in (source, target)]
+    source, target = pair
+    dictionaries = [Dictionary.load(str(data / f"dict.{side}.txt")) for side in pair]
     return sum(lengths(data / f"train.{source}-{target}.{target}")), {
         "source-lang": source,
         "target-lang": target,

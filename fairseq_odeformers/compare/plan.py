@@ -65,7 +65,12 @@ def save_plan(plan: Plan, out: Path) -> None:
         own = {"data": plan.recipe.data, "average": plan.recipe.average}
         own |= entries.setdefault(entry.name, entry).options
         kept = {"data": earlier.recipe.data, "average": earlier.recipe.average, **entry.options}
-        if differs := [name for name in {**own, **kept} if own.get(name) != kept.get(name)]:
+        differs = [
+            name
+            for name in {**own, **kept}
+            if command_line({name: own.get(name)}) != command_line({name: kept.get(name)})
+        ]
+        if differs:
             raise ValueError(
                 f"{out} was begun with other settings ({entry.name}: {', '.join(differs)}); "
                 "give these another --out"
@@ -135,6 +140,7 @@ def make_entry(recipe: Recipe, name: str, own: Options) -> Entry:
     chosen = {
         key: value.replace("{arch}", arch) if isinstance(value, str) else value
         for key, value in chosen.items()
+        if value is not None
     }
     return Entry(name, chosen)
 

@@ -190,7 +190,7 @@ def over_seeds(values: Sequence[float], digits: int) -> str:
         spread = stdev(values)
         text += f" ± {spread:.{digits}f}"
     if len(values) > 2:
-        error = spread / math.sqrt(len(values))
-        low, high = student.interval(0.95, len(values) - 1, fmean(values), error)
+        half = student.ppf(0.975, len(values) - 1) * spread / math.sqrt(len(values))
+        low, high = fmean(values) - half, fmean(values) + half
         text += f" ({low:,.{digits}f} to {high:,.{digits}f})"
     return text

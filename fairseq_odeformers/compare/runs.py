@@ -87,8 +87,8 @@ def prepare(recipe: Recipe, dry_run: bool = False) -> None:
     if Path(recipe.data).exists():
         return
     if dry_run or not recipe.prepare:
-        how = recipe.prepare or "the recipe has no command (prepare)"
-        raise ValueError(f"{recipe.data}: no such folder; make it: {how}")
+        how = f"; make it: {recipe.prepare}" if recipe.prepare else ", and no key prepare makes it"
+        raise ValueError(f"{recipe.data}: no such folder{how}")
     print(f"{recipe.data} is not there: {recipe.prepare}", flush=True)
     status = subprocess.run(python(shlex.split(recipe.prepare))).returncode
     if status or not Path(recipe.data).exists():

@@ -80,7 +80,9 @@ class SequenceClassificationCriterion(FairseqCriterion):
         }
         if not model.training:
             guessed, true = (F.one_hot(found, logits.size(1)) for found in (predicted, target))
-            counts = zip(classes_of(self.task), (guessed * true).sum(0), (guessed + true).sum(0))
+            named = getattr(self.task, "label_dictionary", None) is not None
+            names = classes_of(self.task) if named else range(logits.size(1))
+            counts = zip(names, (guessed * true).sum(0), (guessed + true).sum(0))
             for name, hits, members in counts:
                 logging_output |= {f"_hits_{name}": hits, f"_members_{name}": members}
         return loss, sample_size, logging_output

@@ -112,6 +112,7 @@ def test_errors_leave_what_was_there(trained, tmp_path):
         (mine / "file", out, [], "mine/file"),
         (transformer, mine, [], "mine is in the way"),
         (transformer, out, ["--text", "1 2", "--tokens", "1", "9"], "--tokens 9"),
+        (transformer, out, ["--text", "zz y", "--tokens", "<unk>", "</s>"], "--text zz y: "),
     ):
         line = ["states", str(path), "--data", str(data), "--out", str(folder), "--cpu", *options]
         with pytest.raises(ValueError, match=named):

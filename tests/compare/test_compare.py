@@ -86,6 +86,8 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     plan.save_plan(Plan(replace(recipe, seeds=[2], splits=["valid"]), (one,)), tmp_path)
     assert (kept.entries, plan.load_plan(tmp_path).entries) == ((one, two), (one, two))
     assert plan.load_plan(tmp_path).recipe.seeds == [1, 2, 3]
+    same = replace(one, options={"arch": "a", "lr": "1e-3", "fp16": False, "clip-norm": None})
+    plan.save_plan(Plan(replace(recipe, splits=["valid"]), (same,)), tmp_path)
     other = replace(one, options={"arch": "a", "lr": "1", "clip-norm": None})
     for changed, entry, named in (
         (recipe, other, "a: lr"),
@@ -210,3 +212,4 @@ def test_intervals_need_three_seeds():
     assert over_seeds([1.0], 1) == "1.0"
     assert over_seeds([1.0, 2.0], 1) == "1.5 ± 0.7"
     assert over_seeds([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0 (-0.5 to 4.5)"
+    assert over_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0 (5.0 to 5.0)"

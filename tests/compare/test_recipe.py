@@ -70,7 +70,7 @@ def test_data_that_are_not_there_are_made(recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="data-bin.*make it: mkdir data-bin"):
         prepare(recipe, dry_run=True)
-    for command, message in (("", "no command"), ("mkdir other", "has not made data-bin")):
+    for command, message in (("", "no key prepare"), ("mkdir other", "has not made data-bin")):
         with pytest.raises(ValueError, match=f"data-bin.*{message}|{message}"):
             prepare(replace(recipe, prepare=command))
     prepare(recipe)
@@ -153,7 +153,7 @@ def test_what_an_entry_makes_of_the_options_of_a_recipe(recipe):
     assert given["finetune-from-model"] == "runs/transformer-seed1/best.pt"
     assert given["encoder-embed-dim"] == given["decoder-embed-dim"] == 32
     assert given["encoder-layers"] == given["decoder-layers"] == 4
-    assert "--clip-norm" not in command_line(given)
+    assert "clip-norm" not in given
 
 
 @pytest.mark.parametrize(
@@ -210,6 +210,13 @@ def test_classes_are_counted_without_what_fills_up_their_dictionary(folders, tmp
     labels.save(str(path))
     recipe = default_recipe(tmp_path / "data", {"transject": {}}, "sentence_prediction", 1)
     assert recipe.train["num-classes"] == classes < len(labels) - labels.nspecial
+
+
+def test_other_files_do_not_make_a_folder_a_translation(folders, tmp_path):
+    """Such as one whose name ends like that of a pair of languages."""
+    shutil.copytree(folders["language_modeling"], tmp_path / "data")
+    (tmp_path / "data" / "notes.2026-01.txt").touch()
+    assert find_task(tmp_path / "data") == "language_modeling"
 
 
 def test_a_folder_without_data_is_refused(tmp_path):

@@ -97,6 +97,14 @@ def test_logged_values():
     assert set(reduced([output])) == {"loss", "cross_entropy", "accuracy"}  # no F1 in training
 
 
+def test_classes_of_a_task_that_has_no_names_are_numbers():
+    criterion = SequenceClassificationCriterion(
+        SequenceClassificationConfig(), SimpleNamespace(cfg=None)
+    )
+    *_, logged = criterion(Model().eval(), make_sample(4, classes=2))
+    assert {"_hits_0", "_hits_1"} < {*logged} and "_hits_2" not in logged
+
+
 def test_statistics_are_logged():
     """Their means over the sequences of one update or several; they add nothing to the loss."""
     outputs = []
