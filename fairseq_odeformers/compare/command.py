@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Train architectures on the same data with the same recipe, evaluate them, and "
         "write a report. Options of fairseq-train that follow are for all architectures; those of "
         "one stand in brackets behind its name: 'transject[--encoder-experts 1]'. The same command "
-        "goes on where it was interrupted.",
+        "goes on from the last checkpoints.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -86,7 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, recipe in recipes(args, parse_words(others)).items():
             compare(args, recipe, args.out / name if name else args.out)
     except KeyboardInterrupt:
-        sys.exit("\nodeformers compare: interrupted; the same command goes on from here")
+        sys.exit(
+            "\nodeformers compare: interrupted; the same command goes on from the last checkpoints"
+        )
 
 
 def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
@@ -98,11 +100,11 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     planned = planned_updates(out, args.budget)
     recipe.train["user-dir"] = str(folder)
     plan = in_child(make_plan, recipe, match == "parameters", args.budget, planned)
-    if args.user_dir:
-        write_plugin(folder, args.user_dir)
     runs = make_runs(plan, out)
     print(overview(plan, len(runs), args.jobs), flush=True)
     if args.dry_run:
+        if args.user_dir and not folder.exists():  # that the commands name
+            write_plugin(folder, args.user_dir)
         for run in runs:
             print(f"\n# {run.folder.name}")
             for step in run.steps:
@@ -110,6 +112,8 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
                 print(shlex.join(step.words) + output)
         return
     save_plan(plan, out)
+    if args.user_dir:
+        write_plugin(folder, args.user_dir)
     execute(runs, make_executor(args, out), args.jobs)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
@@ -200,6 +204,11 @@ def recipes(args: argparse.Namespace, extra: Options) -> dict[str, Recipe]:
         if name in chosen:
             raise ValueError(f"--archs {name}: give each once")
         chosen[name] = arch, own
+    if not args.what.exists():
+        raise ValueError(
+            f"{args.what}: no such folder or recipe; give the folder that fairseq-preprocess or "
+            "odeformers prepare has written, or a YAML file"
+        )
     folder = args.what.is_dir()
     for name in ("part", "data") if folder else ("task", "epochs"):
         if (value := getattr(args, name)) is not None:

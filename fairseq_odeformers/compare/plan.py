@@ -25,7 +25,7 @@ from fairseq.models import (
 )
 from fairseq.trainer import Trainer
 
-from fairseq_odeformers.files import naming, replacing
+from fairseq_odeformers.files import naming, replacing, sha256
 from fairseq_odeformers.options import did_you_mean
 
 from .recipe import LANGUAGE_MODELING, TRANSLATION, Options, Recipe, checked, command_line, merged
@@ -55,11 +55,16 @@ class Plan:
 
     recipe: Recipe
     entries: tuple[Entry, ...]
+    digest: str = ""  # of the files of the data
 
 
 def save_plan(plan: Plan, out: Path) -> None:
     """Keep a plan beside its runs, with the architectures and seeds of earlier commands."""
     earlier = load_plan(out) if (out / PLAN).is_file() else replace(plan, entries=())
+    if plan.recipe.data == earlier.recipe.data and plan.digest != (earlier.digest or plan.digest):
+        raise ValueError(
+            f"{plan.recipe.data} has other files than when {out} was begun; give another --out"
+        )
     entries = {entry.name: entry for entry in plan.entries}
     for entry in earlier.entries:
         own = {"data": plan.recipe.data, "average": plan.recipe.average}
@@ -76,7 +81,7 @@ def save_plan(plan: Plan, out: Path) -> None:
                 "give these another --out"
             )
     seeds = sorted({*earlier.recipe.seeds, *plan.recipe.seeds})
-    plan = Plan(replace(plan.recipe, seeds=seeds), tuple(entries.values()))
+    plan = replace(plan, recipe=replace(plan.recipe, seeds=seeds), entries=(*entries.values(),))
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / PLAN) as path:
         path.write_text(yaml.safe_dump(asdict(plan), sort_keys=False), encoding="utf-8")
@@ -90,7 +95,8 @@ def load_plan(out: Path) -> Plan:
     with naming(path, f"is not a {PLAN} of odeformers compare"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         entries = tuple(checked(Entry, entry, str(path)) for entry in content["entries"])
-        return Plan(checked(Recipe, content["recipe"], str(path)), entries)
+        recipe = checked(Recipe, content["recipe"], str(path))
+        return Plan(recipe, entries, content.get("digest", ""))
 
 
 def make_plan(
@@ -117,7 +123,8 @@ def make_plan(
             entries.append(tried(recipe, entry))
     if budget:
         entries = budgeted(recipe, entries, budget, planned or {})
-    return Plan(recipe, tuple(entries))
+    data = Path(recipe.data)
+    return Plan(recipe, tuple(entries), sha256(data) if data.is_dir() else "")
 
 
 def make_entry(recipe: Recipe, name: str, own: Options) -> Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -154,21 +155,24 @@ def quality(results: Results, split: str) -> Iterator[Section]:
 
 
 def differences(results: Results, split: str) -> Iterator[Section]:
-    """The five texts whose qualities spread most over the models, by their first seeds."""
+    """Five texts of different outputs, whose qualities spread most, by the first seeds."""
     outcomes = results.outcomes[split, BEST]
     firsts = {name: next(iter(runs.values())) for name, runs in outcomes.items()}
     examples = any_of(outcomes).examples
     if len(firsts) < 2 or not examples:
         return
     spread = np.ptp([run.qualities() for run in firsts.values()], axis=0)
-    for number, index in enumerate(np.argsort(spread)[::-1][:5], start=1):
-        if spread[index]:
-            source, reference, _ = examples[index]
-            texts = {"source": source, "reference": reference}
-            texts |= {name: run.examples[index][2] for name, run in firsts.items()}
-            rows = [["", f"{split}, text {number}"]]
-            rows += [[name, literal(str(text))] for name, text in texts.items()]
-            yield Section("Where they differ most" if number == 1 else "", table=rows)
+    outputs = {name: [str(text) for *_, text in run.examples] for name, run in firsts.items()}
+    differ = (
+        i for i in np.argsort(spread)[::-1] if len({texts[i] for texts in outputs.values()}) > 1
+    )
+    for number, index in enumerate(islice(differ, 5), start=1):
+        source, reference, _ = examples[index]
+        texts = {"source": source, "reference": reference}
+        texts |= {name: outputs[name][index] for name in firsts}
+        rows = [["", f"{split}, text {number}"]]
+        rows += [[name, literal(str(text))] for name, text in texts.items()]
+        yield Section("Where they differ most" if number == 1 else "", table=rows)
 
 
 def options(plan: Plan) -> Section:

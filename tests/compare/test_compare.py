@@ -96,6 +96,9 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     ):
         with pytest.raises(ValueError, match=f"{tmp_path} .*settings .{named}.; give"):
             plan.save_plan(Plan(changed, (entry,)), tmp_path)
+    plan.save_plan(Plan(replace(recipe, splits=["valid"]), (one,), "digest"), tmp_path)
+    with pytest.raises(ValueError, match=f"data has other files than when {tmp_path} was begun"):
+        plan.save_plan(Plan(recipe, (one,), "another"), tmp_path)
     assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
 
 

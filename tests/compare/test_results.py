@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
@@ -11,8 +12,9 @@ from fairseq_odeformers.compare.figures import distinct
 from fairseq_odeformers.compare.outcomes import Classes, Perplexity, Translations
 from fairseq_odeformers.compare.plan import Entry, Plan, save_plan
 from fairseq_odeformers.compare.recipe import Recipe
-from fairseq_odeformers.compare.report import write_report
+from fairseq_odeformers.compare.report import differences, write_report
 from fairseq_odeformers.compare.results import read_training
+from fairseq_odeformers.compare.runs import BEST
 from fairseq_odeformers.plots import ARCHITECTURES
 
 REFERENCES = [
@@ -170,6 +172,21 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     place = rows.index(["test, text 1"])
     assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
     assert any("--adam-betas '(0.9, 0.98)'" in row[-1] for row in rows)  # for a shell
+
+
+def test_texts_on_which_models_differ_have_different_outputs():
+    """Not those of one class, however far its probabilities are apart."""
+    runs = {
+        name: {
+            1: SimpleNamespace(
+                examples=[("sure", "pos", "pos"), ("unsure", "pos", own), ("hard", "neg", "pos")],
+                qualities=[first, second, 0.4].copy,
+            )
+        }
+        for name, own, first, second in (("one", "pos", 0.9, 0.6), ("two", "neg", 0.5, 0.4))
+    }
+    (section,) = differences(SimpleNamespace(outcomes={("test", BEST): runs}), "test")
+    assert ["two", "neg"] in section.table and section.table[1] == ["source", "unsure"]
 
 
 def test_a_report_of_language_models(report):
