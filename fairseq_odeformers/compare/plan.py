@@ -61,7 +61,7 @@ class Plan:
 def save_plan(plan: Plan, out: Path) -> None:
     """Keep a plan beside its runs, with the architectures and seeds of earlier commands."""
     earlier = load_plan(out) if (out / PLAN).is_file() else replace(plan, entries=())
-    if plan.recipe.data == earlier.recipe.data and plan.digest != (earlier.digest or plan.digest):
+    if plan.recipe.data == earlier.recipe.data and earlier.digest not in ("", plan.digest):
         raise ValueError(
             f"{plan.recipe.data} has other files than when {out} was begun; give another --out"
         )

@@ -162,14 +162,14 @@ def differences(results: Results, split: str) -> Iterator[Section]:
     if len(firsts) < 2 or not examples:
         return
     spread = np.ptp([run.qualities() for run in firsts.values()], axis=0)
-    outputs = {name: [str(text) for *_, text in run.examples] for name, run in firsts.items()}
-    differ = (
-        i for i in np.argsort(spread)[::-1] if len({texts[i] for texts in outputs.values()}) > 1
-    )
+
+    def outputs(index: int) -> dict[str, str]:
+        return {name: str(run.examples[index][2]) for name, run in firsts.items()}
+
+    differ = (index for index in np.argsort(spread)[::-1] if len({*outputs(index).values()}) > 1)
     for number, index in enumerate(islice(differ, 5), start=1):
         source, reference, _ = examples[index]
-        texts = {"source": source, "reference": reference}
-        texts |= {name: outputs[name][index] for name in firsts}
+        texts = {"source": source, "reference": reference, **outputs(index)}
         rows = [["", f"{split}, text {number}"]]
         rows += [[name, literal(str(text))] for name, text in texts.items()]
         yield Section("Where they differ most" if number == 1 else "", table=rows)

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import signal
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -100,6 +101,26 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     with pytest.raises(ValueError, match=f"data has other files than when {tmp_path} was begun"):
         plan.save_plan(Plan(recipe, (one,), "another"), tmp_path)
     assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
+
+
+def test_a_refused_command_leaves_a_plugin_as_it_is(tmp_path, monkeypatch):
+    """That of an earlier command, whose runs import it; a dry run writes it where there is none."""
+    recipe = Recipe("data", {"task": "translation"}, {"a": {}})
+    args = SimpleNamespace(
+        what=tmp_path, match=None, jobs=1, user_dir=["own"], budget=None, dry_run=True
+    )
+    written = tmp_path / "odeformers_plugins" / "__init__.py"
+    planned = Plan(recipe, (Entry("a", {"lr": "1"}, updates=5, seconds=1),))
+    monkeypatch.setattr(command, "prepare", lambda *_: None)
+    monkeypatch.setattr(command, "in_child", lambda *_: planned)
+    command.compare(args, recipe, tmp_path)
+    before = written.read_text()
+    plan.save_plan(Plan(recipe, (Entry("a", {"lr": "2"}),)), tmp_path)
+    for args.dry_run in (True, False):
+        args.user_dir = ["another"]
+        with nullcontext() if args.dry_run else pytest.raises(ValueError, match="a: lr"):
+            command.compare(args, recipe, tmp_path)
+        assert written.read_text() == before
 
 
 def test_only_updates_of_the_same_budget_go_on(tmp_path):
