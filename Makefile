@@ -6,7 +6,6 @@
 # make bench-check   compare quick measurements of speed with docs/quick.json; on a quiet machine
 # make test-xla   run fairseq's TPU mode on a CPU, by torch_xla, in .venv-xla (7 GB)
 # make lint    check style, formatting, types, and what GitHub reads
-# make listing   write what odeformers list and options print; after a change of options
 # make docs    build the site from README, docs, examples and docstrings, into the folder site
 # make notebook   run all cells of examples/tour.ipynb
 # make dist    build the source distribution and the wheel into dist, and check what PyPI will show
@@ -27,7 +26,7 @@ DIST := build==1.6.1 twine==7.0.0
 
 XLA := torch==2.9.0 torch_xla==2.9.0 torchaudio==2.9.0
 
-.PHONY: setup demo test test-python test-wheel test-xla bench-check lint listing docs notebook dist clean
+.PHONY: setup demo test test-python test-wheel test-xla bench-check lint docs notebook dist clean
 
 setup: $(STAMP)
 
@@ -58,9 +57,6 @@ lint: $(STAMP)
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
-
-listing: $(STAMP)
-	$(BIN)/python -c 'from fairseq_odeformers.cli.listing import write; write()'
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 PYTHONWARNINGS=ignore::DeprecationWarning $(BIN)/mkdocs build --strict

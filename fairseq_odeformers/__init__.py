@@ -5,15 +5,10 @@ criterions. ``load_translator``, ``load_classifier`` and ``load_language_model``
 trained; see ``inference.hub``.
 """
 
-import sys
+from . import patches  # noqa: F401
 
-from .cli import needs_fairseq
-
-if needs_fairseq(sys.orig_argv, sys.argv[1:]):
-    from . import patches  # noqa: F401
-
-    # isort: split
-    from . import criterions, models, tasks  # noqa: F401
+# isort: split
+from . import criterions, models, tasks  # noqa: F401
 
 LOADERS = ("load_classifier", "load_language_model", "load_translator")
 

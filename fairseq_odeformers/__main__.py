@@ -1,5 +1,5 @@
 """``python -m fairseq_odeformers`` is the command ``odeformers``."""
 
-from fairseq_odeformers.cli import main
+from odeformers import main
 
 main()

@@ -3,18 +3,13 @@
 import math
 import operator
 import os
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
 
-from fairseq import checkpoint_utils
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf, gen_parser_from_dataclass
 from fairseq.utils import import_user_module
-
-from fairseq_odeformers.modules.dictionary_digest import DictionaryDigest
-from fairseq_odeformers.modules.trusted import check_checkpoint
 
 LARGEST = 2**31 - 1  # of whole numbers, as of a size of torch's
 MOST_WORKERS = 1024  # processes that one command starts
@@ -133,67 +128,6 @@ def side(cfg, name: str) -> Namespace:
     return Namespace(**{k[len(prefix) :]: v for k, v in cfg.items() if k.startswith(prefix)})
 
 
-class DataclassOptions(DictionaryDigest):
-    """Mixin of a model that has a dataclass, while its base class in fairseq has other options.
-
-    A switch that is on by default gets another form that turns it off, with ``--no-``, or without
-    it if it begins so; fairseq would make the switch itself turn it off.
-
-    Attributes:
-        unsupported: options of a base class that the model does not have, and why.
-
-    Raises:
-        ValueError: a class derived from such a model is registered without a dataclass.
-    """
-
-    unsupported: Mapping[str, str] = {}
-
-    @classmethod
-    def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", *args, **kwargs):
-        """fairseq's method, for a folder and its files; it loads what the loaders here do.
-
-        Raises:
-            ValueError: see :func:`~fairseq_odeformers.modules.trusted.check_checkpoint`.
-        """
-        if "user_dir" in kwargs:
-            import_user_module(Namespace(user_dir=kwargs["user_dir"]))
-        for name in checkpoint_file.split(os.pathsep):
-            path = os.path.join(model_name_or_path, name)
-            state = checkpoint_utils.load_checkpoint_to_cpu(path)
-            if state.get("args") is not None:  # which fairseq reads in the place of cfg
-                state["cfg"] = convert_namespace_to_omegaconf(state["args"])
-            check_checkpoint(path, state)
-        return super().from_pretrained(model_name_or_path, checkpoint_file, *args, **kwargs)
-
-    @classmethod
-    def check_config(cls, cfg):
-        """Raise a ValueError that names the first option that cannot be built, and the remedy."""
-        configs = (vars(base).get("__dataclass") for base in cls.__mro__)
-        validate(cfg, next(filter(None, configs)), cls.unsupported)
-
-    @classmethod
-    def add_args(cls, parser):
-        config = vars(cls).get("__dataclass")
-        if config is None:
-            raise ValueError(
-                f"{cls.__name__} is registered without its options; write "
-                "@register_model(NAME, dataclass=CONFIG), with that of its base class if it has "
-                "no more"
-            )
-        for item in fields(config):
-            if item.default is True:
-                off = item.name[3:] if item.name.startswith("no_") else f"no_{item.name}"
-                for name, action in ((item.name, "store_true"), (off, "store_false")):
-                    parser.add_argument(
-                        flag(name),
-                        action=action,
-                        dest=item.name,
-                        default=SUPPRESS,
-                        help=item.metadata["help"] if action == "store_true" else "the opposite",
-                    )
-        gen_parser_from_dataclass(parser, config(), delete_default=True)
-
-
 def flag(name: str) -> str:
     """The option of the command line for a field of a config, such as ``--encoder-layers``."""
     return "--" + name.replace("_", "-")
@@ -211,14 +145,34 @@ workers = partial(integer, least=1, most=MOST_WORKERS)
 
 
 def add_user_dir(parser: ArgumentParser) -> None:
-    """Add the option whose folders ``inference.loading.import_plugins`` imports."""
+    """Add the option of fairseq's name; a folder is imported when the option is read."""
     parser.add_argument(
         "--user-dir",
         metavar="DIR",
-        action="append",
+        action=ImportPlugin,
         default=[],
         help="folder of a plugin of your own that has the model or task; may be given again",
     )
+
+
+class ImportPlugin(Action):
+    """The action of an option that imports a folder, and collects the folders that it is given."""
+
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        import_plugins([values])
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest), values])
+
+
+def import_plugins(folders: Iterable[str]) -> None:
+    """Import folders as fairseq's ``--user-dir`` does; they register models and tasks.
+
+    Raises:
+        ValueError: a folder is not there.
+    """
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise ValueError(f"--user-dir {folder}: no such folder")
+        import_user_module(Namespace(user_dir=folder))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 
 import sys
 
-from fairseq_odeformers.cli import main
+from odeformers import main
 
 if __name__ == "__main__":
     main(["average", *sys.argv[1:]])

@@ -86,7 +86,7 @@ measure() {  # NAME WHAT OPTION ...
 
 {
     python - <<'PYTHON'
-from fairseq_odeformers.benchmark import timing
+from fairseq_odeformers.lab.benchmark import timing
 import torch
 for key, value in timing.environment("cuda" if torch.cuda.is_available() else "cpu").items():
     if key != "date":

@@ -26,18 +26,18 @@ import published
 import torch
 import warm
 import yaml
-from compare.test_results import write_log
 from fairseq import tasks
+from lab.compare.test_results import write_log
 from make_checkpoints import PATHS, parsed, training_line, write_data, write_splits
 
 from fairseq_odeformers import load_language_model, load_translator
-from fairseq_odeformers.cli import main
-from fairseq_odeformers.compare.plan import Entry, Plan, save_plan
-from fairseq_odeformers.compare.recipe import Recipe, read_recipe
-from fairseq_odeformers.compare.report import sections
-from fairseq_odeformers.compare.results import read_results
-from fairseq_odeformers.inference.loading import read_checkpoint
-from fairseq_odeformers.inference.weights import write_export
+from fairseq_odeformers.checkpoints.load import read_checkpoint
+from fairseq_odeformers.checkpoints.weights import write_export
+from fairseq_odeformers.lab.compare.plan import Entry, Plan, save_plan
+from fairseq_odeformers.lab.compare.recipe import Recipe, read_recipe
+from fairseq_odeformers.lab.compare.report import sections
+from fairseq_odeformers.lab.compare.results import read_results
+from odeformers import main
 
 CPU_SECONDS, SECONDS = 60, 300  # after which a reader hangs; the machine may be busy
 BYTES = 12 << 30  # of address space

@@ -40,7 +40,7 @@ from script_helpers import IN_MAIN_THREAD
 
 import fairseq_odeformers
 
-FOLDER = Path(__file__).resolve().parent / "checkpoints"
+FOLDER = Path(__file__).resolve().parent / "golden"
 PATHS = {path.name[: -len(".pt.gz")]: path for path in sorted(FOLDER.glob("*.pt.gz"))}
 SIZES = {
     "embed_dim": 8,

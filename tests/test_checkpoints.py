@@ -11,8 +11,8 @@ from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 from make_checkpoints import MODELS, PATHS
 
-from fairseq_odeformers.inference.loading import load_model, read_checkpoint
-from fairseq_odeformers.inference.weights import write_export
+from fairseq_odeformers.checkpoints.load import load_model, read_checkpoint
+from fairseq_odeformers.checkpoints.weights import write_export
 
 ADAPTIVE = ("dopri5", "bosh3", "fehlberg2", "adaptive_heun", "dopri8")
 

@@ -1,6 +1,5 @@
 """The command ``odeformers``: its listings, and errors in one line."""
 
-import json
 import re
 import subprocess
 import sys
@@ -10,9 +9,10 @@ from helpers import OLD, resolved
 from omegaconf import OmegaConf
 from script_helpers import ROOT, USER_DIR, module
 
-from fairseq_odeformers.cli import COMMANDS, listing, main, needs_fairseq
+from fairseq_odeformers.cli import architectures, option_rows
+from odeformers import COMMANDS, main
 
-ARCHITECTURES = sorted(listing.architectures(listing.read()))
+ARCHITECTURES = architectures()
 
 
 def test_a_script_gets_the_folder_alone(capsys, monkeypatch):
@@ -78,53 +78,20 @@ def test_a_plugin_is_listed(tmp_path):
     assert re.search("--runge-kutta-order  +2  ", shown)
 
 
-@pytest.mark.skipif(OLD, reason="fairseq has fewer options of its own")
-def test_listing_is_what_is_registered():
-    """Else ``make listing`` writes it anew."""
-    assert listing.read() == json.loads(json.dumps(listing.make()))
-
-
-@pytest.mark.parametrize("line", [[], ["list"], ["options", "transject"], ["--help"], ["lst"]])
-def test_lists_and_help_need_no_fairseq(line):
+@pytest.mark.parametrize("line", [[], ["--help"], ["prepare", "--help"], ["lst"]])
+def test_help_needs_no_fairseq(line):
     """And so no torch, which takes seconds to import."""
-    show = [sys.executable, "-X", "importtime", "-m", "fairseq_odeformers", *line]
+    show = [sys.executable, "-X", "importtime", "-m", "odeformers", *line]
     imported = subprocess.run(show, capture_output=True, text=True).stderr
-    assert "fairseq_odeformers.cli" in imported
-    assert not re.search(r"\|\s+(torch|fairseq|numpy|omegaconf)$", imported, re.M)
-
-
-@pytest.mark.parametrize(
-    "process, arguments",
-    [
-        ("python", 0),
-        ("python train.py list", 1),
-        ("python -m pytest odeformers list", 2),
-        ("python -m fairseq_odeformers.cli.listing", 0),
-        ("python -m fairseq_cli.train list", 1),
-        ("python -c import", 0),
-        ("python bin/fairseq-train --help", 1),
-        ("python bin/odeformers predict --help", 2),
-        ("python -m fairseq_odeformers prepare", 1),
-    ],
-)
-def test_all_other_processes_import_fairseq(process, arguments):
-    words = process.split()
-    assert needs_fairseq(words, words[len(words) - arguments :])
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 11])
-def test_a_process_that_another_spawns_imports_fairseq(count):
-    """Such as that of a GPU; multiprocessing gives it the arguments of the training."""
-    words = "python -c spawn_main --multiprocessing-fork".split()
-    assert needs_fairseq(words, ["data", "--arch", "transject", *["--fp16"] * count])
-    assert needs_fairseq([], ["data"] * count)
+    assert "argparse" in imported
+    assert not re.search(r"\|\s+(torch|fairseq(_odeformers)?|numpy)$", imported, re.M)
 
 
 @pytest.mark.skipif(OLD, reason="fairseq has fewer options of its own")
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_options_are_those_of_the_command_line(arch):
     """All have a help, and each option that is named as a default is among them."""
-    rows = listing.option_rows(listing.read(), arch)
+    rows = list(option_rows(arch))
     names = {name.split(",")[0] for name, _, _ in rows}
     config = OmegaConf.to_container(resolved(arch), enum_to_str=True)
     assert {name[2:].replace("-", "_") for name in names} <= set(config)

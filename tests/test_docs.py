@@ -14,8 +14,8 @@ import pytest
 from fairseq import options
 from hydra._internal.utils import get_args_parser
 
-from fairseq_odeformers import cli
-from fairseq_odeformers.inference.loading import import_plugins  # registers what the commands name
+import odeformers
+from fairseq_odeformers.options import import_plugins  # registers what the commands name
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -86,7 +86,7 @@ def test_commands_can_be_typed(words, monkeypatch, capsys):
         monkeypatch.setattr(logging.root.manager, "disable", 0)  # what a program may change
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
-            cli.main([*names, "--help"])
+            odeformers.main([*names, "--help"])
         for option in (arg for arg in args if arg.startswith("--")):
             assert option in output.getvalue(), option
     elif program not in (".", "cd", "export", "git", "pip", *OTHERS):
@@ -96,7 +96,7 @@ def test_commands_can_be_typed(words, monkeypatch, capsys):
 def test_the_reference_has_every_command():
     page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
     headings = re.findall(r"^## `([\w-]+)", page, re.M)
-    assert [*dict.fromkeys(headings)] == [*cli.COMMANDS]
+    assert [*dict.fromkeys(headings)] == [*odeformers.COMMANDS]
 
 
 @pytest.mark.parametrize("page", ["correctness", "features"])

@@ -30,30 +30,39 @@ def is_module(name):
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
+# From the top floor down. A part imports from the floors below it; parts beside each other do not
+# know each other, and a paper's models do not know another paper's.
+FLOORS = (
+    ("__main__",),
+    ("cli",),
+    ("lab",),
+    ("__init__",),
+    ("inference",),
+    ("tasks", "criterions"),
+    ("models",),
+    ("models/baselines", "models/macaron", "models/transevolve", "models/transject")
+    + ("models/node_transformer",),
+    ("models/common",),
+    ("patches", "checkpoints"),
+    ("data", "modules"),
+    ("options",),
+    ("files",),
+)
+FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
+
+
 def part(parts):
-    """The part of the house that a module belongs to: a room, ``models/common``, or a folder."""
-    return "/".join(parts[:2]) if parts[0] == "models" else parts[0]
+    """The part of the house that a module belongs to: a room, ``models/common``, or a file."""
+    return "/".join(parts[:2]).removesuffix("/__init__") if parts[0] == "models" else parts[0]
 
 
 def allowed(importer, imported):
     """
     Args:
-        importer: the part that imports, such as ``models/transject``; or ``__init__.py``.
-        imported: another part, such as ``modules``.
+        importer: the part that imports, such as ``models/transject``, or ``__init__``.
+        imported: another one, such as ``modules``.
     """
-    if importer == imported or importer in ("__init__.py", "models/__init__.py", "cli"):
-        return True
-    if imported in ("cli", "analysis", "benchmark", "compare", "corpora", "patches", "tasks"):
-        return (importer, imported) == ("__main__.py", "cli")
-    if importer == "options.py":
-        return imported == "modules"
-    if importer == "patches":
-        return imported in ("files", "options")
-    if importer in ("modules", "files.py"):
-        return imported == "files"
-    if importer.startswith("models/"):
-        return imported in ("modules", "models/common", "options")
-    return True
+    return importer == imported or FLOOR[importer] < FLOOR[imported]
 
 
 def test_parts_import_what_they_may():
@@ -62,6 +71,6 @@ def test_parts_import_what_they_may():
         (path.as_posix(), module)
         for path in files
         for module in imports(path)
-        if not allowed(part(path.parts), part(module.split(".")))
+        if not allowed(part(path.with_suffix("").parts), part(module.split(".")))
     }
     assert not refused

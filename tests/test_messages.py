@@ -10,7 +10,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import _catalog_shared_params
 from helpers import CLASSIFIERS, make_any, make_model
 
-from fairseq_odeformers.cli import listing
+from fairseq_odeformers.cli import architectures
 from fairseq_odeformers.patches.command_line import check_head
 from fairseq_odeformers.tasks.parity import ParityTask
 
@@ -97,7 +97,7 @@ def test_what_fits_is_not_refused(arch, criterion):
     check_head(arch, Namespace())
 
 
-@pytest.mark.parametrize("arch", sorted(listing.architectures(listing.read())))
+@pytest.mark.parametrize("arch", architectures())
 def test_a_training_starts_without_lines_of_our_own(arch, caplog):
     """Of a bias that is not there the trainer would print a line, as of a shared parameter."""
     if "bert" in arch:

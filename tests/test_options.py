@@ -9,7 +9,8 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from omegaconf import II, OmegaConf
 from omegaconf.errors import ValidationError
 
-from fairseq_odeformers.options import DataclassOptions, option, side, validate
+from fairseq_odeformers.models.common.model import BaseModel
+from fairseq_odeformers.options import option, side, validate
 
 
 @dataclass
@@ -49,7 +50,7 @@ def test_a_side_has_its_options_without_the_prefix():
 
 
 def test_a_derived_model_needs_a_dataclass():
-    class Registered(DataclassOptions):
+    class Registered(BaseModel):
         """As fairseq's register_model(NAME) leaves it."""
 
     setattr(Registered, "__dataclass", None)

@@ -23,7 +23,7 @@ def run(*command, **kwargs):
 def wheel(tmp_path_factory):
     """A wheel built from a copy of the checkout."""
     source, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "odeformers.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     for name in (PACKAGE, "tests"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -52,9 +52,9 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / PACKAGE).rglob("*.py")}
-    data = "cli/listing.json compare/defaults.yaml corpora/checksums.txt py.typed"
+    data = "lab/compare/defaults.yaml lab/corpora/checksums.txt py.typed"
     data = {f"{PACKAGE}/{name}" for name in data.split()}
-    assert names == modules | data
+    assert names == modules | data | {"odeformers.py"}
 
 
 def test_train_accepts_the_architecture(installed):

@@ -18,8 +18,8 @@ from pathlib import Path
 from pairs import detokenize, write_corpus
 from sacrebleu import corpus_bleu
 
-from fairseq_odeformers.compare.commands import fairseq_command, log_stats, stream
 from fairseq_odeformers.files import read_lines
+from fairseq_odeformers.lab.compare.commands import fairseq_command, log_stats, stream
 
 PAIRS = {"test": 500, "valid": 500, "train": 20_000}
 SAMPLES = 5

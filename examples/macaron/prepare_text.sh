@@ -16,7 +16,7 @@ mkdir -p $tmp
 for split in train valid; do
     python -c "
 import sys
-from fairseq_odeformers.corpora.glue import tokenizer
+from fairseq_odeformers.lab.corpora.glue import tokenizer
 sys.stdout.writelines(f'{line}\n' for line in map(tokenizer(), sys.stdin))
 " < "${texts[$split]}" > $tmp/$split.tok
 done

@@ -9,9 +9,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from fairseq_odeformers.compare.figures import learning_curves
-from fairseq_odeformers.compare.results import Training, read_training
 from fairseq_odeformers.files import replacing, write_csv
+from fairseq_odeformers.lab.compare.figures import learning_curves
+from fairseq_odeformers.lab.compare.results import Training, read_training
 
 HERE = Path(__file__).parent
 COLUMNS = ("arch", "seed", "parameters", "updates", "loss", "seconds")

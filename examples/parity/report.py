@@ -29,9 +29,9 @@ from experiments import (
 )
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.compare.commands import log_stats
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from fairseq_odeformers.plots import architecture_color, means_and_ranges, panels, save
+from fairseq_odeformers.lab.compare.commands import log_stats
+from fairseq_odeformers.lab.plots import architecture_color, means_and_ranges, panels, save
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first

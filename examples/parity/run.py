@@ -17,8 +17,13 @@ from pathlib import Path
 from experiments import LOG, Run, chosen, finished, make_parser
 from tqdm import tqdm
 
-from fairseq_odeformers.compare.commands import CommandFailed, fairseq_command, log_stats, stream
 from fairseq_odeformers.files import build
+from fairseq_odeformers.lab.compare.commands import (
+    CommandFailed,
+    fairseq_command,
+    log_stats,
+    stream,
+)
 from fairseq_odeformers.options import positive_int
 
 # In the output of a run that has diverged: of fairseq's trainer, and of the ODE's solver.

@@ -19,13 +19,9 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 from torchdiffeq import odeint
 
+from fairseq_odeformers.checkpoints.load import load_classifier
 from fairseq_odeformers.files import write_csv
-from fairseq_odeformers.inference.loading import load_classifier
-from fairseq_odeformers.models.node_transformer.encoder import encoder_solver
-from fairseq_odeformers.models.node_transformer.layout import features_first
-from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
-from fairseq_odeformers.models.node_transformer.models import NodeTransformer
-from fairseq_odeformers.plots import (
+from fairseq_odeformers.lab.plots import (
     BLACK,
     BLUE,
     GREEN,
@@ -36,6 +32,10 @@ from fairseq_odeformers.plots import (
     means_and_ranges,
     save,
 )
+from fairseq_odeformers.models.node_transformer.encoder import encoder_solver
+from fairseq_odeformers.models.node_transformer.layout import features_first
+from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
+from fairseq_odeformers.models.node_transformer.models import NodeTransformer
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 
 STRINGS = "000 001 011 0110 0111 111111".split()

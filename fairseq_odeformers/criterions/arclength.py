@@ -7,8 +7,8 @@ from itertools import pairwise
 from fairseq.models import FairseqDecoder, FairseqEncoder
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.recording import Call, recorded
 from fairseq_odeformers.modules.precision import at_least_float32
-from fairseq_odeformers.modules.recording import Call, recorded
 
 
 def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:

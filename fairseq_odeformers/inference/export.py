@@ -4,10 +4,9 @@ import argparse
 import ast
 from pathlib import Path
 
+from fairseq_odeformers.checkpoints.load import read_checkpoint
+from fairseq_odeformers.checkpoints.weights import CONFIG, WEIGHTS, write_export
 from fairseq_odeformers.options import add_user_dir
-
-from .loading import import_plugins, read_checkpoint
-from .weights import CONFIG, WEIGHTS, write_export
 
 PROGRAM = ".pt2"
 
@@ -35,7 +34,6 @@ def main(arguments=None) -> None:
     )
     add_user_dir(parser)
     args = parser.parse_args(arguments)
-    import_plugins(args.user_dir)
     if args.out.suffix == PROGRAM:
         from .program import load, write_program
 

@@ -31,10 +31,10 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 from torch import Tensor, nn
 
+from fairseq_odeformers.checkpoints import load as loading
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
 from fairseq_odeformers.files import naming
-from fairseq_odeformers.inference import loading
 
 logger = logging.getLogger(__name__)
 

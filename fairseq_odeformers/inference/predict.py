@@ -23,7 +23,6 @@ from fairseq_odeformers.inference.hub import (
     load_classifier,
     mean_probabilities,
 )
-from fairseq_odeformers.inference.loading import import_plugins
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 GLUE = ("CoLA", "SST-2", "MRPC", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks with classes
@@ -75,7 +74,6 @@ def main(arguments=None) -> None:
     add_user_dir(parser)
     args = parser.parse_args(arguments)
     files = glue_files(args.data) if args.glue_submission else {}
-    import_plugins(args.user_dir)
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
     classifier = load_classifier(args.path, args.data, **cuts)
     if torch.cuda.is_available() and not args.cpu:

@@ -32,16 +32,16 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from fairseq_odeformers.data.classification import classes_of
-from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos
-from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
-from fairseq_odeformers.files import replacing
-from fairseq_odeformers.inference.loading import (
+from fairseq_odeformers.checkpoints.load import (
     load_classifier,
     load_model,
     read_checkpoint,
     sizes_of_heads,
 )
+from fairseq_odeformers.data.classification import classes_of
+from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos
+from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
+from fairseq_odeformers.files import replacing
 from fairseq_odeformers.models.node_transformer import layout
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.methods import FIXED_GRID

@@ -23,7 +23,7 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-from fairseq_odeformers.options import DataclassOptions, did_you_mean, validate
+from fairseq_odeformers.options import did_you_mean, validate
 
 from .patch import patch
 
@@ -60,7 +60,7 @@ def check_command_line(args: Namespace) -> None:
     if hasattr(args, "arch"):
         check_head(args.arch, args)
         criterion = CRITERION_DATACLASS_REGISTRY.get(getattr(args, "criterion", None))
-        if criterion and issubclass(ARCH_MODEL_REGISTRY[args.arch], DataclassOptions):
+        if criterion and hasattr(ARCH_MODEL_REGISTRY[args.arch], "check_config"):
             # Those of the model are not resolved yet.
             names = (item.name for item in fields(criterion))
             validate(Namespace(**{name: getattr(args, name, None) for name in names}), criterion)

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_odeformers.corpora.lra import BYTES
-from fairseq_odeformers.corpora.tokens import bpe_encoder, learn_codes
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.data.raw_text import tokenize
+from fairseq_odeformers.lab.corpora.lra import BYTES
+from fairseq_odeformers.lab.corpora.tokens import bpe_encoder, learn_codes
 
 
 def make_task(folder, symbols):

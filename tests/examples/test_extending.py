@@ -7,7 +7,7 @@ import torch
 from fairseq.models.transformer import TransformerConfig
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
-from fairseq_odeformers.inference.loading import import_plugins
+from fairseq_odeformers.options import import_plugins
 
 PLUGIN = ROOT / "examples" / "extending"
 SIZES = ["--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2]

@@ -5,7 +5,7 @@ import runpy
 import sys
 
 import pytest
-from compare.test_results import write_log
+from lab.compare.test_results import write_log
 from script_helpers import ROOT, lines
 
 

@@ -11,9 +11,9 @@ from make_checkpoints import parsed
 from omegaconf import OmegaConf
 from script_helpers import ROOT
 
-from fairseq_odeformers.compare.plan import Plan, make_entry
-from fairseq_odeformers.compare.recipe import read_recipe
-from fairseq_odeformers.compare.runs import make_runs
+from fairseq_odeformers.lab.compare.plan import Plan, make_entry
+from fairseq_odeformers.lab.compare.recipe import read_recipe
+from fairseq_odeformers.lab.compare.runs import make_runs
 
 RECIPES = {  # recipe and part, and the architecture
     "transevolve/hydra": ("wmt14.yaml", "en-de", "transevolve_fullff_2"),

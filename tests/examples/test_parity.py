@@ -13,7 +13,7 @@ from fairseq import options
 from helpers import make_classifier
 from script_helpers import USER_DIR, command
 
-from fairseq_odeformers.inference.loading import load_classifier
+from fairseq_odeformers.checkpoints.load import load_classifier
 from fairseq_odeformers.tasks.parity import ParityConfig, ParityTask
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "parity"

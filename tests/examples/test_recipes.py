@@ -14,9 +14,9 @@ from fairseq import options
 from helpers import OLD, resolved
 from script_helpers import ROOT
 
-from fairseq_odeformers.cli import COMMANDS, CORPORA
-from fairseq_odeformers.compare.plan import make_entry, scheduled, train_options
-from fairseq_odeformers.compare.recipe import read_recipe
+from fairseq_odeformers.lab.compare.plan import make_entry, scheduled, train_options
+from fairseq_odeformers.lab.compare.recipe import read_recipe
+from odeformers import COMMANDS, CORPORA
 
 TRANSEVOLVE = (
     "--optimizer adam --adam-eps 1e-8 --lr-scheduler inverse_sqrt --warmup-updates 8000 "

@@ -16,8 +16,8 @@ from make_checkpoints import PATHS, parsed, write_data, write_splits
 from script_helpers import IN_MAIN_THREAD, lines, trainings
 from sklearn.metrics import accuracy_score
 
-from fairseq_odeformers.cli import main
 from fairseq_odeformers.data.classification import make_dictionary
+from odeformers import main
 
 CLASSES = ["neither", "left", "right"]  # not sorted
 HEADER = ["prediction", *(f"p({name})" for name in CLASSES)]

@@ -11,9 +11,9 @@ from helpers import EOS, HEAD, PAD
 from make_checkpoints import PATHS
 
 from fairseq_odeformers import load_classifier
-from fairseq_odeformers.cli import main
+from fairseq_odeformers.checkpoints.load import load_model
 from fairseq_odeformers.inference import program
-from fairseq_odeformers.inference.loading import load_model
+from odeformers import main
 
 GRID = {"ode_method": "midpoint", "ode_steps": 2, "adaptivity": "batch"}
 # A model of each family; all others, as slow tests.

@@ -9,8 +9,8 @@ import pytest
 import torch
 from make_checkpoints import write_data, write_splits
 
-from fairseq_odeformers.cli import main
 from fairseq_odeformers.data.classification import make_dictionary
+from odeformers import main
 
 REFUSED = {
     "predict words --path classifier.pt --output made": {

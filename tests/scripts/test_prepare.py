@@ -10,7 +10,7 @@ import pytest
 from published import iwslt14, multi30k, write_archive, write_folder
 from script_helpers import SCRIPTS, contents, run
 
-from fairseq_odeformers.cli import CORPORA
+from odeformers import CORPORA
 
 COMMANDS = {
     path.stem: path.stem.removeprefix("prepare-").replace("parallel-text", "parallel")

@@ -7,7 +7,8 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerL
 from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig, OmegaConf
 
-from fairseq_odeformers.options import DataclassOptions, option
+from fairseq_odeformers.models.common.model import BaseModel
+from fairseq_odeformers.options import option
 
 from .transformer import stack_config
 
@@ -22,7 +23,7 @@ class LanguageModelConfig(TransformerLanguageModelConfig):
     decoder_output_dim: int = option(II("model.decoder_embed_dim"), "decoder output dimension")
 
 
-class LanguageModel(DataclassOptions, TransformerLanguageModel):
+class LanguageModel(BaseModel, TransformerLanguageModel):
     """A model is a subclass that names its ``decoder_class``.
 
     The class is made of fairseq's Transformer config, a dictionary and an embedding, and takes

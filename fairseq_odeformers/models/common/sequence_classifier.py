@@ -16,9 +16,10 @@ from fairseq.tasks.translation import TranslationTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
-from fairseq_odeformers.options import DataclassOptions, option
+from fairseq_odeformers.options import option
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class SequenceClassifierConfig(FairseqDataclass):
     max_positions: Optional[int] = option(None, "longest input (default: that of the task)")
 
 
-class SequenceClassifier(DataclassOptions, FairseqEncoderModel):
+class SequenceClassifier(BaseModel, FairseqEncoderModel):
     """An encoder, a pooling and classification heads, with the interface of fairseq's RoBERTa.
 
     A model is a subclass that names its ``encoder_class``, registered with a config that derives

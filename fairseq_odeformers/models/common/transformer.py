@@ -21,8 +21,9 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig
 from torch import nn
 
+from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
-from fairseq_odeformers.options import DataclassOptions, option
+from fairseq_odeformers.options import option
 
 # --- stacks of layers ------------------------------------------------------
 
@@ -141,7 +142,7 @@ class PreNormTransformerConfig(TransformerOptions):
     embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
 
 
-class PreNormTransformer(DataclassOptions, TransformerModelBase):
+class PreNormTransformer(BaseModel, TransformerModelBase):
     """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`.
 
     A subclass may name an ``encoder_class`` and a ``decoder_class`` that derive from fairseq's.

@@ -17,7 +17,8 @@ from fairseq.models.transformer.transformer_config import (
 from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig
 
-from fairseq_odeformers.options import DataclassOptions, flag, option
+from fairseq_odeformers.models.common.model import BaseModel
+from fairseq_odeformers.options import flag, option
 
 
 @dataclass
@@ -41,7 +42,7 @@ class TranslationConfig(FairseqDataclass):
     )
 
 
-class TranslationModel(DataclassOptions, FairseqEncoderDecoderModel):
+class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
     """A model is a subclass that names its ``encoder_class`` and ``decoder_class``.
 
     Each is made of the config, which derives from :class:`TranslationConfig`, a dictionary and an

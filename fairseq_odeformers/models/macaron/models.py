@@ -12,6 +12,7 @@ from fairseq.utils import get_available_activation_fns
 from omegaconf import II, DictConfig
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
+from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.transformer import (
     EncoderConfig,
@@ -22,7 +23,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
-from fairseq_odeformers.options import DataclassOptions, option
+from fairseq_odeformers.options import option
 
 from .decoder import MacaronDecoder
 from .encoder import MacaronBertEncoder, MacaronEncoder
@@ -152,7 +153,7 @@ class MacaronBertConfig(EncoderConfig):
 
 
 @register_model("macaron_bert", dataclass=MacaronBertConfig)
-class MacaronBertModel(DataclassOptions, RobertaModel):
+class MacaronBertModel(BaseModel, RobertaModel):
     """Masked language model with classification heads.
 
     fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it as they do

@@ -6,9 +6,9 @@ import torch
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor
 
+from fairseq_odeformers.models.common.recording import Call
 from fairseq_odeformers.modules.block import Block
 from fairseq_odeformers.modules.incremental import IncrementalState
-from fairseq_odeformers.modules.recording import Call
 
 from .arclength import arclength
 from .attention import KeyValueCache

@@ -11,8 +11,8 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.recording import recorded
 from fairseq_odeformers.models.common.transformer import stack_config
-from fairseq_odeformers.modules.recording import recorded
 
 from .block import NodeDecoderBlock, summary
 from .field import FieldSpec, TransformerField

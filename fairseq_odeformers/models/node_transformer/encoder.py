@@ -8,8 +8,8 @@ from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.recording import recorded
 from fairseq_odeformers.models.common.transformer import stack_config
-from fairseq_odeformers.modules.recording import recorded
 
 from .adjoint import Adjoint
 from .block import NodeBlock, summary

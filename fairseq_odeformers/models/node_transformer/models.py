@@ -10,9 +10,10 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import register_model
 from omegaconf import II
 
+from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
-from fairseq_odeformers.options import DataclassOptions, option
+from fairseq_odeformers.options import option
 
 from .decoder import NodeTransformerDecoder
 from .encoder import NodeTransformerEncoder
@@ -64,7 +65,7 @@ class NodeEncoderConfig(FairseqDataclass):
     tpu: bool = II("common.tpu")
 
 
-class SolverOptions(DataclassOptions):
+class SolverOptions(BaseModel):
     """Mixin of the models, which refuses options that exclude each other."""
 
     @classmethod

@@ -11,8 +11,8 @@ from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.recording import recorded
 from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
-from fairseq_odeformers.modules.recording import recorded
 
 from .block import TransEvolveEncoderBlock, shared_rows
 from .spec import BlockSpec

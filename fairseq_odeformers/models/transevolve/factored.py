@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fairseq_odeformers.modules.workspace import Workspace
+from fairseq_odeformers.models.transevolve.workspace import Workspace
 
 # Both exponentials have e^20 as their maximum, along a row of E and over the keys of a depth.
 # float32 holds the products that matter as long as c^l spans no more than this over the keys.

@@ -10,13 +10,14 @@ from fairseq.models import FairseqLanguageModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import II
 
+from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
 )
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
-from fairseq_odeformers.options import DataclassOptions, option
+from fairseq_odeformers.options import option
 
 from .decoder import RandomTransJectDecoder, TransJectDecoder
 from .encoder import RandomTransJectEncoder, TransJectEncoder
@@ -76,7 +77,7 @@ class RandomTransJect(TransJect):
 
 
 @register_model("transject_lm", dataclass=TransJectLanguageModelConfig)
-class TransJectLanguageModel(DataclassOptions, FairseqLanguageModel):
+class TransJectLanguageModel(BaseModel, FairseqLanguageModel):
     """TransJect as a language model."""
 
     decoder_class = TransJectDecoder

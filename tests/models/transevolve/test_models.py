@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from helpers import Task, make_classifier, make_model
 
+from fairseq_odeformers.models.common.recording import recorded
 from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
-from fairseq_odeformers.modules.recording import recorded
 
 
 def test_base_architecture_takes_two_dictionaries():

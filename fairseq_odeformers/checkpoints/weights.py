@@ -1,0 +1,76 @@
+"""Writes the weights of a checkpoint as safetensors, with its configuration as JSON.
+
+``odeformers export checkpoint_best.pt folder`` leaves ``model.safetensors`` and
+``config.json``. They hold no code: nothing is unpickled to read them. The loaders of ``hub`` and
+``predict --path`` take the folder in place of the checkpoint. Needs the extra ``export``.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from fairseq_odeformers.files import naming, reading, replacing_folder, sha256
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+OWN_SUM = "sha256 of the above"  # of CONFIG
+
+
+def write_export(state: dict, folder: Path) -> None:
+    """Write the model of a checkpoint, without the state of the training.
+
+    A tensor of several parameters, such as tied embeddings, is written once.
+
+    Args:
+        state: the result of fairseq's ``load_checkpoint_to_cpu``.
+        folder: for both files.
+    """
+    from safetensors.torch import save_file
+
+    weights: dict[str, Tensor] = {}
+    shared, places = {}, {}
+    for name, tensor in state["model"].items():
+        place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tensor.numel() and place in places:
+            shared[name] = places[place]
+        else:
+            places[place] = name
+            weights[name] = tensor.contiguous()
+    with replacing_folder(folder) as temporary, naming(folder, "cannot be written", OSError):
+        save_file(weights, temporary / WEIGHTS)
+        config = {
+            "config": OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True),
+            "classes": state.get("task_state", {}).get("classes"),
+            "shared": shared,
+            "sha256": sha256(temporary / WEIGHTS),
+        }
+        config[OWN_SUM] = checksum(config)
+        (temporary / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def read_export(folder: Path) -> dict:
+    """A checkpoint from what :func:`write_export` has written, unless it is damaged."""
+    from safetensors.torch import load_file
+
+    with reading(folder / CONFIG, "is not of an export, or damaged"):
+        saved = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        if saved.pop(OWN_SUM) != checksum(saved):
+            raise ValueError("its SHA-256 is another")
+        cfg, classes, expected, shared = (
+            saved[name] for name in ("config", "classes", "sha256", "shared")
+        )
+        cfg = OmegaConf.create(cfg)
+    with reading(folder / WEIGHTS, "is damaged"):
+        if sha256(folder / WEIGHTS) != expected:
+            raise ValueError(f"its SHA-256 is not the one in {CONFIG}")
+        weights = load_file(folder / WEIGHTS)
+        weights.update({name: weights[first] for name, first in shared.items()})
+    task_state = {} if classes is None else {"classes": classes}
+    return {"args": None, "cfg": cfg, "model": weights, "task_state": task_state}
+
+
+def checksum(config: dict) -> str:
+    """SHA-256 of a configuration as JSON, in hexadecimal."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()

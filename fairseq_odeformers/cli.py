@@ -1,0 +1,198 @@
+"""The commands ``odeformers list``, ``options`` and ``hydra-train``.
+
+They read fairseq's registries, which hold what this package and plugins have registered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+    FairseqEncoderDecoderModel,
+    FairseqLanguageModel,
+)
+from fairseq.models.roberta import RobertaModel
+from fairseq.tasks import TASK_REGISTRY
+from omegaconf import OmegaConf
+
+from .options import add_user_dir, did_you_mean, flag
+
+PACKAGE = __package__ or ""
+# By the folders of models.
+PAPERS = {
+    "macaron": "Macaron Net (Lu et al. 2019)",
+    "transevolve": "TransEvolve (Dutta et al. 2021)",
+    "transject": "TransJect (Sengupta et al. 2023)",
+    "node_transformer": "N-ODE Transformer (Baier-Reinio and De Sterck 2020)",
+    "baselines": "baselines",
+}
+OWN = "your own"  # in place of a paper, for what a plugin registers
+
+# The tasks that train a model, in the order of the list.
+TASKS = (
+    "translation",
+    "sentence_prediction, long_range_arena or parity",
+    "language_modeling",
+    "masked_lm or sentence_prediction",
+)
+
+
+def list_names(arguments: Sequence[str]) -> None:
+    """Print the architectures by task and paper, and the tasks and criterions."""
+    packages = packages_of(listing_parser("list").parse_args(arguments))
+    groups = {
+        f"--arch, {paper}, for --task {task}": {
+            arch: model_summary(arch)
+            for arch in architectures(packages)
+            if (trained_by(ARCH_MODEL_REGISTRY[arch]), paper_of(arch)) == (task, paper)
+        }
+        for task, paper in itertools.product(TASKS, [*PAPERS.values(), OWN])
+    }
+    for kind, registry in (("task", TASK_REGISTRY), ("criterion", CRITERION_REGISTRY)):
+        names = sorted(name for name, cls in registry.items() if package_of(cls) in packages)
+        groups[f"--{kind}"] = {name: summary(registry[name]) for name in names}
+    for group, lines in groups.items():
+        if lines:
+            print(f"\n{group}")
+        for name, text in lines.items():
+            print(f"  {name:41}  {text}")
+
+
+def list_options(arguments: Sequence[str]) -> None:
+    """Print the options of an architecture, with its defaults.
+
+    Raises:
+        ValueError: there is no such architecture.
+    """
+    parser = listing_parser("options")
+    parser.add_argument("arch", help="name, as given to --arch")
+    args = parser.parse_args(arguments)
+    known = architectures(packages_of(args))
+    if args.arch not in known:
+        remedy = did_you_mean(args.arch, known) or "odeformers list names them"
+        raise ValueError(f"no architecture {args.arch!r}; {remedy}")
+    rows = [("option", "default", ""), *option_rows(args.arch)]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, default, text in rows:
+        print(f"{name:{widths[0]}}  {default:{widths[1]}}  {text}".rstrip())
+
+
+def listing_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of a command that also shows what plugins register."""
+    parser = argparse.ArgumentParser(prog=f"odeformers {name}", allow_abbrev=False)
+    add_user_dir(parser)
+    return parser
+
+
+def packages_of(args: Namespace) -> set[str]:
+    """This package, and the plugins that a command line names."""
+    return {PACKAGE, *(os.path.basename(os.path.abspath(folder)) for folder in args.user_dir)}
+
+
+def package_of(thing: Any) -> str:
+    """The package that defines a class or a function."""
+    return thing.__module__.partition(".")[0]
+
+
+def architectures(packages: Container[str] = (PACKAGE,)) -> list[str]:
+    """The architectures of packages: models first, then presets, which may be of others' models."""
+    presets = {
+        arch for arch, preset in ARCH_CONFIG_REGISTRY.items() if package_of(preset) in packages
+    }
+    models = {arch for arch, cls in ARCH_MODEL_REGISTRY.items() if package_of(cls) in packages}
+    return sorted(presets | models, key=lambda arch: (arch not in MODEL_REGISTRY, arch))
+
+
+def model_name(arch: str) -> str:
+    """The name of the registered model that an architecture is, or is a preset of."""
+    if arch in MODEL_REGISTRY:
+        return arch
+    return min(name for name, cls in MODEL_REGISTRY.items() if cls is ARCH_MODEL_REGISTRY[arch])
+
+
+def model_summary(arch: str) -> str:
+    """What a model is; of a preset, the model and the options in which it differs."""
+    model = model_name(arch)
+    if arch == model:
+        return summary(MODEL_REGISTRY[model])
+    defaults = {name: default for name, default, _ in option_rows(model)}
+    changes = (
+        (name, default) for name, default, _ in option_rows(arch) if default != defaults[name]
+    )
+    return " ".join([model, *(n if value == "True" else f"{n} {value}" for n, value in changes)])
+
+
+def option_rows(arch: str) -> Iterator[tuple[str, str, str]]:
+    """The options of an architecture: names on the command line, default, and help.
+
+    A default that is another option's value is that option's name.
+    """
+    model = model_name(arch)
+    config = MODEL_DATACLASS_REGISTRY.get(model)
+    if config is None:  # a plugin's model may be registered without
+        return
+    defaults = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    if arch != model:
+        preset = Namespace()
+        ARCH_CONFIG_REGISTRY[arch](preset)
+        defaults |= vars(preset)
+    for item in fields(config):
+        if (text := item.metadata.get("help")) is not None:
+            alias = item.metadata.get("argparse_alias")
+            default = defaults[item.name]
+            if isinstance(default, str) and default.startswith("${model."):
+                default = flag(default[len("${model.") : -1])
+            names = ", ".join([flag(item.name), *([alias] if alias else [])])
+            yield names, "" if default is None else str(default), text
+
+
+def paper_of(arch: str) -> str:
+    """The paper that an architecture of this package is of; :data:`OWN` for others."""
+    package, *folders = ARCH_MODEL_REGISTRY[arch].__module__.split(".")
+    return PAPERS[folders[1]] if package == PACKAGE else OWN
+
+
+def summary(cls: type) -> str:
+    """The first line of a docstring, as plain text."""
+    return (cls.__doc__ or cls.__name__).strip().splitlines()[0].replace("``", "").rstrip(".")
+
+
+def trained_by(model: type) -> str:
+    """The tasks that train a model."""
+    if issubclass(model, FairseqEncoderDecoderModel):
+        return TASKS[0]
+    if issubclass(model, FairseqLanguageModel):
+        return TASKS[2]
+    if issubclass(model, RobertaModel):
+        return TASKS[3]
+    return TASKS[1]
+
+
+def hydra_train(arguments: Sequence[str]) -> None:
+    """``fairseq-hydra-train``, where this package is imported before Hydra composes.
+
+    An option of a model, task or criterion need not be in the YAML, and takes no ``+`` before it.
+    """
+    import hydra
+    from fairseq.dataclass.configs import FairseqConfig
+    from fairseq_cli.hydra_train import cli_main
+
+    groups = [name for name, part in FairseqConfig.__dataclass_fields__.items() if part.type is Any]
+    option = re.compile(rf"^(?=({'|'.join(groups)})\.\w+=)")
+    if hasattr(hydra, "compose"):  # hydra 1.0, of fairseq 0.12.2, does not know ++
+        arguments = [option.sub("++", word) for word in arguments]
+    sys.argv[1:] = arguments
+    cli_main()

@@ -1,0 +1,165 @@
+"""Change of attention maps over the depth of trained models, their span and entropy."""
+
+import argparse
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from fairseq_odeformers.checkpoints.load import load_model
+from fairseq_odeformers.inference.predict import batches
+from fairseq_odeformers.lab.plots import grouped, legend, lines, panels
+
+from .maps import KINDS, attention_maps
+from .result import Row, Tables, markdown
+
+BATCH_SIZE = 16  # sentences whose maps are in memory together
+RARE = 10  # a token that is seen less often has no mean bias
+SHOWN = 5  # tokens shown with the highest bias, and with the lowest
+
+
+def analyse(path: str, args: argparse.Namespace) -> Tables:
+    """The tables of a checkpoint."""
+    model, _, task = load_model(path, {"data": args.data})
+    model = model.to(args.device).eval()
+    found = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
+    if not found["attention"]:
+        raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")
+    return found
+
+
+def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
+    """The page in Markdown, which is printed as well, and the figures."""
+    means = markdown(summary(tables["attention"]))
+    print(f"\n{means}")
+    return f"# Attention over depth\n\n{means}", [attention]
+
+
+def total_variation(p: Tensor, q: Tensor) -> Tensor:
+    """Half the L1 distance of distributions along the last dimension, from 0 to 1."""
+    return (p - q).abs().sum(-1) / 2
+
+
+def entropy(p: Tensor) -> Tensor:
+    """In nats, of distributions along the last dimension."""
+    return torch.special.entr(p).sum(-1)
+
+
+def span(p: Tensor) -> Tensor:
+    """Expected distance |i - j| in tokens of a query i and its key j, of maps (..., T, T)."""
+    position = torch.arange(p.size(-1), device=p.device)
+    return (p * (position.unsqueeze(1) - position).abs()).sum(-1)
+
+
+def measure(model, task, samples: Iterable[dict]) -> Tables:
+    """Means over the heads and over all queries of all sentences, without padding.
+
+    Returns:
+        - ``attention``, a row for each kind and map, in order: ``change``, the total variation
+          distance to the map before; ``span``, of self-attention; and ``entropy``. ``block`` is the
+          number of the layer, or of the block of several depths; ``depth`` is that of the map in
+          the model, and ``fraction`` is ``depth`` over the depth of the model.
+        - ``biases``, the rows of :func:`bias_rows`.
+    """
+    source, target = task.source_dictionary, task.target_dictionary
+    dictionaries = {"encoder": source, "decoder": target, "cross": source}  # of the keys
+    sums, queries, places, biases = defaultdict(float), defaultdict(int), {}, defaultdict(float)
+    for sample in samples:
+        net_input = sample["net_input"]
+        for kind, maps in attention_maps(model, net_input).items():
+            keys = net_input["prev_output_tokens" if kind == "decoder" else "src_tokens"]
+            token_mask = net_input["src_tokens" if kind == "encoder" else "prev_output_tokens"]
+            token_mask = token_mask != dictionaries[kind].pad()
+            p, places[kind] = maps.weights, maps.places
+            change = torch.full_like(p[..., 0], math.nan)  # the first depth has none before it
+            change[1:] = total_variation(p[1:], p[:-1])
+            spans = torch.full_like(change, math.nan) if kind == "cross" else span(p)
+            values = torch.stack([change, spans, entropy(p)])  # 3, L, B, H, T
+            sums[kind] += values.mean(3)[:, :, token_mask].double().sum(-1)
+            queries[kind] += int(token_mask.sum())
+            for block, bias in enumerate(maps.biases, start=1):
+                if bias is not None:
+                    biases[kind, block] += bias_sums(bias, keys, dictionaries[kind])
+    found: Tables = {"attention": [], "biases": []}
+    for kind, own in places.items():
+        means = (sums[kind] / queries[kind]).T.tolist()
+        for (block, depth), numbers in zip(own, means):
+            numbers = (None if math.isnan(number) else number for number in numbers)
+            place = {"kind": kind, "block": block, "depth": depth, "fraction": depth / own[-1][1]}
+            found["attention"].append(
+                {**place, **dict(zip(("change", "span", "entropy"), numbers))}
+            )
+    for (kind, block), of_symbols in biases.items():
+        found["biases"] += bias_rows(kind, block, of_symbols, dictionaries[kind])
+    return found
+
+
+def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
+    """Sums over its occurrences of each symbol's bias at each depth, and their number (V, L + 1).
+
+    The bias is averaged over the heads; its mean over the sentence, which softmax does not see, is
+    taken off.
+
+    Args:
+        bias: b^l of the keys (B, H, S, L).
+        tokens: the keys (B, S).
+    """
+    token_mask = (tokens != dictionary.pad()).unsqueeze(-1)
+    bias = bias.double().mean(1) * token_mask
+    mean = bias.sum(1, keepdim=True) / token_mask.sum(1, keepdim=True)
+    values = torch.cat([(bias - mean) * token_mask, token_mask], -1)
+    sums = values.new_zeros(len(dictionary), values.size(-1))
+    return sums.index_add(0, tokens.flatten(), values.flatten(0, 1))
+
+
+def bias_rows(kind: str, block: int, sums: Tensor, dictionary) -> list[Row]:
+    """The symbols with the highest and the lowest mean bias, at first and last depth of a block."""
+    counts = sums[:, -1]
+    symbols = (counts >= RARE).nonzero().flatten()
+    means = sums[symbols, :-1] / counts[symbols, None]
+    shown, rows = min(SHOWN, len(symbols) // 2), []
+    for depth in sorted({0, means.size(1) - 1}):
+        order = means[:, depth].argsort(descending=True)
+        for end, chosen in (("highest", order[:shown]), ("lowest", order.flip(0)[:shown])):
+            place = {"kind": kind, "block": block, "depth": depth + 1, "end": end}
+            for symbol, bias in zip(symbols[chosen].tolist(), means[chosen, depth].tolist()):
+                count = int(counts[symbol])
+                rows.append({**place, "token": dictionary[symbol], "count": count, "bias": bias})
+    return rows
+
+
+def summary(rows: list[Row]) -> list[Row]:
+    """Means over the maps of each model and kind; changes within and between blocks apart."""
+    found = []
+    for model, of_model in grouped(rows):
+        for kind, own in grouped(of_model, "kind"):
+            pairs = list(zip(own, own[1:]))
+            values = {
+                "change within blocks": [b["change"] for a, b in pairs if a["block"] == b["block"]],
+                "between blocks": [b["change"] for a, b in pairs if a["block"] != b["block"]],
+                "span": [row["span"] for row in own if row["span"] is not None],
+                "entropy (nats)": [row["entropy"] for row in own],
+            }
+            means = {name: sum(of) / len(of) if of else None for name, of in values.items()}
+            found.append({"model": model, "kind": KINDS[kind], "depths": own[-1]["depth"], **means})
+    return found
+
+
+def attention(tables: Tables) -> Figure:
+    """Change of the maps from depth to depth (total variation distance), averaged over the heads.
+
+    The first map of a block follows the last one of the block before. A block of the N-ODE
+    Transformer has one at its start and one at its end, so that two changes are at one depth.
+    """
+    rows = [row for row in tables["attention"] if row["change"] is not None]
+    kinds = dict(grouped(rows, "kind"))
+    figure, grid = panels(len(kinds), len(kinds), 3.5, 3.4, sharey=True)
+    for axes, (kind, own) in zip(grid, kinds.items()):
+        lines(axes, own, "fraction", "change")
+        axes.set(title=KINDS[kind], xlabel="depth / depth of the model", xlim=(0, 1.05))
+    grid[0].set(ylabel="change (total variation distance)", ylim=(0, None))
+    legend(figure, grid[0].lines)
+    return figure

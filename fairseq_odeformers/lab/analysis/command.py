@@ -1,0 +1,91 @@
+"""Measure the insides of trained models, side by side: tables, figures, and a page of them."""
+
+import argparse
+import logging
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import torch
+
+from fairseq_odeformers.options import add_user_dir, positive_int
+
+from . import attention, classifiers, sentence
+from .result import PAGE, Tables, write
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line; nothing is written if an argument, a checkpoint or the data do not fit."""
+    args = parse_args(arguments)
+    # Importing fairseq has set the level to DEBUG.
+    logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
+    if args.out.exists() and not (args.out / PAGE).exists():
+        raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
+    args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+    analysis = classifiers
+    if args.what == "attention":
+        analysis = sentence if args.text else attention
+    tables: Tables = defaultdict(list)
+    for name, path in zip(model_names(args.checkpoints), args.checkpoints):
+        for table, rows in analysis.analyse(path, args).items():
+            tables[table] += [{"model": name, **row} for row in rows]
+    text, plots = analysis.page(tables, args)
+    write(args.out, text, tables, plots)
+    print(f"wrote {args.out / PAGE}")
+
+
+def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="odeformers analyse", description=__doc__)
+    commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    for name, module, split in (("states", classifiers, "test"), ("attention", attention, "valid")):
+        command = commands.add_parser(name, help=module.__doc__, allow_abbrev=False)
+        command.add_argument(
+            "checkpoints", metavar="CHECKPOINT", nargs="+", help="named by its folder in the result"
+        )
+        command.add_argument("--data", required=True, help="data set, as given to fairseq-train")
+        command.add_argument(
+            "--out", metavar="DIR", type=Path, required=True, help="folder for the result"
+        )
+        command.add_argument("--split", default=split, help="(default: %(default)s)")
+        command.add_argument("--cpu", action="store_true", help="do not use a GPU")
+        add_user_dir(command)
+    states, maps = commands.choices.values()
+    states.add_argument(
+        "--texts",
+        metavar="N",
+        type=positive_int,
+        default=100,
+        help="number of texts, drawn at random, the same each time (default: %(default)s)",
+    )
+    states.add_argument("--text", help="a text to follow through the layers; needs --tokens")
+    states.add_argument(
+        "--tokens", nargs="+", metavar="TOKEN", help="tokens of --text whose distances are measured"
+    )
+    maps.add_argument("--text", help="draw the maps of this text, in the place of the measurements")
+    maps.add_argument(
+        "--head",
+        metavar="N",
+        type=positive_int,
+        help="draw the maps of this head, from 1 (default: their mean); needs --text",
+    )
+    args = parser.parse_args(arguments)
+    if args.text is not None and not args.text.strip():
+        parser.error("--text: give a text")
+    if args.what == "states" and bool(args.text) != bool(args.tokens):
+        states.error("--text and --tokens: give both or none")
+    if args.what == "attention" and args.head and not args.text:
+        maps.error("--head: give --text as well")
+    return args
+
+
+def model_names(paths: list[str]) -> list[str]:
+    """Names for checkpoints: their folders, or their files where the file names differ."""
+    found = [Path(path.removesuffix(".pt")).absolute() for path in paths]
+    if len({path.name for path in found}) == 1:
+        found = [path.parent for path in found]
+    shared = os.path.commonpath([path.parent for path in found])
+    names = [path.relative_to(shared).as_posix() for path in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two checkpoints would be called {name}; rename one, or give it once")
+    return names

@@ -1,0 +1,216 @@
+"""Figures of the tables of classifiers; the docstring of each is its caption."""
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from fairseq_odeformers.lab import plots
+from fairseq_odeformers.lab.plots import (
+    columns,
+    grouped,
+    integer_ticks,
+    legend,
+    lines,
+    panels,
+    title,
+)
+
+from .result import Row, Tables
+
+COLUMNS = 3  # of a grid with a panel for each model
+LABELS = {"activation": "activation factor", "entropy": "entropy (nats)", "accuracy": "accuracy"}
+
+
+def means(tables: Tables) -> Figure:
+    """Means over the texts, and in a text over its pairs of tokens or its tokens."""
+    figure, grid = panels(2, 2, 4.2, 3.4)
+    for axes, (name, rows) in zip(grid, grouped(tables["layers"], "measure")):
+        lines(axes, rows, "layer", "mean")
+        axes.set(xlabel="layer", ylabel=f"mean {LABELS[name]}")
+    grid[0].set_yscale("log")
+    legend(figure, grid[0].lines)
+    return figure
+
+
+def activation(tables: Tables) -> Figure:
+    """Activation factors (Eq. 5), ||X_i^(l) - X_j^(l)|| / ||X_i^(0) - X_j^(0)||.
+
+    Box: quartiles of a text's pairs, averaged over the texts; whiskers: smallest and largest of all
+    texts; dot: mean.
+    """
+    rows = dict(grouped(tables["layers"], "measure"))["activation"]
+    return boxes(rows, LABELS["activation"], "log")
+
+
+def dot_products(tables: Tables) -> Figure:
+    """The same by dot products, X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0).
+
+    The quartiles alone: of pairs whose embeddings are nearly orthogonal the factors have no bound.
+    """
+    return boxes(tables["dot_products"], "factor of dot products", extremes=False)
+
+
+def entropy(tables: Tables) -> Figure:
+    """Differential entropy (Eq. 6) of a token's neurons; boxes as above, over a text's tokens.
+
+    Layer 0 is the embedding.
+    """
+    return boxes(dict(grouped(tables["layers"], "measure"))["entropy"], LABELS["entropy"])
+
+
+def boxes(rows: list[Row], label: str, scale: str = "linear", extremes: bool = True) -> Figure:
+    """The distribution of a measure in each layer, a panel a model.
+
+    Args:
+        scale: of matplotlib.
+        extremes: whether to draw smallest, largest and mean value as well as the quartiles.
+    """
+    figure, grid = model_panels(rows, label)
+    quartiles = {"q1": "lower_quartile", "med": "median", "q3": "upper_quartile"}
+    ends = ("smallest", "largest") if extremes else ("lower_quartile", "upper_quartile")
+    names = {**quartiles, "whislo": ends[0], "whishi": ends[1], "mean": "mean"}
+    red = plots.VERMILLION
+    for axes, own in grid:
+        axes.bxp(
+            [{key: row[name] for key, name in names.items()} for row in own],
+            positions=[row["layer"] for row in own],
+            manage_ticks=False,
+            showfliers=False,
+            showmeans=extremes,
+            patch_artist=True,
+            boxprops={"facecolor": plots.SKY},
+            medianprops={"color": plots.BLACK},
+            meanprops={"marker": "o", "markersize": 4, "mfc": red, "mec": red},
+        )
+        axes.set_yscale(scale)
+    return figure
+
+
+def parts(tables: Tables) -> Figure:
+    """Mean entropy of the outputs of each attention head, before they are joined, or of the states
+    of each expert."""
+    figure, grid = model_panels(tables["parts"], "entropy of heads or experts (nats)")
+    for axes, rows in grid:
+        axes.plot(*columns(rows, "layer", "mean"), "o", color=plots.BLUE, alpha=0.5, markersize=5)
+    return figure
+
+
+def expert_weights(tables: Tables) -> Figure:
+    """Weights of the experts: quartiles over the texts. The dotted line is where all are equal."""
+    figure, grid = model_panels(tables["expert_weights"], "expert weight")
+    most = max(row["expert"] for row in tables["expert_weights"])
+    colors = {expert: plots.COLORS[expert % len(plots.COLORS)] for expert in range(1, most + 1)}
+    for axes, rows in grid:
+        experts = max(row["expert"] for row in rows)
+        for expert, own in grouped(rows, "expert"):
+            layers = dict(grouped(own, "layer"))
+            offset = (expert - (experts + 1) / 2) * 0.8 / experts
+            axes.boxplot(
+                [columns(of_layer, "weight")[0] for of_layer in layers.values()],
+                positions=[layer + offset for layer in layers],
+                widths=0.6 / experts,
+                showfliers=False,
+                manage_ticks=False,
+                patch_artist=True,
+                boxprops={"facecolor": colors[expert]},
+                medianprops={"color": plots.BLACK},
+            )
+        axes.axhline(1 / experts, color="grey", linewidth=1, linestyle=":")
+    legend(figure, [Patch(facecolor=c, label=f"expert {n}") for n, c in colors.items()])
+    return figure
+
+
+def residual_weights(tables: Tables) -> Figure:
+    """Residual weights alpha."""
+    figure, (axes,) = panels(1, 1, 5.4, 3)
+    lines(axes, tables["residual_weights"], "layer", "weight")
+    legend(figure, axes.lines)
+    axes.axhline(0, color="grey", linewidth=1)
+    axes.set(xlabel="layer", ylabel="residual weight")
+    return figure
+
+
+def correlations(tables: Tables) -> Figure:
+    """Means over texts and layers, and accuracy, of each model."""
+    found = dict(grouped([{**r, "pair": (r["x"], r["y"])} for r in tables["correlations"]], "pair"))
+    looks = plots.styles(row["model"] for row in tables["models"])
+    figure, grid = panels(len(found), len(found), 3.8, 3.4)
+    for axes, ((x, y), rows) in zip(grid, found.items()):
+        for row in tables["models"]:
+            look = {**looks[row["model"]], "linestyle": "", "markersize": 8}
+            axes.plot(row[x], row[y], label=row["model"], **look)
+        p_values = ["" if r["p_value"] is None else f" (p = {r['p_value']:.2g})" for r in rows]
+        names = [f"{r['method'].title()} {r['correlation']:.2f}" for r in rows]
+        axes.set_title("\n".join(map("".join, zip(names, p_values))))
+        axes.set(xlabel=f"mean {LABELS[x]}", ylabel=LABELS[y])
+    legend(figure, grid[0].lines)
+    return figure
+
+
+def distances(tables: Tables) -> Figure:
+    """Distances of some tokens of the text."""
+    models = list(grouped(tables["distances"]))
+    figure, grid = panels(2 * len(models), 2, 4.2, 2.4)
+    pairs = [(model, rows, name) for model, rows in models for name in ("euclidean", "cosine")]
+    for axes, (model, rows, name) in zip(grid, pairs):
+        lines(axes, rows, "layer", name, by="tokens")
+        title(axes, model)
+        axes.set(xlabel="layer", ylabel=f"{name} distance")
+        axes.set_ylim(0, 1.05 * max(row[name] for row in rows))
+    legend(figure, grid[0].lines)
+    return figure
+
+
+def isomap(tables: Tables) -> Figure:
+    """Isomap of the tokens of the text: one plane for all layers of a model, each with its mean at
+    one place. Tokens whose distances are measured are in colour."""
+    models = list(grouped(tables["isomap"]))
+    chosen = dict.fromkeys(t for row in tables["distances"] for t in row["tokens"].split(" - "))
+    layers = 1 + max(row["layer"] for row in tables["isomap"])
+    figure, grid = panels(layers * len(models), layers, 1.8, 2)
+    for index, (model, rows) in enumerate(models):
+        line = grid[index * layers : (index + 1) * layers]
+        title(line[0], model)
+        xs, ys = columns(rows, "x", "y")
+        width = 1.15 * max(max(xs) - min(xs), max(ys) - min(ys))
+        left, bottom = ((min(values) + max(values) - width) / 2 for values in (xs, ys))
+        for layer, axes in enumerate(line):
+            points = [row for row in rows if row["layer"] == layer]
+            axes.set(xlim=(left, left + width), ylim=(bottom, bottom + width))
+            axes.set(xticks=[], yticks=[], box_aspect=1, xlabel=f"layer {layer}")
+            axes.set_visible(bool(points))
+            axes.plot(*columns(points, "x", "y"), "o", color="lightgrey", markersize=4)
+            for number, token in enumerate(chosen, start=1):
+                first = next((row for row in points if row["token"] == token), None)
+                if first:
+                    color = plots.COLORS[number % len(plots.COLORS)]
+                    axes.plot(first["x"], first["y"], "o", color=color, label=token)
+    legend(figure, grid[0].lines[1:])
+    return figure
+
+
+def model_panels(rows: list[Row], label: str):
+    """A figure with a panel for each model of a table; a list of the panels with their rows."""
+    models = dict(grouped(rows))
+    figure, grid = panels(len(models), COLUMNS, 3.2, 2.6, sharey=True)
+    for axes, model in zip(grid, models):
+        title(axes, model)
+        axes.set_xlabel("layer")
+        integer_ticks(axes)
+    for axes in grid[::COLUMNS]:
+        axes.set_ylabel(label)
+    return figure, list(zip(grid, models.values()))
+
+
+# Each figure, and the table without which it is not drawn.
+PLOTS = {
+    means: "layers",
+    activation: "layers",
+    dot_products: "dot_products",
+    entropy: "layers",
+    parts: "parts",
+    expert_weights: "expert_weights",
+    residual_weights: "residual_weights",
+    correlations: "correlations",
+    distances: "distances",
+    isomap: "isomap",
+}

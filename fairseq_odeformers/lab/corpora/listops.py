@@ -1,0 +1,198 @@
+"""ListOps (Nangia and Bowman, 2018), as long as in the Long Range Arena (Tay et al., 2021).
+
+An example is a nested expression over the digits, and its class is the value, 0 to 9::
+
+    [MAX 2 9 [MIN 4 7 ] 0 ]  ->  9
+
+``[MED`` is the median, truncated, and ``[SM`` the sum modulo 10. Published files hold binary trees,
+``( ( ( [MAX 2 ) 9 ) ] )``. Their parentheses say nothing that the brackets do not, and are dropped
+as in the Long Range Arena; the brackets are kept, so that there are 15 tokens.
+
+Expressions are drawn as in the Long Range Arena. A node is an operator with probability 1/4,
+otherwise, and always at the largest depth, a digit; the root has depth 1. An operator has 2 to
+``max_args`` arguments. Operators, digits and numbers of arguments are uniform. The length is the
+number of tokens. Of the expressions with ``min_length < length < max_length`` each is kept once.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import count, islice
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from tqdm import tqdm
+
+from fairseq_odeformers.data.classification import (
+    make_dictionary,
+    write_dictionaries,
+    write_split,
+)
+from fairseq_odeformers.files import build, read_lines
+from fairseq_odeformers.lab.corpora.cli import add_options, make_parser, parse_options, preparing
+from fairseq_odeformers.lab.corpora.processes import map_in_processes
+from fairseq_odeformers.options import integer, positive_int
+
+DIGITS = {str(digit): digit for digit in range(10)}
+OPERATORS: dict[str, Callable[[list[int]], int]] = {
+    "[MIN": min,
+    "[MAX": max,
+    "[MED": lambda args: int(median(args)),
+    "[SM": lambda args: sum(args) % 10,
+}
+OPERATOR_NAMES = list(OPERATORS)
+END = "]"
+VOCABULARY = [*DIGITS, *OPERATORS, END]
+DICTIONARY = make_dictionary(VOCABULARY)
+
+OPERATOR_PROBABILITY = 0.25
+TREES = 4096  # drawn at a time; what a seed gives depends on it
+PATIENCE = 200  # times that no new expression may be found
+
+
+def encode(example: tuple[list[str], str]) -> tuple[tuple[list[int]], str]:
+    """Tokens and class as ``write_split`` takes them; the end of the sentence is added."""
+    tokens, label = example
+    return ([*map(DICTIONARY.index, tokens), DICTIONARY.eos()],), label
+
+
+def read(path: Path) -> Iterator[tuple[list[str], str]]:
+    """Tokens and class of each example in a file of the Long Range Arena.
+
+    A line is ``tree<TAB>class``; the first one is ``Source<TAB>Target``.
+    """
+    lines = (line.rstrip("\r") for line in read_lines(path))
+    if (header := next(lines, "")) != "Source\tTarget":
+        raise ValueError(f"{path}, line 1 is {header[:80]!r}, expected Source<TAB>Target")
+    for number, line in enumerate(lines, start=2):
+        tree, _, label = line.partition("\t")
+        tokens = [token for token in tree.split() if token not in ("(", ")")]
+        paired = sum(token in OPERATORS for token in tokens) == tokens.count(END)
+        if not ({*tokens} <= {*VOCABULARY} and tokens and paired and label in DIGITS):
+            raise ValueError(f"{path}, line {number} is {line[:80]!r}, expected tree<TAB>class")
+        yield tokens, label
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which expressions are drawn; the two lengths themselves are excluded."""
+
+    min_length: int = 500
+    max_length: int = 2000
+    max_depth: int = 10
+    max_args: int = 10
+
+
+def generate(shape: Shape, seed: int, workers: int) -> Iterator[tuple[list[str], str]]:
+    """Tokens and class of random expressions, all different, without end.
+
+    They do not depend on the number of processes, *workers*.
+    """
+    seen = set()
+    misses = 0
+    for examples in map_in_processes(_drawing, (shape, seed), count(), workers, chunk_size=1):
+        known = len(seen)
+        for tokens, label in examples:
+            digest = hashlib.blake2b(" ".join(tokens).encode(), digest_size=16).digest()
+            if digest not in seen:
+                seen.add(digest)
+                yield tokens, label
+        misses = misses + 1 if len(seen) == known else 0
+        if misses == PATIENCE:
+            raise ValueError(
+                f"there are hardly more than {known:,} different expressions of {shape}; ask for "
+                "fewer, or change the options of their lengths"
+            )
+
+
+def _drawing(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str], str]]]:
+    return lambda number: draw(shape, np.random.default_rng([seed, number]))
+
+
+def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
+    """Draw ``TREES`` random expressions; tokens and class of those that have the right length."""
+    levels, length = grow(shape, rng)
+    drawn = [
+        (rng.integers(len(OPERATORS), size=len(args)), rng.integers(len(DIGITS), size=len(args)))
+        for args, _ in levels
+    ]
+    chosen = (shape.min_length < length) & (length < shape.max_length)
+    texts: list[str] = []  # of the nodes of a level, and their values
+    values: list[int] = []
+    for (args, tree), (operators, digits) in zip(reversed(levels), reversed(drawn)):
+        kept = np.flatnonzero(chosen[tree])
+        texts_below, values_below = iter(texts), iter(values)
+        texts, values = [], []
+        for size, operator, digit in zip(*(x[kept].tolist() for x in (args, operators, digits))):
+            name = OPERATOR_NAMES[operator]
+            if size:
+                texts.append(" ".join([name, *islice(texts_below, size), END]))
+                values.append(OPERATORS[name](list(islice(values_below, size))))
+            else:
+                texts.append(str(digit))
+                values.append(digit)
+    return [(text.split(), str(value)) for text, value in zip(texts, values)]
+
+
+def grow(shape: Shape, rng: np.random.Generator) -> tuple[list[tuple[np.ndarray, ...]], np.ndarray]:
+    """``TREES`` random trees. Trees that get too long stop growing.
+
+    Returns:
+        For each level, the number of arguments of each node (0 for a digit) and the number of its
+        tree; the nodes are in the order of their parents. And the number of tokens of each tree.
+    """
+    levels = []
+    tree = np.arange(TREES)
+    length = np.zeros(TREES)
+    for depth in range(1, shape.max_depth + 1):
+        growing = (depth < shape.max_depth) & (length[tree] < shape.max_length)
+        operator = growing & (rng.random(len(tree)) < OPERATOR_PROBABILITY)
+        args = np.where(operator, rng.integers(2, shape.max_args + 1, len(tree)), 0)
+        levels.append((args, tree))
+        length += np.bincount(tree, 1 + operator, minlength=TREES)
+        tree = np.repeat(tree, args)
+    return levels, length
+
+
+def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, workers: int) -> Path:
+    """Generate a data set, ``data-bin`` in *out*, and return it.
+
+    Args:
+        sizes: number of examples of each split.
+    """
+
+    def make(folder: Path) -> None:
+        write_dictionaries(folder, 1, DICTIONARY, DIGITS)
+        with closing(generate(shape, seed, workers)) as examples:
+            encoded = map(encode, examples)
+            for split, size in sizes.items():
+                progress = tqdm(islice(encoded, size), split, size, unit=" examples", disable=None)
+                write_split(folder, split, progress)
+
+    build(out / "data-bin", {"sizes": sizes, "shape": asdict(shape), "seed": seed}, make)
+    return out / "data-bin"
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = make_parser("listops", "Generate ListOps, long as in the Long Range Arena.")
+    add_options(
+        parser,
+        ("--train", positive_int, 96_000, "number of examples to train with"),
+        ("--valid", positive_int, 2_000, "to validate with"),
+        ("--test", positive_int, 2_000, "to test with"),
+        ("--seed", positive_int, 1, "of the random numbers"),
+        ("--min-length", positive_int, Shape.min_length, "all expressions are longer"),
+        ("--max-length", positive_int, Shape.max_length, "all expressions are shorter"),
+        ("--max-depth", positive_int, Shape.max_depth, "levels of a tree, the root's included"),
+        ("--max-args", partial(integer, least=2), Shape.max_args, "arguments of an operator"),
+    )
+    args = parse_options(parser, arguments)
+    shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
+    sizes = {"train": args.train, "valid": args.valid, "test": args.test}
+    with preparing(args.out):
+        data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)
+        logging.info(f"{data_bin} is ready for fairseq-train")

@@ -1,0 +1,274 @@
+"""The Long Range Arena (Tay et al., 2021): five classifications of long sequences.
+
+Three tasks are in the benchmark's release; IMDb and CIFAR-10 are published on their own. The result
+of a task, for instance ``text-bin``, has in ``input0``, ``input1`` (for pairs) and ``label`` what
+``fairseq-train --task long_range_arena`` loads.
+
+- ``listops``: nested expressions, to be evaluated.
+- ``text``: film reviews, negative or positive, as bytes. As in the benchmark, ``valid`` is the test
+  set, for there is no other.
+- ``retrieval``: pairs of papers, as bytes; does one cite the other?
+- ``pathfinder``: grey images of 32x32 pixels; does a dashed path join two dots?
+- ``image``: CIFAR-10 as grey images of 32x32 pixels.
+
+An image is 1,024 intensities, row by row, each a symbol of the dictionary (``0`` to ``255``). The
+other inputs end with ``</s>``. Bytes have the names of fairseq's ``--bpe bytes``, which can thus
+print a text. Texts are kept whole. The benchmark cuts them at 4,000 bytes when it reads them; here
+the options of the training do.
+
+The splits of ``pathfinder`` (80, 10 and 10%) and of the training images of ``image`` (90 and 10%)
+are random. The benchmark's own splits come from the shuffling of TensorFlow Datasets. Here the
+order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
+"""
+
+import io
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
+from torch.utils.data import random_split
+from tqdm import tqdm
+
+from fairseq_odeformers.data.classification import (
+    INTENSITIES,
+    make_dictionary,
+    write_dictionaries,
+    write_split,
+)
+from fairseq_odeformers.files import build, fingerprints, naming
+from fairseq_odeformers.lab.corpora import listops
+from fairseq_odeformers.lab.corpora.archives import extract, fetch, fingerprint, locate, read_files
+from fairseq_odeformers.lab.corpora.cli import make_parser, parse_options, preparing
+from fairseq_odeformers.lab.corpora.text_classification import DATASETS
+
+logger = logging.getLogger(__name__)
+
+BYTES = [BYTE_TO_BCHAR[byte].replace(SPACE, SPACE_ESCAPE) for byte in range(256)]
+SEED = 42
+CIFAR10_CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
+PATHFINDER = "pathfinder32/curv_contour_length_14"  # 32x32 pixels, the hardest level
+BINARY = ("0", "1")
+PIXELS = 32 * 32
+RECORD = 1 + 3 * PIXELS
+
+RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz"
+CIFAR10 = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+LISTOPS_FILES = ("basic_train.tsv", "basic_val.tsv", "basic_test.tsv")
+AAN_FILES = tuple(f"new_aan_pairs.{split}.tsv" for split in ("train", "eval", "test"))
+CIFAR10_FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
+IMDB = DATASETS["imdb"]
+IMDB_FILES = (*IMDB.files["train"], *IMDB.files["test"])
+PATHFINDER_FILES = (f"{PATHFINDER}/metadata/[0-9]*.npy", f"{PATHFINDER}/imgs/*/*.png")
+
+Example = tuple[list[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
+
+
+def listops_examples(path: Path) -> Iterator[Example]:
+    """Expressions and their values."""
+    for tokens, label in listops.read(path):
+        yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
+
+
+def imdb_splits(files: dict[str, bytes]) -> list[list[Example]]:
+    """The bytes and the class of each film review; ``test`` is also ``valid``."""
+    reviews: dict[str, list[Example]] = {"train": [], "test": []}
+    for name, text in files.items():
+        split, label, _ = name.split("/")
+        reviews[split].append(([np.frombuffer(text, np.uint8)], label))
+    return [reviews["train"], reviews["test"], reviews["test"]]
+
+
+def aan_examples(path: Path) -> Iterator[Example]:
+    r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
+
+    A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
+    is written as 0.0 or 1.0. Nothing is quoted. A text is what Python prints for bytes
+    (``b'...\\n...'``); the Long Range Arena's own code takes it literally, and so does this.
+    """
+    with open(path, "rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
+            label = columns[0].removesuffix(b".0").decode(errors="replace")
+            if len(columns) != 5 or label not in BINARY:
+                raise ValueError(
+                    f"{path}, line {number}: expected class (0 or 1), two ids and two texts, found "
+                    f"{line[:80]!r}"
+                )
+            yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
+
+
+def pathfinder_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
+    """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
+
+    Images are files such as ``imgs/0/sample_7.png``. For each of their folders there is a text, in
+    spite of its name, such as ``metadata/0.npy``. A line of it describes an image: folder, file,
+    number, class (1 if a path joins the dots), and how the image was drawn::
+
+        imgs/0 sample_7.png 7 1 1.0 14 4 2 0.5 1 1
+    """
+    images: dict[str, np.ndarray] = {}
+    labels: dict[str, str] = {}
+    for name, content in files.items():
+        if name.endswith(".png"):
+            images[name.removeprefix(f"{PATHFINDER}/")] = _decode_png(content, name)
+            continue
+        lines = content.decode("utf-8", "backslashreplace").splitlines()
+        for number, line in enumerate(lines, start=1):
+            columns = line.split()
+            if len(columns) < 4 or columns[3] not in BINARY:
+                raise ValueError(
+                    f"{name}, line {number}: expected folder, file, number, class (0 or 1), "
+                    f"found {line[:80]!r}"
+                )
+            labels["/".join(columns[:2])] = columns[3]
+    if unpaired := sorted(labels.keys() ^ images.keys()):
+        raise ValueError(
+            f"{PATHFINDER} has {len(images):,} images but {len(labels):,} labels; "
+            f"the first without the other is {unpaired[0]}"
+        )
+    return split_randomly([([images[path]], label) for path, label in labels.items()], 3)
+
+
+def _decode_png(content: bytes, name: str) -> np.ndarray:
+    from PIL import Image
+
+    with naming(name), Image.open(io.BytesIO(content), formats=["PNG"]) as png:
+        if png.size != (32, 32):
+            raise ValueError(f"{png.width}x{png.height} pixels, expected 32x32")
+        return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
+
+
+def cifar10_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
+    *train, test = (list(cifar10_examples(files[name], name)) for name in CIFAR10_FILES)
+    return [*split_randomly(sum(train, []), 2), test]
+
+
+def cifar10_examples(content: bytes, name: str) -> Iterator[Example]:
+    """Images of CIFAR-10 (Krizhevsky, 2009), made grey, and their classes.
+
+    The file called *name* is a row of records of 3,073 bytes: the class, then the red, the green
+    and the blue values of 32x32 pixels, row by row.
+    """
+    if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
+        raise ValueError(f"{name} is cut off, or has a class that CIFAR-10 does not have")
+    for record in np.frombuffer(content, np.uint8).reshape(-1, RECORD):
+        yield [grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
+
+
+def grey(rgb: np.ndarray) -> np.ndarray:
+    """Intensities, ``uint8[n]``, of the colours ``uint8[3, n]``, as the Long Range Arena has them.
+
+    That is TensorFlow's ``rgb_to_grayscale``: 0.2989 R + 0.587 G + 0.114 B of values from 0 to 1,
+    times 255.5 and rounded down.
+    """
+    weights = np.array([0.2989, 0.587, 0.114], dtype=np.float32)
+    return (weights @ (rgb / np.float32(255)) * np.float32(255.5)).astype(np.uint8)
+
+
+def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
+    """A tenth of *examples* for each part but the first, which has the others."""
+    tenth = len(examples) // 10
+    sizes = [len(examples) - tenth * (parts - 1)] + [tenth] * (parts - 1)
+    return random_split(examples, sizes, torch.Generator().manual_seed(SEED))
+
+
+class Task(NamedTuple):
+    """How a task is published.
+
+    Attributes:
+        url: of the archive that has the data.
+        files: names of the files that have the data, or patterns of them.
+        read: gives the examples of ``train``, ``valid`` and ``test`` of the contents of the files;
+            of the path of a large file, its examples.
+        symbols: of the dictionary of the inputs.
+        classes: in the order of their numbers.
+        large: whether there is a file for each split, too large to be held in memory.
+        inputs: 1, or 2 if the examples are pairs.
+        eos: whether inputs end with ``</s>``.
+    """
+
+    url: str
+    files: Sequence[str]
+    read: Callable[[Any], Iterable]
+    symbols: Sequence[str]
+    classes: Sequence[str]
+    large: bool = False
+    inputs: int = 1
+    eos: bool = True
+
+
+TASKS = {
+    "listops": Task(
+        RELEASE, LISTOPS_FILES, listops_examples, listops.VOCABULARY, [*listops.DIGITS], large=True
+    ),
+    "text": Task(IMDB.urls[0], IMDB_FILES, imdb_splits, BYTES, ("neg", "pos")),
+    "retrieval": Task(RELEASE, AAN_FILES, aan_examples, BYTES, BINARY, large=True, inputs=2),
+    "pathfinder": Task(
+        RELEASE, PATHFINDER_FILES, pathfinder_splits, INTENSITIES, BINARY, eos=False
+    ),
+    "image": Task(CIFAR10, CIFAR10_FILES, cifar10_splits, INTENSITIES, CIFAR10_CLASSES, eos=False),
+}
+
+
+def prepare(name: str, source: Path | None, out: Path) -> Path:
+    """Prepare a task of the Long Range Arena.
+
+    Args:
+        source: an archive, or a folder that has the archives under their published names or what
+            has been unpacked of them; None to download them.
+        out: folder for the result, ``{name}-bin``, and for large files of archives, in ``raw``.
+    """
+    task = TASKS[name]
+    source = source or fetch([task.url], out / "download")
+    if task.large:
+        raw = out / "raw" / name
+        extract(source, {task.url: task.files}, raw)
+        files = {file: raw / file for file in task.files}
+        made_of = fingerprints(files.values())
+    else:
+        files = read_files(locate(source, task.url, task.files), task.files)
+        made_of = fingerprint(files)
+    result = out / f"{name}-bin"
+    build(result, {"task": name, "from": made_of}, lambda folder: write(task, files, folder))
+    return result
+
+
+def write(task: Task, files: dict[str, Any], folder: Path) -> None:
+    """Write a task's data set, of the contents of its files or the paths of large ones."""
+    dictionary = make_dictionary(task.symbols)
+    write_dictionaries(folder, task.inputs, dictionary, task.classes)
+    end = [dictionary.eos()] if task.eos else []
+
+    def binarized(examples: Iterable[Example]) -> Iterator[tuple[list[np.ndarray], str]]:
+        for parts, label in examples:
+            ids = (symbols.astype(int) + dictionary.nspecial for symbols in parts)
+            yield [np.append(row, end).astype(int) for row in ids], label
+
+    splits = map(task.read, files.values()) if task.large else task.read(files)
+    for split, examples in zip(("train", "valid", "test"), splits):
+        examples = tqdm(examples, split, unit=" examples", mininterval=1, disable=None)
+        count = write_split(folder, split, binarized(examples))
+        if not count:
+            raise ValueError(f"{', '.join(files)}: there are no examples for {split}")
+        logger.info(f"{split}: {count:,} examples")
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = make_parser(
+        "lra",
+        "Prepare the Long Range Arena for fairseq-train --task long_range_arena.",
+        source="archive, or folder that has the archives under their published names or what has "
+        "been unpacked of them (default: download them)",
+        tasks=TASKS,
+    )
+    args = parse_options(parser, arguments)
+    with preparing(args.out):
+        for name in TASKS if "all" in args.tasks else dict.fromkeys(args.tasks):
+            logging.info(f"{prepare(name, args.source, args.out)} is ready for fairseq-train")

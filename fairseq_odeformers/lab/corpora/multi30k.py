@@ -1,0 +1,31 @@
+"""Multi30k, task 1 (Elliott et al., 2016): image captions in German and English.
+
+The corpus has 29,000 training and 1,014 validation pairs; ``test`` is ``test_2016_flickr``, 1,000
+pairs. Later test sets are prepared if the data that are given have them.
+"""
+
+from collections.abc import Sequence
+
+from fairseq_odeformers.lab.corpora.parallel_text import Recipe
+from fairseq_odeformers.lab.corpora.translation import Corpus, prepare_published
+
+URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+LANGS = ("de", "en")
+SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+LATER = {"test1": "test_2017_flickr", "test2": "test_2018_flickr", "test3": "test_2017_mscoco"}
+
+
+def names(splits: dict[str, str]) -> list[str]:
+    return [f"{name}.{lang}" for name in splits.values() for lang in LANGS]
+
+
+CORPUS = Corpus(
+    Recipe(LANGS, bpe_operations=8000),
+    {f"{URL}/{name}.gz": [name] for name in names({**SPLITS, **LATER})},
+    {split: [(f"{name}.de", f"{name}.en")] for split, name in {**SPLITS, **LATER}.items()},
+    optional=names(LATER),
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    prepare_published("multi30k", [CORPUS], arguments)

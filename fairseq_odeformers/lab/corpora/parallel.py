@@ -1,0 +1,141 @@
+"""Parallel text of your own: two files a split, or one file of tab-separated pairs.
+
+A folder has ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any number of test sets,
+such as ``test.*`` and ``test2016.*``. One file has a pair a line, and its validation and test set
+are drawn at random. Pairs whose source or target is in the file again, apart from case and spaces,
+are never drawn, so that no side of a held-out pair is in another set. Files may be compressed
+(``.gz``, ``.xz``).
+"""
+
+import logging
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from fairseq_odeformers.files import decode_lines, fingerprints, naming
+from fairseq_odeformers.lab.corpora.archives import BROKEN, decompressed
+from fairseq_odeformers.lab.corpora.cli import add_options, make_parser, parse_options, preparing
+from fairseq_odeformers.lab.corpora.parallel_text import Recipe, Row, prepare
+from fairseq_odeformers.lab.corpora.translation import read_documents
+from fairseq_odeformers.options import positive_int
+
+HELD_OUT = 2000  # pairs of a validation or test set that is drawn
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a text, which may be compressed."""
+    with naming(path, BROKEN), open(path, "rb") as file:
+        yield from (line.rstrip("\r") for line in decode_lines(decompressed(path.name, file), path))
+
+
+def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
+    """The files of each split in a folder, ``train`` first."""
+    endings = "|".join(map(re.escape, langs))
+    name = re.compile(rf"(train|valid|val|test[^,]*?)\.({endings})(\.gz|\.xz)?")
+    found: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
+    for path in sorted(source.iterdir()):
+        if match := name.fullmatch(path.name):
+            split = "valid" if match[1] == "val" else match[1]
+            other = found.setdefault(split, {}).setdefault(match[2], path)
+            if other != path:
+                raise ValueError(f"{source} has both {other.name} and {path.name}")
+    for split, paths in found.items():
+        if missing := [lang for lang in langs if lang not in paths]:
+            raise ValueError(f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}")
+    return {split: tuple(paths[lang] for lang in langs) for split, paths in found.items()}
+
+
+def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[Row]:
+    """The pairs of a file, ``source<TAB>target`` in each line, after a split drawn at random.
+
+    Args:
+        sizes: pairs of each split but ``train``, which has the others.
+    """
+    pairs = []
+    for number, line in enumerate(lines_of(path), start=1):
+        pair = line.split("\t")
+        if len(pair) != 2:
+            raise ValueError(f"{path}, line {number}: {len(pair)} columns, not source<TAB>target")
+        pairs.append(tuple(pair))
+    keys = [[" ".join(side.casefold().split()) for side in pair] for pair in pairs]
+    sources, targets = (Counter(side) for side in zip(*keys)) if keys else ({}, {})
+    alone = [
+        number
+        for number, (source, target) in enumerate(keys)
+        if source and target and sources[source] == targets[target] == 1
+    ]
+    wanted = sum(sizes.values())
+    if len(alone) < wanted or len(pairs) <= wanted:
+        options = " and ".join(f"--{split} {size}" for split, size in sizes.items())
+        raise ValueError(
+            f"{path} has {len(pairs):,} pairs, of which {len(alone):,} have sides that no other "
+            f"has; {options} take {wanted:,} of these, and some must be left to train with"
+        )
+    drawn = iter(random.Random(seed).sample(alone, wanted))
+    split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}
+    for number, pair in enumerate(pairs):
+        yield split_of.get(number, "train"), pair
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = make_parser(
+        "parallel",
+        "Prepare parallel text of your own for fairseq-train --task translation.",
+        out="data/own",
+        source="folder with train, valid and test files of both languages (train.de, train.en, "
+        "...), or a file of tab-separated pairs; plain, .gz or .xz",
+    )
+    for option, text in (("-s", "source"), ("-t", "target")):
+        parser.add_argument(
+            option, f"--{text}-lang", metavar="LANG", required=True, help=f"{text} language"
+        )
+    parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
+    drawn = f"pairs to draw for it from one file (default: {HELD_OUT})"
+    add_options(
+        parser,
+        ("--max-tokens", positive_int, 100, "byte pairs of the longest training sentence"),
+        ("--max-ratio", ratio, 2, "largest ratio of the lengths of a training pair"),
+        ("--bpe-operations", positive_int, 10_000, "merges of the joint byte-pair encoding"),
+        ("--valid", positive_int, None, drawn),
+        ("--test", positive_int, None, drawn),
+        ("--seed", int, 1, "of the pairs that are drawn"),
+    )
+    args = parse_options(parser, arguments)
+    if args.source is None:
+        parser.error("the following arguments are required: --from")
+    if args.source_lang == args.target_lang:
+        parser.error(f"-s and -t are both {args.source_lang}; they name the endings of two files")
+    if args.source.is_dir() and (args.valid or args.test):
+        parser.error("--valid and --test divide one file; the folder has a file for each set")
+    langs = args.source_lang, args.target_lang
+    recipe = Recipe(
+        langs,
+        args.bpe_operations,
+        lowercase=not args.keep_case,
+        max_tokens=args.max_tokens,
+        max_ratio=args.max_ratio,
+        clean_byte_pairs=True,
+    )
+    with preparing(args.out):
+        if args.source.is_dir():
+            files = find_files(args.source, langs)
+            documents = {split: [pair] for split, pair in files.items()}
+            rows = partial(read_documents, documents, lines_of)
+            made_of = {"raw": fingerprints(chain.from_iterable(files.values()))}
+        else:
+            sizes = {"valid": args.valid or HELD_OUT, "test": args.test or HELD_OUT}
+            rows = partial(split_pairs, args.source, sizes, args.seed)
+            made_of = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
+        data_bin = prepare(rows, made_of, args.out, recipe, args.workers)
+        logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+def ratio(text: str) -> float:
+    value = float(text)
+    if not value >= 1:
+        raise ValueError
+    return value

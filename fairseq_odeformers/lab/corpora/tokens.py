@@ -1,0 +1,128 @@
+"""Tokens of running text: the words of Moses, byte pairs, and fairseq's binary files of both.
+
+A row is texts that belong together, such as a sentence and its translation, or two sentences and
+their label. Rows are streamed: only the vocabulary is held in memory.
+"""
+
+import io
+import logging
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, nullcontext, redirect_stderr
+from itertools import chain
+from pathlib import Path
+
+from fairseq import options
+from fairseq_cli import preprocess
+from tqdm import tqdm
+
+from fairseq_odeformers.data.raw_text import cut_words, read_codes
+from fairseq_odeformers.files import read_lines
+from fairseq_odeformers.lab.corpora.processes import map_in_processes
+
+logger = logging.getLogger(__name__)
+
+FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
+MAX_CACHED_WORDS = 200_000
+
+Row = Sequence[str]
+
+
+def moses_tokenizer(
+    lang: str, aggressive_hyphens: bool = False, escape: bool = True
+) -> Callable[[str], str]:
+    """A function that separates the tokens of a text by spaces, as the Moses tokenizer does.
+
+    sacremoses leaves the final period of a text at abbreviations, numbers and single letters; Moses
+    takes it off whatever the word is.
+
+    Args:
+        aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
+        escape: whether to write the characters ``&|<>'"[]`` as entities.
+    """
+    from sacremoses import MosesTokenizer
+
+    moses = MosesTokenizer(lang)
+
+    def tokenize(text: str) -> str:
+        tokens = " ".join(moses.tokenize(text, aggressive_hyphens, escape=escape))
+        return FINAL_PERIOD.sub(" .", tokens)
+
+    return tokenize
+
+
+def count_words(texts: Iterable[Path]) -> Counter[str]:
+    """How often each word is in *texts*."""
+    lines = chain.from_iterable(map(read_lines, texts))
+    return Counter(word for line in lines for word in cut_words(line).split(" ") if word)
+
+
+def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
+    """Write the codes of a joint byte-pair encoding, learnt on words and their numbers.
+
+    Raises:
+        ValueError: no word has two letters.
+    """
+    from subword_nmt.learn_bpe import learn_bpe
+
+    logger.info(f"learning {operations:,} BPE operations")
+    lines = [f"{word} {count}" for word, count in words.items()]
+    quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
+    with open(path, "w", encoding="utf-8") as file, quiet:
+        try:
+            learn_bpe(lines, file, operations, is_dict=True)
+        except ValueError as error:
+            if "empty" not in str(error):  # max() of nothing
+                raise
+            raise ValueError("no byte pairs: each word of the training text is a letter") from error
+
+
+def bpe_encoder(codes: Path) -> Callable[[Row], Row]:
+    """A function that byte-pair encodes the texts of a row."""
+    bpe = read_codes(codes)
+
+    def encode(row: Row) -> Row:
+        if len(bpe.cache) > MAX_CACHED_WORDS:
+            bpe.cache.clear()
+        return tuple(bpe.segment(cut_words(text)) for text in row)
+
+    return encode
+
+
+def map_rows(
+    make_function: Callable[..., Callable[[Row], Row]],
+    args: tuple,
+    rows: Iterable[Row],
+    workers: int,
+    label: str,
+) -> Iterator[Row]:
+    """:func:`map_in_processes` with a progress bar."""
+    logger.info(label)
+    results = map_in_processes(make_function, args, rows, workers)
+    return tqdm(results, label, unit=" lines", mininterval=1, disable=None)
+
+
+def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:
+    """Write each row, which follows the name of its split, to the files ``{split}.{column}``."""
+    with ExitStack() as stack:
+        files = {}
+        for split, row in rows:
+            if split not in files:
+                paths = (folder / f"{split}.{column}" for column in columns)
+                files[split] = [
+                    stack.enter_context(open(path, "w", encoding="utf-8")) for path in paths
+                ]
+            for file, text in zip(files[split], row):
+                file.write(text + "\n")
+
+
+def fairseq_preprocess(*argv: str) -> None:
+    """Run ``fairseq-preprocess``, in a process of its own because it leaves log handlers behind."""
+    logger.info(f"fairseq-preprocess {' '.join(argv)}")
+    args = options.get_preprocessing_parser().parse_args(argv)
+    with ProcessPoolExecutor(1) as pool:
+        pool.submit(preprocess.main, args).result()
+    Path(args.destdir, "preprocess.log").unlink()  # it depends on the temporary folder

@@ -1,0 +1,120 @@
+"""Parallel corpora as they are published, and the command line that prepares one."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+
+from fairseq_odeformers.files import fingerprints, read_lines
+from fairseq_odeformers.lab.corpora.archives import extract, fetch
+from fairseq_odeformers.lab.corpora.cli import add_options, make_parser, parse_options, preparing
+from fairseq_odeformers.lab.corpora.parallel_text import Recipe, Row, prepare
+from fairseq_odeformers.options import positive_int
+
+EVALUATION = (".sgm", ".xml")  # sets of WMT and of IWSLT
+SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
+
+
+def read_published(path: Path) -> Iterator[str]:
+    """The lines of a file, or the segments of an evaluation set: one ``<seg id="...">`` a line.
+
+    They are as published, with entities such as ``&amp;``.
+    """
+    for line in read_lines(path):
+        if path.suffix not in EVALUATION:
+            yield line
+        elif "<seg id" in line:
+            yield SEGMENT_TAG.sub("", line)
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """The same; segments get the typewriter's apostrophe, which is the one in training text."""
+    published = read_published(path)
+    return map(plain_apostrophes, published) if path.suffix in EVALUATION else published
+
+
+def plain_apostrophes(text: str) -> str:
+    return text.replace("’", "'")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A published parallel corpus, and how to prepare it.
+
+    Attributes:
+        recipe: how to prepare the text.
+        archives: the names of the files that are needed of each download, by its URL: a tar or zip
+            archive, or a single file (compressed, if the URL is the name with ``.gz``).
+        documents: the documents of each split; a document is the names of two of these files.
+        optional: names of files that the source given with ``--from`` may lack. The splits of their
+            documents are then left out.
+        sentences: yields the sentences of a file.
+    """
+
+    recipe: Recipe
+    archives: Mapping[str, Sequence[str]]
+    documents: Mapping[str, Sequence[tuple[str, str]]]
+    optional: Sequence[str] = ()
+    sentences: Callable[[Path], Iterable[str]] = sentences
+
+
+def read_documents(
+    documents: Mapping[str, Sequence[tuple[Path, Path]]],
+    read: Callable[[Path], Iterable[str]],
+) -> Iterator[Row]:
+    """The sentence pairs of each split's documents, one after the other."""
+    for split, pairs in documents.items():
+        for pair in pairs:
+            number = 0
+            for number, row in enumerate(zip_longest(*map(read, pair)), start=1):
+                if None in row:
+                    shorter, longer = pair if row[0] is None else reversed(pair)
+                    raise ValueError(
+                        f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has "
+                        "more"
+                    )
+                yield split, row
+            if not number:
+                raise ValueError(f"{' and '.join(map(str, pair))} are empty")
+
+
+def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[str]) -> None:
+    """The command line ``odeformers prepare {name}``.
+
+    Args:
+        corpora: if there are several, the first argument chooses the language pair.
+    """
+    pairs = {"-".join(corpus.recipe.langs): corpus for corpus in corpora}
+    parser = make_parser(
+        name,
+        f"Prepare {name} for fairseq-train --task translation.",
+        out=f"data/{name}-{{pair}}" if len(pairs) > 1 else None,
+        source="archive (tar, zip) of the corpus, or folder that has its files or its archives "
+        "under their published names (default: download it)",
+    )
+    if len(pairs) > 1:
+        parser.add_argument("pair", choices=pairs, help="source and target language")
+    else:
+        parser.set_defaults(pair=next(iter(pairs)))
+    operations = corpora[0].recipe.bpe_operations
+    merges = "merges of the joint byte-pair encoding"
+    add_options(parser, ("--bpe-operations", positive_int, operations, merges))
+    args = parse_options(parser, arguments)
+    corpus = pairs[args.pair]
+    recipe = replace(corpus.recipe, bpe_operations=args.bpe_operations)
+    with preparing(args.out):
+        source = args.source or fetch(corpus.archives, args.out / "download")
+        raw = args.out / "raw"
+        extract(source, corpus.archives, raw, corpus.optional)
+        documents = {
+            split: [(raw / first, raw / second) for first, second in pairs]
+            for split, pairs in corpus.documents.items()
+            if all((raw / name).exists() for pair in pairs for name in pair)
+        }
+        rows = partial(read_documents, documents, corpus.sentences)
+        paths = (path for pairs in documents.values() for pair in pairs for path in pair)
+        data_bin = prepare(rows, {"raw": fingerprints(paths)}, args.out, recipe, args.workers)
+        logging.info(f"{data_bin} is ready for fairseq-train")

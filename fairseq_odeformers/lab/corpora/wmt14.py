@@ -1,0 +1,62 @@
+"""WMT14 English-German (4.5M pairs) and English-French (36M): parliament, news and web text.
+
+English-German is the recipe of the Macaron Net's published results: newstest2013 for validation,
+newstest2014 for test, normalised punctuation except in the test set, words split at hyphens, case
+kept, training pairs of up to 80 tokens and a length ratio of up to 9, and 32,764 joint merges.
+English-French differs in its corpora and in the cleaning, up to 250 tokens and a ratio of 1.5; both
+follow fairseq's recipe for this pair, which learns 40,000 merges.
+"""
+
+from collections.abc import Sequence
+
+from fairseq_odeformers.lab.corpora.parallel_text import Recipe
+from fairseq_odeformers.lab.corpora.translation import Corpus, prepare_published
+
+EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
+COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"
+TRAIN = {
+    "de": {
+        EUROPARL: "europarl-v7.de-en.{}",
+        COMMON_CRAWL: "commoncrawl.de-en.{}",
+        "http://data.statmt.org/wmt17/translation-task/training-parallel-nc-v12.tgz": (
+            "news-commentary-v12.de-en.{}"
+        ),
+    },
+    "fr": {
+        EUROPARL: "europarl-v7.fr-en.{}",
+        COMMON_CRAWL: "commoncrawl.fr-en.{}",
+        "http://statmt.org/wmt13/training-parallel-un.tgz": "undoc.2000.fr-en.{}",
+        "http://statmt.org/wmt14/training-parallel-nc-v9.tgz": "news-commentary-v9.fr-en.{}",
+        "http://statmt.org/wmt10/training-giga-fren.tar": "giga-fren.release2.fixed.{}",
+    },
+}
+DEV = "http://data.statmt.org/wmt17/translation-task/dev.tgz"
+TEST = "http://statmt.org/wmt14/test-full.tgz"
+CLEANING = {"de": (80, 9), "fr": (250, 1.5)}  # longest side, largest ratio of lengths
+
+
+def reference(lang: str) -> str:
+    """Name of the file that has the test set's published reference translation into *lang*."""
+    return f"newstest2014-{lang}en-ref.{lang}.sgm"
+
+
+def corpus(lang: str) -> Corpus:
+    archives = {url: (name.format("en"), name.format(lang)) for url, name in TRAIN[lang].items()}
+    archives[DEV] = "newstest2013.en", f"newstest2013.{lang}"
+    archives[TEST] = f"newstest2014-{lang}en-src.en.sgm", reference(lang)
+    *train, valid, test = archives.values()
+    max_tokens, max_ratio = CLEANING[lang]
+    recipe = Recipe(
+        ("en", lang),
+        bpe_operations=32_764,
+        lowercase=False,
+        normalized_splits=("train", "valid"),
+        aggressive_hyphens=True,
+        max_tokens=max_tokens,
+        max_ratio=max_ratio,
+    )
+    return Corpus(recipe, archives, {"train": train, "valid": [valid], "test": [test]})
+
+
+def main(arguments: Sequence[str]) -> None:
+    prepare_published("wmt14", [corpus("de"), corpus("fr")], arguments)

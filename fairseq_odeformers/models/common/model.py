@@ -1,0 +1,77 @@
+"""The base of all models of this package: how they declare and check their options."""
+
+import os
+from argparse import SUPPRESS
+from collections.abc import Mapping
+from dataclasses import fields
+
+from fairseq import checkpoint_utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf, gen_parser_from_dataclass
+
+from fairseq_odeformers.checkpoints.trust import check_checkpoint
+from fairseq_odeformers.options import flag, import_plugins, validate
+
+from .dictionary_digest import DictionaryDigest
+
+
+class BaseModel(DictionaryDigest):
+    """The base of all models, a mixin: options from a dataclass, checked before a model is built.
+
+    It comes before a base class of fairseq, whose own options are replaced.
+
+    A switch that is on by default gets another form that turns it off, with ``--no-``, or without
+    it if it begins so; fairseq would make the switch itself turn it off.
+
+    Attributes:
+        unsupported: options of a base class that the model does not have, and why.
+
+    Raises:
+        ValueError: a class derived from such a model is registered without a dataclass.
+    """
+
+    unsupported: Mapping[str, str] = {}
+
+    @classmethod
+    def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", *args, **kwargs):
+        """fairseq's method, for a folder and its files; it loads what the loaders here do.
+
+        Raises:
+            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.check_checkpoint`.
+        """
+        if "user_dir" in kwargs:
+            import_plugins([kwargs["user_dir"]])
+        for name in checkpoint_file.split(os.pathsep):
+            path = os.path.join(model_name_or_path, name)
+            state = checkpoint_utils.load_checkpoint_to_cpu(path)
+            if state.get("args") is not None:  # which fairseq reads in the place of cfg
+                state["cfg"] = convert_namespace_to_omegaconf(state["args"])
+            check_checkpoint(path, state)
+        return super().from_pretrained(model_name_or_path, checkpoint_file, *args, **kwargs)
+
+    @classmethod
+    def check_config(cls, cfg):
+        """Raise a ValueError that names the first option that cannot be built, and the remedy."""
+        configs = (vars(base).get("__dataclass") for base in cls.__mro__)
+        validate(cfg, next(filter(None, configs)), cls.unsupported)
+
+    @classmethod
+    def add_args(cls, parser):
+        config = vars(cls).get("__dataclass")
+        if config is None:
+            raise ValueError(
+                f"{cls.__name__} is registered without its options; write "
+                "@register_model(NAME, dataclass=CONFIG), with that of its base class if it has "
+                "no more"
+            )
+        for item in fields(config):
+            if item.default is True:
+                off = item.name[3:] if item.name.startswith("no_") else f"no_{item.name}"
+                for name, action in ((item.name, "store_true"), (off, "store_false")):
+                    parser.add_argument(
+                        flag(name),
+                        action=action,
+                        dest=item.name,
+                        default=SUPPRESS,
+                        help=item.metadata["help"] if action == "store_true" else "the opposite",
+                    )
+        gen_parser_from_dataclass(parser, config(), delete_default=True)

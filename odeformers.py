@@ -1,0 +1,115 @@
+"""The command ``odeformers``: one command for each thing that fairseq's own commands do not do.
+
+A command is a function of the package, which is imported when the command is chosen: fairseq and
+torch take seconds to import. For this the module stands beside the package, not in it. An error
+raised for bad input ends the program here, with one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+PACKAGE = "fairseq_odeformers"
+
+# The module and function of each command, and what it does.
+COMMANDS = {
+    "list": ("cli:list_names", "print the architectures, tasks and criterions"),
+    "options": ("cli:list_options", "print the options of an architecture"),
+    "prepare": ("", "prepare a corpus for fairseq-train"),
+    "hydra-train": ("cli:hydra_train", "fairseq-hydra-train, with the options of this package"),
+    "predict": ("inference.predict:main", "classify a data set or lines of text"),
+    "compare": ("lab.compare.command:main", "train architectures side by side and report"),
+    "report": ("lab.compare.command:report", "report on what a comparison has so far"),
+    "export": ("inference.export:main", "write a model as safetensors or as a torch program"),
+    "benchmark": ("lab.benchmark.command:main", "measure the speed of architectures side by side"),
+    "analyse": ("lab.analysis.command:main", "measure what trained models do inside"),
+    "average": ("checkpoints.average:main", "average the parameters of several checkpoints"),
+    "score-wmt14": ("lab.corpora.wmt14_score:main", "BLEU of WMT14 as the papers compute it"),
+}
+CORPORA = (
+    *("glue", "iwslt14", "listops", "lra", "multi30k", "parallel", "ptb", "text-classification"),
+    "wmt14",
+)
+
+# By the module that a command could not import: its library, and the extra that installs it.
+EXTRAS = {
+    "PIL": ("pillow", "corpora"),
+    "markdown": ("markdown", "compare"),
+    "matplotlib": ("matplotlib", "plots"),
+    "rich": ("rich", "compare"),
+    "sacremoses": ("sacremoses", "corpora"),
+    "safetensors": ("safetensors", "export"),
+    "sklearn": ("scikit-learn", "analysis"),
+    "submitit": ("submitit", "compare"),
+    "subword_nmt": ("subword-nmt", "corpora"),
+    "tabulate": ("tabulate", "compare"),
+    "tokenizers": ("tokenizers", "corpora"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line; without arguments, it prints the folder to give to ``--user-dir``."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if not arguments and not sys.stdout.isatty():
+        print(user_dir())
+        return
+    parser = argparse.ArgumentParser(
+        prog="odeformers",
+        description="Train and compare ODE-derived Transformers. The folder for fairseq's "
+        f"--user-dir: {user_dir()}",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (_, text) in COMMANDS.items():
+        commands.add_parser(name, help=text, add_help=False)
+    command = parser.parse_known_args(arguments[:1] or ["--help"])[0].command
+    if command == "prepare":
+        prepare(arguments[1:])
+    else:
+        run(f"odeformers {command}", COMMANDS[command][0], arguments[1:])
+
+
+def prepare(arguments: Sequence[str]) -> None:
+    """The command that prepares a corpus."""
+    parser = argparse.ArgumentParser(prog="odeformers prepare")
+    parser.add_argument("corpus", choices=CORPORA, help="--help after a corpus lists its options")
+    name = parser.parse_args(arguments[:1]).corpus
+    run(f"odeformers prepare {name}", f"lab.corpora.{name.replace('-', '_')}:main", arguments[1:])
+
+
+def user_dir() -> Path:
+    """The folder of the package."""
+    spec = find_spec(PACKAGE)
+    assert spec is not None and spec.origin is not None  # it stands beside this module
+    return Path(spec.origin).parent
+
+
+def run(name: str, target: str, arguments: Sequence[str]) -> None:
+    """Call a command; bad input ends the program with a message of one line.
+
+    Args:
+        target: its module, relative to the package, and function: ``inference.predict:main``.
+    """
+    module, function = target.split(":")
+    try:
+        getattr(import_module(f"{PACKAGE}.{module}"), function)(arguments)
+        return
+    except ModuleNotFoundError as error:
+        library, extra = EXTRAS.get((error.name or "").split(".")[0], (None, None))
+        if library is None:
+            raise
+        reason = f"{library} is missing; pip install it, or this package with its extra [{extra}]"
+    except (ValueError, OSError) as error:
+        reason = error
+    except MemoryError:
+        reason = "there is not enough memory"
+    print(f"{name}: error: {reason}", file=sys.stderr)
+    sys.exit(2)  # argparse's status for a wrong option
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""What is loaded: known models and tasks alone; no code runs."""
+
+import gzip
+import json
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from helpers import OLD
+from make_checkpoints import PATHS
+
+from fairseq_odeformers import load_translator
+from fairseq_odeformers.checkpoints import load as loading
+from fairseq_odeformers.checkpoints import weights
+from fairseq_odeformers.inference import export
+from fairseq_odeformers.models.macaron.models import MacaronTransformerModel
+
+CODE = "__import__('pathlib').Path('trace').touch()"
+
+
+@pytest.fixture
+def change(data, tmp_path, monkeypatch):
+    """Writes a changed golden checkpoint to the current folder, whose data are in ``words``."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words").symlink_to(data / "words")
+
+    def write(name, edit):
+        with gzip.open(PATHS[name]) as file:
+            state = torch.load(file, weights_only=True)
+        edit(state)
+        torch.save(state, "checkpoint.pt")
+        return "checkpoint.pt"
+
+    return write
+
+
+def fconv(state, **model):
+    """A model of fairseq's that evaluates its option ``encoder_layers``."""
+    state["cfg"]["model"] = {"encoder_layers": CODE, **model}
+
+
+DISGUISES = {
+    "_name": lambda state: fconv(state, _name="fconv"),
+    "arch": lambda state: fconv(state, arch="fconv"),
+    "nested": lambda state: state["cfg"].update(model={"fconv": {"encoder_layers": CODE}}),
+    "args": lambda state: state.update(
+        args=Namespace(arch="fconv", encoder_layers=CODE, task="translation", data="words")
+    ),
+    "task": lambda state: state["cfg"]["task"].update(task="audio_pretraining"),
+}
+USES = {
+    "load_translator": lambda path: load_translator(path, "words"),
+    "from_pretrained": lambda path: MacaronTransformerModel.from_pretrained(".", path, "words"),
+    "weights": lambda path: export.main([path, "out"]),
+    "program": lambda path: export.main([path, "out.pt2", "--data", "words"]),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_no_other_model_or_task_of_fairseq_is_built(disguise, use, change, tmp_path):
+    if OLD and disguise == "task":
+        pytest.skip("the task has no such option there, so that it is left out")
+    path = change("macaron_transformer", DISGUISES[disguise])
+    with pytest.raises(ValueError, match="checkpoint.pt is of the (arch|task)"):
+        USES[use](path)
+    assert not {"trace", "out", "out.pt2"}.intersection(entry.name for entry in tmp_path.iterdir())
+
+
+def test_an_export_is_read_as_carefully(change, tmp_path):
+    """Even with check sums that fit."""
+    pytest.importorskip("safetensors")
+    state = loading.read_checkpoint(change("macaron_transformer", lambda state: None))
+    weights.write_export(state, tmp_path / "out")
+    config = json.loads((tmp_path / "out/config.json").read_text())
+    config["config"]["model"] = {"_name": "fconv", "encoder_layers": CODE}
+    del config[weights.OWN_SUM]
+    config[weights.OWN_SUM] = weights.checksum(config)
+    (tmp_path / "out/config.json").write_text(json.dumps(config))
+    for use in (USES["load_translator"], USES["program"]):
+        with pytest.raises(ValueError, match="out is of the architecture fconv"):
+            use("out")
+    assert not (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("macaron_transformer", {"encoder_xformers_att_config": CODE}),
+        ("macaron_transformer_lm", {"character_embeddings": True, "character_filters": CODE}),
+        ("transformer_lm_orthogonal", {"adaptive_input": True, "adaptive_input_cutoff": CODE}),
+    ],
+)
+def test_options_of_known_models_are_not_evaluated(name, options, change, tmp_path):
+    """By the loaders, and by fairseq's own commands."""
+    path = change(name, lambda state: state["cfg"]["model"].update(options))
+    with pytest.raises(ValueError, match="checkpoint.pt does not fit its model"):
+        loading.load_model(path, {"data": "words"})
+    with pytest.raises(Exception):  # noqa: B017  whatever fairseq makes of it
+        checkpoint_utils.load_model_ensemble_and_task([path], {"data": "words"})
+    assert not (tmp_path / "trace").exists()

@@ -1,0 +1,59 @@
+"""Weights as safetensors: tied embeddings, classes, and damaged files."""
+
+import json
+
+import pytest
+
+from fairseq_odeformers import load_translator
+from fairseq_odeformers.checkpoints.load import read_checkpoint
+from fairseq_odeformers.checkpoints.weights import OWN_SUM, write_export
+from odeformers import main
+
+pytest.importorskip("safetensors")
+
+
+@pytest.fixture
+def exported(checkpoint, tmp_path):
+    """A checkpoint, and the folder that it is exported to."""
+
+    def export(name):
+        path = checkpoint(name)
+        main(["export", str(path), str(tmp_path / "out")])
+        return path, tmp_path / "out"
+
+    return export
+
+
+def test_tied_embeddings_are_written_once_and_stay_tied(data, exported):
+    _, folder = exported("transevolve_randomff_1")
+    config = json.loads((folder / "config.json").read_text())
+    assert "decoder.embed_tokens.weight" in config["shared"]
+    translator = load_translator(folder, data / "words")
+    model = translator.models[0]
+    assert model.decoder.embed_tokens.weight is model.encoder.embed_tokens.weight
+
+
+def test_classes_are_kept(exported, tmp_path):
+    """By which the loaders refuse a data set of others."""
+    path, _ = exported("transject")
+    state = {**read_checkpoint(str(path)), "task_state": {"classes": ["b", "a"]}}
+    write_export(state, tmp_path / "named")
+    assert read_checkpoint(str(tmp_path / "named"))["task_state"] == {"classes": ["b", "a"]}
+
+
+def test_damaged_files_are_named(exported):
+    _, folder = exported("transject")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    with pytest.raises(ValueError, match="model.safetensors is damaged .its SHA-256"):
+        read_checkpoint(str(folder))
+    config = (folder / "config.json").read_text()
+    flipped = config.replace('"seed": ', '"seed": 1')
+    parts = json.loads(config)
+    without = [json.dumps({**parts, name: None}) for name in ("sha256", OWN_SUM)]
+    without += [json.dumps({k: v for k, v in parts.items() if k != OWN_SUM})]
+    for damaged in ("{}", flipped, *without):
+        assert damaged != config
+        (folder / "config.json").write_text(damaged)
+        with pytest.raises(ValueError, match="config.json is not of an export, or damaged"):
+            read_checkpoint(str(folder))

@@ -1,0 +1,169 @@
+"""Attention maps over depth, and what is measured of them."""
+
+import csv
+import math
+
+import pytest
+import torch
+from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel
+from fairseq.modules import MultiheadAttention
+from helpers import PAD, Task, make_classifier, make_model, source_batch
+
+import odeformers
+from fairseq_odeformers.lab.analysis.attention import (
+    bias_rows,
+    bias_sums,
+    entropy,
+    measure,
+    span,
+    total_variation,
+)
+from fairseq_odeformers.lab.analysis.maps import KINDS, attention_maps
+from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.node_transformer import attention as node_attention
+from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads
+from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
+
+FAMILIES = sorted(
+    name
+    for name, model in MODEL_REGISTRY.items()
+    if issubclass(model, FairseqEncoderDecoderModel) and model.__module__.startswith("fairseq_ode")
+)
+TWO_BLOCKS = ["--encoder-blocks", "2", "--encoder-depth", "2"]
+
+
+def batch():
+    source, lengths = source_batch()  # sets the seed
+    target = torch.randint(4, 50, (3, 7))
+    target[1, 4:] = PAD
+    return {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": target}
+
+
+def alone(row):
+    """A pair of the batch without its padding."""
+    source, lengths, target = (tensor[row : row + 1] for tensor in batch().values())
+    source, target = (tokens[tokens != PAD].unsqueeze(0) for tokens in (source, target))
+    return {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": target}
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_maps_are_distributions_over_what_a_query_may_see(arch):
+    net_input = batch()
+    found = attention_maps(make_model(arch).eval(), net_input)
+    assert list(found) == list(KINDS)
+    for kind, (weights, *_) in found.items():
+        assert weights.size(1) == 3
+        assert (weights.sum(-1) - 1).abs().max() < 1e-5
+        if kind == "decoder":
+            assert not weights.triu(1).any()
+        else:
+            padding = net_input["src_tokens"] == PAD
+            assert not weights.masked_select(padding[:, None, None]).any()
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
+    """What a layer, a depth or the field at t = 0 attends to is its values under the map."""
+    model, applied = make_model(arch).eval(), []
+
+    def attend(q, k, v, num_heads, bias, attend=node_attention.attend):
+        out = attend(q, k, v, num_heads, bias)
+        applied.append([split_heads(x.permute(2, 1, 0), num_heads) for x in (v, out)])
+        return out
+
+    monkeypatch.setattr(node_attention, "attend", attend)
+    used = [m for m in model.modules() if isinstance(m, (MultiheadAttention, TransEvolveDepth))]
+    with recorded(used) as calls, torch.no_grad():
+        model(**batch())
+    after = torch.nn.Identity()
+    if not used:
+        values, expected = applied[0]
+    elif isinstance(used[0], TransEvolveDepth):
+        x, expected = calls[0].args[:2]
+        values = calls[0].module.values(x)
+    else:
+        attention = calls[0].module
+        values = split_heads(attention.v_proj(calls[0].kwargs["query"].transpose(0, 1)), 2)
+        expected = calls[0].output[0].transpose(0, 1)
+
+        def after(heads):
+            return attention.out_proj(merge_heads(heads))
+
+    attended = after(attention_maps(model, batch())["encoder"].weights[0] @ values)
+    assert (attended - expected).abs().max() < 1e-5
+
+
+def test_without_time_the_maps_of_a_block_are_one():
+    model = make_model("transevolve_fullff_2", *TWO_BLOCKS).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("time_weight"):
+            torch.nn.init.zeros_(parameter)
+    rows = measure(model, Task(), [{"net_input": batch()}])["attention"]
+    for row, before in zip(rows[1:], rows):
+        if row["kind"] == before["kind"]:
+            assert (row["change"] == 0) == (row["block"] == before["block"])
+
+
+def test_measures_of_maps_made_by_hand():
+    p, q = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0]]), torch.tensor([[0, 0, 1.0], [0.5, 0, 0.5]])
+    assert total_variation(p, q).tolist() == [1, 0.5]
+    assert entropy(p).tolist() == pytest.approx([0, math.log(2)])
+    assert span(torch.cat([p, q[:1]])).tolist() == [0, 0.5, 0]
+
+
+@pytest.mark.parametrize("arch", FAMILIES)
+def test_means_are_over_queries_and_padding_is_none(arch):
+    """The last depth is that of the model, also where a block has a map at its start and end."""
+    model, task = make_model(arch).eval(), Task()
+    together, apart = (
+        measure(model, task, [{"net_input": pairs} for pairs in batches])["attention"]
+        for batches in ([batch()], map(alone, range(3)))
+    )
+    for a, b in zip(together, apart):
+        assert a == pytest.approx(b, abs=1e-5)
+    for kind in KINDS:
+        layers = getattr(model, "encoder" if kind == "encoder" else "decoder").layers
+        depth = len(layers[0].depths) if arch.startswith("transevolve") else 1
+        last = [row for row in together if row["kind"] == kind][-1]
+        assert last["fraction"] == 1 and last["change"] > 0
+        assert (last["block"], last["depth"]) == (len(layers), len(layers) * depth)
+
+
+def test_biases_are_of_the_symbols():
+    """Above and below the mean of their sentence; rare symbols and padding are left out."""
+    tokens = torch.tensor([[4, 5, 6, 7, PAD]] * 10 + [[4, 5, 6, 7, 8]])
+    levels = torch.arange(50.0)[tokens] * (tokens != PAD)
+    bias = (levels - 1e4 * (tokens == PAD))[:, None, :, None].expand(-1, 2, -1, 3)
+    dictionary = Task().source_dictionary
+    rows = bias_rows("encoder", 1, bias_sums(bias, tokens, dictionary), dictionary)
+    assert [(row["depth"], row["end"]) for row in rows[::2]] == [
+        (depth, end) for depth in (1, 3) for end in ("highest", "lowest")
+    ]
+    assert [row["token"] for row in rows[:4]] == [dictionary[n] for n in (7, 6, 4, 5)]
+    assert rows[0]["bias"] == pytest.approx((10 * 1.5 + 1) / 11) and rows[0]["count"] == 11
+
+
+def test_an_encoder_alone():
+    model = make_classifier("transevolve_classifier", *TWO_BLOCKS).eval()
+    rows = measure(model, Task(), [{"net_input": batch()}])["attention"]
+    assert [(row["kind"], row["block"]) for row in rows] == [("encoder", n) for n in (1, 1, 2, 2)]
+
+
+def test_command(trained, tmp_path, capsys):
+    data, checkpoints = trained
+    paths = [checkpoints["transevolve_fullff_2_prenorm"], checkpoints["transformer_prenorm"]]
+    out = tmp_path / "out"
+    odeformers.main(
+        ["analyse", "attention", *map(str, [*paths, "--data", data, "--out", out, "--cpu"])]
+    )
+    assert "change within blocks" in capsys.readouterr().out
+    files = {"attention.csv", "attention.png", "biases.csv", "index.md"}
+    assert {path.name for path in out.iterdir()} == files
+    with open(out / "biases.csv", newline="") as file:
+        assert {row["model"] for row in csv.DictReader(file)} == {paths[0].parent.name}
+    with open(out / "attention.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["kind"] for row in rows] == [
+        kind for depths in (4, 2) for kind in KINDS for _ in range(depths)
+    ]
+    assert [row["change"] == "" for row in rows] == [row["depth"] == "1" for row in rows]

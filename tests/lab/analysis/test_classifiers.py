@@ -1,0 +1,168 @@
+"""Tables of statistics over texts and models, of texts that are drawn from a data set or typed."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers import make_classifier
+
+from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.lab.analysis.classifiers import (
+    correlations,
+    draw_texts,
+    follow,
+    measure,
+)
+from fairseq_odeformers.lab.analysis.measures import over_texts, summarize
+from fairseq_odeformers.lab.analysis.result import markdown
+
+PAD, EOS = 1, 2
+WORDS = make_dictionary([f"word{n}" for n in range(46)])
+TEXTS = [[4, 5, EOS], [EOS], [6, 6, 4, EOS, PAD, PAD], [5, EOS], [4, EOS]]
+
+
+class Data(list):
+    def collater(self, samples):
+        return {"net_input": {"src_tokens": torch.tensor(samples)}}
+
+
+def make_task(texts=TEXTS):
+    return SimpleNamespace(
+        source_dictionary=make_dictionary(["the", "film", "films"]),
+        cfg=SimpleNamespace(data="data"),
+        dataset=lambda split: Data(texts),
+    )
+
+
+def test_drawn_texts():
+    """Always the same, without padding and without the text of one token."""
+    texts = draw_texts(make_task(), "test", 3)
+    assert len(texts) == 3 and list(texts) == sorted(texts)
+    again = draw_texts(make_task(), "test", 3)
+    assert all(torch.equal(texts[number], again[number]) for number in again)
+    every = draw_texts(make_task(), "test", 100)
+    assert {n: t.tolist() for n, t in every.items()} == {
+        n: [token for token in tokens if token != PAD] for n, tokens in enumerate(TEXTS) if n != 1
+    }
+    with pytest.raises(ValueError, match="test of data has no text of two or more tokens"):
+        draw_texts(make_task([[EOS], [4]]), "test", 3)
+
+
+@pytest.mark.parametrize(
+    "chosen, named",
+    [
+        (["word0", "cat"], "--tokens cat: .* word0 word1 word0 word2"),
+        (["word2", "word2"], "--tokens word2: give at least two"),
+    ],
+)
+def test_tokens_that_cannot_be_followed(chosen, named):
+    model = make_classifier("transformer_classifier").eval()
+    with pytest.raises(ValueError, match=named):
+        follow(model, torch.tensor([4, 5, 4, 6]), WORDS, chosen)
+
+
+def test_tokens_are_followed_where_they_first_are():
+    model = make_classifier("transformer_classifier").eval()
+    found = follow(model, torch.tensor([4, 5, 4, 6]), WORDS, ["word2", "word0", "word2"])
+    assert {row["tokens"] for row in found["distances"]} == {"word2 - word0"}
+    out = model.encoder(torch.tensor([[4, 5, 4, 6]]), None, return_all_hiddens=True)
+    hidden = [x.detach() for x in out["encoder_states"]]
+    expected = [(x[3, 0] - x[0, 0]).norm().item() for x in hidden]
+    assert [row["euclidean"] for row in found["distances"]] == pytest.approx(expected, rel=1e-5)
+    expected = [1 - F.cosine_similarity(x[3, 0], x[0, 0], dim=0).item() for x in hidden]
+    assert [row["cosine"] for row in found["distances"]] == pytest.approx(expected, abs=1e-5)
+    assert [row["token"] for row in found["isomap"][:4]] == ["word0", "word1", "word0", "word2"]
+
+
+def test_statistics_over_texts():
+    """Means of the texts' statistics, whatever the length; extremes of all texts."""
+    texts = [[[1.0, 3.0], [5.0, 7.0]], [[4.0, 4.0, 7.0], [-math.inf] * 3]]
+    rows = over_texts([summarize(torch.tensor(text)) for text in texts], layer=0)
+    first, second = rows
+    assert first == {
+        "layer": 0,
+        "mean": 3.5,
+        "smallest": 1.0,
+        "lower_quartile": (1.5 + 4) / 2,
+        "median": 3.0,
+        "upper_quartile": (2.5 + 5.5) / 2,
+        "largest": 7.0,
+        "deviation": 1.5,
+        "left_out": 0,
+    }
+    assert (second["layer"], second["mean"], second["left_out"]) == (1, 6.0, 3)
+
+
+def test_index_of_layer_and_part():
+    summaries = [summarize(torch.rand(2, 3, 5)) for _ in range(4)]
+    rows = over_texts(summaries, layer=1, part=1)
+    places = [(layer, part) for layer in (1, 2) for part in (1, 2, 3)]
+    assert [(row["layer"], row["part"]) for row in rows] == places
+    assert rows[5]["mean"] == pytest.approx(np.mean([s["mean"][1, 2] for s in summaries]))
+
+
+def test_correlations_need_three_models_and_p_values_five():
+    values = (1.0, 2.0, 4.0, 5.0, 9.0)
+    models = [{"activation": a, "entropy": -a, "accuracy": a**2} for a in values]
+    assert correlations(models[:2]) == []
+    for count in (3, 5):
+        rows = correlations(models[:count])
+        squares = np.corrcoef(values[:count], np.square(values[:count]))[0, 1]
+        pairs = {("activation", "accuracy"): 1, ("entropy", "accuracy"): -1}
+        expected = {(*pair, "spearman"): sign for pair, sign in pairs.items()}
+        expected |= {(*pair, "pearson"): sign * squares for pair, sign in pairs.items()}
+        expected |= {("activation", "entropy", name): -1 for name in ("pearson", "spearman")}
+        found = {(row["x"], row["y"], row["method"]): row["correlation"] for row in rows}
+        assert found == pytest.approx(expected)
+        assert [row["p_value"] is None for row in rows] == [count < 5] * 6
+
+
+@pytest.mark.parametrize("accuracies", [[0.5] * 3, [None] * 3, [0.1, math.nan, 0.3]])
+def test_accuracies_that_are_constant_or_unknown_have_no_correlation(accuracies):
+    models = [
+        {"activation": a, "entropy": a, "accuracy": accuracy}
+        for a, accuracy in zip((1.0, 2.0, 4.0), accuracies)
+    ]
+    assert {(row["x"], row["y"]) for row in correlations(models)} == {("activation", "entropy")}
+
+
+def test_tables_in_markdown():
+    rows = [{"model": "a|b", "x": 0.123456, "y": None}, {"model": "c", "z": 3, "y": None}]
+    assert markdown(rows).splitlines() == [
+        "| model | x | z |",
+        "| --- | --- | --- |",
+        "| a\\|b | 0.1235 |  |",
+        "| c |  | 3 |",
+    ]
+
+
+def test_heads_too_narrow_for_an_entropy():
+    """As the two columns of a head of the parity model: left out, counted, and the rest stays."""
+    model = make_classifier("vanilla_transformer", "--encoder-attention-heads", "8").eval()
+    found = measure(model, [(3, torch.tensor([5, 6, 7]))])
+    assert [row["left_out"] for row in found["parts"]] == [3] * 2 * 8
+    (summary,) = found["models"]
+    assert math.isnan(summary["part_entropy"])
+    entropies = [row["mean"] for row in found["layers"] if row["measure"] == "entropy"]
+    assert summary["entropy"] == pytest.approx(np.mean(entropies[1:]))  # the embedding's is first
+
+
+def test_a_model_without_heads_or_experts_of_a_layer():
+    found = measure(make_classifier("node_transformer").eval(), [(3, torch.tensor([5, 6, 7]))])
+    assert found["parts"] == [] and found["models"][0]["parts"] is None
+
+
+def test_pairs_that_have_no_factor():
+    """Without positions, equal symbols have equal embeddings."""
+    model = make_classifier("vanilla_transformer").eval()
+    texts = [(3, torch.tensor([5, 5, 5])), (4, torch.tensor([5, 6, 5]))]
+    found = measure(model, texts)
+    assert [row["left_out"] for row in found["layers"]] == [3 + 1] * 2 + [0] * 3
+    both, alone, none = (
+        measure(model, part)["models"][0] for part in (texts, texts[1:], texts[:1])
+    )
+    assert both["activation"] == alone["activation"]
+    assert math.isnan(none["activation"]) and math.isfinite(none["entropy"])

@@ -1,0 +1,120 @@
+"""The command line, on classifiers that are trained for three updates."""
+
+import csv
+import re
+import shutil
+
+import pytest
+import torch
+from script_helpers import contents
+
+import odeformers
+from fairseq_odeformers.lab.analysis.command import main, model_names
+from fairseq_odeformers.lab.analysis.result import plain
+
+ARCHS = ["transformer_classifier", "transject"]
+
+
+def run(data, out, *args):
+    """The tables of an analysis."""
+    odeformers.main(
+        ["analyse", "states", *map(str, args), "--data", str(data), "--out", str(out), "--cpu"]
+    )
+    tables = {}
+    for path in out.glob("*.csv"):
+        with open(path, newline="") as file:
+            tables[path.stem] = list(csv.DictReader(file))
+    return tables
+
+
+def test_files(trained, tmp_path):
+    data, checkpoints = trained
+    out = tmp_path / "out"
+    text = ["--text", "1 2 3 3", "--tokens", "1", "3", "2"]
+    tables = run(data, out, *map(checkpoints.get, ARCHS), "--texts", 5, *text)
+    assert {name: len(rows) for name, rows in tables.items()} == {
+        "models": 2,
+        "layers": 2 * (2 + 3),
+        "dot_products": 2 * 2,
+        "parts": 2 * (2 + 2),
+        "expert_weights": 5 * 2 * 2,
+        "residual_weights": 2,
+        "distances": 2 * 3 * 3,
+        "isomap": 2 * 3 * 5,
+    }
+    assert [row["model"] for row in tables["models"]] == ARCHS
+    assert [row["parts"] for row in tables["models"]] == ["heads", "experts"]
+    assert [row["bound"] for row in tables["models"]] == ["", "39.0625"]
+    figures = "means activation dot_products entropy parts expert_weights residual_weights"
+    figures += " distances isomap"
+    page = (out / "index.md").read_text()
+    assert re.findall(r"\]\((\w+)\.png\)", page) == figures.split()
+    assert {path.stem for path in out.glob("*.png")} == {*figures.split()}
+    for path in out.glob("*.png"):
+        assert path.read_bytes().startswith(b"\x89PNG")
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_correlations_over_three_checkpoints(trained, tmp_path, capsys):
+    """With the accuracies that predict prints; without a text, nothing is followed."""
+    data, checkpoints = trained
+    transformer, transject = map(checkpoints.get, ARCHS)
+    other = transject.with_name("checkpoint_best.pt")
+    other.write_bytes(transject.read_bytes())
+    tables = run(data, tmp_path / "out", transformer, transject, other, "--texts", 2)
+    assert len(tables["correlations"]) == 6 and "isomap" not in tables
+    assert tables["models"][1]["model"] == "transject/checkpoint_last"
+    odeformers.main(["predict", str(data), "--path", str(transformer), "--cpu"])
+    accuracy = 100 * float(tables["models"][0]["accuracy"])
+    assert f"accuracy {accuracy:.2f}%" in capsys.readouterr().out
+    unlabelled = shutil.copytree(data, tmp_path / "unlabelled")
+    for path in unlabelled.glob("label/test.*"):
+        path.unlink()
+    tables = run(unlabelled, tmp_path / "out", transformer, transject, other, "--texts", 2)
+    assert {(row["x"], row["y"]) for row in tables["correlations"]} == {("activation", "entropy")}
+
+
+@pytest.mark.parametrize(
+    "paths, names",
+    [
+        (["runs/a/best.pt"], ["a"]),
+        (["runs/a/best.pt", "runs/b/best.pt"], ["a", "b"]),
+        (["runs/a/1.pt", "runs/a/2.pt"], ["1", "2"]),
+        (["exports/dropout0.3", "exports/dropout0.5"], ["dropout0.3", "dropout0.5"]),
+        (["runs/a/x/1.pt", "runs/a/x/2.pt", "runs/b/x/1.pt"], ["a/x/1", "a/x/2", "b/x/1"]),
+    ],
+)
+def test_names(paths, names):
+    assert model_names(paths) == names
+    with pytest.raises(ValueError, match=names[0]):
+        model_names([*paths, paths[0]])
+
+
+def test_numbers_of_a_table():
+    assert [plain(value) for value in (1.23456789, float("nan"), -float("inf"), 3, "a")] == [
+        *(1.23457, None, None, 3, "a")
+    ]
+
+
+def test_errors_leave_what_was_there(trained, tmp_path):
+    data, checkpoints = trained
+    out, mine = tmp_path / "out", tmp_path / "mine"
+    for folder, file in ((mine, "file"), (out, "index.md")):
+        folder.mkdir()
+        (folder / file).touch()
+    headless, transformer = tmp_path / "headless.pt", checkpoints["transformer_classifier"]
+    state = torch.load(transformer, weights_only=False)
+    state["model"] = {k: v for k, v in state["model"].items() if not k.startswith("class")}
+    torch.save(state, headless)
+    before = contents(tmp_path)
+    for path, folder, options, named in (
+        (headless, out, [], "headless.pt"),
+        (mine / "file", out, [], "mine/file"),
+        (transformer, mine, [], "mine is in the way"),
+        (transformer, out, ["--text", "1 2", "--tokens", "1", "9"], "--tokens 9"),
+        (transformer, out, ["--text", "zz y", "--tokens", "<unk>", "</s>"], "--text zz y: "),
+    ):
+        line = ["states", str(path), "--data", str(data), "--out", str(folder), "--cpu", *options]
+        with pytest.raises(ValueError, match=named):
+            main(line)
+    assert contents(tmp_path) == before

@@ -1,0 +1,293 @@
+"""The benchmark measures what it says on models of a few numbers; how fast is not tested."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from torch import nn
+
+import odeformers
+from fairseq_odeformers.lab.benchmark import command as benchmark
+from fairseq_odeformers.lab.benchmark import measurements, memory, models, timing
+from fairseq_odeformers.lab.benchmark.measurements import MEASUREMENTS
+from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.transevolve import attention
+from fairseq_odeformers.models.transject.layer import MixtureOfExperts
+
+THREADS = torch.get_num_threads()
+TINY = "--embed-dim 16 --ffn-embed-dim 48 --heads 2 --batch 2 --vocabulary 50 --rounds 1"
+
+
+def sizes(what, options=TINY):
+    """Those of some options that a measurement has."""
+    words = options.split()
+    return [
+        word
+        for option, value in zip(words[::2], words[1::2])
+        if option == "--rounds" or option[2:].replace("-", "_") in MEASUREMENTS[what].options
+        for word in (option, value)
+    ]
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """The value of each row of the table that a command writes, by its model."""
+
+    def run(what, *options):
+        path = tmp_path / "table.json"
+        benchmark.main([what, *sizes(what, f"{TINY} --lengths 8"), *options, "--json", str(path)])
+        rows = json.loads(path.read_text())["rows"]
+        return [(row["model"], row["value"]) for row in rows]
+
+    yield run
+    torch.set_num_threads(THREADS)
+
+
+@pytest.mark.parametrize(
+    "what, names",
+    [
+        ("train", ["transformer_lm", "transject_lm"]),
+        ("train", ["transformer_classifier:matrix", "transject:2", "node_transformer"]),
+        ("generate", ["transformer", "transevolve_fullff_2:factored"]),
+        ("encoder", ["transformer", "transevolve_fullff_1:direct"]),
+        ("ode", ["node_transformer", "vanilla_transformer"]),
+        ("orthogonal", ["blocks", "cayley", "matrix_exp"]),
+        ("classify", ["transformer_classifier", "macaron_classifier"]),
+        ("state", ["transformer:matrix", "transevolve_fullff_2"]),
+    ],
+)
+def test_every_measurement(measured, what, names):
+    assert [name for name, _ in measured(what, "--models", *names)] == names
+
+
+def prepared(what, name, options="--layers 2"):
+    """A subject, its step, and the options of both."""
+    args = benchmark.parse_args([what, *TINY.split(), *options.split()])
+    (args.layers,) = args.layers
+    subject = models.build(name, args)
+    return subject, MEASUREMENTS[what].prepared(subject, args, 8)
+
+
+TRANSLATORS = ["transformer", "transevolve_fullff_2", "macaron_transformer"]
+CLASSIFIERS = ["transformer_classifier", "transject", "macaron_classifier"]
+STEPS = {
+    "train": TRANSLATORS,
+    "encoder": TRANSLATORS,
+    "infer": TRANSLATORS,
+    "generate": TRANSLATORS,
+    "classify": CLASSIFIERS,
+    "memory": TRANSLATORS,
+    "state": ["transformer_lm", "transject_lm", "transevolve_fullff_2"],
+}
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Peak memory is measured here, where modules can be watched, not in a process of its own."""
+
+    def peak_step(subject, args, length):
+        return lambda: memory.peak(subject, args, length)
+
+    measurement = dataclasses.replace(MEASUREMENTS["memory"], step=peak_step)
+    monkeypatch.setitem(MEASUREMENTS, "memory", measurement)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
+@pytest.mark.parametrize("what", STEPS)
+def test_states_have_the_sizes_and_the_precision_of_the_options(what, precision, in_this_process):
+    """Also of a model of fairseq, whose trainer takes bf16 for a TPU's."""
+    dtype = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    for name in STEPS[what]:
+        subject, step = prepared(what, name, f"--layers 2 --precision {precision}")
+        stack = getattr(subject.model, "decoder" if what == "state" else "encoder")
+        with recorded(stack.layers) as calls:
+            step()
+        assert {call.module for call in calls} == {*stack.layers}
+        tokens = set()
+        for call in calls:
+            state = call.output[0] if isinstance(call.output, tuple) else call.output
+            assert state.dtype == dtype and state.size(2) == 16
+            tokens.add(state.shape[:2].numel())
+        # Two sequences of 8 tokens; memory has a first step of one token, state one token a step.
+        assert tokens == {"memory": {2, 16}, "state": {1}}.get(what, {16})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["transformer", "transevolve_fullff_2", "macaron_transformer", "transformer_lm", "transject"]
+    + ["transformer_classifier", "transevolve_classifier_fullff_1", "macaron_classifier"],
+)
+def test_widths_depths_heads_and_dropout_are_those_of_the_options(name):
+    """Two FFNs of a Macaron layer share the width of one; a layer of TransJect has one of d."""
+    subject, _ = prepared("train", name, "--layers 4 --dropout 0.2")
+    halves = name.startswith("macaron")
+    for side in ("encoder", "decoder"):
+        stack = getattr(subject.model, side, None)
+        if stack is None:
+            continue
+        modules = list(stack.modules())
+        for module in modules:
+            if isinstance(module, nn.Embedding) and module.weight.requires_grad:
+                assert module.embedding_dim == 16
+            if isinstance(module, nn.LayerNorm):
+                assert module.normalized_shape == (16,)
+            assert getattr(module, "num_heads", 2) == 2
+        depths = sum(len(getattr(layer, "depths", [layer])) for layer in stack.layers)
+        assert depths == 4
+        if name == "transject":
+            continue
+        assert {m.p for m in modules if hasattr(m, "p")} == {0.0, 0.2}
+        inner = [m.out_features for m in stack.layers.modules() if isinstance(m, nn.Linear)]
+        assert inner.count(24 if halves else 48) == (8 if halves else 4)
+        assert (48 if halves else 24) not in inner
+
+
+@pytest.mark.parametrize("experts", [1, 3])
+def test_experts_are_those_of_the_name(experts):
+    subject, _ = prepared("infer", f"transject:{experts}")
+    mixtures = [m for m in subject.model.modules() if isinstance(m, MixtureOfExperts)]
+    assert [len(mixture.orthogonal()) for mixture in mixtures] == [2 * experts] * 2
+
+
+def test_beams_are_those_of_the_options():
+    subject, step = prepared("generate", "transformer", "--layers 2 --beam 3")
+    with recorded(subject.model.decoder.layers[:1]) as calls:
+        step()
+    assert {call.output[0].size(1) for call in calls} == {2 * 3}
+    assert len(calls) == 8 + 1  # words of the output, and its end
+
+
+def test_ways_to_make_orthogonal_matrices_make_as_many_of_one_width():
+    args = benchmark.parse_args(["orthogonal", "--embed-dim", "6", "--layers", "2"])
+    (args.layers,) = args.layers
+    for name in measurements.MAPS:
+        subject = measurements.build_matrices(name, args)
+        parts = subject.model
+        made = [part() if name == "blocks" else part.weight[None] for part in parts]
+        matrices = torch.cat([matrix.reshape(-1, 6, 6) for matrix in made])
+        assert len(matrices) == 1 + 2 * (2 * 4 + 2)
+        assert torch.allclose(matrices @ matrices.mT, torch.eye(6), atol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["direct", "factored", "fused", ""])
+def test_attention_takes_the_form_of_the_name(form, monkeypatch):
+    forms, used = {"direct": "Direct", "factored": "Factored", "fused": "Fused"}, set()
+    for each, kind in forms.items():
+        own = getattr(attention, f"{kind}Attention")
+        spy = lambda *args, each=each, own=own: used.add(each) or own(*args)  # noqa: E731
+        monkeypatch.setattr(attention, f"{kind}Attention", spy)
+    _, step = prepared("encoder", f"transevolve_fullff_1:{form}".rstrip(":"))
+    step()
+    assert used == {form or "direct"}  # sequences are short
+
+
+@pytest.mark.parametrize("what", ["train", "encoder", "infer", "generate"])
+@pytest.mark.parametrize("form", ["matrix", ""])
+def test_attention_by_a_matrix_where_it_is_asked_for(what, form):
+    subject, step = prepared(what, f"transformer:{form}".rstrip(":"))
+    fused = set()
+    for layer in subject.model.encoder.layers:
+        layer.register_forward_hook(lambda *_: fused.add(torch.backends.cuda.flash_sdp_enabled()))
+    step()
+    assert fused == {form != "matrix"}
+
+
+def test_startup_is_of_one_command_with_and_without_the_plugin(measured, monkeypatch):
+    lines = []
+    monkeypatch.setattr("subprocess.run", lambda line, **options: lines.append(line))
+    assert [name for name, _ in measured("startup")] == ["fairseq", "plugin"]
+    without, plugin = lines[:2]
+    assert plugin[: len(without)] == without and plugin[len(without)] == "--user-dir"
+
+
+@pytest.mark.parametrize("model, ratio", [("transformer_lm", 2), ("transject_lm", 1)])
+def test_state_grows_with_the_tokens_where_keys_are_kept(measured, model, ratio):
+    (_, short), (_, long) = measured("state", "--lengths", "8", "16", "--models", model)
+    assert long == pytest.approx(ratio * short)
+
+
+def test_peak_memory_holds_the_matrix_of_scores(measured):
+    """Attention by a matrix keeps 8 matrices of 1,000 x 1,000 numbers, at the least, and fused
+    attention none."""
+    names = ["transformer_classifier", "transformer_classifier:matrix"]
+    options = ["--layers", "2", "--lengths", "1000", "--models", *names]
+    (_, fused), (_, matrix) = measured("memory", *options)
+    assert matrix - fused > 8 * 4
+
+
+def test_quick_is_compared_with_an_earlier_table(monkeypatch, tmp_path):
+    """A table is no slower than itself; a ratio that is 15% lower is named; so is another row."""
+    line = f"infer {TINY} --lengths 8 --models transformer_classifier transject"
+    monkeypatch.setattr(benchmark, "QUICK", [line])
+    monkeypatch.setattr(timing, "_milliseconds", lambda step, device: 5.0)
+    path = tmp_path / "table.json"
+    quick = ["--quick", "--json", str(path), "--check", str(path)]
+    benchmark.main(quick[:3])
+    benchmark.main(quick)
+    table = json.loads(path.read_text())
+    assert table["settings"] == {"quick": [line]}
+    assert {"machine", "threads", "torch", "date"} <= set(table["environment"])
+    table["rows"][1]["ratio"] *= 1.2
+    path.write_text(json.dumps(table))
+    with pytest.raises(ValueError, match=r"infer 8 4 transject: 1.00 where .* has 1.20"):
+        benchmark.main(quick)  # which replaces the table, too
+    table["rows"].pop()
+    path.write_text(json.dumps(table))
+    with pytest.raises(ValueError, match="other rows"):
+        benchmark.main(quick)
+
+
+def test_steps_take_turns_and_ratios_are_of_one_round():
+    """The first round does not count; each ratio has both times from the same round."""
+    calls = []
+    times = timing.measure({name: lambda name=name: calls.append(name) for name in "ab"}, rounds=2)
+    assert "".join(calls) == "ababab"
+    assert [len(found) for found in times.values()] == [2, 2]
+    figures = {"a": [1.0, 8.0, 3.0], "b": [2.0, 2.0, 2.0]}
+    _, row = timing.compare(figures, {"a": 5, "b": 6}, 7, length=7, unit="ms")
+    assert row["ratio"] == 1.5 and (row["lowest_ratio"], row["highest_ratio"]) == (0.5, 4.0)
+    assert row["value"] == 2 and row["parameters"] == 6 and row["tokens_per_second"] == 3500
+
+
+@pytest.mark.parametrize(
+    "line, named",
+    [
+        ("train --models transevolv", "transevolv"),
+        ("train --models transevolve:3", "transevolve has no form 3"),
+        ("infer --models transformer_classifier:fused", "has no form fused"),
+        ("train --models transevolve_fullff_2 --layers 4 5", "--layers 5"),
+        ("train --models transformer transject", "transject by SentencePredictionTask"),
+        ("encoder --heads 3", "--heads 3"),
+        ("ode --lengths 6 1", "--lengths 1"),
+        ("infer --json none/a.json", "--json none/a.json"),
+        *((f"{what} --precision bf16", "--precision") for what in ("ode", "orthogonal", "startup")),
+        *((f"{what} --models rk4", "--models") for what in ("startup", "ode", "orthogonal")),
+        ("encoder --lengths 8 0", "--lengths"),
+        ("encoder --batch -1", "--batch"),
+        ("--quick --dropout=0", "--dropout"),
+        ("--quick train", "--quick"),
+        ("train --device cuda", "--device cuda"),
+        ("--check a.json train", "--check"),
+        ("", "--quick"),
+    ],
+)
+def test_command_lines_that_are_refused(line, named, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    what, *rest = line.split() or [""]
+    words = [what, *sizes(what), *rest] if what in MEASUREMENTS else line.split()
+    with pytest.raises(SystemExit, match="^2$"):
+        odeformers.main(["benchmark", *words])
+    assert named in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("content", [None, "{", "[1]", '{"rows": [{"what": "infer"}]}'])
+@pytest.mark.parametrize("line", ["--quick --check table.json", "growth out.png table.json"])
+def test_tables_are_looked_at_before_measuring(tmp_path, monkeypatch, line, content):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(benchmark, "run", None)
+    if content is not None:
+        (tmp_path / "table.json").write_text(content)
+    with pytest.raises((OSError, ValueError), match="table.json"):
+        benchmark.main(line.split())
+    assert not (tmp_path / "out.png").exists()

@@ -1,0 +1,239 @@
+"""``odeformers compare`` from data to a report, and what it refuses before it trains."""
+
+import os
+import re
+import shlex
+import signal
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import warm
+from script_helpers import IN_MAIN_THREAD, ROOT, parallel_data
+from submitit import AutoExecutor
+
+import odeformers
+from fairseq_odeformers.lab.compare import command, outcomes, plan, runs, watch
+from fairseq_odeformers.lab.compare.defaults import default_recipe
+from fairseq_odeformers.lab.compare.plan import TOLERANCE, Entry, Plan, make_plan
+from fairseq_odeformers.lab.compare.recipe import Recipe
+from fairseq_odeformers.lab.compare.report import over_seeds
+
+SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
+ARCHS = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    parallel_data(folder, "de", "en", train=120, valid=8, test=11)
+    return folder / "data-bin"
+
+
+def test_models_have_the_parameters_of_the_first(data):
+    recipe = default_recipe(data, {arch: {} for arch in ARCHS}, epochs=1)
+    recipe.sizes = {"embed-dim": 32, "ffn-embed-dim": 128, "attention-heads": 2, "layers": 2}
+    first, other = make_plan(recipe).entries
+    assert first.options["encoder-ffn-embed-dim"] == 128
+    assert abs(other.parameters - first.parameters) <= TOLERANCE * first.parameters
+    assert first.options["total-num-update"] == first.updates > 0
+
+
+def test_a_width_is_a_multiple_of_the_heads(monkeypatch):
+    """The one with the nearest number of parameters, 10 for each of the width."""
+    known = {"encoder-embed-dim": 96, "encoder-attention-heads": 12}
+    monkeypatch.setattr(plan, "known_options", lambda *_: known)
+    monkeypatch.setattr(
+        plan, "counted", lambda _, e: replace(e, parameters=10 * e.options["encoder-embed-dim"])
+    )
+    found = plan.matched(None, Entry("a", {"arch": "a"}, parameters=960), 1100)
+    assert found.options["encoder-embed-dim"] == 120
+
+
+def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
+    """The schedule ends with the training, and rises in the same share of it."""
+    schedule = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
+    entries = [
+        Entry(name, {"max-epoch": 3, **schedule}, updates=100, seconds=seconds)
+        for name, seconds in {"slow": 200.0, "fast": 50.0}.items()
+    ]
+
+    def tried(recipe, entry):
+        return replace(entry, updates=entry.options.get("max-update", entry.updates))
+
+    monkeypatch.setattr(plan, "tried", tried)
+    slow, fast = plan.budgeted(None, entries, 1, {})
+    assert (slow.updates, fast.updates) == (30, 120)
+    assert fast.options == {**schedule, "warmup-updates": 30, "total-num-update": 120} | {
+        "max-update": 120
+    }
+    (slow, _) = plan.budgeted(None, entries, 1, {"slow": 31})
+    assert slow.options["max-update"] == 31, "a run that was begun goes on"
+    with pytest.raises(ValueError, match="--budget: an update takes 2.0 seconds"):
+        plan.budgeted(None, entries, 0.01, {})
+    entries[1].options["lr-scheduler"] = "inverse_sqrt"
+    with pytest.raises(ValueError, match="fast cannot be trained .--budget: .*--lr-scheduler"):
+        plan.budgeted(None, entries, 1, {})
+
+
+def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
+    """But not where these have begun the same trainings with other settings."""
+    recipe = Recipe("data", {"task": "translation"}, {"a": {}})
+    one, two = (Entry(name, {"arch": name, "lr": "1e-3"}, updates=5) for name in "ab")
+    plan.save_plan(Plan(recipe, (two,)), tmp_path)
+    plan.save_plan(Plan(replace(recipe, seeds=[3]), (one, two)), tmp_path)
+    kept = plan.load_plan(tmp_path)
+    plan.save_plan(Plan(replace(recipe, seeds=[2], splits=["valid"]), (one,)), tmp_path)
+    assert (kept.entries, plan.load_plan(tmp_path).entries) == ((one, two), (one, two))
+    assert plan.load_plan(tmp_path).recipe.seeds == [1, 2, 3]
+    same = replace(one, options={"arch": "a", "lr": "1e-3", "fp16": False, "clip-norm": None})
+    plan.save_plan(Plan(replace(recipe, splits=["valid"]), (same,)), tmp_path)
+    other = replace(one, options={"arch": "a", "lr": "1", "clip-norm": None})
+    for changed, entry, named in (
+        (recipe, other, "a: lr"),
+        (replace(recipe, data="own"), two, "a: data"),
+        (replace(recipe, average=2), one, "a: average"),
+    ):
+        with pytest.raises(ValueError, match=f"{tmp_path} .*settings .{named}.; give"):
+            plan.save_plan(Plan(changed, (entry,)), tmp_path)
+    plan.save_plan(Plan(replace(recipe, splits=["valid"]), (one,), "digest"), tmp_path)
+    with pytest.raises(ValueError, match=f"data has other files than when {tmp_path} was begun"):
+        plan.save_plan(Plan(recipe, (one,), "another"), tmp_path)
+    assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
+
+
+def test_a_refused_command_leaves_a_plugin_as_it_is(tmp_path, monkeypatch):
+    """That of an earlier command, whose runs import it; a dry run writes it where there is none."""
+    recipe = Recipe("data", {"task": "translation"}, {"a": {}})
+    args = SimpleNamespace(
+        what=tmp_path, match=None, jobs=1, user_dir=["own"], budget=None, dry_run=True
+    )
+    written = tmp_path / "odeformers_plugins" / "__init__.py"
+    planned = Plan(recipe, (Entry("a", {"lr": "1"}, updates=5, seconds=1),))
+    monkeypatch.setattr(command, "prepare", lambda *_: None)
+    monkeypatch.setattr(command, "in_child", lambda *_: planned)
+    command.compare(args, recipe, tmp_path)
+    before = written.read_text()
+    plan.save_plan(Plan(recipe, (Entry("a", {"lr": "2"}),)), tmp_path)
+    for args.dry_run in (True, False):
+        args.user_dir = ["another"]
+        with nullcontext() if args.dry_run else pytest.raises(ValueError, match="a: lr"):
+            command.compare(args, recipe, tmp_path)
+        assert written.read_text() == before
+
+
+def test_only_updates_of_the_same_budget_go_on(tmp_path):
+    entries = [Entry(str(budget), {}, updates=7, budget=budget) for budget in (1.0, 2.0, None)]
+    assert command.planned_updates(tmp_path, 1) == {}
+    plan.save_plan(Plan(Recipe("data", {}, {}), tuple(entries)), tmp_path)
+    assert command.planned_updates(tmp_path, 1) == {"1.0": 7}
+
+
+def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert command.in_child(os.getpid) != os.getpid()
+    with pytest.raises(ValueError, match="memory"):
+        command.in_child(lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+@pytest.fixture
+def forks(monkeypatch):
+    """Runs are called in this process, and their commands in forks of it; returns these."""
+    calls = []
+
+    def fork(words, stdout, **options):
+        place = words.index("-m")
+        calls.append(words[place + 1])
+        arguments = stdout, ".", words[place + 1], words[place + 2 :]
+        child = warm.FORK.Process(target=warm.become, args=arguments)
+        child.start()
+        child.join()
+        return SimpleNamespace(returncode=child.exitcode)
+
+    monkeypatch.setattr(runs.subprocess, "run", fork)
+    monkeypatch.setattr(watch, "LOOK", 0)
+    monkeypatch.setattr(outcomes, "SAMPLES", 10)
+    monkeypatch.setattr(
+        command, "make_executor", lambda args, out: AutoExecutor(out / "jobs", cluster="debug")
+    )
+    return calls
+
+
+def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys):
+    """It is not repeated, and a report can be had at any time."""
+    out = tmp_path / "runs"
+    line = ["compare", data, "--archs", *ARCHS, "--match", "none", "--epochs", 2, "--out", out]
+    line = list(map(str, [*line, *SMALL, *IN_MAIN_THREAD, "--max-target-positions", 40]))
+    odeformers.main(line)
+    first = capsys.readouterr().out
+    assert "| transevolve_fullff_2_prenorm |" in first and "report.html" in first
+    names = ["fairseq_cli.train", "fairseq_odeformers", *["fairseq_cli.generate"] * 2]
+    assert forks == [*names, *names]
+    translations = (out / "transformer_prenorm-seed1/checkpoint_best.test.out").read_text()
+    assert len(re.findall("^H-", translations, re.M)) == 11, "fairseq may leave some out"
+    report = (out / "report.md").read_text()
+    assert re.search(r"\| transevolve_fullff_2_prenorm \| 1 \| [\d.]+ \| [\d.]+ \|", report)
+    assert "![Learning curves](curves.png)" in report and (out / "curves.png").exists()
+    page = (out / "report.html").read_text()
+    assert page.count("data:image/png") == report.count(".png)")
+    for name in ("averaged.pt", "checkpoint_best.pt", "averaged.test.out", "train.log"):
+        assert (out / "transformer_prenorm-seed1" / name).exists(), name
+    odeformers.main(line)
+    assert len(forks) == 8, "what is finished is not repeated"
+    capsys.readouterr()
+    odeformers.main(["report", str(out), "--latex", str(tmp_path / "tex")])
+    assert capsys.readouterr().out.strip().endswith(report.strip()[-200:])
+    assert r"\toprule" in (tmp_path / "tex" / "test-best-checkpoint.tex").read_text()
+
+
+# Of the command line behind DATA; {folder} is an empty folder, {root} the checkout.
+MISTAKES = [
+    ("", "--archs"),
+    ("--archs transformer_prenorn", "--arch transformer_prenorn: .*did you mean"),
+    ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm"),
+    ("--archs transject", "--arch transject .*sentence pairs"),
+    ("--archs transformer[--dropout", "bracket"),
+    ("--archs transformer[dropout]", "dropout"),
+    ("--archs transformer --encoder-depth 2", "transformer .*--encoder-depth 2"),
+    ("--archs 'transformer[--encoder-blocks 2]'", "transformer-encoder-blocks-2 .*unrecognized"),
+    ("--archs transformer --lr x", "transformer .*--lr: .*x"),
+    ("--archs transformer --criterion crossentropy", "--criterion: .*crossentropy"),
+    ("--archs 'transevolve[--encoder-blocks 0]'", "--encoder-blocks 0: give at least 1"),
+    ("--archs macaron_transformer --encoder-attention-heads 3", "--encoder-attention-heads 3"),
+    ("--archs transformer --seeds 1 1", "--seeds 1 1"),
+    ("--archs transformer_prenorm --average -1", "--average: -1"),
+    ("--archs transformer --epochs 0", "--epochs: .*0"),
+    ("--archs transformer --gpus-per-run -1", "--gpus-per-run: -1"),
+    ("--archs transformer --part one", "--part one"),
+    ("--archs transformer --budget soon", "--budget: soon"),
+    ("--archs transformer --budget 30", "--budget: 30"),
+    ("--archs transformer --task parsing", "--task parsing"),
+    ("--archs transformer --source-lang fr", "fr"),
+    ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
+    ("--archs ode_transformr --user-dir {root}/examples/extending", "did you mean ode_transf"),
+    ("--archs transformer_prenorm --max-tokens 2", "(--max-tokens|dataset is empty)"),
+]
+
+
+@pytest.mark.parametrize("options, message", MISTAKES, ids=lambda value: value)
+def test_mistakes_are_refused_before_the_first_training(
+    options, message, data, tmp_path, monkeypatch, capsys
+):
+    line = [data, *shlex.split(options.format(folder=tmp_path, root=ROOT))]
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
+    out = tmp_path / "runs"
+    with pytest.raises(SystemExit) as stopped:
+        odeformers.main(["compare", *map(str, line), *SMALL, "--out", str(out)])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    message = message.replace("{folder}", str(tmp_path))
+    assert re.search(f"odeformers compare: error: .*{message}", said)
+    assert not out.exists()
+
+
+def test_intervals_need_three_seeds():
+    assert over_seeds([1.0], 1) == "1.0"
+    assert over_seeds([1.0, 2.0], 1) == "1.5 ± 0.7"
+    assert over_seeds([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0 (-0.5 to 4.5)"
+    assert over_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0 (5.0 to 5.0)"

@@ -1,0 +1,204 @@
+"""What runs have left, on logs and predictions with known statistics."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+from sacrebleu import corpus_bleu, corpus_chrf
+
+from fairseq_odeformers.lab.compare import outcomes
+from fairseq_odeformers.lab.compare.figures import distinct
+from fairseq_odeformers.lab.compare.outcomes import Classes, Perplexity, Translations
+from fairseq_odeformers.lab.compare.plan import Entry, Plan, save_plan
+from fairseq_odeformers.lab.compare.recipe import Recipe
+from fairseq_odeformers.lab.compare.report import differences, write_report
+from fairseq_odeformers.lab.compare.results import read_training
+from fairseq_odeformers.lab.compare.runs import BEST
+from fairseq_odeformers.lab.plots import ARCHITECTURES
+
+REFERENCES = [
+    "Two young, White males are outside near many bushes.",
+    "Several men in hard hats are operating a giant pulley system.",
+    "A man in a blue shirt is standing on a ladder cleaning a window.",
+    "Someone's dog isn't in the house.",
+] * 5
+PERFECT = [
+    "two young , white males are outside near many bushes .",
+    "several men in hard hats are operating a giant pulley system .",
+    "a man in a blue shirt is standing on a ladder cleaning a window .",
+    "someone &apos;s dog isn &apos;t in the house .",
+] * 5
+WORSE = [text.replace("a ", "one ").replace("are", "is") for text in PERFECT]
+
+
+def write_log(path, *epochs):
+    """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds."""
+    text = "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,234 (num.\n"
+    text += '2026-11-22 16:38:37 | INFO | train_inner | {"epoch": 1, "wps": "8", "loss": "9"}\n'
+    for updates, loss, seconds in epochs:
+        valid = {"valid_loss": loss, "valid_num_updates": updates, "valid_mcc": 10 - loss}
+        train = {"train_train_wall": seconds, "train_num_updates": updates, "train_loss": loss}
+        for kind, stats in (("valid", valid), ("train", train)):
+            stats = json.dumps({name: str(value) for name, value in stats.items()})
+            text += f"2026-11-22 16:38:37 | INFO | {kind} | {stats}\n"
+    path.write_text(text)
+    return path
+
+
+def translations(path, texts, references=REFERENCES):
+    """Translations that fairseq-generate has printed, the last sentence first."""
+    pairs = enumerate(zip(PERFECT, texts))
+    lines = [f"T-{n}\t{right}\nH-{n}\t-0.1\t{text}\n" for n, (right, text) in pairs]
+    path.write_text("".join(reversed(lines)))
+    return Translations(path, "en", references)
+
+
+def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
+    """Seconds are those of training alone."""
+    log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
+    found = read_training(log, "mcc")
+    assert (found.parameters, found.updates, found.tokens) == (1234, [10, 20, 30], 8)
+    assert found.losses == [5.0, 4.0, 4.2] and found.metrics == [5.0, 6.0, 5.8]
+    assert found.seconds == [7, 16, 20]
+
+
+def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):
+    detokenised = [text.replace(" ,", ",").replace(" .", ".") for text in WORSE]
+    detokenised = [text.replace(" &apos;", "'") for text in detokenised]
+    references = [list(map(str.lower, REFERENCES))]
+    bleu, chrf = (score(detokenised, references).score for score in (corpus_bleu, corpus_chrf))
+    found = translations(tmp_path / "worse", WORSE)
+    assert found.scores == pytest.approx({"BLEU": bleu, "chrF": chrf})
+    perfect = translations(tmp_path / "perfect", PERFECT)
+    assert perfect.scores == pytest.approx({"BLEU": 100, "chrF": 100})
+    assert "case:lc" in found.signatures["BLEU"] and "tok:13a" in found.signatures["BLEU"]
+    assert found.p_value(perfect) == pytest.approx(0.001, abs=1e-3)
+
+
+def test_chance_is_not_significant(tmp_path):
+    """Two systems that make the same errors in different sentences, or in the same."""
+    one = translations(tmp_path / "one", WORSE[:4] + PERFECT[4:])
+    other = translations(tmp_path / "other", PERFECT[:4] + WORSE[4:8] + PERFECT[8:])
+    assert one.p_value(other) > 0.3
+    assert one.p_value(one) == 1
+
+
+def test_translations_of_other_sentences_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="19 translations"):
+        translations(tmp_path / "out", PERFECT[1:])
+
+
+def test_classes(tmp_path):
+    """Seven of ten right, of one class: F1 of 2 * 7 / 17, and 0 of the class that is not there."""
+    rows = [f"{n}\ta\t{'a' if n < 7 else 'b'}\t0.5\t0.5\n" for n in range(10)]
+    path = tmp_path / "test.tsv"
+    path.write_text("id\ttarget\tprediction\tp(a)\tp(b)\n" + "".join(rows))
+    found = Classes(path)
+    assert found.scores == pytest.approx({"accuracy": 70, "macro-F1": 100 * 14 / 17})
+    assert found.p_value(found) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("0\t\ta\t0.5\t0.5", "0\ta\t\t0.5\t0.5", "0\ta", "0\ta\ta\t"),
+        *("0\tc\ta\t0.5\t0.5", "0\ta\tc\t0.5\t0.5", "0\ta\ta\t0.5\t0.5\t1", ""),
+    ],
+)
+def test_what_is_no_prediction_is_no_result(tmp_path, row):
+    """A row without a class or a probability, of a class that is no column, too long, or none."""
+    path = tmp_path / "test.tsv"
+    path.write_text(f"id\ttarget\tprediction\tp(a)\tp(b)\n{row}\n")
+    with pytest.raises(ValueError, match="test.tsv.*; remove"):
+        Classes(path)
+
+
+EVALUATED = "INFO:fairseq_cli.eval_lm:Evaluated {} tokens in 0.1s\nLoss: 3, Perplexity: {}\n"
+
+
+def test_a_perplexity_of_no_token_is_none(tmp_path):
+    """fairseq-eval-lm prints 1.00 if all texts are longer than it is told to take."""
+    path = tmp_path / "checkpoint_best.test.out"
+    path.write_text(EVALUATED.format(120, 8.25))
+    assert Perplexity(path).scores == {"perplexity": 8.25}
+    path.write_text(EVALUATED.format(0, 1.0))
+    with pytest.raises(ValueError, match="perplexity"):
+        Perplexity(path)
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Writes what runs have printed, by their names and seeds, and returns the report on them."""
+
+    def make(names, outputs, **options):
+        given = {"arch": "transformer", "adam-betas": "(0.9, 0.98)"}
+        entries = tuple(Entry(name, given, parameters=1234) for name in names)
+        seeds = sorted({seed for _, seed in outputs})
+        recipe = Recipe("absent", architectures={}, splits=["test"], seeds=seeds, **options)
+        save_plan(Plan(recipe, entries), tmp_path)
+        for (name, seed), text in outputs.items():
+            folder = tmp_path / f"{name}-seed{seed}"
+            folder.mkdir()
+            write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
+            (folder / "checkpoint_best.test.out").write_text(text)
+            (folder / "checkpoint_best.test.score").write_text("tokenized: BLEU = 27.55\n")
+        write_report(tmp_path)
+        lines = (tmp_path / "report.md").read_text().splitlines()
+        return [line.strip("| ").split(" | ") for line in lines]
+
+    return make
+
+
+def test_a_report_of_translations(tmp_path, report, monkeypatch):
+    """A row for each architecture in the order of the plan, its scores, and the recipe's metric."""
+    monkeypatch.setattr(outcomes, "SAMPLES", 10)
+    texts = {("bad", 1): [*WORSE[:-1], "nothing"], ("good", 2): PERFECT, ("bad", 2): WORSE}
+    texts |= {("good", 3): WORSE, ("bad", 3): WORSE}
+    for path, text in texts.items():
+        translations(tmp_path / "out", text, ())
+        texts[path] = (tmp_path / "out").read_text()
+    train = {"target-lang": "en", "best-checkpoint-metric": "mcc"}
+    train["maximize-best-checkpoint-metric"] = True
+    score = {"test": "odeformers score-wmt14 en-de {output}"}
+    rows = report(["good", "bad"], texts, train=train, score=score)
+    assert ["good, seed 2", "tokenized: BLEU = 27.55"] in rows
+    header, _, good, *_ = (row for row in rows if len(row) > 5)
+    assert header[-1] == "validation mcc" and good[-1] == "6.000 ± 0.000"
+    place = next(n for n, row in enumerate(rows) if "BLEU" in row)
+    header, _, good, bad = rows[place : place + 4]
+    assert [row[:2] for row in (good, bad)] == [["good", "2"], ["bad", "3"]]
+    assert header[-1] == "p against good" and re.fullmatch(r"0\.\d+, 1\.000", bad[-1])
+    place = rows.index(["test, text 1"])
+    assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
+    assert any("--adam-betas '(0.9, 0.98)'" in row[-1] for row in rows)  # for a shell
+
+
+def test_texts_on_which_models_differ_have_different_outputs():
+    """Not those of one class, however far its probabilities are apart."""
+    runs = {
+        name: {
+            1: SimpleNamespace(
+                examples=[("sure", "pos", "pos"), ("unsure", "pos", own), ("hard", "neg", "pos")],
+                qualities=[first, second, 0.4].copy,
+            )
+        }
+        for name, own, first, second in (("one", "pos", 0.9, 0.6), ("two", "neg", 0.5, 0.4))
+    }
+    (section,) = differences(SimpleNamespace(outcomes={("test", BEST): runs}), "test")
+    assert ["two", "neg"] in section.table and section.table[1] == ["source", "unsure"]
+
+
+def test_a_report_of_language_models(report):
+    perplexities = {("one", seed): EVALUATED.format(120, n) for seed, n in ((0, 8.25), (12, 8.75))}
+    rows = report(["one"], perplexities, train={"task": "language_modeling"}, score={"test": "x"})
+    assert ["one", "2", "8.50 ± 0.35", "8.25, 8.75"] in rows
+    assert not any("p against" in cell for row in rows for cell in row)
+
+
+def test_each_model_has_a_colour_of_its_own():
+    """That of its architecture, unless one before it has that."""
+    names = ["transformer", "transformer-dropout-0.1", "transject", "mine"]
+    colors = [look["color"] for look in distinct(names)]
+    assert len(set(colors)) == len(names)
+    assert colors[0] == ARCHITECTURES["transformer"] and colors[2] == ARCHITECTURES["transject"]

@@ -1,0 +1,102 @@
+"""Runs go on where they were left, whatever was killed, and two commands share them."""
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from fairseq_odeformers.lab.compare import runs
+from fairseq_odeformers.lab.compare.runs import Run, Step
+
+# In place of fairseq's commands: says that it was called, and writes to the log and its own file.
+# With a file "kill" beside it, it kills itself or the process of the run in between. It holds a
+# lock as long as it lives.
+PROGRAM = """
+import fcntl, os, pathlib, signal, sys
+name, *product = sys.argv[1:]
+alive = open("alive", "w")
+fcntl.flock(alive, fcntl.LOCK_EX)
+with open("calls", "a") as file:
+    print(name, file=file)
+print("half of", name, flush=True)
+if pathlib.Path("kill").exists():
+    step, victim = pathlib.Path("kill").read_text().split()
+    if step == name:
+        os.kill(os.getpid() if victim == "command" else os.getppid(), signal.SIGKILL)
+        signal.pause()
+print("all of", name)
+for path in product:
+    pathlib.Path(path).write_text(name)
+if name == "fails":
+    sys.exit("no such thing")
+"""
+STEPS = (
+    Step("training", ("fairseq-train", "train"), "trained"),
+    Step("averaging", ("odeformers", "average", "averaged.pt"), "averaged.pt"),
+    Step("predicting", ("fairseq-generate", "generate"), "test.out", printed=True),
+)
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    monkeypatch.setattr(runs, "MODULES", dict.fromkeys(runs.MODULES, "program"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(run):
+    """A run in a process of its own, as submitit calls it; returns the exit status."""
+    process = FORK.Process(target=run)
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+@pytest.mark.parametrize("victim", ["command", "run"])
+@pytest.mark.parametrize("step", ["train", "average", "generate"])
+def test_a_killed_run_goes_on(step, victim, folder):
+    run = Run("arch", 1, folder, STEPS)
+    (folder / "kill").write_text(f"{step} {victim}")
+    call(run)
+    with FileLock(folder / "alive", timeout=20):
+        assert not run.finished and not run.busy
+    assert (run.failure is None) == (victim == "run")
+    assert not (folder / "test.out").exists()
+    (folder / "kill").unlink()
+    call(run)
+    assert run.finished
+    calls = (folder / "calls").read_text().split()
+    names = ["train", "average", "generate"]
+    place = names.index(step)
+    assert calls == [*names[: place + 1], *names[place:]], "what was done is not repeated"
+    assert (folder / "test.out").read_text() == "half of generate\nall of generate\n"
+    call(run)
+    assert (folder / "calls").read_text().split() == calls
+
+
+@pytest.mark.parametrize("printed", [False, True])
+def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, folder):
+    step = Step("training", ("fairseq-train", "fails"), "product", printed)
+    run = Run("arch", 1, folder, (step, *STEPS[1:]))
+    call(run)
+    assert run.failure == "fairseq-train: no such thing (status 1)"
+    assert (folder / "calls").read_text().split() == ["fails"]
+    assert not (folder / "product").exists()
+
+
+def test_a_run_that_another_process_is_at_is_left_to_it(folder):
+    run = Run("arch", 1, folder, STEPS)
+    with FileLock(folder / runs.LOCK):
+        assert run.busy
+        assert call(run) == 0
+    assert not run.finished and not Path("calls").exists()
+
+
+def test_the_checkpoints_of_the_training_go_when_all_is_done(folder):
+    for name in ("checkpoint_best", "checkpoint_last", "checkpoint3"):
+        (folder / f"{name}.pt").touch()
+    call(Run("arch", 1, folder, STEPS))
+    assert {path.name for path in folder.glob("*.pt")} == {"checkpoint_best.pt", "averaged.pt"}

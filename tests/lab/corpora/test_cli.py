@@ -1,0 +1,100 @@
+"""Bad options end a preparation before it starts; one of two preparations waits for the other."""
+
+import multiprocessing
+import os
+import re
+import signal
+import time
+
+import pytest
+import warm
+
+import odeformers
+from fairseq_odeformers.files import build
+from fairseq_odeformers.lab.corpora.cli import preparing
+
+
+@pytest.mark.parametrize(
+    "line, named",
+    [
+        ("glue wnli", "TASK: .*'wnli' .*CoLA"),
+        ("glue --dict absent", "--dict: absent"),
+        ("glue --dict file", "--bpe-codes and --dict"),
+        ("glue --bpe-codes file --dict file --bpe-operations 5", "--bpe-operations: not allowed"),
+        ("lra imdb", "TASK: .*'imdb' .*listops"),
+        ("text-classification sst", "DATA: .*'sst'"),
+        ("text-classification tsv", "tsv needs --from"),
+        ("text-classification imdb --vocab absent", "--vocab: absent"),
+        ("text-classification imdb --vocab file --vocab-size 9", "--vocab-size: not allowed"),
+        ("text-classification tsv --valid-fraction 1", "--valid-fraction"),
+        ("listops --max-args 1", "--max-args: 1"),
+        ("wmt14", "pair"),
+        ("wmt14 de-en", "pair: .*'de-en'"),
+        ("multi30k --bpe-operations x", "--bpe-operations: x"),
+        ("parallel -s de", "-t"),
+        ("parallel -s de -t en", "--from"),
+        ("parallel -s de -t de --from .", "-s and -t are both de"),
+        ("parallel -s de -t en --from . --valid 9", "--valid and --test"),
+        ("parallel -s de -t en --max-ratio 0.5", "--max-ratio"),
+        *((f"{corpus} --workers 0", "--workers: 0") for corpus in odeformers.CORPORA),
+        *(
+            (f"{corpus} --from absent", "--from: absent")
+            for corpus in odeformers.CORPORA
+            if corpus != "listops"
+        ),
+    ],
+)
+def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
+    (tmp_path / "raw" / "corpus").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        odeformers.main(["prepare", *line.split()])
+    assert stopped.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(f"odeformers prepare {line.split()[0]}: error: .*{named}", last)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["corpus", "file", "raw"]
+
+
+def prepare(out, name, begun, go_on):
+    """A preparation of two steps; the second reads the result of the first.
+
+    It has a process that outlives it if it is killed.
+    """
+    with preparing(out):
+        build(out / "text", {"of": name}, lambda folder: (folder / "words").write_text(name))
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(5,))
+        child.start()
+        begun.set()
+        os.read(go_on, 1)
+        words = (out / "text" / "words").read_text()
+        build(out / "data-bin", {"of": words}, lambda folder: (folder / "ids").write_text(words))
+        child.kill()
+        child.join()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, request):
+    """And says so once; if the first is killed, the second goes on."""
+    begun, second_begun = warm.FORK.Event(), warm.FORK.Event()
+    go_on, say = os.pipe()
+    first = warm.FORK.Process(target=prepare, args=(tmp_path, "first", begun, go_on))
+    first.start()
+    request.addfinalizer(first.kill)
+    assert begun.wait(60)
+    second = warm.FORK.Process(target=prepare, args=(tmp_path, "second", second_begun, go_on))
+    second.start()
+    request.addfinalizer(second.kill)
+    assert not second_begun.wait(1)
+    (said,) = capfd.readouterr().out.splitlines()
+    assert said.endswith(f"another process writes to {tmp_path}; waiting for its end")
+    if killed:
+        os.kill(first.pid, signal.SIGKILL)
+        assert second_begun.wait(3)
+    os.write(say, b"12")
+    for process in (first, second):
+        process.join()
+    assert (first.exitcode, second.exitcode) == (-signal.SIGKILL if killed else 0, 0)
+    assert (tmp_path / "text" / "words").read_text() == "second"
+    assert (tmp_path / "data-bin" / "ids").read_text() == "second"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "data-bin", "text"]

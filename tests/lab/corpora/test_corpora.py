@@ -1,0 +1,61 @@
+"""What holds for every corpus: nothing is repeated, and of other files another result is made."""
+
+import pytest
+from published import iwslt14, ptb, retrieval, write_archive, write_folder
+from script_helpers import contents, times
+
+import odeformers
+
+
+def files(names, text, header=""):
+    content = header + "".join(text.format(n) for n in range(40))
+    return {name: content.encode() for name in names.split()}
+
+
+CORPORA = {  # options, the files of a source, and a word of them
+    "glue": (
+        "RTE --bpe-operations 60",
+        files(
+            "RTE/train.tsv RTE/dev.tsv RTE/test.tsv",
+            "0\tfirst {0} of it\tsecond {0}\tentailment\n",
+            header="index\tsentence1\tsentence2\tlabel\n",
+        ),
+        b"first",
+    ),
+    "iwslt14": ("--bpe-operations 40", iwslt14(), b"Sentence"),
+    "lra": ("retrieval", retrieval(), b"eval"),
+    "parallel": (
+        "-s de -t en --bpe-operations 30",
+        files("train.de train.en valid.de valid.en test.de test.en", "number {0} of {0}\n"),
+        b"number",
+    ),
+    "ptb": ("", ptb(), b"points"),
+    "text-classification": (
+        "tsv --vocab-size 60",
+        files("train.tsv test.tsv", "no\ttext {0} of it\nyes\tthe {0}th one\n"),
+        b"text",
+    ),
+}
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_a_result_is_made_once_of_the_same_files(corpus, tmp_path, capsys):
+    """Whether they are packed or not, and by however many workers; others are another result."""
+    options, packed, word = CORPORA[corpus]
+
+    def prepare(source, workers):
+        line = f"prepare {corpus} {options} --from {source} --out {tmp_path / 'out'}"
+        odeformers.main([*line.split(), "--workers", str(workers)])
+        (data,) = (tmp_path / "out").glob("*-bin")
+        return data, times(data)
+
+    folder = write_folder(tmp_path / "folder", packed)
+    data, made = prepare(folder, 1)
+    before = contents(data)
+    archive = write_archive(tmp_path / "packed.tgz", packed)
+    assert prepare(folder if corpus == "parallel" else archive, 2) == (data, made)
+    assert f"{data} is up to date" in capsys.readouterr().out
+    write_folder(folder, {name: text.replace(word, b"other") for name, text in packed.items()})
+    prepare(folder, 2)
+    found = contents(data)
+    assert any(found[path] != before.get(path) for path in found if path.name != "recipe.json")

@@ -1,0 +1,258 @@
+"""The published tables become examples of sentence_prediction; bad ones are named."""
+
+import pytest
+from helpers import HEAD, make_classifier
+from published import write_archive, write_folder
+from script_helpers import contents, sentence_prediction
+
+import odeformers
+from fairseq_odeformers.inference import predict
+from fairseq_odeformers.inference.hub import Classifier
+from fairseq_odeformers.lab.corpora import glue
+from fairseq_odeformers.lab.corpora.glue import MSR_FILES, TASKS, examples, read_table, split_mrpc
+
+OPERATIONS = 60
+SIZES = {"train": 30, "valid": 8, "valid1": 7, "test": 6, "test1": 5}
+FILES = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
+MNLI_FILES = {
+    "train": "train.tsv",
+    "valid": "dev_matched.tsv",
+    "valid1": "dev_mismatched.tsv",
+    "test": "test_matched.tsv",
+    "test1": "test_mismatched.tsv",
+}
+PAIR = ["sentence1", "sentence2"]
+BINARY = ["0", "1"]
+ENTAILMENT = ["entailment", "not_entailment"]
+LAYOUTS = {  # archive, columns of the sentences and of the label, and labels
+    "CoLA": ("CoLA", ["sentence"], "label", BINARY),
+    "SST-2": ("SST-2", ["sentence"], "label", BINARY),
+    "MRPC": (None, ["#1 String", "#2 String"], "Quality", BINARY),
+    "STS-B": ("STS-B", PAIR, "score", ["0.000", "2.500", "4.250", "5"]),
+    "QQP": ("QQP-clean", ["question1", "question2"], "is_duplicate", BINARY),
+    "MNLI": ("MNLI", PAIR, "gold_label", ["entailment", "neutral", "contradiction"]),
+    "QNLI": ("QNLIv2", ["question", "sentence"], "label", ENTAILMENT),
+    "RTE": ("RTE", PAIR, "label", ENTAILMENT),
+}
+
+
+def splits(task):
+    return MNLI_FILES if task == "MNLI" else FILES
+
+
+def published_examples(task, split):
+    """Texts, the same as they should become, and label of each example."""
+    _, columns, _, labels = LAYOUTS[task]
+    for number in range(SIZES[split]):
+        about = [(task, split, column, number, " ".join(SIZES)) for column in range(len(columns))]
+        raw = ['{} {}: "It’s {}-{}" & {}.'.format(*words) for words in about]
+        clean = ['{} {} : " it \'s {}-{} " & {} .'.format(*words).lower() for words in about]
+        yield raw, clean, labels[number * 7 // 3 % len(labels)]
+
+
+def table(task, split):
+    """The lines of a published table.
+
+    Those of CoLA have no header, some of QQP are broken in two, and some of MNLI have no label.
+    """
+    _, columns, label_column, _ = LAYOUTS[task]
+    labelled = not split.startswith("test")
+    bare = task == "CoLA" and labelled
+    if not bare:
+        yield "\t".join(["index", *columns, *([label_column] if labelled else [])])
+    for number, (sentences, _, label) in enumerate(published_examples(task, split)):
+        if bare:
+            yield f"gj04\t{label}\t*\t{sentences[0]}"
+        else:
+            yield "\t".join([str(number), *sentences, *([label] if labelled else [])])
+        if task == "QQP" and labelled and number % 5 == 2:
+            yield "133273\tHow is the life of a math student?"
+            yield "Could you describe it?\tWhich level of prepration is enough?\t0"
+        if task == "MNLI" and labelled and number % 4 == 2:
+            yield "\t".join([str(number), *sentences, "-"])
+
+
+def ended(lines, end="\n"):
+    return "".join(line + end for line in lines).encode()
+
+
+def write_mrpc(folder):
+    """Microsoft's corpus, with a byte order mark, and the pairs of the development set."""
+    header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+    rows = {
+        split: [
+            f"{label}\t{split}{number}\t{number}\t{one}\t{two}"
+            for number, ((one, two), _, label) in enumerate(published_examples("MRPC", split))
+        ]
+        for split in FILES
+    }
+    mixed = rows["train"][:10] + rows["valid"][::-1] + rows["train"][10:]
+    valid = [*rows["valid"][1::2][::-1], *rows["valid"][::2]]
+    tables = {
+        "senteval_data/msr_paraphrase_train.txt": [header, *mixed],
+        "senteval_data/msr_paraphrase_test.txt": [header, *rows["test"]],
+        "mrpc_dev_ids.tsv": ["\t".join(row.split("\t")[1:3]) for row in valid],
+    }
+    write_folder(folder, {name: ended(lines, "\r\n") for name, lines in tables.items()})
+
+
+def read_examples(task, lines):
+    return list(examples(f"{task}/table.tsv", ended(lines), TASKS[task], labelled=True))
+
+
+def prepare(names, source, out, vocabulary=None, workers=2):
+    return glue.prepare(names, source, out, vocabulary, OPERATIONS, workers)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("published")
+    for task, (archive, *_) in LAYOUTS.items():
+        if archive:
+            others = ("__MACOSX/._train.tsv", f"{task}/original/train.tsv")
+            tables = {f"{task}/{name}": ended(table(task, s)) for s, name in splits(task).items()}
+            write_archive(folder / f"{archive}.zip", {**dict.fromkeys(others, b"not"), **tables})
+    write_mrpc(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def out(published, tmp_path_factory):
+    out = tmp_path_factory.mktemp("glue")
+    options = ["--from", published, "--out", out, "--bpe-operations", OPERATIONS]
+    odeformers.main(["prepare", "glue", *map(str, options)])
+    assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in LAYOUTS}
+    return out
+
+
+@pytest.mark.parametrize("task", LAYOUTS)
+def test_sentence_prediction_loads_the_examples(out, task):
+    """Text, labels and order are as published; test sets have no labels.
+
+    All tasks share one dictionary; that of the classes has a fixed order.
+    """
+    labels = LAYOUTS[task][3]
+    classes = 1 if task == "STS-B" else len(labels)
+    folder = out / f"{task}-bin"
+    for split in splits(task):
+        prediction, dataset = sentence_prediction(folder, split, classes, task == "STS-B")
+        expected = list(published_examples(task, split))
+        if (task, split) == ("MRPC", "valid"):
+            expected.reverse()  # in the order of the corpus, not of the list
+        assert len(dataset) == len(expected)
+        for example, (_, sentences, label) in zip(dataset, expected):
+            text = prediction.source_dictionary.string(
+                example["net_input.src_tokens"], "subword_nmt", include_eos=True
+            ).split(" </s>")
+            assert [sentence.strip() for sentence in text] == [*sentences, ""]
+            if split.startswith("test"):
+                assert "target" not in example
+            elif task == "STS-B":
+                assert example["target"] == [float(label) / 5]
+            else:
+                assert example["target"].tolist() == [labels.index(label)]
+    vocabulary = out / "vocabulary"
+    assert (folder / "code").read_bytes() == (vocabulary / "code").read_bytes()
+    for number in range(len(LAYOUTS[task][1])):
+        shared = (vocabulary / "dict.txt").read_bytes()
+        assert (folder / f"input{number}" / "dict.txt").read_bytes() == shared
+
+
+@pytest.mark.parametrize("task", ["MNLI", "SST-2"])
+def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
+    out, task, tmp_path, monkeypatch
+):
+    """In the order of the published lines, counted from 0, by the names of the labels."""
+    labels = LAYOUTS[task][3]
+    setup, _ = sentence_prediction(out / f"{task}-bin", "test", len(labels))
+    setup.cfg.separator_token = 2
+    model = make_classifier("transformer_classifier", task=setup, classes=len(labels))
+    model.classification_heads["head"] = model.classification_heads.pop(HEAD)
+    classifier = Classifier([model], setup)
+    monkeypatch.setattr(predict, "load_classifier", lambda *args: classifier)
+    line = ["--path", "best.pt", "--cpu", "--batch-size", "4", "--glue-submission"]
+    odeformers.main(["predict", str(out / f"{task}-bin"), *line, "--output", str(tmp_path)])
+    names = {"test": "MNLI-m", "test1": "MNLI-mm"} if task == "MNLI" else {"test": task}
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.tsv" for name in names.values()}
+    for split, name in names.items():
+        texts = [
+            clean[0] if len(clean) == 1 else clean
+            for _, clean, _ in published_examples(task, split)
+        ]
+        expected = [f"{n}\t{label}" for n, (label, _) in enumerate(classifier.classify(texts))]
+        lines = (tmp_path / f"{name}.tsv").read_text().splitlines()
+        assert lines == ["index\tprediction", *expected]
+
+
+def test_what_is_left_out_is_counted(caplog):
+    with caplog.at_level("INFO"):
+        for task, split in (("QQP", "train"), ("MNLI", "valid")):
+            read_examples(task, table(task, split))
+    assert "QQP/table.tsv: left out 12 lines" in caplog.text
+    assert "MNLI/table.tsv: 8 examples; left out 2" in caplog.text
+
+
+def test_a_given_vocabulary_is_used(published, out, tmp_path):
+    """The codes and dictionary of one corpus, applied to one task of an archive."""
+    expected = out / "RTE-bin"
+    vocabulary = expected / "code", expected / "input0" / "dict.txt"
+    [folder] = prepare(["RTE"], published / "RTE.zip", tmp_path, vocabulary, workers=3)
+    assert contents(folder) == contents(expected)
+    assert {path.name for path in tmp_path.iterdir()} == {"RTE-bin", "tokenized"}
+
+
+def test_tables_of_mrpc_are_preferred(tmp_path):
+    """A prepared split, as older tools make it, is taken as it is."""
+    for name in ("train", "dev", "test"):
+        table = f"#2 String\t#1 String\tQuality\nit is {name}\tthis is {name}\t1\n"
+        write_folder(tmp_path / "from", {f"MRPC/{name}.tsv": table.encode()})
+    prepare(["MRPC"], tmp_path / "from", tmp_path / "out")
+    tokenized = tmp_path / "out" / "tokenized" / "MRPC"
+    assert (tokenized / "valid.input0").read_text() == "this is dev\n"
+    assert (tokenized / "test.input1").read_text() == "it is test\n"
+
+
+def test_a_bad_vocabulary_is_refused_before_work_starts(published, tmp_path):
+    vocabulary = tmp_path / "code", tmp_path / "dict.txt"
+    for texts in ("#version: 0.2\n", "a 1\n"), ("#version: 0.2\na b\n", "a\n"):
+        for path, text in zip(vocabulary, texts):
+            path.write_text(text)
+        with pytest.raises(ValueError, match="code|dictionary"):
+            prepare(["RTE"], published, tmp_path / "out", vocabulary)
+        assert not (tmp_path / "out").exists()
+
+
+RTE_HEADER = "index\tsentence1\tsentence2\tlabel"
+
+
+def test_columns_are_found_by_name():
+    table = ended(["\ufeffa\tb\tc", '1\t"2\t3\r', '4\t5"\t\r'])
+    assert list(read_table("table", table, ["c", "a"])) == [(2, ["3", "1"]), (3, ["", "4"])]
+    assert list(read_table("table", table, ["y"], header="xyz"))[1:] == [(2, ['"2']), (3, ['5"'])]
+
+
+@pytest.mark.parametrize(
+    "task, lines, message",
+    [
+        ("RTE", [RTE_HEADER, "0\ta\tb"], "line 2 has 3 of 4 columns"),
+        ("RTE", ["index\tsentence1"], "has no column sentence2, label; its columns are index, s"),
+        ("RTE", [], "has no column sentence1, sentence2, label; its columns are $"),
+        ("RTE", [RTE_HEADER, "0\ta\tb\tneutral"], "line 2: label is 'neutral', expected ent"),
+        ("RTE", [RTE_HEADER], "has no examples"),
+        ("MNLI", ["sentence1\tsentence2\tgold_label", "a\tb\t-"], "has no examples"),
+        *(
+            ("STS-B", ["sentence1\tsentence2\tscore", f"a\tb\t{score}"], f"score is '{score}'")
+            for score in ("5.001", "-1", "nan", "good", "")
+        ),
+    ],
+)
+def test_bad_tables_are_named(task, lines, message):
+    with pytest.raises(ValueError, match=f"^{task}/table.tsv.* ?{message}"):
+        read_examples(task, lines)
+
+
+def test_a_list_of_other_pairs_is_an_error():
+    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+    tables = [header, "1\t10\t11\ta\tb"], [header], ["11\t10"]
+    with pytest.raises(ValueError, match="mrpc_dev_ids.tsv names no pair of msr_paraphrase_train"):
+        split_mrpc(dict(zip(MSR_FILES, map(ended, tables))))

@@ -1,0 +1,253 @@
+"""Each task has its published examples, data are found where they lie, bad ones are named."""
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data.encoders.bytes import Bytes
+from published import (
+    LRA,
+    pathfinder,
+    picture,
+    png,
+    retrieval,
+    write_archive,
+    write_folder,
+)
+from script_helpers import contents, sentence_prediction
+
+import odeformers
+from fairseq_odeformers.lab.corpora import archives
+from fairseq_odeformers.lab.corpora.lra import (
+    PATHFINDER,
+    TASKS,
+    aan_examples,
+    cifar10_examples,
+    grey,
+    pathfinder_splits,
+    prepare,
+    split_randomly,
+)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Of the published archives, each fetched once."""
+    out, fetched = tmp_path_factory.mktemp("prepared"), []
+
+    def download(url, path):
+        if not path.exists():
+            fetched.append(path.name)
+            write_archive(path, LRA[path.name]())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archives, "download", download)
+        odeformers.main(["prepare", "lra", "--out", str(out)])
+    assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in TASKS}
+    assert sorted(fetched) == sorted(LRA)
+    return out
+
+
+def load(data, task):
+    """Text and class of each example of each split, as fairseq's task reads them."""
+    for split in ("train", "valid", "test"):
+        classes = len(TASKS[task].classes)
+        prediction, dataset = sentence_prediction(data / f"{task}-bin", split, classes)
+        dictionary, names = prediction.source_dictionary, prediction.label_dictionary
+        texts = (dictionary.string(x["net_input.src_tokens"], include_eos=True) for x in dataset)
+        if task in ("text", "retrieval"):  # symbols name bytes
+            texts = (" </s> ".join(map(Bytes.decode, text.split("</s>"))) for text in texts)
+        yield [(text, names[int(x["target"]) + names.nspecial]) for text, x in zip(texts, dataset)]
+
+
+def reviews(split, **sizes):
+    return [
+        (f"{split} {label}<br />\t{n}é </s> ", label)
+        for label, size in sizes.items()
+        for n in range(size)
+    ]
+
+
+def as_text(image):
+    return " ".join(map(str, image.flatten()))
+
+
+GREY = [
+    (as_text(np.full(1024, n)), name)
+    for n, name in enumerate(("airplane", "automobile", "bird", "cat"))
+]
+EXPECTED = {  # text and class of the examples of each split
+    "listops": [
+        [(f"[SM {n} 7 ] </s>", str((n + 7) % 10)) for n in range(size)] for size in (8, 3, 2)
+    ],
+    "text": [reviews("train", neg=4, pos=3), *[reviews("test", neg=2, pos=2)] * 2],
+    "retrieval": [
+        [(f"b\"{name}\\n\" </s> b'é {n}' </s> ", str(n % 2)) for n in range(size)]
+        for name, size in (("train", 7), ("eval", 3), ("test", 4))
+    ],
+    "pathfinder": split_randomly(
+        [(as_text(picture(i, n)), str(n % 2)) for i in (0, 2, 10) for n in range(10)], 3
+    ),
+    "image": [*split_randomly(GREY * 5, 2), GREY[:3]],
+}
+
+
+@pytest.mark.parametrize("task", EXPECTED)
+def test_splits_have_the_published_examples(task, prepared):
+    """Bytes are kept as they are; of what has no validation set, the test set is for it, too.
+
+    All symbols have a place in the dictionary, whether or not they occur.
+    """
+    assert list(load(prepared, task)) == [list(split) for split in EXPECTED[task]]
+    for path in (prepared / f"{task}-bin").glob("input*/dict.txt"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert len(lines) == (15 if task == "listops" else 256)
+        assert all(len(line.split()) == 2 for line in lines)
+
+
+def results(out):
+    """The data sets below a folder, without how they were made."""
+    return {
+        path: content
+        for path, content in contents(out).items()
+        if path.parts[0].endswith("-bin") and path.name != "recipe.json"
+    }
+
+
+@pytest.mark.parametrize(
+    "task, folder",
+    [
+        ("listops", "lra_release/lra_release/listops-1000"),
+        ("text", "aclImdb"),
+        ("retrieval", "lra_release/lra_release"),
+        ("pathfinder", "lra_release"),
+        ("image", "cifar-10-batches-bin"),
+    ],
+)
+def test_the_folder_of_a_task_may_be_given(task, folder, prepared, tmp_path):
+    for files in LRA.values():
+        write_folder(tmp_path, files())
+    prepare(task, tmp_path / folder, tmp_path / "out")
+    expected = {path: data for path, data in results(prepared).items() if task in path.parts[0]}
+    assert results(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize("size", [30, 57, 1000])
+def test_random_splits(size):
+    """Tenths that do not overlap, drawn as S4 does."""
+    train, valid, test = split_randomly(list(range(size)), 3)
+    assert len(valid) == len(test) == size // 10
+    order = torch.randperm(size, generator=torch.Generator().manual_seed(42)).tolist()
+    assert [*train, *valid, *test] == order
+
+
+def test_texts_of_papers_are_literal(tmp_path):
+    (tmp_path / "pairs.tsv").write_bytes(
+        b"1.0\tP1\tC1\tb'one\\n'\tb\"it's\"\n0.0\tP2\tC2\t\"\xff\r\t two \r\n1\tP3\tC3\t\tlast"
+    )
+    examples = list(aan_examples(tmp_path / "pairs.tsv"))
+    assert [([bytes(text) for text in texts], label) for texts, label in examples] == [
+        ([b"b'one\\n'", b'b"it\'s"'], "1"),
+        ([b'"\xff\r', b" two "], "0"),
+        ([b"", b"last"], "1"),
+    ]
+
+
+IMAGE = f"{PATHFINDER}/imgs/2/sample_5.png"
+METADATA = f"{PATHFINDER}/metadata/2.npy"
+IMAGES = {
+    name.removeprefix("lra_release/lra_release/"): content
+    for name, content in pathfinder().items()
+    if PATHFINDER in name
+}
+
+
+def huge_png():
+    """An image whose header says that it is huge, which is all that is read of it."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header
+    return content + struct.pack(">I", zlib.crc32(header)) + png(picture(2, 5))[33:]
+
+
+LINES = IMAGES[METADATA].splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        *(({IMAGE: png(picture(2, 5))[:size]}, f"^{IMAGE}") for size in (0, 30, -25)),
+        ({IMAGE: png(np.zeros((32, 64)))}, f"{IMAGE} .*64x32"),
+        ({IMAGE: huge_png()}, f"{IMAGE} .*3600000000 pixels"),
+        ({METADATA: LINES[0] + b"imgs/2 sample_1.png 1\n"}, f"{METADATA}, line 2: .*'imgs/2"),
+        ({METADATA: LINES[0] + b"\n" + LINES[1]}, f"{METADATA}, line 2: .* found ''"),
+        ({METADATA: b"imgs/2 sample_0.png 0 2 1.0\n"}, f"{METADATA}, line 1"),
+        ({METADATA: b"imgs/2 sample_0.png 0 1.0 14\n"}, f"{METADATA}, line 1"),
+        ({METADATA: b"\xff\n"}, f"{METADATA}, line 1"),
+        ({METADATA: b"".join(LINES[:5] + LINES[6:])}, "30 .* 29 .* imgs/2/sample_5.png$"),
+        ({IMAGE: None}, "29 .* 30 .* imgs/2/sample_5.png$"),
+    ],
+)
+def test_a_bad_image_or_label_is_named(changes, named):
+    files = {name: data for name, data in {**IMAGES, **changes}.items() if data is not None}
+    with pytest.raises(ValueError, match=named):
+        pathfinder_splits(files)
+
+
+def record(label, red=0, green=0, blue=0):
+    return bytes([label, *[red] * 1024, *[green] * 1024, *[blue] * 1024])
+
+
+def test_records_of_cifar10():
+    """Pixels keep their places; those of pure colours have known intensities."""
+    content = record(3, 40, 40, 40) + record(9, 255) + record(0, 0, 255) + record(1, 0, 0, 255)
+    images, labels = zip(*cifar10_examples(content, "batch.bin"))
+    assert labels == ("cat", "truck", "airplane", "automobile")
+    for [image], intensity in zip(images, (40, 76, 149, 29)):
+        assert image.tolist() == [intensity] * 1024
+    channel = np.arange(1024, dtype=np.uint16).astype(np.uint8)
+    [([image], _)] = cifar10_examples(bytes([0, *np.tile(channel, 3)]), "batch.bin")
+    assert (image == channel).all()
+
+
+def test_weights_of_the_colours():
+    """The formula in exact arithmetic, but where that is within 1e-3 of the next intensity."""
+    levels = np.arange(256, dtype=np.uint8)
+    assert (grey(np.stack([levels] * 3)) == levels).all()
+    rgb = np.random.default_rng(0).integers(256, size=(3, 10_000), dtype=np.uint8)
+    red, green, blue = rgb.astype(int)
+    exact = 2555 * (2989 * red + 5870 * green + 1140 * blue) / (255 * 10 * 10_000)
+    clear = abs(exact - exact.round()) > 1e-3
+    assert clear.mean() > 0.99
+    assert (grey(rgb) == exact.astype(int))[clear].all()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"1.0\tP1\tC1\ttext",
+        b"1.0\tP1\tC1\ta\tb\tc",
+        b"",
+        b"2.0\tP1\tC1\ta\tb",
+        b"label\tid1\tid2\ta\tb",
+        b"\xff\tP1\tC1\ta\tb",
+    ],
+)
+def test_a_bad_pair_is_named(line, tmp_path):
+    (tmp_path / "file").write_bytes(b"1.0\tP0\tC0\ta\tb\n" + line + b"\n")
+    with pytest.raises(ValueError, match=f"^{tmp_path}/file, line 2: "):
+        list(aan_examples(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("content", [b"", bytes(3 * 3073 - 1), record(9) + record(10)])
+def test_a_file_with_a_bad_record_is_named(content):
+    with pytest.raises(ValueError, match="^test_batch.bin is cut off, or has a class"):
+        list(cifar10_examples(content, "test_batch.bin"))
+
+
+def test_a_split_without_examples_is_an_error(tmp_path):
+    files = {**retrieval(), "lra_release/lra_release/tsv_data/new_aan_pairs.eval.tsv": b""}
+    with pytest.raises(ValueError, match="pairs.eval.tsv.*valid"):
+        prepare("retrieval", write_folder(tmp_path / "source", files), tmp_path / "out")
+    assert not list((tmp_path / "out").glob("retrieval-bin*"))

@@ -1,0 +1,173 @@
+"""Parallel text of one's own becomes a data set; mistakes in it are named."""
+
+import gzip
+import lzma
+import random
+import re
+from collections import Counter
+
+import pytest
+from published import write_folder
+from script_helpers import binarized_lines, lines
+
+import odeformers
+from fairseq_odeformers.lab.compare.recipe import Recipe
+from fairseq_odeformers.lab.compare.results import texts_of
+from fairseq_odeformers.lab.corpora.parallel import split_pairs
+
+LANGS = ("de", "en")
+WORDS = {"de": "Hund Katze Maus läuft".split(), "en": "dog cat mouse runs".split()}
+
+
+def sentences(size, seed):
+    """Pairs of a sentence and its translation, word by word."""
+    drawn = random.Random(seed)
+    places = [[drawn.randrange(4) for _ in range(6)] for _ in range(size)]
+    return [
+        tuple(f"{number} {' '.join(WORDS[lang][n] for n in row)}." for lang in LANGS)
+        for number, row in enumerate(places)
+    ]
+
+
+def files(**splits):
+    return {
+        f"{split}.{lang}": "".join(pair[side] + "\n" for pair in pairs).encode()
+        for split, pairs in splits.items()
+        for side, lang in enumerate(LANGS)
+    }
+
+
+def folder_of(path, **changes):
+    drawn_by = {"train": (60, 1), "val": (7, 2), "test": (5, 3), "test2016": (6, 4)}
+    own = files(**{split: sentences(*sizes) for split, sizes in drawn_by.items()})
+    return write_folder(path, {**own, **changes})
+
+
+def run(source, out, *options, operations=30):
+    options = [*options, "--bpe-operations", operations, "--from", source, "--out", out]
+    odeformers.main(["prepare", "parallel", "-s", "de", "-t", "en", *map(str, options)])
+
+
+def test_files_of_a_folder_become_the_splits(tmp_path):
+    """Compressed or not; ``val`` is valid, test sets keep their names."""
+    source = folder_of(tmp_path / "own")
+    for name, packer in (("train.de", gzip), ("val.en", gzip), ("test2016.en", lzma)):
+        suffix = ".gz" if packer == gzip else ".xz"
+        (source / (name + suffix)).write_bytes(packer.compress((source / name).read_bytes()))
+        (source / name).unlink()
+    run(source, tmp_path / "out", "--keep-case")
+    splits = {"train": (60, 1), "valid": (7, 2), "test": (5, 3), "test2016": (6, 4)}
+    for split, drawn_by in splits.items():
+        for side, lang in enumerate(LANGS):
+            expected = [pair[side].replace(".", " .") for pair in sentences(*drawn_by)]
+            found = binarized_lines(tmp_path / "out" / "data-bin", split, "de-en", lang)
+            assert found == expected
+
+
+def test_comparisons_have_the_references_as_they_come(tmp_path):
+    """Not their tokens in lower case, from which spaces and case cannot be had back."""
+    references = [f"Press  'F{n}' ({n} %), then wait ." for n in range(5)]
+    pairs = [(text, references[n]) for n, (text, _) in enumerate(sentences(5, 3))]
+    run(folder_of(tmp_path / "own", **files(test=pairs)), tmp_path / "out")
+    options = {"task": "translation", "target-lang": "en"}
+    recipe = Recipe(str(tmp_path / "out" / "data-bin"), options, {})
+    assert texts_of(recipe, "test") == references
+    assert not (tmp_path / "out" / "plain" / "train.en").exists()
+
+
+def test_training_pairs_are_cleaned_by_byte_pairs(tmp_path, capsys):
+    """The log says how many were left out for what; other splits are kept whole."""
+    rare = "αβγδεζηθικλμνξο"  # a token, and fifteen byte pairs
+    odd = [
+        ("", "dog"),
+        (f"{rare} {rare}", "1 " * 15),
+        (f"{rare} {rare}", "1 " * 14),
+        (f"{rare} {rare} π", "1 " * 16),
+    ]
+    train = [*sentences(60, 1), *odd]
+    source = folder_of(tmp_path / "own", **files(train=train, test=odd))
+    run(source, tmp_path / "out", "--max-tokens", 30, "--max-ratio", 2, operations=12)
+    bpe = tmp_path / "out" / "bpe"
+    assert len(lines(bpe / "train.de")) == 61 and lines(bpe / "train.en")[-1] == " ".join("1" * 15)
+    assert len(lines(bpe / "test.de")) == 4
+    said = "leaves 61 training pairs; .* 1 with .*, 1 with more than 30 byte pairs, and 1 with"
+    assert re.search(said, capsys.readouterr().out)
+
+
+def write_pairs(path, pairs):
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
+    return path
+
+
+def drawn(path, sizes, seed):
+    """The pairs of each split of a file."""
+    splits = {split: [] for split in ("train", *sizes)}
+    for split, pair in split_pairs(path, sizes, seed):
+        splits[split].append(pair)
+    return splits
+
+
+def test_one_file_is_divided(tmp_path):
+    """At random, by the seed, in the order of the file."""
+    pairs = list(sentences(60, 1))
+    source = write_pairs(tmp_path / "own.tsv", pairs)
+    run(source, tmp_path / "out", "--valid", 9, "--test", 7, "--seed", 5, "--keep-case")
+    splits = drawn(source, {"valid": 9, "test": 7}, seed=5)
+    assert {split: len(part) for split, part in splits.items()} == dict(train=44, valid=9, test=7)
+    assert sorted(sum(splits.values(), [])) == sorted(pairs)
+    for split, part in splits.items():
+        assert sorted(part, key=pairs.index) == part
+        for side, lang in enumerate(LANGS):
+            expected = [pair[side].replace(".", " .") for pair in part]
+            assert lines(tmp_path / "out" / "tokenized" / f"{split}.{lang}") == expected
+    assert splits != drawn(source, {"valid": 9, "test": 7}, seed=6)
+
+
+def test_no_side_of_a_pair_that_is_held_out_is_in_another_set(tmp_path):
+    pairs = [(f"S{n % 40}", f"t {n % 50}") for n in range(60)] + [("s39", "new"), ("old", "T  49")]
+    splits = drawn(write_pairs(tmp_path / "own.tsv", pairs), {"valid": 9, "test": 9}, seed=1)
+    for side in (0, 1):
+        keys = {
+            split: {" ".join(pair[side].lower().split()) for pair in part}
+            for split, part in splits.items()
+        }
+        assert max(Counter(key for part in keys.values() for key in part).values()) == 1
+    assert len(splits["train"]) == len(pairs) - 18
+
+
+TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"val.en": None}, "own has no valid.en$"),
+        ({"train.de": None, "train.en": None}, "own has no train.de and no train.en$"),
+        ({"valid.de": b"x\n"}, "own has both val.de and valid.de$"),
+        ({"test.en": b"one\n"}, "own/test.en has 1, .*own/test.de"),
+        ({"test.de": b"one\n"}, "own/test.de has 1, .*own/test.en"),
+        ({"train.de": b"a\nF\xfcnf\n"}, "own/train.de, line 2: not UTF-8"),
+        ({"test.de": b"", "test.en": b""}, "test.de and .*test.en are empty$"),
+        ({"train.de": None, "train.de.gz": b"x"}, "own/train.de.gz is damaged"),
+        ({"one.tsv": TSV + b"a b\n"}, "own/one.tsv, line 10: 1 columns"),
+        ({"one.tsv": TSV + b"a\tb\tc\n"}, "own/one.tsv, line 10: 3 columns"),
+        ({"one.tsv": TSV + b"\xff\tb\n"}, "own/one.tsv, line 10: not UTF-8"),
+        ({"one.tsv": TSV[:-6]}, "one.tsv has 8 pairs, .* --valid 4 and --test 4 take 8"),
+        ({"one.tsv": TSV * 2}, "one.tsv has 18 pairs, of which 0 have sides"),
+        ({"one.tsv": b""}, "one.tsv has 0 pairs"),
+    ],
+)
+def test_bad_text_is_named(changes, named, tmp_path, capsys):
+    source, options = folder_of(tmp_path / "own"), []
+    for name, data in changes.items():
+        if data is None:
+            (source / name).unlink()
+        else:
+            (source / name).write_bytes(data)
+    if "one.tsv" in changes:
+        source, options = source / "one.tsv", ["--valid", 4, "--test", 4]
+    with pytest.raises(SystemExit):
+        run(source, tmp_path / "out", *options)
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(f"odeformers prepare parallel: error: .*{named}", line)
+    assert not (tmp_path / "out" / "data-bin").exists()

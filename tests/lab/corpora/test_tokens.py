@@ -1,0 +1,86 @@
+"""Tokens equal the Moses tokenizer's; byte pairs do not depend on earlier texts."""
+
+from collections import Counter
+
+import pytest
+
+from fairseq_odeformers.data.raw_text import read_codes
+from fairseq_odeformers.lab.corpora import tokens
+
+# Ends of lines, and their tokens by the Moses tokenizer itself.
+MOSES = {
+    "de": [
+        ("zu a.", "zu a ."),
+        ("Berg U. S.", "Berg U. S ."),
+        ("Bier www.beispiel.de.", "Bier www.beispiel.de ."),
+        ("ist geht's.", "ist geht &apos; s ."),
+        ("einem Q&A.", "einem Q &amp; A ."),
+        ("zu am 5.", "zu am 5 ."),
+        ("ist Abb. 3.", "ist Abb . 3 ."),
+        ("Baum u.s.a.", "Baum u.s.a ."),
+        ("Zoo “.", "Zoo “ ."),
+        ("ist .“", "ist . “"),
+        ("zu 14.30.", "zu 14.30 ."),
+        ("ein 5%.", "ein 5 % ."),
+        ("Eis ...", "Eis ..."),
+        ("Dunk (vgl.)", "Dunk ( vgl. )"),
+        ('"Unglaublichen Hulk".', "&quot; Unglaublichen Hulk &quot; ."),
+        ('einer Wasserfontäne."', "einer Wasserfontäne . &quot;"),
+    ],
+    "en": [
+        ("7 p.m.", "7 p.m ."),
+        ("sky St.", "sky St ."),
+        ("Texas A M.", "Texas A M ."),
+        ("extraterrestrial, E.T.", "extraterrestrial , E.T ."),
+        ("suit Ph.D.", "suit Ph.D ."),
+        ("dirt .'", "dirt . &apos;"),
+        ("rope No. 7.", "rope No. 7 ."),
+        ("it J. K.", "it J. K ."),
+        ("tub $5.", "tub $ 5 ."),
+        ("a mystery...", "a mystery ..."),
+        ("Andromeda (SPACE.com)", "Andromeda ( SPACE.com )"),
+        ("(see fig.)", "( see fig . )"),
+        ('see ."', "see . &quot;"),
+        ("freedoms 'under threat'", "freedoms &apos; under threat&apos;"),
+        ("cat !'", "cat ! &apos;"),
+        *((line, line) for line in ("", ".", "...", "a ...")),
+    ],
+}
+
+
+@pytest.mark.parametrize("lang", MOSES)
+def test_tokens_are_those_of_moses(lang):
+    tokenize = tokens.moses_tokenizer(lang)
+    assert [tokenize(line) for line, _ in MOSES[lang]] == [expected for _, expected in MOSES[lang]]
+
+
+def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
+    rows = [("low lower newest", "low"), ("widest lowest low", "newer wider"), ("", "low")] * 3
+    codes = tmp_path / "code"
+    tokens.learn_codes(Counter(" ".join(line for row in rows for line in row).split()), 8, codes)
+    segment = read_codes(codes).segment
+    expected = [tuple(map(segment, row)) for row in rows]
+    monkeypatch.setattr(tokens, "MAX_CACHED_WORDS", 2)
+    encode = tokens.bpe_encoder(codes)
+    assert [encode(row) for row in rows] == expected
+    assert any("@@" in line for row in expected for line in row)
+
+
+def test_words_are_counted_in_all_texts(tmp_path):
+    for name, lines in (("a", "x y\nx\n\nx z\n"), ("b", "y\n" * 9)):
+        (tmp_path / name).write_text(lines)
+    assert tokens.count_words([tmp_path / "a", tmp_path / "b"]) == {"x": 3, "y": 10, "z": 1}
+
+
+def test_words_of_one_letter_have_no_byte_pairs(tmp_path):
+    with pytest.raises(ValueError, match="byte pairs"):
+        tokens.learn_codes(Counter("abba"), 10, tmp_path / "code")
+
+
+def test_a_failure_of_fairseq_preprocess_is_raised(tmp_path):
+    """Such as that the disk is full."""
+    (tmp_path / "train").touch()
+    (tmp_path / "out").touch()
+    options = ["--only-source", f"--trainpref={tmp_path / 'train'}"]
+    with pytest.raises(OSError, match="out"):
+        tokens.fairseq_preprocess(*options, "--destdir", str(tmp_path / "out"))

@@ -1,0 +1,55 @@
+"""The style that all figures share."""
+
+import pytest
+from matplotlib import rc_context
+
+from fairseq_odeformers.lab import plots
+
+
+def test_an_architecture_has_one_colour_whatever_stands_beside_it():
+    names = ["transformer_prenorm", "transevolve_fullff_1", "macaron_classifier", "transject_lm"]
+    names += ["node_transformer_mt", "transevolve_classifier_randomff_2"]
+    together = plots.styles(names)
+    for name in names:
+        for same in (name, f"runs/{name}-seed2", f"{name}:matrix"):
+            assert plots.styles([same])[same]["color"] == together[name]["color"]
+    assert len({look["color"] for look in together.values()}) == len(names)
+
+
+def test_names_that_share_a_colour_differ_and_others_have_colours_of_their_own():
+    names = ["transject", "transject_random", "transject:1", "film - bad", "film - good"]
+    looks = plots.styles(names)
+    assert len({(look["color"], look["linestyle"]) for look in looks.values()}) == len(names)
+    assert len({look["color"] for look in looks.values()}) == 3
+
+
+@pytest.mark.parametrize("depths", [[1, 2], [0, 1, 2], [1], range(1, 25)])
+def test_layers_are_numbered_by_integers(depths):
+    figure, (axes,) = plots.panels(1, 1, 4, 3)
+    rows = [{"model": "a", "layer": depth, "y": 0.5 * depth} for depth in depths]
+    plots.lines(axes, rows, "layer", "y")
+    figure.draw_without_rendering()
+    assert all(tick == int(tick) for tick in axes.get_xticks())
+
+
+@pytest.mark.parametrize("width", [1.8, 4])
+def test_titles_are_no_wider_than_their_panels(width):
+    name = "runs/transevolve_classifier_fullff_1_prenorm-seed1/checkpoint_best"
+    with rc_context(plots.STYLE):
+        figure, grid = plots.panels(4, 2, width, 2)
+        for axes in grid:
+            plots.title(axes, name)
+        figure.draw_without_rendering()
+        for axes in grid:
+            assert axes.get_title().replace("\n", "") == name
+            box = axes.title.get_window_extent()
+            assert 0 <= box.x0 and box.x1 <= figure.bbox.x1
+            assert box.y1 <= figure.bbox.y1
+
+
+def test_bars_reach_from_the_lowest_to_the_highest_value():
+    """Also where all are equal, and their mean differs from them in the last bit."""
+    _, (axes,) = plots.panels(1, 1, 4, 3)
+    plots.means_and_ranges(axes, [1, 2], [[98.41] * 3, [1.0, 2.0, 6.0]])
+    (bars,) = axes.containers[0][2]
+    assert [tuple(bar[:, 1].round(6)) for bar in bars.get_segments()] == [(98.41, 98.41), (1, 6)]
