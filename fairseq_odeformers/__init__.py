@@ -8,7 +8,8 @@ trained; see ``inference.hub``.
 from . import patches  # noqa: F401
 
 # isort: split
-from . import criterions, models, tasks  # noqa: F401
+from . import criterions, tasks  # noqa: F401
+from .models import baselines, macaron, node_transformer, transevolve, transject  # noqa: F401
 
 LOADERS = ("load_classifier", "load_language_model", "load_translator")
 

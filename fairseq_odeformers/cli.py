@@ -6,7 +6,6 @@ They read fairseq's registries, which hold what this package and plugins have re
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import re
 import sys
@@ -21,13 +20,11 @@ from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
     MODEL_REGISTRY,
-    FairseqEncoderDecoderModel,
-    FairseqLanguageModel,
 )
-from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf
 
+from .models.common.kinds import Kind, kinds_of
 from .options import add_user_dir, did_you_mean, flag
 
 PACKAGE = __package__ or ""
@@ -41,32 +38,20 @@ PAPERS = {
 }
 OWN = "your own"  # in place of a paper, for what a plugin registers
 
-# The tasks that train a model, in the order of the list.
-TASKS = (
-    "translation",
-    "sentence_prediction, long_range_arena or parity",
-    "language_modeling",
-    "masked_lm or sentence_prediction",
-)
-
 
 def list_names(arguments: Sequence[str]) -> None:
     """Print the architectures by task and paper, and the tasks and criterions."""
     packages = packages_of(listing_parser("list").parse_args(arguments))
-    groups = {
-        f"--arch, {paper}, for --task {task}": {
-            arch: model_summary(arch)
-            for arch in architectures(packages)
-            if (trained_by(ARCH_MODEL_REGISTRY[arch]), paper_of(arch)) == (task, paper)
-        }
-        for task, paper in itertools.product(TASKS, [*PAPERS.values(), OWN])
-    }
+    archs = architectures(packages)
+    groups: dict[str, dict[str, str]] = {}
+    for arch in sorted(archs, key=lambda arch: (place(arch), archs.index(arch))):
+        group = f"--arch, {paper_of(arch)}, for --task {trained_by(arch)}"
+        groups.setdefault(group, {})[arch] = model_summary(arch)
     for kind, registry in (("task", TASK_REGISTRY), ("criterion", CRITERION_REGISTRY)):
         names = sorted(name for name, cls in registry.items() if package_of(cls) in packages)
         groups[f"--{kind}"] = {name: summary(registry[name]) for name in names}
     for group, lines in groups.items():
-        if lines:
-            print(f"\n{group}")
+        print(f"\n{group}")
         for name, text in lines.items():
             print(f"  {name:41}  {text}")
 
@@ -88,6 +73,13 @@ def list_options(arguments: Sequence[str]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, default, text in rows:
         print(f"{name:{widths[0]}}  {default:{widths[1]}}  {text}".rstrip())
+
+
+def place(arch: str) -> tuple[int, int]:
+    """Where an architecture stands in a list: by its kind, then by its paper."""
+    kinds, papers = [None, *Kind], [*PAPERS.values(), OWN]
+    kind = next(iter(kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
+    return kinds.index(kind), papers.index(paper_of(arch))
 
 
 def listing_parser(name: str) -> argparse.ArgumentParser:
@@ -170,15 +162,10 @@ def summary(cls: type) -> str:
     return (cls.__doc__ or cls.__name__).strip().splitlines()[0].replace("``", "").rstrip(".")
 
 
-def trained_by(model: type) -> str:
-    """The tasks that train a model."""
-    if issubclass(model, FairseqEncoderDecoderModel):
-        return TASKS[0]
-    if issubclass(model, FairseqLanguageModel):
-        return TASKS[2]
-    if issubclass(model, RobertaModel):
-        return TASKS[3]
-    return TASKS[1]
+def trained_by(arch: str) -> str:
+    """The tasks that train an architecture."""
+    tasks = [task for kind in kinds_of(ARCH_MODEL_REGISTRY[arch]) for task in kind.tasks]
+    return " or ".join(filter(None, [", ".join(tasks[:-1]), *tasks[-1:]]))
 
 
 def hydra_train(arguments: Sequence[str]) -> None:

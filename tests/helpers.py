@@ -20,6 +20,7 @@ from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
+from fairseq_odeformers.models.common.kinds import kind_of
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
@@ -98,15 +99,8 @@ def resolved(arch, args=None):
 
 
 def task_of(arch):
-    """The name of the task that trains models of an architecture."""
-    model = ARCH_MODEL_REGISTRY[arch]
-    if issubclass(model, RobertaModel):
-        return "masked_lm"
-    if issubclass(model, FairseqLanguageModel):
-        return "language_modeling"
-    if hasattr(model, "register_classification_head"):
-        return "sentence_prediction"
-    return "translation"
+    """The name of the task that trains models of an architecture by default."""
+    return kind_of(ARCH_MODEL_REGISTRY[arch]).tasks[0]
 
 
 def make_model(arch, *extra, task=None, sizes=None):

@@ -39,11 +39,11 @@ FLOORS = (
     ("__init__",),
     ("inference",),
     ("tasks", "criterions"),
-    ("models",),
-    ("models/baselines", "models/macaron", "models/transevolve", "models/transject")
+    ("patches", "models/baselines", "models/macaron", "models/transevolve", "models/transject")
     + ("models/node_transformer",),
     ("models/common",),
-    ("patches", "checkpoints"),
+    ("models",),
+    ("checkpoints",),
     ("data", "modules"),
     ("options",),
     ("files",),

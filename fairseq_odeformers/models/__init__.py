@@ -1,3 +1,1 @@
-"""Registered models, a folder a paper; importing this package registers them all."""
-
-from . import baselines, macaron, node_transformer, transevolve, transject  # noqa: F401
+"""Models: one folder per paper, their baselines, and what they share in ``common``."""

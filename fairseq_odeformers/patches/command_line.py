@@ -23,27 +23,22 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import did_you_mean, validate
 
 from .patch import patch
 
 
-def check_head(arch: str, args: Namespace) -> None:
-    """Refuse a command line whose model or criterion lacks the head that the task trains.
+def check_head(task: str | None, criterion: str | None) -> None:
+    """Refuse a criterion that does not train the classification head of a task.
 
     Raises:
         ValueError: it names the option, its value and the remedy.
     """
     head = "classification_head_name"
-    task, criterion = getattr(args, "task", None), getattr(args, "criterion", None)
-    if head not in getattr(TASK_DATACLASS_REGISTRY.get(task), "__dataclass_fields__", ()):
-        return
-    if not hasattr(ARCH_MODEL_REGISTRY[arch], "register_classification_head"):
-        raise ValueError(
-            f"--task {task}: {arch} is no classifier; odeformers list names classifiers"
-        )
-    known = CRITERION_DATACLASS_REGISTRY.get(criterion)
-    if known is not None and head not in known.__dataclass_fields__:
+    registries = (TASK_DATACLASS_REGISTRY.get(task), CRITERION_DATACLASS_REGISTRY.get(criterion))
+    fields_of = [getattr(config, "__dataclass_fields__", None) for config in registries]
+    if None not in fields_of and head in fields_of[0] and head not in fields_of[1]:
         raise ValueError(
             f"--criterion {criterion}: it does not train the classification head of --task {task}; "
             "use --criterion sequence_classification, or sentence_prediction"
@@ -53,13 +48,15 @@ def check_head(arch: str, args: Namespace) -> None:
 def check_command_line(args: Namespace) -> None:
     """Check a command line that fairseq has read, and free it of a TPU.
 
-    The checks are :func:`check_head` and, for a model of this package, the bounds of the options of
-    any criterion. fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``, or without torch_xla,
-    there is no TPU.
+    The task has to train the model and the criterion its head; for a model of this package, the
+    bounds of any criterion's options hold. fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``,
+    or without torch_xla, there is no TPU.
     """
     if hasattr(args, "arch"):
-        check_head(args.arch, args)
-        criterion = CRITERION_DATACLASS_REGISTRY.get(getattr(args, "criterion", None))
+        task, criterion = getattr(args, "task", None), getattr(args, "criterion", None)
+        check_kind(args.arch, str(task))
+        check_head(task, criterion)
+        criterion = CRITERION_DATACLASS_REGISTRY.get(criterion)
         if criterion and hasattr(ARCH_MODEL_REGISTRY[args.arch], "check_config"):
             # Those of the model are not resolved yet.
             names = (item.name for item in fields(criterion))

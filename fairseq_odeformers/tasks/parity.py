@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_odeformers.data.classification import class_names, make_dictionary
+from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import option, validate
 
 CLASSES = ("even", "odd")
@@ -55,9 +56,7 @@ class ParityTask(FairseqTask):
         self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, dictionary, padding)
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False) -> BaseFairseqModel:
-        arch = getattr(cfg, "_name", None)
-        if not hasattr(ARCH_MODEL_REGISTRY.get(arch), "register_classification_head"):
-            raise ValueError(f"--task parity: {arch} is no classifier; use --arch node_transformer")
+        check_kind(cfg._name, "parity")
         model = super().build_model(cfg, from_checkpoint)
         model.register_classification_head(
             self.cfg.classification_head_name, num_classes=len(CLASSES)

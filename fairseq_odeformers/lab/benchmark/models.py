@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, FairseqLanguageModel
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
@@ -16,12 +16,15 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.models.common.kinds import Kind, kinds_of
+from fairseq_odeformers.models.common.sizes import size_options
 from fairseq_odeformers.models.transevolve.spec import BACKENDS
+from fairseq_odeformers.options import flag
 
 OPTIONS = {
-    "translation": "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
-    "language_modeling": "--criterion cross_entropy --tokens-per-sample 100000",
-    "sentence_prediction": "--criterion sequence_classification --num-classes 2",
+    Kind.TRANSLATION: "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
+    Kind.LANGUAGE_MODEL: "--criterion cross_entropy --tokens-per-sample 100000",
+    Kind.CLASSIFICATION: "--criterion sequence_classification --num-classes 2",
 }
 
 
@@ -78,12 +81,14 @@ def build(name: str, args: Namespace) -> Subject:
     arch, _, form = name.partition(":")
     if arch not in ARCH_MODEL_REGISTRY:
         raise ValueError(f"--models {name}: fairseq knows no architecture {arch}")
-    task_name = task_of(arch)
-    cfg = make_config(arch, task_name, form, args)
+    kind = next((kind for kind in OPTIONS if kind in kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
+    if kind is None:
+        raise ValueError(f"--models {name}: {arch} is for none of the tasks that are measured")
+    cfg = make_config(arch, kind, form, args)
     words = make_dictionary(f"word{index}" for index in range(args.vocabulary))
-    if task_name == "translation":
+    if kind is Kind.TRANSLATION:
         task = TranslationTask(cfg.task, words, words)
-    elif task_name == "language_modeling":
+    elif kind is Kind.LANGUAGE_MODEL:
         task = LanguageModelingTask(cfg.task, words, words)
     else:
         task = SentencePredictionTask(cfg.task, words, make_dictionary(("0", "1")))
@@ -92,15 +97,7 @@ def build(name: str, args: Namespace) -> Subject:
     return Subject(name, model.to(args.device), cfg, task)
 
 
-def task_of(arch: str) -> str:
-    """The name of the task that trains an architecture."""
-    model = ARCH_MODEL_REGISTRY[arch]
-    if hasattr(model, "register_classification_head"):
-        return "sentence_prediction"
-    return "language_modeling" if issubclass(model, FairseqLanguageModel) else "translation"
-
-
-def make_config(arch: str, task: str, form: str, args: Namespace):
+def make_config(arch: str, kind: Kind, form: str, args: Namespace):
     """The configuration by ``fairseq-train`` for the options of this size that the model has."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
@@ -109,14 +106,8 @@ def make_config(arch: str, task: str, form: str, args: Namespace):
     counts_experts = any(f"--{side}-experts" in known for side in ("encoder", "decoder"))
     if form not in ("", "matrix", *backends) and not (form.isdigit() and counts_experts):
         raise ValueError(f"--models {arch}:{form}: {arch} has no form {form}")
-    preset = Namespace()
-    ARCH_CONFIG_REGISTRY[arch](preset)
-    blocks = getattr(preset, "encoder_blocks", 2)
-    if "--encoder-depth" in known and args.layers % blocks:
-        raise ValueError(f"--layers {args.layers}: {arch} has {blocks} blocks; give a multiple")
     if args.embed_dim % args.heads:
         raise ValueError(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
-    halves = ARCH_MODEL_REGISTRY[arch].__name__.startswith("Macaron")  # two FFNs of half the width
     values = {
         "dropout": args.dropout,
         "attention-dropout": args.attention_dropout,
@@ -124,21 +115,18 @@ def make_config(arch: str, task: str, form: str, args: Namespace):
         "max-positions": 100_000,
         "max-source-positions": 100_000,
         "max-target-positions": 100_000,
-        "decoder-input-dim": args.embed_dim,
-        "decoder-output-dim": args.embed_dim,
         **({"attention-backend": form} if form in backends else {}),
     }
     for side in ("encoder", "decoder"):
-        values |= {
-            f"{side}-embed-dim": args.embed_dim,
-            f"{side}-ffn-embed-dim": args.ffn_embed_dim // (2 if halves else 1),
-            f"{side}-attention-heads": args.heads,
-            f"{side}-layers": args.layers,
-            f"{side}-blocks": blocks,
-            f"{side}-depth": args.layers // blocks,
-            f"{side}-experts": form if form.isdigit() else 4,
-        }
-    line = ["unused", "--arch", arch, "--task", task, *OPTIONS[task].split()]
+        values[f"{side}-experts"] = form if form.isdigit() else 4
+    sizes = {
+        "embed_dim": args.embed_dim,
+        "ffn_embed_dim": args.ffn_embed_dim,
+        "attention_heads": args.heads,
+        "layers": args.layers,
+    }
+    values |= {flag(name)[2:]: size for name, size in size_options(arch, sizes).items()}
+    line = ["unused", "--arch", arch, "--task", kind.tasks[0], *OPTIONS[kind].split()]
     line += f"--optimizer adam --lr 5e-4 --batch-size {args.batch}".split()
     if args.device == "cpu":
         line += ["--cpu", "--fp16-no-flatten-grads"]  # flat gradients ask for a GPU

@@ -21,14 +21,15 @@ from fairseq.models import (
     ARCH_MODEL_NAME_REGISTRY,
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
-    FairseqEncoderDecoderModel,
 )
 from fairseq.trainer import Trainer
 
 from fairseq_odeformers.files import naming, replacing, sha256
-from fairseq_odeformers.options import did_you_mean
+from fairseq_odeformers.models.common.kinds import check_kind
+from fairseq_odeformers.models.common.sizes import size_options
+from fairseq_odeformers.options import did_you_mean, flag
 
-from .recipe import LANGUAGE_MODELING, TRANSLATION, Options, Recipe, checked, command_line, merged
+from .recipe import Options, Recipe, checked, command_line, merged
 
 PLAN = "plan.yaml"
 STEPS, ROUNDS = 4, 3  # updates that are timed, and how often, one architecture after the other
@@ -135,15 +136,14 @@ def make_entry(recipe: Recipe, name: str, own: Options) -> Entry:
         raise ValueError(
             f"--arch {arch}: no such architecture; {remedy} (--user-dir finds your own)"
         )
-    translates = issubclass(ARCH_MODEL_REGISTRY[arch], FairseqEncoderDecoderModel)
-    if recipe.kind == TRANSLATION and not translates:
-        raise ValueError(f"--arch {arch} does not translate, and {recipe.data} has sentence pairs")
-    if recipe.kind == LANGUAGE_MODELING and translates:
-        raise ValueError(f"--arch {arch} translates, and {recipe.data} is for a language model")
+    check_kind(arch, recipe.train.get("task", "translation"))
     known = known_options(recipe, arch)
     given = {**recipe.train, **own}
     shared = {key: value for key, value in recipe.shared.items() if key in known}
-    chosen = {"arch": arch, **sizes_of(recipe.sizes, known, given), **shared, **given}
+    sizes = {name.replace("-", "_"): size for name, size in recipe.sizes.items()}
+    names = {name.replace("-", "_"): value for name, value in given.items()}
+    sized = {flag(n)[2:]: value for n, value in size_options(arch, sizes, names).items()}
+    chosen = {"arch": arch, **sized, **shared, **given}
     chosen = {
         key: value.replace("{arch}", arch) if isinstance(value, str) else value
         for key, value in chosen.items()
@@ -163,33 +163,6 @@ def known_options(recipe: Recipe, arch: str) -> Options:
     values |= {name: value for name, value in vars(args).items() if value is not None}
     names = (name[2:] for action in parser._actions for name in action.option_strings)
     return {name: values.get(name.replace("-", "_")) for name in names}
-
-
-def sizes_of(sizes: dict[str, int], known: Options, given: Options) -> Options:
-    """The options of an architecture for the sizes of a recipe, where it has them.
-
-    A decoder whose option follows the encoder's is left to it. Where another size is given for the
-    encoder alone, the decoder takes it, too.
-    """
-    found: Options = {}
-    for side in ("encoder", "decoder"):
-        for size, value in sizes.items():
-            value = given.get(f"encoder-{size}", value)
-            if size == "layers" and f"{side}-blocks" in known:
-                # The default of the decoder's blocks may be a reference to the encoder's.
-                blocks = str(given.get(f"{side}-blocks", known[f"{side}-blocks"]))
-                depth = int(value) // max(1, int(blocks) if blocks.isdigit() else 1)
-                found[f"{side}-depth"] = given.get("encoder-depth", depth)
-            found[f"{side}-{size}"] = value
-    if "embed-dim" in sizes and "decoder-input-dim" in known:
-        width = given.get("decoder-embed-dim", sizes["embed-dim"])
-        found["decoder-input-dim"] = found["decoder-output-dim"] = width
-    return {
-        name: value
-        for name, value in found.items()
-        if name in known
-        and not (name.startswith("decoder") and str(known[name]).startswith("${model.encoder"))
-    }
 
 
 def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:

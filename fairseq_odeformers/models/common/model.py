@@ -4,6 +4,7 @@ import os
 from argparse import SUPPRESS
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 from fairseq import checkpoint_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf, gen_parser_from_dataclass
@@ -24,12 +25,14 @@ class BaseModel(DictionaryDigest):
 
     Attributes:
         unsupported: options of a base class that the model does not have, and why.
+        ffns_per_layer: the FFNs of a layer, which share the inner width of a Transformer's.
 
     Raises:
         ValueError: a class derived from such a model is registered without a dataclass.
     """
 
     unsupported: Mapping[str, str] = {}
+    ffns_per_layer = 1
 
     @classmethod
     def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", *args, **kwargs):
@@ -53,6 +56,25 @@ class BaseModel(DictionaryDigest):
         """Raise a ValueError that names the first option that cannot be built, and the remedy."""
         configs = (vars(base).get("__dataclass") for base in cls.__mro__)
         validate(cfg, next(filter(None, configs)), cls.unsupported)
+
+    @classmethod
+    def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
+        """The options that give an encoder or a decoder the sizes of a Transformer.
+
+        Args:
+            sizes: ``embed_dim``, ``ffn_embed_dim`` (the inner width), ``attention_heads``, and
+                ``layers``; or some of them.
+            options: the other options of the side.
+
+        Returns:
+            Values by the names of options without the side; a model need not have all of them.
+        """
+        values = dict(sizes)
+        if "embed_dim" in sizes and "input_dim" in options:  # of a language model
+            values["input_dim"] = values["output_dim"] = sizes["embed_dim"]
+        if "ffn_embed_dim" in sizes:
+            values["ffn_embed_dim"] = sizes["ffn_embed_dim"] // cls.ffns_per_layer
+        return values
 
     @classmethod
     def add_args(cls, parser):

@@ -10,21 +10,19 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderModel
 from fairseq.models.transformer import Embedding
 from fairseq.tasks import FairseqTask
-from fairseq.tasks.language_modeling import LanguageModelingTask
-from fairseq.tasks.masked_lm import MaskedLMTask
-from fairseq.tasks.translation import TranslationTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
-from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 from fairseq_odeformers.options import option
 
+from .kinds import Kind, check_kind
+from .model import BaseModel
+
 logger = logging.getLogger(__name__)
 
 Pooling = ChoiceEnum(list(POOLING))
-OTHER_TASKS = (TranslationTask, LanguageModelingTask, MaskedLMTask)
 
 
 @dataclass
@@ -60,6 +58,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     a sequence: criterions weight the former, and only log the latter.
     """
 
+    kinds = (Kind.CLASSIFICATION,)
     encoder_class: type[FairseqEncoder]
     embedding_class = staticmethod(Embedding)
 
@@ -81,11 +80,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
         Raises:
             ValueError: the task does not classify; or as :meth:`check_config`.
         """
-        if isinstance(task, OTHER_TASKS):
-            raise ValueError(
-                f"--arch {cfg._name} is a classifier, which {type(task).__name__} does not train; "
-                "use --task sentence_prediction, long_range_arena or parity"
-            )
+        check_kind(cfg._name, getattr(task.cfg, "_name", ""))
         cls.check_config(cfg)
         positions = task.max_positions() if cfg.max_positions is None else cfg.max_positions
         cfg = OmegaConf.create({**cfg, "max_source_positions": positions})

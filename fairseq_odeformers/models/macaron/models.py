@@ -62,6 +62,7 @@ class MacaronTransformerModel(PreNormTransformer):
 
     encoder_class = MacaronEncoder
     decoder_class = MacaronDecoder
+    ffns_per_layer = 2
     unsupported = NOT_QUANTIZED
 
 
@@ -114,6 +115,7 @@ class MacaronTransformerLanguageModel(LanguageModel):
     """
 
     decoder_class = MacaronDecoder
+    ffns_per_layer = 2
     unsupported = {
         **NOT_QUANTIZED,
         "scale_fc": "NormFormer defines it for a layer with one FFN",
@@ -161,6 +163,7 @@ class MacaronBertModel(BaseModel, RobertaModel):
     positions and no next-sentence prediction.
     """
 
+    ffns_per_layer = 2
     unsupported = {
         **NOT_QUANTIZED,
         "spectral_norm_classification_head": (
@@ -193,4 +196,5 @@ class MacaronClassifierConfig(TransformerClassifierConfig):
 class MacaronClassifier(TransformerClassifier):
     """The Macaron Net's encoder as a classifier."""
 
+    ffns_per_layer = 2
     encoder_class = MacaronEncoder

@@ -1,12 +1,15 @@
 """The registered models: TransEvolve (Dutta et al. 2021) for translation and as a classifier."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import register_model
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
+from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
@@ -94,8 +97,30 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     )
 
 
+class BlockSizes(BaseModel):
+    """Mixin of the models, whose layers are the depths of blocks."""
+
+    @classmethod
+    def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
+        """See :meth:`.BaseModel.side_sizes`.
+
+        Raises:
+            ValueError: the number of layers is not a multiple of the number of blocks.
+        """
+        values = super().side_sizes(sizes, options)
+        blocks = options.get("blocks")
+        if "layers" in sizes and str(blocks).isdigit():  # a decoder's may follow the encoder's
+            if sizes["layers"] % int(blocks):
+                raise ValueError(
+                    f"--layers {sizes['layers']}: the architecture has {blocks} blocks; give a "
+                    "multiple"
+                )
+            values["depth"] = sizes["layers"] // int(blocks)
+        return values
+
+
 @register_model("transevolve", dataclass=TransEvolveConfig)
-class TransEvolveModel(TranslationModel):
+class TransEvolveModel(BlockSizes, TranslationModel):
     """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in place of layers.
 
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
@@ -117,7 +142,7 @@ class TransEvolveClassifierConfig(SequenceClassifierConfig, TransEvolveEncoderCo
 
 
 @register_model("transevolve_classifier", dataclass=TransEvolveClassifierConfig)
-class TransEvolveClassifier(SequenceClassifier):
+class TransEvolveClassifier(BlockSizes, SequenceClassifier):
     """TransEvolve's encoder as a classifier; the architectures are the paper's four variants."""
 
     encoder_class = TransEvolveEncoder

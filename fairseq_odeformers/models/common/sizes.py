@@ -1,0 +1,66 @@
+"""The options of an architecture for a width, an inner width, a number of heads and of layers."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import Any
+
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
+
+from .model import BaseModel
+
+SIDES = ("encoder", "decoder")
+
+
+def default_options(arch: str) -> dict[str, Any]:
+    """All options of an architecture, by their names, with its defaults; None where it has none.
+
+    A default that follows another option is an interpolation, such as
+    ``${model.encoder_embed_dim}``.
+    """
+    parser = ArgumentParser(allow_abbrev=False)
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    preset = Namespace()
+    ARCH_CONFIG_REGISTRY[arch](preset)
+    config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
+    defaults = {**(vars(config()) if config else {}), **vars(preset)}
+    return {action.dest: defaults.get(action.dest) for action in parser._actions}
+
+
+def size_options(
+    arch: str, sizes: Mapping[str, int], chosen: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The options that give an architecture the sizes of a Transformer.
+
+    A decoder whose option follows the encoder's by default is left to do so. Where a size is chosen
+    for the encoder alone, the decoder takes it as well.
+
+    Args:
+        sizes: some of ``embed_dim``, ``ffn_embed_dim``, ``attention_heads`` and ``layers``.
+        chosen: options that have other values than their defaults, and keep them.
+
+    Raises:
+        ValueError: the architecture cannot have these sizes.
+    """
+    chosen, defaults = dict(chosen or {}), default_options(arch)
+    side_sizes = getattr(ARCH_MODEL_REGISTRY[arch], "side_sizes", BaseModel.side_sizes)
+    found: dict[str, Any] = {}
+    for side in SIDES:
+        wanted = dict(sizes)
+        if "embed_dim" in sizes and f"{side}_embed_dim" in chosen:
+            wanted["embed_dim"] = int(chosen[f"{side}_embed_dim"])
+        options = {
+            name.removeprefix(f"{side}_"): value
+            for name, value in {**defaults, **chosen}.items()
+            if name.startswith(side)
+        }
+        for name, value in side_sizes(wanted, options).items():
+            default = defaults.get(f"{side}_{name}")
+            follows = side == "decoder" and str(default).startswith("${model.encoder")
+            if f"{side}_{name}" in defaults and not follows:
+                found[f"{side}_{name}"] = chosen.get(f"encoder_{name}", value)
+    return {name: value for name, value in found.items() if name not in chosen}

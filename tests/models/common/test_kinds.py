@@ -1,0 +1,78 @@
+"""Each architecture is of the kinds whose tasks train it: ours, fairseq's own and a plugin's."""
+
+import pytest
+from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
+from fairseq.models.bart import BARTModel
+from fairseq.models.wav2vec import Wav2Vec2Model
+
+from fairseq_odeformers.cli import architectures
+from fairseq_odeformers.models.common.kinds import Kind, check_kind, kind_of, kinds_of
+
+BERT = [Kind.MASKED_LM, Kind.CLASSIFICATION]
+KINDS = {
+    "macaron_transformer": [Kind.TRANSLATION],
+    "macaron_bert": BERT,
+    "macaron_classifier": [Kind.CLASSIFICATION],
+    "node_transformer": [Kind.CLASSIFICATION],
+    "transject_lm": [Kind.LANGUAGE_MODEL],
+    "transformer": [Kind.TRANSLATION],
+    "transformer_lm": [Kind.LANGUAGE_MODEL],
+    "roberta": BERT,
+    "fconv": [Kind.TRANSLATION],
+}
+
+
+@pytest.mark.parametrize("arch", KINDS)
+def test_kinds(arch):
+    assert list(kinds_of(ARCH_MODEL_REGISTRY[arch])) == KINDS[arch]
+
+
+def test_kinds_of_fairseq_s_other_models():
+    """BART translates and classifies; of a model of speech nothing is known."""
+    assert kinds_of(BARTModel) == [Kind.TRANSLATION, Kind.CLASSIFICATION]
+    assert not kinds_of(Wav2Vec2Model) and kind_of(Wav2Vec2Model) is None
+
+
+@pytest.mark.parametrize("arch", architectures())
+def test_every_architecture_here_has_a_kind(arch):
+    assert kind_of(ARCH_MODEL_REGISTRY[arch])
+
+
+@pytest.mark.parametrize(
+    "task, kind",
+    [
+        ("translation", Kind.TRANSLATION),
+        ("translation_from_pretrained_bart", Kind.TRANSLATION),
+        ("long_range_arena", Kind.CLASSIFICATION),
+        ("parity", Kind.CLASSIFICATION),
+        ("masked_lm", Kind.MASKED_LM),
+        ("audio_pretraining", None),
+        ("no_such_task", None),
+    ],
+)
+def test_kind_of_a_task(task, kind):
+    assert Kind.of_task(task) is kind
+
+
+def test_the_task_picks_one_of_several_kinds():
+    model = ARCH_MODEL_REGISTRY["macaron_bert"]
+    assert kind_of(model) is Kind.MASKED_LM
+    assert kind_of(model, "sentence_prediction") is Kind.CLASSIFICATION
+    assert kind_of(model, "translation") is None
+
+
+@pytest.mark.parametrize("arch, kinds", KINDS.items())
+def test_a_task_of_another_kind_is_refused(arch, kinds):
+    for kind in Kind:
+        for task in kind.tasks:
+            if kind in kinds:
+                check_kind(arch, task)
+            else:
+                with pytest.raises(ValueError, match=f"--task {task}: .*--arch {arch}, .*for "):
+                    check_kind(arch, task)
+    check_kind(arch, "audio_pretraining")  # of which nothing is known
+
+
+def test_a_preset_of_a_plugin_has_the_kind_of_its_model():
+    register_model_architecture("transformer_lm", "kinds_test_preset")(lambda args: None)
+    assert kinds_of(ARCH_MODEL_REGISTRY["kinds_test_preset"]) == [Kind.LANGUAGE_MODEL]
