@@ -24,6 +24,7 @@ class Bounds:
     Attributes:
         at_least, above, at_most, below: limits.
         multiple_of: a number that divides the value, or several, or names of options.
+        choices: the words that an option of type ``str`` takes.
     """
 
     at_least: float | None = None
@@ -31,19 +32,23 @@ class Bounds:
     at_most: float | None = None
     below: float | None = None
     multiple_of: int | tuple[int | str, ...] = ()
+    choices: tuple[str, ...] = ()
 
-    def remedy(self, value: float, cfg) -> str | None:
+    def remedy(self, value: float | str, cfg) -> str | None:
         """What to give instead of a value that is outside; None if it is inside."""
-        limits = {
-            "at least": (self.at_least, operator.ge),
-            "above": (self.above, operator.gt),
-            "at most": (self.at_most, operator.le),
-            "below": (self.below, operator.lt),
-        }
-        limits = {name: pair for name, pair in limits.items() if pair[0] is not None}
-        inside = (inside(value, limit) for limit, inside in limits.values())
-        if value != value or abs(value) == math.inf or not all(inside):
-            allowed = " and ".join(f"{name} {limit:g}" for name, (limit, _) in limits.items())
+        if isinstance(value, str):
+            allowed = not self.choices or value in self.choices
+            return None if allowed else f"choose from {', '.join(self.choices)}"
+        limits = (
+            ("at least", self.at_least, operator.ge),
+            ("above", self.above, operator.gt),
+            ("at most", self.at_most, operator.le),
+            ("below", self.below, operator.lt),
+        )
+        limits = [(name, limit, holds) for name, limit, holds in limits if limit is not None]
+        finite = value == value and abs(value) != math.inf
+        if not finite or not all(holds(value, limit) for _, limit, holds in limits):
+            allowed = " and ".join(f"{name} {limit:g}" for name, limit, _ in limits)
             return f"give {allowed or 'a finite number'}"
         if isinstance(value, int) and abs(value) > LARGEST:
             return f"give at most {LARGEST:,}"
@@ -110,7 +115,7 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
             )
     for item in fields(config):
         value = getattr(cfg, item.name, None)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, (int, float, str)) and not isinstance(value, bool):
             remedy = bounds_of(item).remedy(value, cfg)
             if remedy:
                 raise ValueError(f"{flag(item.name)} {value}: {remedy}")
@@ -120,6 +125,14 @@ def bounds_of(item) -> Bounds:
     """The bounds of a field: those that it declares, or those of its name."""
     ends = (bounds for end, bounds in COMMON_BOUNDS.items() if item.name.endswith(end))
     return item.metadata.get("bounds") or next(ends, Bounds())
+
+
+def add_choices(parser: ArgumentParser, config: type) -> None:
+    """Have a command line refuse, and its help show, what options of a config do not take."""
+    for item in fields(config):
+        choices = bounds_of(item).choices
+        if choices and (action := parser._option_string_actions.get(flag(item.name))):
+            action.choices = choices
 
 
 def side(cfg, name: str) -> Namespace:
@@ -159,7 +172,7 @@ class ImportPlugin(Action):
     """The action of an option that imports a folder, and collects the folders that it is given."""
 
     def __call__(self, parser, namespace, values, option_string=None) -> None:
-        import_plugins([values])
+        import_plugins([str(values)])
         setattr(namespace, self.dest, [*getattr(namespace, self.dest), values])
 
 

@@ -4,13 +4,12 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
 
 import pytest
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from omegaconf import II, OmegaConf
-from omegaconf.errors import ValidationError
 
 from fairseq_odeformers.models.common.model import BaseModel
-from fairseq_odeformers.options import option, side, validate
+from fairseq_odeformers.options import add_choices, option, side, validate
 
 
 @dataclass
@@ -20,7 +19,7 @@ class Config(FairseqDataclass):
     encoder_ffn_embed_dim: int = option(16, "inner width")
     encoder_layers: int = option(1, "layers")
     decoder_embed_dim: int = option(II("model.encoder_embed_dim"), "decoder width")
-    ffn_type: ChoiceEnum(["full", "random"]) = option("full", "feed-forward layers")
+    ffn_type: str = option("full", "feed-forward layers", choices=("full", "random"))
 
 
 def composed(**changes):
@@ -32,14 +31,15 @@ def composed(**changes):
 def test_fairseq_and_hydra_read_default_help_alias_and_choices():
     parser = ArgumentParser()
     gen_parser_from_dataclass(parser, Config())
+    add_choices(parser, Config)
     assert parser.parse_args([]).encoder_embed_dim == 8
     assert parser.parse_args(["--width", "16"]).encoder_embed_dim == 16
-    assert "feed-forward layers" in parser.format_help()
+    assert "{full,random}" in parser.format_help()
     with pytest.raises(SystemExit):
         parser.parse_args(["--ffn-type", "half"])
     assert composed(encoder_embed_dim=12).decoder_embed_dim == 12
-    with pytest.raises(ValidationError, match="ffn_type"):
-        composed(ffn_type="half")
+    with pytest.raises(ValueError, match="--ffn-type half: choose from full, random"):
+        validate(composed(ffn_type="half"), Config)
 
 
 def test_a_side_has_its_options_without_the_prefix():

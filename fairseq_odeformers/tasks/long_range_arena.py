@@ -1,7 +1,6 @@
 """The Long Range Arena (Tay et al. 2021): classification of long sequences, or of pairs of them."""
-# fairseq's ChoiceEnum makes types at run time.
-# pyright: reportInvalidTypeForm=false
 
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from fairseq.data import (
     TruncateDataset,
     data_utils,
 )
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
@@ -38,7 +37,7 @@ from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
 from fairseq_odeformers.files import naming, reading
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
-from fairseq_odeformers.options import option, validate
+from fairseq_odeformers.options import add_choices, option, validate
 
 # The longest input of each task, in tokens.
 MAX_POSITIONS = {
@@ -70,13 +69,15 @@ UNSUPPORTED = {
 class LongRangeArenaConfig(SentencePredictionConfig):
     """Options of fairseq's ``sentence_prediction``, where they apply."""
 
-    lra_task: ChoiceEnum(list(MAX_POSITIONS)) = option("listops", "task of the Long Range Arena")
+    lra_task: str = option("listops", "task of the Long Range Arena", choices=tuple(MAX_POSITIONS))
     num_classes: int = option(-1, "number of classes (default: those of the label dictionary)")
     max_positions: Optional[int] = option(
         None, "inputs are cut at this length (default: that of LRA's task)"
     )
-    pixel_input: ChoiceEnum(["token", "value"]) = option(
-        "token", "pixels as 256 symbols, or as numbers that an affine map embeds"
+    pixel_input: str = option(
+        "token",
+        "pixels as 256 symbols, or as numbers that an affine map embeds",
+        choices=("token", "value"),
     )
     num_batch_buckets: int = option(
         0,
@@ -103,6 +104,11 @@ class LongRangeArenaTask(SentencePredictionTask):
         self.pixel_values = cfg.pixel_input == "value"
 
     @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        super().add_args(parser)
+        add_choices(parser, LongRangeArenaConfig)
+
+    @classmethod
     def setup_task(cls, cfg: LongRangeArenaConfig, **kwargs: Any) -> "LongRangeArenaTask":
         folder = Path(cfg.data)
         first, _, label = find_layout(folder)
@@ -116,7 +122,7 @@ class LongRangeArenaTask(SentencePredictionTask):
                 dictionary = cls.load_dictionary(str(folder / first / "dict.txt"))
                 labels = Dictionary.load(str(folder / label / "dict.txt"))
         if cfg.max_positions is None:
-            cfg.max_positions = MAX_POSITIONS[cfg.lra_task]
+            cfg.max_positions = MAX_POSITIONS.get(cfg.lra_task)
         classes = class_names(labels)
         if cfg.num_classes == -1:
             cfg.num_classes = len(classes)

@@ -10,7 +10,7 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf, gen_parser_from_dataclass
 
 from fairseq_odeformers.checkpoints.trust import check_checkpoint
-from fairseq_odeformers.options import flag, import_plugins, validate
+from fairseq_odeformers.options import add_choices, flag, import_plugins, validate
 
 from .dictionary_digest import DictionaryDigest
 
@@ -97,3 +97,4 @@ class BaseModel(DictionaryDigest):
                         help=item.metadata["help"] if action == "store_true" else "the opposite",
                     )
         gen_parser_from_dataclass(parser, config(), delete_default=True)
+        add_choices(parser, config)

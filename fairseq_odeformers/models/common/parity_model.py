@@ -6,9 +6,10 @@ from typing import Optional
 from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig, OmegaConf
 
+from fairseq_odeformers.modules.classification_head import POOLING
 from fairseq_odeformers.options import option
 
-from .sequence_classifier import Pooling, SequenceClassifier, SequenceClassifierConfig
+from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 
 
 @dataclass
@@ -23,8 +24,8 @@ class ParityModelConfig(SequenceClassifierConfig):
     encoder_layers: int = option(2, "number of layers, or of ODE blocks")
     dropout: float = option(0.0, "dropout probability")
     no_token_positional_embeddings: bool = option(True, "leave out positional embeddings")
-    pooling: Pooling = option(  # pyright: ignore[reportInvalidTypeForm]
-        "first", "what stands for a text: mean, max or first token"
+    pooling: str = option(
+        "first", "what stands for a text: mean, max or first token", choices=tuple(POOLING)
     )
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 import torch.nn.functional as F
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderModel
 from fairseq.models.transformer import Embedding
 from fairseq.tasks import FairseqTask
@@ -22,15 +22,13 @@ from .model import BaseModel
 
 logger = logging.getLogger(__name__)
 
-Pooling = ChoiceEnum(list(POOLING))
-
 
 @dataclass
 class SequenceClassifierConfig(FairseqDataclass):
     """Options of what comes after the encoder."""
 
-    pooling: Pooling = option(  # pyright: ignore[reportInvalidTypeForm]
-        "mean", "what stands for a text: mean, max or first token"
+    pooling: str = option(
+        "mean", "what stands for a text: mean, max or first token", choices=tuple(POOLING)
     )
     pooled_layer_norm: bool = option(True, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(

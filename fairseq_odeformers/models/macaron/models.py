@@ -4,7 +4,6 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Optional
 
-from fairseq.dataclass import ChoiceEnum
 from fairseq.models import register_model
 from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import FairseqTask
@@ -31,7 +30,7 @@ from .encoder import MacaronBertEncoder, MacaronEncoder
 NOT_QUANTIZED = {
     "quant_noise_scalar": "fairseq cannot quantize the output layers of half-step FFNs to integers"
 }
-ActivationFunction = ChoiceEnum(get_available_activation_fns())
+ACTIVATION_FNS = tuple(get_available_activation_fns())
 
 
 # --- translation -----------------------------------------------------------
@@ -137,11 +136,11 @@ class MacaronBertConfig(EncoderConfig):
     encoder_normalize_before: bool = option(True, "apply layernorm before each block")
     encoder_learned_pos: bool = option(True, "use learned positional embeddings")
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
-    activation_fn: ActivationFunction = option(  # pyright: ignore[reportInvalidTypeForm]
-        "gelu", "activation function of FFNs and language model head"
+    activation_fn: str = option(
+        "gelu", "activation function of FFNs and language model head", choices=ACTIVATION_FNS
     )
-    pooler_activation_fn: ActivationFunction = option(  # pyright: ignore[reportInvalidTypeForm]
-        "tanh", "activation function of the classification heads"
+    pooler_activation_fn: str = option(
+        "tanh", "activation function of the classification heads", choices=ACTIVATION_FNS
     )
     pooler_dropout: float = option(0.0, "dropout probability in the classification heads")
     max_positions: Optional[int] = option(None, "longest input (default: that of the task)")

@@ -36,7 +36,7 @@ class NodeTransformerDecoder(TransformerDecoderBase):
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> NodeDecoderBlock:
         field = TransformerField(FieldSpec.from_config(cfg, "decoder"))
-        solver = FixedGrid(str(cfg.decoder_ode_method), cfg.decoder_ode_steps)
+        solver = FixedGrid(cfg.decoder_ode_method, cfg.decoder_ode_steps)
         if cfg.checkpoint_activations:
             solver = checkpointed(solver)
         return NodeDecoderBlock(field, solver, cfg.ode_final_time, cfg.arclength_order)

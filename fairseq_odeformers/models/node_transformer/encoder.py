@@ -54,7 +54,7 @@ class NodeTransformerEncoder(TransformerEncoderBase):
 
 def encoder_solver(cfg: TransformerConfig | Namespace) -> Solver:
     """The solver of the encoder's blocks, from the options of the ODE."""
-    method = str(cfg.ode_method)
+    method = cfg.ode_method
     if method in FIXED_GRID:
         solver = FixedGrid(method, cfg.ode_steps)
     else:

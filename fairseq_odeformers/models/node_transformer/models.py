@@ -1,12 +1,10 @@
 """The N-ODE Transformer as models of fairseq: a classifier, a translator, and their options."""
-# fairseq's ChoiceEnum makes types at run time.
-# pyright: reportInvalidTypeForm=false
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Optional
 
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 from omegaconf import II
 
@@ -19,8 +17,8 @@ from .decoder import NodeTransformerDecoder
 from .encoder import NodeTransformerEncoder
 from .methods import ADAPTIVE, FIXED_GRID
 
-FieldForm = ChoiceEnum(["composed", "residual"])
-Adaptivity = ChoiceEnum(["batch", "sequence"])
+FORMS = ("composed", "residual")
+ADAPTIVITY = ("batch", "sequence")
 STEPS = "adaptive steps of the batch, or of each sequence"
 FORMULAS = "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
 NORMALIZE = "apply layernorm before each part of X', of a decoder too, and after the last block"
@@ -30,8 +28,10 @@ NORMALIZE = "apply layernorm before each part of X', of a decoder too, and after
 class NodeEncoderConfig(FairseqDataclass):
     """Options of the ODE and of its solver in the encoder; the defaults are the paper's."""
 
-    ode_method: ChoiceEnum([*ADAPTIVE, *FIXED_GRID]) = option(
-        "dopri5", f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid"
+    ode_method: str = option(
+        "dopri5",
+        f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid",
+        choices=(*ADAPTIVE, *FIXED_GRID),
     )
     ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver", above=0)
@@ -40,7 +40,7 @@ class NodeEncoderConfig(FairseqDataclass):
     ode_max_steps: int = option(
         1000, "most steps of an adaptive solve, beyond which it stops", at_least=1
     )
-    adaptivity: Adaptivity = option("batch", STEPS)
+    adaptivity: str = option("batch", STEPS, choices=ADAPTIVITY)
     adjoint: bool = option(
         False,
         "compute gradients of the encoder by the adjoint method: slower, in a memory "
@@ -49,7 +49,7 @@ class NodeEncoderConfig(FairseqDataclass):
     checkpoint_activations: bool = option(
         False, "compute the activations of a solve again in the backward pass, to save memory"
     )
-    vector_field: FieldForm = option("composed", FORMULAS)
+    vector_field: str = option("composed", FORMULAS, choices=FORMS)
     skip_connection: bool = option(False, "alpha is 1 in the composed vector field")
     time_dependent_attention: bool = option(
         False, "give the affine maps of the attention a term c t, too"
@@ -119,14 +119,14 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
     encoder_layers: int = option(3, "number of blocks of the encoder")
     encoder_normalize_before: bool = option(True, NORMALIZE)
     decoder_layers: int = option(II("model.encoder_layers"), "number of blocks of the decoder")
-    decoder_ode_method: ChoiceEnum(list(FIXED_GRID)) = option(
-        "rk4", "solver of the decoder, on a fixed grid"
+    decoder_ode_method: str = option(
+        "rk4", "solver of the decoder, on a fixed grid", choices=tuple(FIXED_GRID)
     )
     decoder_ode_steps: int = option(1, "steps of the decoder's solver", at_least=1)
-    vector_field: FieldForm = option("residual", FORMULAS)
+    vector_field: str = option("residual", FORMULAS, choices=FORMS)
     ode_rtol: float = option(1e-3, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-3, "absolute tolerance of an adaptive solver", above=0)
-    adaptivity: Adaptivity = option("sequence", STEPS)
+    adaptivity: str = option("sequence", STEPS, choices=ADAPTIVITY)
     dropout: float = option(0.1, "dropout probability")
     no_token_positional_embeddings: bool = option(False, "leave out positional embeddings")
 

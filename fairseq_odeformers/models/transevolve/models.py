@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
@@ -22,9 +22,6 @@ from .decoder import TransEvolveDecoder
 from .encoder import TransEvolveEncoder
 from .spec import BACKENDS, INITIALIZATIONS
 
-ActivationFunction = ChoiceEnum(get_available_activation_fns())
-Initialization = ChoiceEnum(["auto", *INITIALIZATIONS])
-
 
 @dataclass
 class TransEvolveEncoderConfig(FairseqDataclass):
@@ -35,8 +32,10 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     encoder_attention_heads: int = option(8, "encoder attention heads")
     encoder_blocks: int = option(2, "encoder blocks, each of which computes its attention once")
     encoder_depth: int = option(3, "depth of an encoder block")
-    ffn_type: ChoiceEnum(["full", "random"]) = option(  # pyright: ignore[reportInvalidTypeForm]
-        "full", "feed-forward layers: the Transformer's, or made of random rotations"
+    ffn_type: str = option(
+        "full",
+        "feed-forward layers: the Transformer's, or made of random rotations",
+        choices=("full", "random"),
     )
     time_dim: int = option(
         II("model.encoder_embed_dim"),
@@ -44,19 +43,21 @@ class TransEvolveEncoderConfig(FairseqDataclass):
         at_least=2,
         multiple_of=(2, "encoder_attention_heads", "decoder_attention_heads"),
     )
-    attention_backend: ChoiceEnum(BACKENDS) = option(  # pyright: ignore[reportInvalidTypeForm]
+    attention_backend: str = option(
         "auto",
         "how to evaluate the attention; same numbers (factored: in float32 on a CPU, else fused)",
+        choices=BACKENDS,
     )
     encoder_normalize_before: bool = option(
         False,
         "apply layernorm before the queries and keys of each encoder block and after "
         "the last block, instead of after each",
     )
-    initialization: Initialization = option(  # pyright: ignore[reportInvalidTypeForm]
+    initialization: str = option(
         "auto",
         "start of output projections and feed-forward layers: that of the released "
         "code, or fairseq's of a Transformer, which auto takes with normalize-before",
+        choices=("auto", *INITIALIZATIONS),
     )
     dropout: float = option(0.1, "dropout probability of residual branches")
     embedding_dropout: float = option(0.0, "dropout probability of embeddings")
@@ -67,8 +68,10 @@ class TransEvolveEncoderConfig(FairseqDataclass):
     activation_dropout: float = option(
         0.0, "dropout probability after activation in feed-forward layers"
     )
-    activation_fn: ActivationFunction = option(  # pyright: ignore[reportInvalidTypeForm]
-        "relu", "activation function of feed-forward layers"
+    activation_fn: str = option(
+        "relu",
+        "activation function of feed-forward layers",
+        choices=tuple(get_available_activation_fns()),
     )
     self_attention_value_projection: bool = option(
         False, "apply a linear map to the values of the self-attention at each depth"
@@ -108,8 +111,8 @@ class BlockSizes(BaseModel):
             ValueError: the number of layers is not a multiple of the number of blocks.
         """
         values = super().side_sizes(sizes, options)
-        blocks = options.get("blocks")
-        if "layers" in sizes and str(blocks).isdigit():  # a decoder's may follow the encoder's
+        blocks = str(options.get("blocks"))
+        if "layers" in sizes and blocks.isdigit():  # a decoder's may follow the encoder's
             if sizes["layers"] % int(blocks):
                 raise ValueError(
                     f"--layers {sizes['layers']}: the architecture has {blocks} blocks; give a "

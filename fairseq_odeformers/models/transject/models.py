@@ -1,11 +1,9 @@
 """TransJect's registered models: classifiers, causal language models, and their presets."""
-# fairseq's ChoiceEnum makes types at run time.
-# pyright: reportInvalidTypeForm=false
 
 from dataclasses import dataclass
 from typing import Optional
 
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqLanguageModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import II
@@ -23,7 +21,7 @@ from .decoder import RandomTransJectDecoder, TransJectDecoder
 from .encoder import RandomTransJectEncoder, TransJectEncoder
 from .layer import RESIDUAL_GATES
 
-ResidualGate = ChoiceEnum(list(RESIDUAL_GATES))
+GATES = tuple(RESIDUAL_GATES)
 
 # The paper's loss has the reconstruction of the eigenvalues, with a weight that it does not give.
 # Only this project's criterions add it.
@@ -39,7 +37,7 @@ class TransJectConfig(SequenceClassifierConfig):
         6, "number L of layers; that they are injective is proved for 3 or more (Lemma 1)"
     )
     encoder_experts: int = option(4, "number E of experts of a layer")
-    residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
+    residual_gate: str = option("tanh", "keeps the residual weights below 1", choices=GATES)
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
 
 
@@ -50,7 +48,7 @@ class TransJectLanguageModelConfig(FairseqDataclass):
     decoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
     decoder_layers: int = option(6, "number L of layers")
     decoder_experts: int = option(4, "number E of experts of a layer")
-    residual_gate: ResidualGate = option("tanh", "keeps the residual weights below 1")
+    residual_gate: str = option("tanh", "keeps the residual weights below 1", choices=GATES)
     tokens_per_sample: int = II("task.tokens_per_sample")
     max_target_positions: Optional[int] = II("task.max_target_positions")
 
