@@ -136,7 +136,9 @@ def option_rows(arch: str) -> Iterator[tuple[str, str, str]]:
     config = MODEL_DATACLASS_REGISTRY.get(model)
     if config is None:  # a plugin's model may be registered without
         return
-    defaults = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    values = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    assert isinstance(values, dict)  # of a dataclass
+    defaults: dict[Any, Any] = values
     if arch != model:
         preset = Namespace()
         ARCH_CONFIG_REGISTRY[arch](preset)
