@@ -23,9 +23,9 @@ from fairseq_odeformers.files import markdown_table, replacing
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import timing
-from .measurements import MEASUREMENTS
+from .measurements import MEASUREMENTS, Measurement
 
-TOLERANCE = 0.15  # of a ratio of --check
+TOLERANCE = 0.15  # by how much a ratio of --check may fall
 QUICK = (
     "train --models transformer_prenorm transevolve_fullff_2 macaron_transformer --batch 64 "
     "--rounds 9",
@@ -37,29 +37,11 @@ QUICK = (
     "ode --models torchdiffeq node_transformer --rounds 15",
 )
 MODELS = (
-    "architectures, the first of which is compared with; :direct, :factored or :fused after a "
-    "TransEvolve is a form of its attention, :N after a TransJect a number of experts, :matrix "
-    "after any model attention by a matrix of scores"
+    "architectures, the first of which is the baseline; append :direct, :factored or :fused to a "
+    "TransEvolve to choose a form of its attention, :N to a TransJect to choose the number of "
+    "experts, :matrix to any model for attention by a matrix of scores"
 )
-OPTIONS = {
-    "embed_dim": {"type": positive_int, "default": 256},
-    "ffn_embed_dim": {"type": positive_int, "default": 1024},
-    "heads": {"type": positive_int, "default": 4},
-    "layers": {
-        "type": positive_int,
-        "nargs": "+",
-        "default": [4],
-        "help": "layers, or depths of all blocks",
-    },
-    "dropout": {"type": float, "default": 0.3},
-    "attention_dropout": {"type": float, "default": 0.0},
-    "vocabulary": {"type": positive_int, "default": 8000},
-    "batch": {"type": positive_int, "default": 256},
-    "lengths": {"type": positive_int, "nargs": "+", "default": [16]},
-    "beam": {"type": positive_int, "default": 5},
-    "precision": {"choices": ("float32", "bf16", "fp16"), "default": "float32"},
-    "device": {"choices": ("cpu", "cuda"), "default": "cpu"},
-}
+UNSHOWN = ("quick", "check", "json", "models", "user_dir")  # options that a table does not repeat
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -67,11 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse_args(arguments)
     logging.disable(logging.WARNING)
     if args.what == "growth":
-        from fairseq_odeformers.lab.plots import save
-
-        from . import growth
-
-        save(growth.draw, [timing.read_rows(path) for path in args.tables], args.out)
+        draw_growth(args.tables, args.out)
         return
     if args.json and not args.json.absolute().parent.is_dir():
         raise ValueError(f"--json {args.json}: there is no folder {args.json.parent}")
@@ -83,52 +61,52 @@ def main(arguments: list[str] | None = None) -> None:
     rows = list(itertools.chain.from_iterable(map(run, runs)))
     if args.json:
         content = {"environment": environment, "settings": settings, "rows": rows}
-        with replacing(args.json) as new:
-            new.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
+        with replacing(args.json) as path:
+            text = json.dumps(content, indent=2, default=str) + "\n"
+            path.write_text(text, encoding="utf-8")
     if earlier:
         check(rows, earlier, args.check)
 
 
+def draw_growth(tables: list[Path], out: Path) -> None:
+    """Draw the figure of some tables; matplotlib is needed for this alone."""
+    from fairseq_odeformers.lab.plots import save
+
+    from . import growth
+
+    save(growth.draw, [timing.read_rows(path) for path in tables], out)
+
+
 def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The values of all options."""
     parser = argparse.ArgumentParser(
         prog="odeformers benchmark",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a choice of small measurements, in two minutes"
+        "--quick", action="store_true", help="run a selection of small measurements: two minutes"
     )
     parser.add_argument(
         "--check",
         type=Path,
         metavar="JSON",
-        help="with --quick: end in an error where a ratio is below that of an earlier table by "
-        f"more than {TOLERANCE:.0%}%",
+        help="with --quick: fail if a ratio is lower than in an earlier table by more than "
+        f"{TOLERANCE:.0%}%",
     )
-    parser.add_argument("--json", type=Path, help="also write the table to a file")
+    add_json(parser)
+    parser.set_defaults(json=None)
     commands = parser.add_subparsers(dest="what", metavar="WHAT")
-    formatter = argparse.ArgumentDefaultsHelpFormatter
     for name, measurement in MEASUREMENTS.items():
-        command = commands.add_parser(name, help=measurement.help, formatter_class=formatter)
-        models = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
-        command.add_argument(
-            "--models",
-            metavar="MODEL",
-            nargs="+",
-            choices=measurement.names,
-            default=models,
-            help=", ".join(measurement.names or [MODELS]),
+        command = commands.add_parser(
+            name, help=measurement.help, formatter_class=argparse.ArgumentDefaultsHelpFormatter
         )
-        for option in measurement.options:
-            command.add_argument(f"--{option.replace('_', '-')}", **OPTIONS[option])
-        command.add_argument("--threads", type=positive_int, default=torch.get_num_threads())
-        command.add_argument("--rounds", type=positive_int, default=5)
-        command.add_argument("--json", type=Path, help="also write the table to a file")
-        add_user_dir(command)
-        command.set_defaults(**measurement.defaults)
-    growth = commands.add_parser("growth", help="a figure of tables that --json wrote")
-    growth.add_argument("out", type=Path)
-    growth.add_argument("tables", type=Path, nargs="+")
+        add_measurement(command, measurement)
+    command = commands.add_parser("growth", help="draw tables against length or depth")
+    command.add_argument("out", metavar="OUT.png", type=Path, help="the figure")
+    command.add_argument(
+        "tables", metavar="TABLE", type=Path, nargs="+", help="tables that --json wrote"
+    )
     args = parser.parse_args(arguments)
     if bool(args.what) == args.quick:
         parser.error("give either WHAT to measure or --quick")
@@ -139,20 +117,53 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     return args
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option that keeps the table."""
+    parser.add_argument(
+        "--json", type=Path, default=argparse.SUPPRESS, help="also write the table to this file"
+    )
+
+
+def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -> None:
+    """Add the options of a measurement."""
+    parser.add_argument(
+        "--models",
+        metavar="MODEL",
+        nargs="+",
+        choices=measurement.names,
+        default=["transformer_prenorm", "transevolve_fullff_2_prenorm"],
+        help=", ".join(measurement.names or [MODELS]),
+    )
+    measurement.add_sizes(parser)
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=positive_int,
+        default=torch.get_num_threads(),
+        help="threads of torch on a CPU",
+    )
+    parser.add_argument(
+        "--rounds", metavar="N", type=positive_int, default=5, help="runs of each model"
+    )
+    add_json(parser)
+    add_user_dir(parser)
+    parser.set_defaults(**measurement.defaults)
+
+
 def run(args: argparse.Namespace) -> list[timing.Row]:
     """Print a table of one measurement, and return its rows."""
     torch.set_num_threads(args.threads)
     measurement = MEASUREMENTS[args.what]
-    options = ("what", *measurement.options, "threads", "rounds")
-    print(*(f"{option}={getattr(args, option)}" for option in options), end="\n\n", flush=True)
+    values = vars(args)
+    shown = (f"{name}={value}" for name, value in values.items() if name not in UNSHOWN)
+    print(*shown, end="\n\n", flush=True)
     rows, printed = [], 0
-    given = vars(args)
-    for layers, length in itertools.product(given.get("layers", [0]), given.get("lengths", [0])):
-        one = argparse.Namespace(**{**given, "layers": layers})
+    for layers, length in itertools.product(values.get("layers", [0]), values.get("lengths", [0])):
+        sizes = argparse.Namespace(**{**values, "layers": layers})
         timed = measurement.unit == "ms" and "batch" in args
         tokens = args.batch * length if timed else 0
         columns = {"what": args.what, "length": length, "layers": layers, "unit": measurement.unit}
-        rows += timing.compare(*measurement.figures(one, length), tokens, **columns)
+        rows += timing.compare(*measurement.figures(sizes, length), tokens, **columns)
         lines = markdown_table(timing.table(rows)).splitlines()
         print(*lines[printed:], sep="\n", flush=True)
         printed = len(lines)

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,7 @@ from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
 from . import memory, models, ode, timing
 from .models import Subject
+from .sizes import add_ode_sizes, add_sizes, add_stack_sizes
 from .timing import Step
 
 STARTS = {"fairseq": [], "plugin": ["--user-dir", fairseq_odeformers.__path__[0]]}
@@ -111,10 +112,6 @@ def matrices_step(subject: Subject, args: Namespace, length: int) -> Step:
     return step
 
 
-SIZES = ("embed_dim", "ffn_embed_dim", "heads", "layers", "dropout", "attention_dropout")
-SIZES += ("vocabulary", "batch", "lengths", "beam", "precision", "device")
-
-
 @dataclass(frozen=True)
 class Measurement:
     """A measurement by its help."""
@@ -124,7 +121,7 @@ class Measurement:
     unit: str = "ms"  # else the step is not timed but returns the figure
     build: Callable[[str, Namespace], Subject] = models.build  # of a name
     names: tuple[str, ...] | None = None  # that *build* takes; None: any architecture
-    options: tuple[str, ...] = SIZES  # beside --models
+    add_sizes: Callable[[ArgumentParser], None] = add_sizes  # options beside --models
     defaults: dict[str, Any] = field(default_factory=dict)  # where they are others than usual
 
     def figures(self, args: Namespace, length: int) -> tuple[dict, dict]:
@@ -175,7 +172,7 @@ MEASUREMENTS = {
         start,
         build=build_command,
         names=(*STARTS,),
-        options=(),
+        add_sizes=lambda parser: None,
         defaults={"models": [*STARTS]},
     ),
     "ode": Measurement(
@@ -183,7 +180,7 @@ MEASUREMENTS = {
         ode.step,
         build=ode.build,
         names=ode.MODELS,
-        options=("embed_dim", "layers", "lengths", "device"),
+        add_sizes=add_ode_sizes,
         defaults={
             "models": ode.MODELS,
             "embed_dim": 8,
@@ -197,7 +194,7 @@ MEASUREMENTS = {
         matrices_step,
         build=build_matrices,
         names=MAPS,
-        options=("embed_dim", "layers", "device"),
+        add_sizes=add_stack_sizes,
         defaults={"models": MAPS[:2]},
     ),
 }

@@ -1,7 +1,7 @@
 """Preparation of the corpora that the experiments run on, by ``odeformers prepare``.
 
 There is a file for each corpus. They share ``archives`` (what is published, fetched and read),
-``tokens``, ``cli``, and for translation ``parallel_text`` and ``translation``.
+``tokens``, ``command``, and for translation ``parallel_text`` and ``translation``.
 
 A preparation that was interrupted resumes with the step it was in. Steps whose inputs and options
 have not changed are not repeated, and no result depends on the number of workers. A file that is

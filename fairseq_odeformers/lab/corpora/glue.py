@@ -24,9 +24,16 @@ from sacremoses import MosesPunctNormalizer
 from fairseq_odeformers.data.classification import write_dictionaries, write_split
 from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.files import build, decode_lines, fingerprints, read_lines
-from fairseq_odeformers.lab.corpora import cli, tokens
-from fairseq_odeformers.lab.corpora.archives import fetch, find, fingerprint, locate, read_files
-from fairseq_odeformers.options import positive_int
+
+from . import tokens
+from .archives import fetch, find, fingerprint, locate, read_files
+from .command import (
+    add_bpe_operations,
+    existing_path,
+    log_and_lock,
+    make_parser,
+    parse_options,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -335,27 +342,33 @@ def _indexer(codes: Path, dictionary: Path) -> Callable[[tokens.Row], list[np.nd
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = cli.make_parser(
+    parser = make_parser(
         "glue",
         "Prepare GLUE tasks for fairseq-train --task sentence_prediction.",
         source="folder with the published files or the unpacked tasks, or an archive of them "
         "(default: download the files)",
         tasks=TASKS,
     )
-    codes = "byte-pair codes of the pretraining corpus (default: learn them on the tasks)"
-    cli.add_options(
-        parser.add_mutually_exclusive_group(),
-        ("--bpe-codes", cli.existing_path, None, codes),
-        ("--bpe-operations", positive_int, 32_000, "merges to learn"),
+    codes = parser.add_mutually_exclusive_group()
+    codes.add_argument(
+        "--bpe-codes",
+        metavar="PATH",
+        type=existing_path,
+        help="byte-pair codes of the pretraining corpus (default: learn codes on the tasks)",
     )
-    dictionary = "fairseq's dictionary of the pretraining corpus, with --bpe-codes"
-    cli.add_options(parser, ("--dict", cli.existing_path, None, dictionary))
-    args = cli.parse_options(parser, arguments)
+    add_bpe_operations(codes, 32_000)
+    parser.add_argument(
+        "--dict",
+        metavar="PATH",
+        type=existing_path,
+        help="fairseq's dictionary of the pretraining corpus, needed with --bpe-codes",
+    )
+    args = parse_options(parser, arguments)
     if bool(args.bpe_codes) != bool(args.dict):
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     names = list(TASKS if "all" in args.tasks else dict.fromkeys(args.tasks))
     vocabulary = (args.bpe_codes, args.dict) if args.bpe_codes else None
-    with cli.preparing(args.out):
+    with log_and_lock(args.out):
         results = prepare(
             names, args.source, args.out, vocabulary, args.bpe_operations, args.workers
         )

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairseq_odeformers.lab.corpora.parallel_text import Recipe
-from fairseq_odeformers.lab.corpora.translation import Corpus, prepare_published, sentences
+from .parallel_text import Recipe
+from .translation import Corpus, prepare_published, sentences
 
 URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
 TEST = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")

@@ -33,9 +33,10 @@ from fairseq_odeformers.data.classification import (
     write_split,
 )
 from fairseq_odeformers.files import build, read_lines
-from fairseq_odeformers.lab.corpora.cli import add_options, make_parser, parse_options, preparing
-from fairseq_odeformers.lab.corpora.processes import map_in_processes
 from fairseq_odeformers.options import integer, positive_int
+
+from .command import log_and_lock, make_parser, parse_options
+from .processes import map_in_processes
 
 DIGITS = {str(digit): digit for digit in range(10)}
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -179,20 +180,53 @@ def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, worker
 
 def main(arguments: Sequence[str]) -> None:
     parser = make_parser("listops", "Generate ListOps, long as in the Long Range Arena.")
-    add_options(
-        parser,
-        ("--train", positive_int, 96_000, "number of examples to train with"),
-        ("--valid", positive_int, 2_000, "to validate with"),
-        ("--test", positive_int, 2_000, "to test with"),
-        ("--seed", positive_int, 1, "of the random numbers"),
-        ("--min-length", positive_int, Shape.min_length, "all expressions are longer"),
-        ("--max-length", positive_int, Shape.max_length, "all expressions are shorter"),
-        ("--max-depth", positive_int, Shape.max_depth, "levels of a tree, the root's included"),
-        ("--max-args", partial(integer, least=2), Shape.max_args, "arguments of an operator"),
+    sizes = {"train": 96_000, "valid": 2_000, "test": 2_000}
+    for split, size in sizes.items():
+        parser.add_argument(
+            f"--{split}",
+            metavar="N",
+            type=positive_int,
+            default=size,
+            help=f"number of {split} examples (default: %(default)s)",
+        )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        type=positive_int,
+        default=1,
+        help="seed of the random numbers (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--min-length",
+        metavar="N",
+        type=positive_int,
+        default=Shape.min_length,
+        help="leave out expressions of this length and below (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-length",
+        metavar="N",
+        type=positive_int,
+        default=Shape.max_length,
+        help="leave out expressions of this length and above (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-depth",
+        metavar="N",
+        type=positive_int,
+        default=Shape.max_depth,
+        help="levels of a tree, the root included (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-args",
+        metavar="N",
+        type=partial(integer, least=2),
+        default=Shape.max_args,
+        help="largest number of arguments of an operator (default: %(default)s)",
     )
     args = parse_options(parser, arguments)
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
     sizes = {"train": args.train, "valid": args.valid, "test": args.test}
-    with preparing(args.out):
+    with log_and_lock(args.out):
         data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

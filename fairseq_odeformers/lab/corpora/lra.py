@@ -40,10 +40,11 @@ from fairseq_odeformers.data.classification import (
     write_split,
 )
 from fairseq_odeformers.files import build, fingerprints, naming
-from fairseq_odeformers.lab.corpora import listops
-from fairseq_odeformers.lab.corpora.archives import extract, fetch, fingerprint, locate, read_files
-from fairseq_odeformers.lab.corpora.cli import make_parser, parse_options, preparing
-from fairseq_odeformers.lab.corpora.text_classification import DATASETS
+
+from . import listops
+from .archives import extract, fetch, fingerprint, locate, read_files
+from .command import log_and_lock, make_parser, parse_options
+from .text_classification import DATASETS
 
 logger = logging.getLogger(__name__)
 
@@ -269,6 +270,6 @@ def main(arguments: Sequence[str]) -> None:
         tasks=TASKS,
     )
     args = parse_options(parser, arguments)
-    with preparing(args.out):
+    with log_and_lock(args.out):
         for name in TASKS if "all" in args.tasks else dict.fromkeys(args.tasks):
             logging.info(f"{prepare(name, args.source, args.out)} is ready for fairseq-train")

@@ -6,8 +6,8 @@ pairs. Later test sets are prepared if the data that are given have them.
 
 from collections.abc import Sequence
 
-from fairseq_odeformers.lab.corpora.parallel_text import Recipe
-from fairseq_odeformers.lab.corpora.translation import Corpus, prepare_published
+from .parallel_text import Recipe
+from .translation import Corpus, prepare_published
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 LANGS = ("de", "en")

@@ -7,6 +7,7 @@ are never drawn, so that no side of a held-out pair is in another set. Files may
 (``.gz``, ``.xz``).
 """
 
+import argparse
 import logging
 import random
 import re
@@ -17,11 +18,17 @@ from itertools import chain
 from pathlib import Path
 
 from fairseq_odeformers.files import decode_lines, fingerprints, naming
-from fairseq_odeformers.lab.corpora.archives import BROKEN, decompressed
-from fairseq_odeformers.lab.corpora.cli import add_options, make_parser, parse_options, preparing
-from fairseq_odeformers.lab.corpora.parallel_text import Recipe, Row, prepare
-from fairseq_odeformers.lab.corpora.translation import read_documents
 from fairseq_odeformers.options import positive_int
+
+from .archives import BROKEN, decompressed
+from .command import (
+    add_bpe_operations,
+    log_and_lock,
+    make_parser,
+    parse_options,
+)
+from .parallel_text import Recipe, Row, prepare
+from .translation import read_documents
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn
 
@@ -94,15 +101,34 @@ def main(arguments: Sequence[str]) -> None:
             option, f"--{text}-lang", metavar="LANG", required=True, help=f"{text} language"
         )
     parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
-    drawn = f"pairs to draw for it from one file (default: {HELD_OUT})"
-    add_options(
-        parser,
-        ("--max-tokens", positive_int, 100, "byte pairs of the longest training sentence"),
-        ("--max-ratio", ratio, 2, "largest ratio of the lengths of a training pair"),
-        ("--bpe-operations", positive_int, 10_000, "merges of the joint byte-pair encoding"),
-        ("--valid", positive_int, None, drawn),
-        ("--test", positive_int, None, drawn),
-        ("--seed", int, 1, "of the pairs that are drawn"),
+    parser.add_argument(
+        "--max-tokens",
+        metavar="N",
+        type=positive_int,
+        default=100,
+        help="byte pairs of the longest training sentence (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-ratio",
+        metavar="N",
+        type=ratio,
+        default=2,
+        help="largest ratio of the lengths of a training pair (default: %(default)s)",
+    )
+    add_bpe_operations(parser, 10_000)
+    for split in ("valid", "test"):
+        parser.add_argument(
+            f"--{split}",
+            metavar="N",
+            type=positive_int,
+            help=f"number of {split} pairs to draw from one file (default: {HELD_OUT})",
+        )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        type=int,
+        default=1,
+        help="seed of the draw (default: %(default)s)",
     )
     args = parse_options(parser, arguments)
     if args.source is None:
@@ -120,7 +146,7 @@ def main(arguments: Sequence[str]) -> None:
         max_ratio=args.max_ratio,
         clean_byte_pairs=True,
     )
-    with preparing(args.out):
+    with log_and_lock(args.out):
         if args.source.is_dir():
             files = find_files(args.source, langs)
             documents = {split: [pair] for split, pair in files.items()}
@@ -135,7 +161,8 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def ratio(text: str) -> float:
+    """The type of an option that is a ratio of two lengths."""
     value = float(text)
     if not value >= 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text}: give 1 or more")
     return value

@@ -17,7 +17,8 @@ from typing import Any
 from sacremoses import MosesPunctNormalizer
 
 from fairseq_odeformers.files import build, read_lines
-from fairseq_odeformers.lab.corpora import tokens
+
+from . import tokens
 
 logger = logging.getLogger(__name__)
 

@@ -23,9 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_odeformers.files import build, read_lines, sha256
-from fairseq_odeformers.lab.corpora.archives import extract, fetch, find, locate
-from fairseq_odeformers.lab.corpora.cli import make_parser, parse_options, preparing
-from fairseq_odeformers.lab.corpora.tokens import fairseq_preprocess
+
+from .archives import extract, fetch, find, locate
+from .command import log_and_lock, make_parser, parse_options
+from .tokens import fairseq_preprocess
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,6 @@ def main(arguments: Sequence[str]) -> None:
         "test.txt (default: download it)",
     )
     args = parse_options(parser, arguments)
-    with preparing(args.out):
+    with log_and_lock(args.out):
         data_bin = prepare(args.source, args.out, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

@@ -13,6 +13,7 @@ is the ``<mask>`` that ``sentence_prediction`` adds when it loads the dictionary
 has as many rows as the vocabulary has pieces.
 """
 
+import argparse
 import csv
 import logging
 import os
@@ -40,9 +41,15 @@ from fairseq_odeformers.data.word_pieces import (
     read_pieces,
 )
 from fairseq_odeformers.files import build, decode_lines, sha256
-from fairseq_odeformers.lab.corpora import cli
-from fairseq_odeformers.lab.corpora.archives import fetch, fingerprint, locate, read_files
 from fairseq_odeformers.options import positive_int
+
+from .archives import fetch, fingerprint, locate, read_files
+from .command import (
+    existing_path,
+    log_and_lock,
+    make_parser,
+    parse_options,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -266,7 +273,7 @@ def binarize(
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = cli.make_parser(
+    parser = make_parser(
         "text-classification",
         "Prepare labelled text for fairseq-train --task sentence_prediction.",
         out="data/{data}",
@@ -275,29 +282,41 @@ def main(arguments: Sequence[str]) -> None:
         "download the published files)",
     )
     parser.add_argument("data", metavar="DATA", choices=DATASETS, help=", ".join(DATASETS))
-    pieces = "vocab.txt of an uncased BERT (default: learn word pieces on the training texts)"
-    held_out = (
-        "what to hold out of the training texts of each class if there is no file for validation; "
-        "0 for no validation set"
+    pieces = parser.add_mutually_exclusive_group()
+    pieces.add_argument(
+        "--vocab",
+        metavar="PATH",
+        type=existing_path,
+        help="vocab.txt of an uncased BERT (default: learn word pieces on the training texts)",
     )
-    cli.add_options(
-        parser.add_mutually_exclusive_group(),
-        ("--vocab", cli.existing_path, None, pieces),
-        ("--vocab-size", positive_int, VOCAB_SIZE, "word pieces to learn"),
+    pieces.add_argument(
+        "--vocab-size",
+        metavar="N",
+        type=positive_int,
+        default=VOCAB_SIZE,
+        help="number of word pieces to learn (default: %(default)s)",
     )
-    cli.add_options(parser, ("--valid-fraction", fraction, VALID_FRACTION, held_out))
-    args = cli.parse_options(parser, arguments)
+    parser.add_argument(
+        "--valid-fraction",
+        metavar="N",
+        type=fraction,
+        default=VALID_FRACTION,
+        help="share of each class of the training texts to hold out if there is no validation "
+        "file; 0 for no validation set (default: %(default)s)",
+    )
+    args = parse_options(parser, arguments)
     if args.source is None and not DATASETS[args.data].urls:
         parser.error(f"{args.data} needs --from")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
     options = args.vocab, args.vocab_size, args.valid_fraction
-    with cli.preparing(args.out):
+    with log_and_lock(args.out):
         data_bin = prepare(args.data, args.source, args.out, *options)
         logging.info(f"{data_bin} is ready for fairseq-train")
 
 
 def fraction(text: str) -> float:
+    """The type of an option that is a share of the texts."""
     value = float(text)
     if not 0 <= value < 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text}: give a number from 0 to below 1")
     return value

@@ -21,7 +21,8 @@ from tqdm import tqdm
 
 from fairseq_odeformers.data.raw_text import cut_words, read_codes
 from fairseq_odeformers.files import read_lines
-from fairseq_odeformers.lab.corpora.processes import map_in_processes
+
+from .processes import map_in_processes
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,15 @@ from itertools import zip_longest
 from pathlib import Path
 
 from fairseq_odeformers.files import fingerprints, read_lines
-from fairseq_odeformers.lab.corpora.archives import extract, fetch
-from fairseq_odeformers.lab.corpora.cli import add_options, make_parser, parse_options, preparing
-from fairseq_odeformers.lab.corpora.parallel_text import Recipe, Row, prepare
-from fairseq_odeformers.options import positive_int
+
+from .archives import extract, fetch
+from .command import (
+    add_bpe_operations,
+    log_and_lock,
+    make_parser,
+    parse_options,
+)
+from .parallel_text import Recipe, Row, prepare
 
 EVALUATION = (".sgm", ".xml")  # sets of WMT and of IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
@@ -99,13 +104,11 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         parser.add_argument("pair", choices=pairs, help="source and target language")
     else:
         parser.set_defaults(pair=next(iter(pairs)))
-    operations = corpora[0].recipe.bpe_operations
-    merges = "merges of the joint byte-pair encoding"
-    add_options(parser, ("--bpe-operations", positive_int, operations, merges))
+    add_bpe_operations(parser, corpora[0].recipe.bpe_operations)
     args = parse_options(parser, arguments)
     corpus = pairs[args.pair]
     recipe = replace(corpus.recipe, bpe_operations=args.bpe_operations)
-    with preparing(args.out):
+    with log_and_lock(args.out):
         source = args.source or fetch(corpus.archives, args.out / "download")
         raw = args.out / "raw"
         extract(source, corpus.archives, raw, corpus.optional)

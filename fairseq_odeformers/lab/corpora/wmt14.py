@@ -9,8 +9,8 @@ follow fairseq's recipe for this pair, which learns 40,000 merges.
 
 from collections.abc import Sequence
 
-from fairseq_odeformers.lab.corpora.parallel_text import Recipe
-from fairseq_odeformers.lab.corpora.translation import Corpus, prepare_published
+from .parallel_text import Recipe
+from .translation import Corpus, prepare_published
 
 EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"

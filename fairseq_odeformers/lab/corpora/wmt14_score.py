@@ -20,10 +20,11 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer
 
 from fairseq_odeformers.files import read_lines
-from fairseq_odeformers.lab.corpora.cli import existing_path
-from fairseq_odeformers.lab.corpora.tokens import moses_tokenizer
-from fairseq_odeformers.lab.corpora.translation import plain_apostrophes, read_published
-from fairseq_odeformers.lab.corpora.wmt14 import TRAIN, reference
+
+from .command import existing_path
+from .tokens import moses_tokenizer
+from .translation import plain_apostrophes, read_published
+from .wmt14 import TRAIN, reference
 
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
 HYPHEN = re.compile(r"(\S)-(\S)")

@@ -2,14 +2,14 @@
 
 import dataclasses
 import json
+from argparse import ArgumentParser
 
 import pytest
 import torch
 from torch import nn
 
 import odeformers
-from fairseq_odeformers.lab.benchmark import command as benchmark
-from fairseq_odeformers.lab.benchmark import measurements, memory, models, timing
+from fairseq_odeformers.lab.benchmark import command, measurements, memory, models, timing
 from fairseq_odeformers.lab.benchmark.measurements import MEASUREMENTS
 from fairseq_odeformers.models.common.recording import recorded
 from fairseq_odeformers.models.transevolve import attention
@@ -20,13 +20,15 @@ TINY = "--embed-dim 16 --ffn-embed-dim 48 --heads 2 --batch 2 --vocabulary 50 --
 
 
 def sizes(what, options=TINY):
-    """Those of some options that a measurement has."""
+    """The options that a measurement has, of some with their values."""
+    parser = ArgumentParser()
+    command.add_measurement(parser, MEASUREMENTS[what])
     words = options.split()
     return [
         word
-        for option, value in zip(words[::2], words[1::2])
-        if option == "--rounds" or option[2:].replace("-", "_") in MEASUREMENTS[what].options
-        for word in (option, value)
+        for pair in zip(words[::2], words[1::2])
+        if pair[0] in parser._option_string_actions
+        for word in pair
     ]
 
 
@@ -36,7 +38,7 @@ def measured(tmp_path):
 
     def run(what, *options):
         path = tmp_path / "table.json"
-        benchmark.main([what, *sizes(what, f"{TINY} --lengths 8"), *options, "--json", str(path)])
+        command.main([what, *sizes(what, f"{TINY} --lengths 8"), *options, "--json", str(path)])
         rows = json.loads(path.read_text())["rows"]
         return [(row["model"], row["value"]) for row in rows]
 
@@ -63,7 +65,7 @@ def test_every_measurement(measured, what, names):
 
 def prepared(what, name, options="--layers 2"):
     """A subject, its step, and the options of both."""
-    args = benchmark.parse_args([what, *TINY.split(), *options.split()])
+    args = command.parse_args([what, *TINY.split(), *options.split()])
     (args.layers,) = args.layers
     subject = models.build(name, args)
     return subject, MEASUREMENTS[what].prepared(subject, args, 8)
@@ -159,7 +161,7 @@ def test_beams_are_those_of_the_options():
 
 
 def test_ways_to_make_orthogonal_matrices_make_as_many_of_one_width():
-    args = benchmark.parse_args(["orthogonal", "--embed-dim", "6", "--layers", "2"])
+    args = command.parse_args(["orthogonal", "--embed-dim", "6", "--layers", "2"])
     (args.layers,) = args.layers
     for name in measurements.MAPS:
         subject = measurements.build_matrices(name, args)
@@ -219,23 +221,23 @@ def test_peak_memory_holds_the_matrix_of_scores(measured):
 def test_quick_is_compared_with_an_earlier_table(monkeypatch, tmp_path):
     """A table is no slower than itself; a ratio that is 15% lower is named; so is another row."""
     line = f"infer {TINY} --lengths 8 --models transformer_classifier transject"
-    monkeypatch.setattr(benchmark, "QUICK", [line])
+    monkeypatch.setattr(command, "QUICK", [line])
     monkeypatch.setattr(timing, "_milliseconds", lambda step, device: 5.0)
     path = tmp_path / "table.json"
     quick = ["--quick", "--json", str(path), "--check", str(path)]
-    benchmark.main(quick[:3])
-    benchmark.main(quick)
+    command.main(quick[:3])
+    command.main(quick)
     table = json.loads(path.read_text())
     assert table["settings"] == {"quick": [line]}
     assert {"machine", "threads", "torch", "date"} <= set(table["environment"])
     table["rows"][1]["ratio"] *= 1.2
     path.write_text(json.dumps(table))
     with pytest.raises(ValueError, match=r"infer 8 4 transject: 1.00 where .* has 1.20"):
-        benchmark.main(quick)  # which replaces the table, too
+        command.main(quick)  # which replaces the table, too
     table["rows"].pop()
     path.write_text(json.dumps(table))
     with pytest.raises(ValueError, match="other rows"):
-        benchmark.main(quick)
+        command.main(quick)
 
 
 def test_steps_take_turns_and_ratios_are_of_one_round():
@@ -285,9 +287,9 @@ def test_command_lines_that_are_refused(line, named, capsys, monkeypatch):
 @pytest.mark.parametrize("line", ["--quick --check table.json", "growth out.png table.json"])
 def test_tables_are_looked_at_before_measuring(tmp_path, monkeypatch, line, content):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(benchmark, "run", None)
+    monkeypatch.setattr(command, "run", None)
     if content is not None:
         (tmp_path / "table.json").write_text(content)
     with pytest.raises((OSError, ValueError), match="table.json"):
-        benchmark.main(line.split())
+        command.main(line.split())
     assert not (tmp_path / "out.png").exists()

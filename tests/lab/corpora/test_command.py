@@ -11,7 +11,7 @@ import warm
 
 import odeformers
 from fairseq_odeformers.files import build
-from fairseq_odeformers.lab.corpora.cli import preparing
+from fairseq_odeformers.lab.corpora.command import log_and_lock
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def prepare(out, name, begun, go_on):
 
     It has a process that outlives it if it is killed.
     """
-    with preparing(out):
+    with log_and_lock(out):
         build(out / "text", {"of": name}, lambda folder: (folder / "words").write_text(name))
         child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(5,))
         child.start()

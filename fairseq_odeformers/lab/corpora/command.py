@@ -1,19 +1,18 @@
-"""The options, logging and lock that all commands ``odeformers prepare NAME`` share."""
+"""What all commands ``odeformers prepare NAME`` share: their options, log and lock."""
 
 import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.files import check_regular
-from fairseq_odeformers.options import workers
+from fairseq_odeformers.options import positive_int, workers
 
 
 def make_parser(
@@ -27,7 +26,7 @@ def make_parser(
 
     Args:
         source: help of ``--from``; None if the corpus is generated.
-        tasks: to choose from, if the corpus has several.
+        tasks: the tasks to choose from, if the corpus has several.
         out: default of ``--out``, if it is not ``data/{name}``; other options may be in it.
     """
     out = out or f"data/{name}"
@@ -36,34 +35,44 @@ def make_parser(
     )
     parser.set_defaults(default_out=out, source=None)
     if tasks:
-        choices, text = [*tasks, "all"], f"{', '.join(tasks)} (default: all)"
         parser.add_argument(
-            "tasks", metavar="TASK", nargs="*", choices=choices, default="all", help=text
+            "tasks",
+            metavar="TASK",
+            nargs="*",
+            choices=[*tasks, "all"],
+            default="all",
+            help=f"{', '.join(tasks)} (default: all)",
         )
     if source:
         parser.add_argument(
             "--from", dest="source", metavar="PATH", type=existing_path, help=source
         )
     result = "TASK-bin" if tasks else "data-bin"
-    text = "number of processes or threads, one a core if it is not given"
-    add_options(
-        parser,
-        ("--out", Path, None, f"where to put the result, PATH/{result} (default: {out})"),
-        ("--workers", workers, os.cpu_count(), text),
+    parser.add_argument(
+        "--out",
+        metavar="PATH",
+        type=Path,
+        help=f"folder for the result, PATH/{result} (default: {out})",
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=workers,
+        default=os.cpu_count(),
+        help="processes or threads (default: one per core)",
     )
     return parser
 
 
-def add_options(parser, *options: tuple[str, Callable[[str], Any], Any, str]) -> None:
-    """Add options to a parser or to a group of it: type, default, and help without the default."""
-    for name, kind, default, text in options:
-        parser.add_argument(
-            name,
-            metavar="PATH" if kind in (Path, existing_path) else "N",
-            type=kind,
-            default=default,
-            help=text if default is None else f"{text} (default: {default})",
-        )
+def add_bpe_operations(parser: argparse._ActionsContainer, default: int) -> None:
+    """Add the option for the size of a byte-pair encoding to a parser or to a group of it."""
+    parser.add_argument(
+        "--bpe-operations",
+        metavar="N",
+        type=positive_int,
+        default=default,
+        help="merges of the joint byte-pair encoding (default: %(default)s)",
+    )
 
 
 def existing_path(text: str) -> Path:
@@ -74,7 +83,7 @@ def existing_path(text: str) -> Path:
 
 
 def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """The options, ``out`` included."""
+    """The values of all options; ``out`` is the default that they make if it is not given."""
     args = parser.parse_args(arguments)
     args.out = args.out or Path(args.default_out.format(**vars(args)))
     if args.source:
@@ -83,10 +92,10 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
 
 
 @contextmanager
-def preparing(out: Path) -> Iterator[None]:
+def log_and_lock(out: Path) -> Iterator[None]:
     """Log to standard output, and let no other preparation write to *out*.
 
-    A second one waits until the first has ended. It then finds the work done.
+    A second preparation waits until the first has ended. It then finds the work done.
 
     Raises:
         OSError: a process was killed.
@@ -100,11 +109,11 @@ def preparing(out: Path) -> Iterator[None]:
     )
     lock = FileLock(out / ".lock")
     try:
-        held = lock.acquire(blocking=False)
+        acquired = lock.acquire(blocking=False)
     except Timeout:
         logging.warning(f"another process writes to {out}; waiting for its end")
-        held = lock.acquire()
-    with held:
+        acquired = lock.acquire()
+    with acquired:
         try:
             yield
         except BrokenProcessPool as error:
