@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 logger = logging.getLogger(__name__)
 
-RECIPE = "recipe.json"
+INPUTS = "recipe.json"  # the name that earlier folders have
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 
 
@@ -82,24 +82,24 @@ def check_regular(path: str | Path) -> None:
             raise ValueError(f"{part} is a pipe, a device or a link to nothing; give a file")
 
 
-def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) -> None:
+def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
     """Fill *folder* with ``make(temporary_folder)``, unless that is done already.
 
     Args:
-        folder: where the result stands; it appears complete or not at all.
-        recipe: all that determines the result, as JSON values. It is kept in the folder as
-            ``recipe.json``. A folder with another recipe is made anew.
-        make: writes the result into the empty folder that it is given.
+        folder: the folder of the result; it appears complete or not at all.
+        inputs: all that determines the result, as JSON values. The folder keeps them in
+            ``recipe.json``. A folder that was made from other inputs is made anew.
+        make: writes the result into an empty folder.
 
     Raises:
-        ValueError: *folder* was not made by this function, or its recipe is damaged; it is left
-            alone.
+        ValueError: *folder* was not made by this function, or its ``recipe.json`` is damaged; it
+            is left alone.
     """
-    recipe = json.loads(json.dumps(recipe))
-    kept = folder / RECIPE
+    inputs = json.loads(json.dumps(inputs))
+    kept = folder / INPUTS
     if kept.exists():
         with reading(kept, f"is damaged; remove {folder}"):
-            same = json.loads(kept.read_bytes()) == recipe
+            same = json.loads(kept.read_bytes()) == inputs
         if same:
             logger.info(f"{folder} is up to date")
             return
@@ -109,7 +109,7 @@ def build(folder: Path, recipe: dict[str, Any], make: Callable[[Path], None]) ->
         )
     with replacing_folder(folder) as temporary:
         make(temporary)
-        (temporary / RECIPE).write_text(json.dumps(recipe, indent=2) + "\n")
+        (temporary / INPUTS).write_text(json.dumps(inputs, indent=2) + "\n")
 
 
 TEMPORARY = ".odeformers-tmp"  # the end of names that nobody else gives
@@ -219,7 +219,7 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def fingerprints(paths: Iterable[Path]) -> list[tuple[str, str]]:
-    """Name and SHA-256 of each file or folder, for a recipe."""
+    """Name and SHA-256 of each file or folder, as inputs of :func:`build`."""
     return [(path.name, sha256(path)) for path in paths]
 
 

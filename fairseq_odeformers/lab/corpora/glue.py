@@ -75,8 +75,8 @@ class Task(NamedTuple):
     ragged: bool = False
 
     @property
-    def inputs(self) -> list[str]:
-        """``sentence_prediction``'s names of the sentences."""
+    def columns(self) -> list[str]:
+        """The sentences' names in ``sentence_prediction``: ``input0``, ``input1``."""
         return [f"input{number}" for number in range(len(self.sentences))]
 
     def target(self, label: str) -> str | None:
@@ -238,21 +238,21 @@ def prepare(
     if vocabulary:
         read_codes(vocabulary[0])
         Dictionary.load(str(vocabulary[1]))
-    recipes = {name: tokenize(name, source, out, workers) for name in names}
+    inputs = {name: tokenize(name, source, out, workers) for name in names}
     tokenized = out / "tokenized"
     if vocabulary is None:
         texts = [
-            tokenized / name / f"train.{column}" for name in names for column in TASKS[name].inputs
+            tokenized / name / f"train.{column}" for name in names for column in TASKS[name].columns
         ]
         build(
             out / "vocabulary",
-            {"text": recipes, "bpe_operations": bpe_operations},
+            {"text": inputs, "bpe_operations": bpe_operations},
             lambda folder: learn_vocabulary(texts, bpe_operations, folder),
         )
         vocabulary = out / "vocabulary" / "code", out / "vocabulary" / "dict.txt"
     for name in names:
         make = partial(binarize, TASKS[name], tokenized / name, vocabulary, workers)
-        build(out / f"{name}-bin", {**recipes[name], "vocabulary": fingerprints(vocabulary)}, make)
+        build(out / f"{name}-bin", {**inputs[name], "vocabulary": fingerprints(vocabulary)}, make)
     return [out / f"{name}-bin" for name in names]
 
 
@@ -260,7 +260,7 @@ def tokenize(name: str, source: Path | None, out: Path, workers: int) -> dict[st
     """Write each column of each split of a task: ``out/tokenized/RTE/train.input0``, ...
 
     Returns:
-        What determines the text.
+        All that determines the text, as inputs of ``build``.
     """
     task = TASKS[name]
     urls = [f"{URL}/{path}" for path in task.paths]
@@ -276,13 +276,13 @@ def tokenize(name: str, source: Path | None, out: Path, workers: int) -> dict[st
         for split, file in zip(task.files, names):
             labelled = has_labels(split)
             rows = examples(file, files[file], task, labelled)
-            rows = tokens.map_rows(_row_tokenizer, (len(task.inputs),), rows, workers, file)
-            columns = [*task.inputs, "label"] if labelled else task.inputs
+            rows = tokens.map_rows(_row_tokenizer, (len(task.columns),), rows, workers, file)
+            columns = [*task.columns, "label"] if labelled else task.columns
             tokens.write_rows(zip(repeat(split), rows), folder, columns)
 
-    recipe = {"from": fingerprint(files)}
-    build(out / "tokenized" / name, recipe, make)
-    return recipe
+    inputs = {"from": fingerprint(files)}
+    build(out / "tokenized" / name, inputs, make)
+    return inputs
 
 
 def _row_tokenizer(sentences: int) -> Callable[[tokens.Row], tokens.Row]:
@@ -316,9 +316,9 @@ def binarize(
     """Encode and binarise the tokenised sentences of a task, and its labels; scores stay text."""
     codes, dictionary = vocabulary
     shutil.copy(codes, folder / "code")
-    write_dictionaries(folder, len(task.inputs), Dictionary.load(str(dictionary)), task.labels)
+    write_dictionaries(folder, len(task.columns), Dictionary.load(str(dictionary)), task.labels)
     for split in task.files:
-        texts = zip(*(read_lines(tokenized / f"{split}.{column}") for column in task.inputs))
+        texts = zip(*(read_lines(tokenized / f"{split}.{column}") for column in task.columns))
         progress = f"{tokenized.name}/{split}"
         sentences = tokens.map_rows(_indexer, vocabulary, texts, workers, progress)
         labels = tokenized / f"{split}.label"

@@ -1,14 +1,14 @@
 """IWSLT14 German-English (Cettolo et al., 2014): transcribed and translated TED talks.
 
-The recipe is the one that published results share: every 23rd cleaned training pair is for
-validation, and the five development and test sets of 2010 to 2012 together are the test set.
+Prepared as for published results: every 23rd cleaned training pair is for validation, and the five
+development and test sets of 2010 to 2012 together are the test set.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .parallel_text import Recipe
+from .parallel_text import Preparation
 from .translation import Corpus, prepare_published, sentences
 
 URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
@@ -30,7 +30,7 @@ def without_tags(path: Path) -> Iterator[str]:
 
 
 CORPUS = Corpus(
-    Recipe(("de", "en"), bpe_operations=10_000, valid_interval=23),
+    Preparation(("de", "en"), bpe_operations=10_000, valid_interval=23),
     {URL: NAMES},
     DOCUMENTS,
     sentences=without_tags,

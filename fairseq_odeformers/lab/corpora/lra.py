@@ -24,6 +24,7 @@ order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
 import io
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -191,7 +192,7 @@ class Task(NamedTuple):
         symbols: of the dictionary of the inputs.
         classes: in the order of their numbers.
         large: whether there is a file for each split, too large to be held in memory.
-        inputs: 1, or 2 if the examples are pairs.
+        parts: 1, or 2 if the examples are pairs.
         eos: whether inputs end with ``</s>``.
     """
 
@@ -201,7 +202,7 @@ class Task(NamedTuple):
     symbols: Sequence[str]
     classes: Sequence[str]
     large: bool = False
-    inputs: int = 1
+    parts: int = 1
     eos: bool = True
 
 
@@ -210,7 +211,7 @@ TASKS = {
         RELEASE, LISTOPS_FILES, listops_examples, listops.VOCABULARY, [*listops.DIGITS], large=True
     ),
     "text": Task(IMDB.urls[0], IMDB_FILES, imdb_splits, BYTES, ("neg", "pos")),
-    "retrieval": Task(RELEASE, AAN_FILES, aan_examples, BYTES, BINARY, large=True, inputs=2),
+    "retrieval": Task(RELEASE, AAN_FILES, aan_examples, BYTES, BINARY, large=True, parts=2),
     "pathfinder": Task(
         RELEASE, PATHFINDER_FILES, pathfinder_splits, INTENSITIES, BINARY, eos=False
     ),
@@ -232,19 +233,19 @@ def prepare(name: str, source: Path | None, out: Path) -> Path:
         raw = out / "raw" / name
         extract(source, {task.url: task.files}, raw)
         files = {file: raw / file for file in task.files}
-        made_of = fingerprints(files.values())
+        digest = fingerprints(files.values())
     else:
         files = read_files(locate(source, task.url, task.files), task.files)
-        made_of = fingerprint(files)
+        digest = fingerprint(files)
     result = out / f"{name}-bin"
-    build(result, {"task": name, "from": made_of}, lambda folder: write(task, files, folder))
+    build(result, {"task": name, "from": digest}, partial(write, task, files))
     return result
 
 
 def write(task: Task, files: dict[str, Any], folder: Path) -> None:
     """Write a task's data set, of the contents of its files or the paths of large ones."""
     dictionary = make_dictionary(task.symbols)
-    write_dictionaries(folder, task.inputs, dictionary, task.classes)
+    write_dictionaries(folder, task.parts, dictionary, task.classes)
     end = [dictionary.eos()] if task.eos else []
 
     def binarized(examples: Iterable[Example]) -> Iterator[tuple[list[np.ndarray], str]]:

@@ -6,7 +6,7 @@ pairs. Later test sets are prepared if the data that are given have them.
 
 from collections.abc import Sequence
 
-from .parallel_text import Recipe
+from .parallel_text import Preparation
 from .translation import Corpus, prepare_published
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
@@ -20,7 +20,7 @@ def names(splits: dict[str, str]) -> list[str]:
 
 
 CORPUS = Corpus(
-    Recipe(LANGS, bpe_operations=8000),
+    Preparation(LANGS, bpe_operations=8000),
     {f"{URL}/{name}.gz": [name] for name in names({**SPLITS, **LATER})},
     {split: [(f"{name}.de", f"{name}.en")] for split, name in {**SPLITS, **LATER}.items()},
     optional=names(LATER),

@@ -27,7 +27,7 @@ from .command import (
     make_parser,
     parse_options,
 )
-from .parallel_text import Recipe, Row, prepare
+from .parallel_text import Preparation, Row, prepare
 from .translation import read_documents
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str]) -> None:
     if args.source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide one file; the folder has a file for each set")
     langs = args.source_lang, args.target_lang
-    recipe = Recipe(
+    preparation = Preparation(
         langs,
         args.bpe_operations,
         lowercase=not args.keep_case,
@@ -151,12 +151,12 @@ def main(arguments: Sequence[str]) -> None:
             files = find_files(args.source, langs)
             documents = {split: [pair] for split, pair in files.items()}
             rows = partial(read_documents, documents, lines_of)
-            made_of = {"raw": fingerprints(chain.from_iterable(files.values()))}
+            inputs = {"raw": fingerprints(chain.from_iterable(files.values()))}
         else:
             sizes = {"valid": args.valid or HELD_OUT, "test": args.test or HELD_OUT}
             rows = partial(split_pairs, args.source, sizes, args.seed)
-            made_of = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
-        data_bin = prepare(rows, made_of, args.out, recipe, args.workers)
+            inputs = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
+        data_bin = prepare(rows, inputs, args.out, preparation, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")
 
 

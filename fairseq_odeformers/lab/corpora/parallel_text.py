@@ -1,9 +1,9 @@
 """From raw parallel text to a folder that ``fairseq-train`` reads.
 
-The recipe follows fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
+The steps follow fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
 training pairs by length, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
-dictionary. A row is a pair after the name of its split: ``train``, ``valid``, or a test set whose
-name begins with ``test``.
+dictionary. A row is the name of a split and a pair; the splits are ``train``, ``valid``, and test
+sets whose names begin with ``test``.
 """
 
 import logging
@@ -11,6 +11,7 @@ import shutil
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ Row = tuple[str, Pair]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Preparation:
     """How a parallel corpus is prepared.
 
     Attributes:
@@ -41,8 +42,8 @@ class Recipe:
         max_ratio: largest ratio between the lengths of the two sides of a training pair.
         clean_byte_pairs: whether these lengths are counted in byte pairs, not in Moses tokens. The
             encoding is then learnt before the cleaning.
-        valid_interval: every how many-th cleaned training pair goes to ``valid`` instead, for
-            corpora that have no such split.
+        valid_interval: N, if every N-th cleaned training pair goes to ``valid``, in a corpus that
+            has no such split.
     """
 
     langs: tuple[str, str]
@@ -58,9 +59,9 @@ class Recipe:
 
 def prepare(
     rows: Callable[[], Iterable[Row]],
-    made_of: dict[str, Any],
+    inputs: dict[str, Any],
     out: Path,
-    recipe: Recipe,
+    preparation: Preparation,
     workers: int,
 ) -> Path:
     """Tokenise, clean, encode and binarise a parallel corpus.
@@ -71,82 +72,105 @@ def prepare(
     ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
     Args:
-        rows: gives them; not called if that has been done before.
-        made_of: all that determines the rows, as JSON values.
-        out: folder for what the steps leave: ``tokenized``, ``codes``, ``bpe`` and ``data-bin``;
-            in ``plain`` all rows but the training's as they come, the references of translations.
+        rows: returns the rows; called only if a step has to read them.
+        inputs: all that determines the rows, as JSON values.
+        out: folder with a folder for the result of each step: ``tokenized``, ``plain``, ``codes``,
+            ``bpe`` and ``data-bin``.
 
     Returns:
         ``out/data-bin``: the binarised text, the dictionaries, and in ``code`` the byte-pair
         encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
     """
-    langs = recipe.langs
+    langs = preparation.langs
+    all_inputs = {**inputs, **asdict(preparation)}
+    later = ["bpe_operations"]  # options that the tokenised text does not depend on
+    if preparation.clean_byte_pairs:
+        later += ["max_tokens", "max_ratio"]
+    text_inputs = {name: value for name, value in all_inputs.items() if name not in later}
+    codes_inputs = {**text_inputs, "bpe_operations": preparation.bpe_operations}
+
     plain, tokenized, codes, bpe, data_bin = (
         out / step for step in ("plain", "tokenized", "codes", "bpe", "data-bin")
     )
-
-    def write(rows: Iterable[Row], folder: Path, clean: bool) -> None:
-        tokens.write_rows(_clean(rows, recipe) if clean else rows, folder, langs)
-
-    def keep(folder: Path) -> None:
-        tokens.write_rows((row for row in rows() if row[0] != "train"), folder, langs)
-
-    def tokenize(folder: Path) -> None:
-        pairs = tokens.map_rows(_tokenizer, (recipe,), rows(), workers, "tokenizing")
-        write(pairs, folder, clean=not recipe.clean_byte_pairs)
-
-    def learn(folder: Path) -> None:
-        words = tokens.count_words(tokenized / f"train.{lang}" for lang in langs)
-        tokens.learn_codes(words, recipe.bpe_operations, folder / "code")
-
-    def encode(folder: Path) -> None:
-        rows = _read(tokenized, langs)
-        pairs = tokens.map_rows(_encoder, (codes / "code",), rows, workers, "encoding")
-        write(pairs, folder, clean=recipe.clean_byte_pairs)
-
-    def binarize(folder: Path) -> None:
-        tests = sorted(path.stem for path in bpe.glob(f"test*.{langs[0]}"))
-        tokens.fairseq_preprocess(
-            *["--source-lang", langs[0], "--target-lang", langs[1], "--joined-dictionary"],
-            *["--trainpref", str(bpe / "train"), "--validpref", str(bpe / "valid")],
-            f"--testpref={','.join(str(bpe / split) for split in tests)}",
-            *["--destdir", str(folder), "--workers", str(workers)],
-        )
-        for number, split in reversed(list(enumerate(tests))):  # fairseq counts test, test1, ...
-            for path in folder.glob(f"test{number or ''}.*"):
-                path.rename(folder / f"{split}{path.name[path.name.index('.') :]}")
-        shutil.copy(codes / "code", folder)
-
-    everything = {**made_of, **asdict(recipe)}
-    later = ["bpe_operations", *(["max_tokens", "max_ratio"] if recipe.clean_byte_pairs else [])]
-    text = {name: value for name, value in everything.items() if name not in later}
-    build(tokenized, text, tokenize)
-    build(plain, {**made_of, "langs": langs}, keep)
-    build(codes, {**text, "bpe_operations": recipe.bpe_operations}, learn)
-    build(bpe, everything, encode)
-    build(data_bin, everything, binarize)
+    build(tokenized, text_inputs, partial(tokenize, rows, preparation, workers))
+    build(plain, {**inputs, "langs": langs}, partial(write_references, rows, langs))
+    build(codes, codes_inputs, partial(learn_codes, tokenized, preparation))
+    build(bpe, all_inputs, partial(encode, tokenized, codes, preparation, workers))
+    build(data_bin, all_inputs, partial(binarize, bpe, codes, langs, workers))
     return data_bin
 
 
-def _read(folder: Path, langs: tuple[str, str]) -> Iterator[Row]:
+def tokenize(
+    rows: Callable[[], Iterable[Row]], preparation: Preparation, workers: int, folder: Path
+) -> None:
+    """Write all splits in Moses tokens, cleaned if lengths are counted in these."""
+    pairs = tokens.map_rows(_make_tokenizer, (preparation,), rows(), workers, "tokenizing")
+    if not preparation.clean_byte_pairs:
+        pairs = clean(pairs, preparation)
+    tokens.write_rows(pairs, folder, preparation.langs)
+
+
+def write_references(
+    rows: Callable[[], Iterable[Row]], langs: tuple[str, str], folder: Path
+) -> None:
+    """Write all rows but the training pairs as they come: references of translations."""
+    tokens.write_rows((row for row in rows() if row[0] != "train"), folder, langs)
+
+
+def learn_codes(tokenized: Path, preparation: Preparation, folder: Path) -> None:
+    """Learn the joint byte-pair encoding of the training pairs."""
+    words = tokens.count_words(tokenized / f"train.{lang}" for lang in preparation.langs)
+    tokens.learn_codes(words, preparation.bpe_operations, folder / "code")
+
+
+def encode(
+    tokenized: Path, codes: Path, preparation: Preparation, workers: int, folder: Path
+) -> None:
+    """Write all splits in byte pairs, cleaned if lengths are counted in these."""
+    rows = read_rows(tokenized, preparation.langs)
+    pairs = tokens.map_rows(_make_encoder, (codes / "code",), rows, workers, "encoding")
+    if preparation.clean_byte_pairs:
+        pairs = clean(pairs, preparation)
+    tokens.write_rows(pairs, folder, preparation.langs)
+
+
+def binarize(bpe: Path, codes: Path, langs: tuple[str, str], workers: int, folder: Path) -> None:
+    """Run ``fairseq-preprocess``, and give test sets their names; fairseq counts them."""
+    tests = sorted(path.stem for path in bpe.glob(f"test*.{langs[0]}"))
+    tokens.fairseq_preprocess(
+        *["--source-lang", langs[0], "--target-lang", langs[1], "--joined-dictionary"],
+        *["--trainpref", str(bpe / "train"), "--validpref", str(bpe / "valid")],
+        f"--testpref={','.join(str(bpe / split) for split in tests)}",
+        *["--destdir", str(folder), "--workers", str(workers)],
+    )
+    # From the last set down: the new name of one may be fairseq's name of a later one.
+    for number, split in reversed(list(enumerate(tests))):
+        for path in folder.glob(f"test{number or ''}.*"):
+            path.rename(folder / f"{split}{path.name[path.name.index('.') :]}")
+    shutil.copy(codes / "code", folder)
+
+
+def read_rows(folder: Path, langs: tuple[str, str]) -> Iterator[Row]:
+    """The rows in a folder of text files."""
     for split in sorted(path.stem for path in folder.glob(f"*.{langs[0]}")):
         for pair in zip(*(read_lines(folder / f"{split}.{lang}") for lang in langs)):
             yield split, pair
 
 
-def _tokenizer(recipe: Recipe) -> Callable[[Row], Row]:
-    normalizers = [MosesPunctNormalizer(lang) for lang in recipe.langs]
-    tokenizers = [tokens.moses_tokenizer(lang, recipe.aggressive_hyphens) for lang in recipe.langs]
+def _make_tokenizer(preparation: Preparation) -> Callable[[Row], Row]:
+    langs = preparation.langs
+    normalizers = [MosesPunctNormalizer(lang) for lang in langs]
+    tokenizers = [tokens.moses_tokenizer(lang, preparation.aggressive_hyphens) for lang in langs]
 
-    def tokenize(row: Row) -> Row:
+    def tokenize_row(row: Row) -> Row:
         split, pair = row
-        if split in recipe.normalized_splits:
+        if split in preparation.normalized_splits:
             texts = (n.normalize(text) for n, text in zip(normalizers, pair))
             pair = tuple(map(_replace_non_printing, texts))
-        texts = (tokenize(text) for tokenize, text in zip(tokenizers, pair))
-        return split, tuple(text.lower() if recipe.lowercase else text for text in texts)
+        texts = (tokenize_text(text) for tokenize_text, text in zip(tokenizers, pair))
+        return split, tuple(text.lower() if preparation.lowercase else text for text in texts)
 
-    return tokenize
+    return tokenize_row
 
 
 def _replace_non_printing(text: str) -> str:
@@ -156,20 +180,20 @@ def _replace_non_printing(text: str) -> str:
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
 
 
-def _encoder(codes: Path) -> Callable[[Row], Row]:
-    encode = tokens.bpe_encoder(codes)
-    return lambda row: (row[0], encode(row[1]))
+def _make_encoder(code: Path) -> Callable[[Row], Row]:
+    encode_texts = tokens.bpe_encoder(code)
+    return lambda row: (row[0], encode_texts(row[1]))
 
 
-def _clean(rows: Iterable[Row], recipe: Recipe) -> Iterator[Row]:
+def clean(rows: Iterable[Row], preparation: Preparation) -> Iterator[Row]:
     """Leave out training pairs with an empty or long side or of very different lengths.
 
     Of those that are kept, every ``valid_interval``-th goes to ``valid``.
     """
-    unit = "byte pairs" if recipe.clean_byte_pairs else "tokens"
+    unit = "byte pairs" if preparation.clean_byte_pairs else "tokens"
     splits = ["train"]
-    if recipe.valid_interval:
-        splits = ["train"] * (recipe.valid_interval - 1) + ["valid"]
+    if preparation.valid_interval:
+        splits = ["train"] * (preparation.valid_interval - 1) + ["valid"]
     kept = empty = long = uneven = 0
     for split, pair in rows:
         if split != "train":
@@ -178,17 +202,17 @@ def _clean(rows: Iterable[Row], recipe: Recipe) -> Iterator[Row]:
         shorter, longer = sorted(len(sentence.split()) for sentence in pair)
         if shorter == 0:
             empty += 1
-        elif longer > recipe.max_tokens:
+        elif longer > preparation.max_tokens:
             long += 1
-        elif longer > recipe.max_ratio * shorter:
+        elif longer > preparation.max_ratio * shorter:
             uneven += 1
         else:
             yield splits[kept % len(splits)], pair
             kept += 1
     logger.info(
         f"cleaning leaves {kept:,} training pairs; left out are {empty:,} with an empty side, "
-        f"{long:,} with more than {recipe.max_tokens} {unit}, and {uneven:,} with a ratio above "
-        f"{recipe.max_ratio:g}"
+        f"{long:,} with more than {preparation.max_tokens} {unit}, and {uneven:,} with a ratio "
+        f"above {preparation.max_ratio:g}"
     )
     if kept < len(splits):
         raise ValueError(f"cleaning leaves {kept} training pairs; needed are {len(splits)} or more")

@@ -183,13 +183,13 @@ def prepare(
             learn_pieces([text for _, text in splits["train"]], vocab_size, pieces)
         binarize(splits, classes, pieces, folder)
 
-    recipe = {
+    inputs = {
         "data": name,
         "from": fingerprint(files),
         "vocab": sha256(vocab) if vocab else vocab_size,
         "valid_fraction": valid_fraction,
     }
-    build(out / "data-bin", recipe, make)
+    build(out / "data-bin", inputs, make)
     return out / "data-bin"
 
 

@@ -17,7 +17,7 @@ from .command import (
     make_parser,
     parse_options,
 )
-from .parallel_text import Recipe, Row, prepare
+from .parallel_text import Preparation, Row, prepare
 
 EVALUATION = (".sgm", ".xml")  # sets of WMT and of IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
@@ -50,7 +50,7 @@ class Corpus:
     """A published parallel corpus, and how to prepare it.
 
     Attributes:
-        recipe: how to prepare the text.
+        preparation: how to prepare the text.
         archives: the names of the files that are needed of each download, by its URL: a tar or zip
             archive, or a single file (compressed, if the URL is the name with ``.gz``).
         documents: the documents of each split; a document is the names of two of these files.
@@ -59,7 +59,7 @@ class Corpus:
         sentences: yields the sentences of a file.
     """
 
-    recipe: Recipe
+    preparation: Preparation
     archives: Mapping[str, Sequence[str]]
     documents: Mapping[str, Sequence[tuple[str, str]]]
     optional: Sequence[str] = ()
@@ -92,7 +92,7 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
     Args:
         corpora: if there are several, the first argument chooses the language pair.
     """
-    pairs = {"-".join(corpus.recipe.langs): corpus for corpus in corpora}
+    pairs = {"-".join(corpus.preparation.langs): corpus for corpus in corpora}
     parser = make_parser(
         name,
         f"Prepare {name} for fairseq-train --task translation.",
@@ -104,10 +104,10 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         parser.add_argument("pair", choices=pairs, help="source and target language")
     else:
         parser.set_defaults(pair=next(iter(pairs)))
-    add_bpe_operations(parser, corpora[0].recipe.bpe_operations)
+    add_bpe_operations(parser, corpora[0].preparation.bpe_operations)
     args = parse_options(parser, arguments)
     corpus = pairs[args.pair]
-    recipe = replace(corpus.recipe, bpe_operations=args.bpe_operations)
+    preparation = replace(corpus.preparation, bpe_operations=args.bpe_operations)
     with log_and_lock(args.out):
         source = args.source or fetch(corpus.archives, args.out / "download")
         raw = args.out / "raw"
@@ -119,5 +119,6 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         }
         rows = partial(read_documents, documents, corpus.sentences)
         paths = (path for pairs in documents.values() for pair in pairs for path in pair)
-        data_bin = prepare(rows, {"raw": fingerprints(paths)}, args.out, recipe, args.workers)
+        inputs = {"raw": fingerprints(paths)}
+        data_bin = prepare(rows, inputs, args.out, preparation, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

@@ -1,15 +1,15 @@
 """WMT14 English-German (4.5M pairs) and English-French (36M): parliament, news and web text.
 
-English-German is the recipe of the Macaron Net's published results: newstest2013 for validation,
+English-German is prepared as for the Macaron Net's published results: newstest2013 for validation,
 newstest2014 for test, normalised punctuation except in the test set, words split at hyphens, case
 kept, training pairs of up to 80 tokens and a length ratio of up to 9, and 32,764 joint merges.
-English-French differs in its corpora and in the cleaning, up to 250 tokens and a ratio of 1.5; both
-follow fairseq's recipe for this pair, which learns 40,000 merges.
+English-French has other corpora, and training pairs of up to 250 tokens and a ratio of 1.5, as in
+fairseq's script for this pair, which learns 40,000 merges.
 """
 
 from collections.abc import Sequence
 
-from .parallel_text import Recipe
+from .parallel_text import Preparation
 from .translation import Corpus, prepare_published
 
 EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
@@ -46,7 +46,7 @@ def corpus(lang: str) -> Corpus:
     archives[TEST] = f"newstest2014-{lang}en-src.en.sgm", reference(lang)
     *train, valid, test = archives.values()
     max_tokens, max_ratio = CLEANING[lang]
-    recipe = Recipe(
+    preparation = Preparation(
         ("en", lang),
         bpe_operations=32_764,
         lowercase=False,
@@ -55,7 +55,7 @@ def corpus(lang: str) -> Corpus:
         max_tokens=max_tokens,
         max_ratio=max_ratio,
     )
-    return Corpus(recipe, archives, {"train": train, "valid": [valid], "test": [test]})
+    return Corpus(preparation, archives, {"train": train, "valid": [valid], "test": [test]})
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from script_helpers import binarized_lines, contents, lines, times
 
-from fairseq_odeformers.lab.corpora.parallel_text import Recipe, prepare
+from fairseq_odeformers.lab.corpora.parallel_text import Preparation, prepare
 
 NUMBERS = ["Null", "Eins", "Zwei", "Drei", "Vier", "Fünf", "Sechs", "Sieben", "Acht", "Neun"]
 
@@ -28,8 +28,8 @@ def corpus(train=100, edit=lambda split, pairs: pairs):
 
 
 def run(rows, out, workers=2, langs=("words", "digits"), bpe_operations=30, **options):
-    recipe = Recipe(langs, bpe_operations, **options)
-    return prepare(lambda: rows, {"rows": rows}, out, recipe, workers)
+    preparation = Preparation(langs, bpe_operations, **options)
+    return prepare(lambda: rows, {"rows": rows}, out, preparation, workers)
 
 
 @pytest.fixture(scope="module")
