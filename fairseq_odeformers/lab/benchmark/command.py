@@ -2,7 +2,7 @@
 
     odeformers benchmark train --models transformer_prenorm transevolve_fullff_2
     odeformers benchmark --quick
-    odeformers benchmark growth OUT.png TABLE.json ...
+    odeformers benchmark growth OUT.png TABLE ...
 
 In each round every model runs once, in turn, so that a ratio compares neighbours in time. The table
 has medians over the rounds, and median (minimum-maximum) over the rounds of the ratio to the first
@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
-from fairseq_odeformers.files import markdown_table, replacing
+from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import timing
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse_args(arguments)
     logging.disable(logging.WARNING)
     if args.what == "growth":
-        draw_growth(args.tables, args.out)
+        draw_growth(args)
         return
     if args.json and not args.json.absolute().parent.is_dir():
         raise ValueError(f"--json {args.json}: there is no folder {args.json.parent}")
@@ -68,13 +68,16 @@ def main(arguments: list[str] | None = None) -> None:
         check(rows, earlier, args.check)
 
 
-def draw_growth(tables: list[Path], out: Path) -> None:
-    """Draw the figure of some tables; matplotlib is needed for this alone."""
+def draw_growth(args: argparse.Namespace) -> None:
+    """Draw tables, and keep them in one file; only this needs matplotlib."""
     from fairseq_odeformers.lab.plots import save
 
     from . import growth
 
-    save(growth.draw, [timing.read_rows(path) for path in tables], out)
+    tables = growth.read_tables(args.tables)
+    if args.csv:
+        write_csv(args.csv, list(itertools.chain.from_iterable(tables.values())))
+    save(growth.draw, tables.values(), args.out)
 
 
 def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -105,8 +108,9 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     command = commands.add_parser("growth", help="draw tables against length or depth")
     command.add_argument("out", metavar="OUT.png", type=Path, help="the figure")
     command.add_argument(
-        "tables", metavar="TABLE", type=Path, nargs="+", help="tables that --json wrote"
+        "tables", metavar="TABLE", type=Path, nargs="+", help="tables that --json or --csv wrote"
     )
+    command.add_argument("--csv", type=Path, help="also write all tables to this one file")
     args = parser.parse_args(arguments)
     if bool(args.what) == args.quick:
         parser.error("give either WHAT to measure or --quick")

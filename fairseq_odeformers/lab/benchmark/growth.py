@@ -1,35 +1,48 @@
 """Growth of time and memory with the length of a sequence and with depth: a log-log figure."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
 import numpy as np
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.lab.plots import columns, grouped, panels, styles
 
+from . import timing
 from .timing import Row
 
 AXES = {"length": "length (tokens)", "layers": "layers"}
 
 
+def read_tables(paths: Iterable[Path]) -> dict[str, list[Row]]:
+    """Tables by their names: those of files, and those in the column ``table`` of a CSV file."""
+    tables = {}
+    for path in paths:
+        rows = [{"table": path.stem, **row} for row in timing.read_rows(path)]
+        tables |= dict(grouped(rows, "table"))
+    return tables
+
+
 def exponent(x: list[float], y: list[float]) -> float | None:
-    """p of y = c x^p, by least squares of logarithms, over the upper half; None of one point."""
+    """p of y = c x^p by least squares of logarithms, over the upper half; None for one point."""
     upper = slice(len(x) // 2 - (len(x) == 2), None)
     if len(set(x[upper])) < 2:
         return None
     return float(np.polyfit(np.log(x[upper]), np.log(y[upper]), 1)[0])
 
 
-def draw(tables: list[list[Row]]) -> Figure:
-    """A panel a measurement, with a line and its exponent for each model.
+def draw(tables: Iterable[list[Row]]) -> Figure:
+    """One panel per measurement, with a line and its exponent for each model.
 
-    A table that has several numbers of layers is drawn against these, else against lengths.
+    A table with several numbers of layers is drawn against these, any other against lengths.
     """
-    found: dict[tuple, list[Row]] = {}
-    for rows in tables:
-        for what, own in grouped(rows, "what"):
-            against = "layers" if len({row["layers"] for row in own}) > 1 else "length"
-            found.setdefault((against, what, own[0]["unit"]), []).extend(own)
-    figure, grid = panels(len(found), 2, 4.7, 3.9)
-    for axes, ((against, what, unit), rows) in zip(grid, found.items()):
+    measured: dict[tuple, list[Row]] = {}
+    for table in tables:
+        for what, rows in grouped(table, "what"):
+            against = "layers" if len({row["layers"] for row in rows}) > 1 else "length"
+            measured.setdefault((against, what, rows[0]["unit"]), []).extend(rows)
+    figure, grid = panels(len(measured), 2, 4.7, 3.9)
+    for axes, ((against, what, unit), rows) in zip(grid, measured.items()):
         models, powers = dict(grouped(rows)), []
         for model, look in styles(models).items():
             x, y = columns(models[model], against, "value")

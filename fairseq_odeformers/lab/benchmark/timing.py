@@ -1,5 +1,6 @@
 """Times of steps that take turns, and the rows of a table of them."""
 
+import csv
 import json
 import os
 import platform
@@ -17,7 +18,7 @@ from fairseq_odeformers.files import reading
 Step = Callable[[], object]  # to be timed; or it returns the figure
 Row = dict[str, str | int | float | None]
 
-# The columns that are read again, and their types.
+# The types of the columns that are needed when a table is read again.
 COLUMNS = {
     **dict.fromkeys(("what", "unit", "model"), str),
     **dict.fromkeys(("length", "layers"), int),
@@ -113,10 +114,14 @@ def environment(device: str) -> dict[str, str]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a table that ``--json`` wrote."""
-    with reading(path, "is not a table that --json wrote"):
-        rows = json.loads(path.read_text("utf-8"))["rows"]
-        found = [{name: kind(row[name]) for name, kind in COLUMNS.items()} for row in rows]
-        if not found:
+    """The rows of a table that ``--json`` wrote, or ``growth --csv``."""
+    with reading(path, "is not a table that --json or --csv wrote"):
+        text = path.read_text("utf-8")
+        csv_table = path.suffix == ".csv"
+        rows = csv.DictReader(text.splitlines()) if csv_table else json.loads(text)["rows"]
+        typed = [
+            {**row, **{name: kind(row[name]) for name, kind in COLUMNS.items()}} for row in rows
+        ]
+        if not typed:
             raise ValueError("it has no rows")
-    return found
+    return typed

@@ -6,7 +6,6 @@ import pytest
 from script_helpers import ROOT
 
 from fairseq_odeformers.lab.benchmark import command, growth
-from fairseq_odeformers.lab.benchmark.timing import read_rows
 from fairseq_odeformers.lab.plots import columns, grouped
 
 
@@ -20,8 +19,8 @@ def test_exponents_of_powers():
 
 
 @pytest.mark.parametrize("varied", ["length", "layers"])
-def test_a_panel_a_measurement_and_a_line_a_model(tmp_path, varied, recwarn):
-    """With the exponent in its label; of one size there is none."""
+def test_a_panel_per_measurement_and_a_line_per_model(varied, recwarn):
+    """The label of a line has its exponent, if there are several sizes."""
     one = {"length": 8, "layers": 2, "ratio": 1.0}
     rows = [
         {**one, "what": "memory", "unit": "MB", "model": model, "value": size, varied: size}
@@ -35,22 +34,39 @@ def test_a_panel_a_measurement_and_a_line_a_model(tmp_path, varied, recwarn):
     labels = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in panels]
     assert labels == [["a: 1.00", "b: 1.00"], ["a"]]
     assert not recwarn.list
-    table, out = tmp_path / "table.json", tmp_path / "growth.png"
-    table.write_text(json.dumps({"rows": rows}))
-    command.main(["growth", str(out), str(table)])
+
+
+def test_tables_in_one_file_are_the_tables_that_it_was_made_from(tmp_path):
+    """Also where two have the same sizes; the figure of the file is theirs."""
+    paths = [tmp_path / f"{name}.json" for name in ("long", "deep")]
+    for path, layers in zip(paths, ([2, 2], [2, 4])):
+        rows = [
+            {"what": "memory", "unit": "MB", "model": "a", "length": 8, "layers": n}
+            | {"value": 1.5 * n, "ratio": 1.0, "parameters": 7}
+            for n in layers
+        ]
+        path.write_text(json.dumps({"rows": rows}))
+    out, table = tmp_path / "growth.png", tmp_path / "all.csv"
+    command.main(["growth", str(out), *map(str, paths), "--csv", str(table)])
     assert out.read_bytes().startswith(b"\x89PNG")
-
-
-def exponents(name):
-    """Of the models in a table of the page."""
-    rows = read_rows(ROOT / "docs" / "growth" / f"{name}.json")
-    return {
-        model: growth.exponent(*columns(own, "length", "value")) for model, own in grouped(rows)
+    tables = growth.read_tables([table])
+    assert {name: columns(rows, "layers", "value") for name, rows in tables.items()} == {
+        "long": [[2, 2], [3.0, 3.0]],
+        "deep": [[2, 4], [3.0, 6.0]],
     }
+    panels = growth.draw(tables.values()).axes
+    assert [panel.get_xlabel() for panel in panels] == ["length (tokens)", "layers"]
+
+
+def exponents(rows):
+    """The exponent of each model of a table."""
+    models = grouped(rows)
+    return {model: growth.exponent(*columns(own, "length", "value")) for model, own in models}
 
 
 def test_the_page_has_the_exponents_of_its_data():
-    time, memory = map(exponents, ("encoder-length", "memory-length"))
+    tables = growth.read_tables([ROOT / "docs" / "growth.csv"])
+    time, memory = exponents(tables["encoder-length"]), exponents(tables["memory-length"])
     names = "transevolve_fullff_1", "transevolve_randomff_1"
     assert {f"{memory[name]:.1f}" for name in names} == {"1.4"}
     times = " and ".join(f"{time[name]:.2f}" for name in names)
