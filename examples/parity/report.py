@@ -1,16 +1,13 @@
 """Tabulate and draw the runs of run.py, as the N-ODE Transformer's paper does.
 
-Prints a table in Markdown, and leaves it in the folder of the runs, with the runs in a CSV file and
-the figure in a PNG file. What has not been run is called so. Needs the extra ``plots``.
+Prints a table in Markdown, and writes it to OUT with a CSV file of the runs and the figure as PNG.
+Needs the extra ``plots``.
 """
 
 import csv
-import gzip
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -18,87 +15,51 @@ import numpy as np
 from experiments import (
     CURVES,
     HISTOGRAMS,
-    KEY,
     LEARNING_RATES,
     NODE,
     TABLES,
     Ensemble,
-    chosen,
-    finished,
+    Result,
+    choose,
     make_parser,
+    read_results,
 )
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from fairseq_odeformers.lab.compare.commands import log_stats
 from fairseq_odeformers.lab.plots import architecture_color, means_and_ranges, panels, save
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first
-NOT_RUN = "not run"
 HATCHES = ("", "//", "..", "xx")  # variants of an architecture have its colour
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run has reached: its highest training accuracy, in percent, and when it first did.
-
-    Attributes:
-        seconds: of training since the first update, which comes after the start of the program.
-    """
-
-    accuracy: float
-    seconds: float
-    updates: int
-
 
 Results = Mapping[Ensemble, Sequence[Result]]
 
 
-def read(log: Path, updates: int) -> Result:
-    """The result of a run after so many updates, or all that it has, from fairseq's log."""
-    with gzip.open(log, "rt", encoding="utf-8") as file:
-        epochs = [stats for line in file if (stats := log_stats(line, "train"))]
-    epochs = [stats for stats in epochs if int(stats["train_num_updates"]) <= updates]
-    best = max(epochs, key=lambda stats: float(stats["train_accuracy"]))
-    seconds = float(best["train_wall"]) - float(epochs[0]["train_wall"])
-    return Result(float(best["train_accuracy"]), seconds, int(best["train_num_updates"]))
+def best_runs(results: Sequence[Result]) -> list[Result]:
+    """The runs without the worst sixth of them by accuracy (section 5 of the paper)."""
+    ordered = sorted(results, key=lambda result: result.accuracy, reverse=True)
+    return ordered[: len(ordered) - round(len(ordered) / 6)]
 
 
-class Summary:
-    """Means and standard deviations of runs, without the worst sixth of them by accuracy."""
-
-    def __init__(self, results: Sequence[Result]):
-        ordered = sorted(results, key=lambda result: result.accuracy, reverse=True)
-        self.kept = ordered[: len(ordered) - round(len(ordered) / 6)]
-        self.runs = f"{len(self.kept)} of {len(ordered)}"
-
-    def values(self, attribute: str) -> list[float]:
-        return [getattr(result, attribute) for result in self.kept]
-
-    def mean_and_spread(self, attribute: str) -> tuple[float, float]:
-        """The mean of an attribute of the results, and its standard deviation; nan of one run."""
-        values = self.values(attribute)
-        return fmean(values), stdev(values) if len(values) > 1 else math.nan
-
-    def __str__(self) -> str:
-        """Accuracy, time, updates (and runs)."""
-        if not self.kept:
-            return NOT_RUN
-        accuracy, seconds, (updates, _) = map(
-            self.mean_and_spread, ("accuracy", "seconds", "updates")
-        )
-        accuracy, seconds = plus_minus(*accuracy, 1), plus_minus(*seconds, 0)
-        return f"{accuracy}%, {seconds} s, {updates:,.0f} ({self.runs})"
+def summarize(results: Sequence[Result]) -> str:
+    """Mean and standard deviation of accuracy and time, mean updates, and the number of runs."""
+    if not results:
+        return "not run"
+    best = best_runs(results)
+    accuracy = mean_and_deviation([result.accuracy for result in best], 1)
+    seconds = mean_and_deviation([result.seconds for result in best], 0)
+    updates = fmean(result.updates for result in best)
+    return f"{accuracy}%, {seconds} s, {updates:,.0f} ({len(best)} of {len(results)})"
 
 
-def plus_minus(mean: float, spread: float, digits: int) -> str:
-    text = f"{mean:.{digits}f}"
-    return text if math.isnan(spread) else f"{text} ± {spread:.{digits}f}"
+def mean_and_deviation(values: Sequence[float], digits: int) -> str:
+    mean = f"{fmean(values):.{digits}f}"
+    return f"{mean} ± {stdev(values):.{digits}f}" if len(values) > 1 else mean
 
 
-def beside_the_paper(name: str, results: Results) -> str:
-    """Tables 1 to 3: a row for each size, beside the numbers of the paper."""
+def tabulate_sizes(name: str, results: Results) -> str:
+    """Tables 1 to 3: a row for each size, with the paper's numbers beside ours."""
     with open(PAPER, encoding="utf-8", newline="") as file:
         paper = {
             (row["arch"], int(row["dim"]), int(row["layers"])): row
@@ -107,16 +68,16 @@ def beside_the_paper(name: str, results: Results) -> str:
         }
     archs = dict.fromkeys(ensemble.arch for ensemble in results)
     rows = {("d", "N"): [f"`{arch}`, {whose}" for arch in archs for whose in ("paper", "ours")]}
-    for ensemble, found in results.items():
+    for ensemble, runs in results.items():
         numbers = paper[ensemble.arch, ensemble.dim, ensemble.layers]
         row = rows.setdefault((str(ensemble.dim), str(ensemble.layers)), [])
-        row += ["{accuracy}%, {seconds} s".format(**numbers), str(Summary(found))]
+        row += ["{accuracy}%, {seconds} s".format(**numbers), summarize(runs)]
     return markdown_table([[*size, *row] for size, row in rows.items()])
 
 
-def by_ensemble(results: Results) -> str:
+def tabulate_ensembles(results: Results) -> str:
     """A row for each ensemble."""
-    rows = [[label(ensemble), str(Summary(found))] for ensemble, found in results.items()]
+    rows = [[label(ensemble), summarize(runs)] for ensemble, runs in results.items()]
     return markdown_table([["ensemble", "accuracy, time, updates (runs)"], *rows])
 
 
@@ -131,18 +92,18 @@ def title(results: Results) -> str:
     return f"strings of length ≤ {ensemble.max_length}, d = {ensemble.dim}, N = {ensemble.layers}"
 
 
-def histogram(results: Results) -> Figure:
+def draw_histogram(results: Results) -> Figure:
     """Figures 1 and 3 to 5: how many runs of each variant have reached which accuracy."""
     figure, (axes,) = panels(1, 1, 7.4, 3.4)
     width = 0.8 / len(results)
     color = architecture_color(NODE)
-    for index, (ensemble, found) in enumerate(results.items()):
-        bins = np.digitize([result.accuracy for result in found], BIN_EDGES, right=True)
+    for index, (ensemble, runs) in enumerate(results.items()):
+        bins = np.digitize([run.accuracy for run in runs], BIN_EDGES, right=True)
         counts = np.bincount(bins, minlength=len(BIN_EDGES) + 1)
         name = " ".join(ensemble.options).replace("--", "") or "neither"
         positions = np.arange(len(counts)) + (index - (len(results) - 1) / 2) * width
         look = {"hatch": HATCHES[index % len(HATCHES)], "edgecolor": "white"}
-        axes.bar(positions, counts, width, color=color, label=f"{name} ({len(found)} runs)", **look)
+        axes.bar(positions, counts, width, color=color, label=f"{name} ({len(runs)} runs)", **look)
     ends = [*BIN_EDGES, 100]
     names = [f"≤ {ends[0]}", *(f"{low}–{high}" for low, high in zip(ends, ends[1:]))]
     axes.set_xticks(range(len(names)), names)
@@ -152,69 +113,64 @@ def histogram(results: Results) -> Figure:
     return figure
 
 
-def curves(results: Results) -> Figure:
+def draw_curves(results: Results) -> Figure:
     """Figures 2, 6 and 7: accuracy and time against the weight of the arclength.
 
-    The bars go from the lowest to the highest run that counts.
+    A bar goes from the lowest to the highest of the best runs.
     """
     figure, grid = panels(2, 1, 7.4, 2.7, sharex=True)
-    summaries = {ensemble: Summary(found) for ensemble, found in results.items() if found}
-    weighted = {e.weight: summary for e, summary in summaries.items() if e.weight}
+    best = {ensemble: best_runs(runs) for ensemble, runs in results.items() if runs}
+    counts = {e: f"{len(runs)} of {len(results[e])}" for e, runs in best.items()}
+    weighted = [ensemble for ensemble in best if ensemble.weight]
+    weights = [ensemble.weight for ensemble in weighted]
     names = {"accuracy": "training accuracy (%)", "seconds": "training time (s)"}
     for axes, (attribute, name) in zip(grid, names.items()):
+        values = {e: [getattr(run, attribute) for run in runs] for e, runs in best.items()}
         if weighted:
-            values = [summary.values(attribute) for summary in weighted.values()]
-            runs = ", ".join(sorted({summary.runs for summary in weighted.values()}))
+            runs = ", ".join(sorted({counts[ensemble] for ensemble in weighted}))
             text = f"{NODE} with regularization ({runs} runs each)"
             look = {"color": architecture_color(NODE), "label": text}
-            means_and_ranges(axes, [*weighted], values, **look)
-        for ensemble, summary in summaries.items():
+            means_and_ranges(axes, weights, [values[ensemble] for ensemble in weighted], **look)
+        for ensemble in best:
             if not ensemble.weight:
-                mean, _ = summary.mean_and_spread(attribute)
-                text = f"{label(ensemble)} ({summary.runs} runs)"
-                color = architecture_color(ensemble.arch)
-                axes.axhline(mean, color=color, linestyle="--", label=text)
+                look = {"color": architecture_color(ensemble.arch), "linestyle": "--"}
+                look["label"] = f"{label(ensemble)} ({counts[ensemble]} runs)"
+                axes.axhline(fmean(values[ensemble]), **look)
         axes.set_ylabel(name)
     grid[0].set_title(title(results))
     grid[0].legend()
     grid[1].set_ylim(bottom=0)
     grid[1].set_xscale("log", base=4)
-    grid[1].set_xticks([*weighted], [f"$4^{{{math.log(weight, 4):.0f}}}$" for weight in weighted])
+    grid[1].set_xticks(weights, [f"$4^{{{math.log(weight, 4):.0f}}}$" for weight in weights])
     grid[1].set_xlabel("weight of the arclength")
     return figure
 
 
-def write(name: str, out: Path, results: Results, rows: list[dict]) -> str:
+def write_report(name: str, out: Path, results: Results) -> str:
     """Write the table, the runs and the figure of an experiment, and return the table."""
-    text = beside_the_paper(name, results) if name in TABLES else by_ensemble(results)
+    table = tabulate_sizes(name, results) if name in TABLES else tabulate_ensembles(results)
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / f"{name}.md") as path:
-        path.write_text(text, encoding="utf-8")
-    if rows:
+        path.write_text(table, encoding="utf-8")
+    if rows := [run._asdict() for runs in results.values() for run in runs]:
         write_csv(out / f"{name}.csv", rows)
-    if rows and (name in HISTOGRAMS or name in CURVES):
-        save(histogram if name in HISTOGRAMS else curves, results, out / f"{name}.png")
-    return text
+        if name in HISTOGRAMS or name in CURVES:
+            draw = draw_histogram if name in HISTOGRAMS else draw_curves
+            save(draw, results, out / f"{name}.png")
+    return table
 
 
 def main() -> None:
     parser = make_parser(__doc__.splitlines()[0])
     args = parser.parse_args()
-    ensembles = chosen(parser, args)
+    ensembles = choose(parser, args)
     try:
-        done = finished(args.reports)
-        results = {ensemble: [] for ensemble in ensembles}
-        rows = []
-        for run in chain(*ensembles.values()):
-            if log := run.log(args.out):
-                result = read(log, run.updates)
-            elif row := done.get(run.key):
-                result = Result(float(row["accuracy"]), float(row["seconds"]), int(row["updates"]))
-            else:
-                continue
-            results[run.ensemble].append(result)
-            rows.append({**dict(zip(KEY, run.key)), **vars(result)})
-        print(write(args.experiment, args.out, results, rows), end="")
+        finished = read_results(args)
+        results = {}
+        for ensemble in ensembles:
+            keys = ((ensemble.name, *ensemble.run(number)) for number in range(args.runs))
+            results[ensemble] = [finished[key] for key in keys if key in finished]
+        print(write_report(args.experiment, args.out, results), end="")
     except (OSError, ValueError) as error:
         sys.exit(f"report.py: error: {error}")
 

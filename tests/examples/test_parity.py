@@ -1,7 +1,6 @@
 """The commands of the parity experiments, on few runs and on logs with known means."""
 
 import csv
-import gzip
 import importlib
 import json
 import sys
@@ -23,6 +22,9 @@ experiments, run, report, trajectories = map(
 )
 
 ONE_SIZE = ["table1", "--dims", 4, "--layers", 1, "--arch", "vanilla_transformer"]
+ENSEMBLE = "vanilla_transformer-length6-d4-N1"
+RATES = list(enumerate(2 * ("0.0003", "0.001", "0.003"), start=1))
+HEADER = "ensemble learning_rate seed accuracy seconds updates".split()
 
 
 def main(monkeypatch, script, *options):
@@ -36,58 +38,48 @@ def log_line(accuracy, wall, update):
     return f"2026-11-21 16:40:57 | INFO | train | {stats}\n"
 
 
-def write_log(folder, *epochs):
-    """A log as fairseq writes it, of epochs of accuracy, seconds since the start, and update."""
-    folder.mkdir(parents=True)
-    with gzip.open(folder / experiments.LOG, "wt") as log:
-        log.write('2026-11-21 16:40:57 | INFO | fairseq_cli.train | {"train_accuracy": "?"}\n')
-        log.writelines(log_line(*epoch) for epoch in epochs)
-
-
 # --- run.py ----------------------------------------------------------------
 
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    """Makes runs of a program that prints epochs and then does something; returns all logs."""
+    """Makes runs of a program that prints epochs and then does something; returns all rows.
+
+    An epoch is accuracy, seconds since the start, and update.
+    """
 
     def make(epochs, *options, then=""):
-        program = "import os, sys, time\n"
+        program = "import os, sys, time\nprint('| INFO | fairseq_cli.train | {}')\n"
         program += "".join(f"print({log_line(*e)!r}, end='', flush=True)\n" for e in epochs) + then
-        monkeypatch.setattr(run, "command", lambda *_: [sys.executable, "-I", "-c", program])
+        line = [sys.executable, "-I", "-c", program]
+        monkeypatch.setattr(run, "fairseq_command", lambda *_: line)
         main(monkeypatch, run, *ONE_SIZE, "--out", tmp_path, *options)
-        return sorted(tmp_path.rglob(experiments.LOG))
+        table = tmp_path / "updates3000.csv"
+        return [line.split(",")[1:] for line in table.read_text().splitlines()[1:]]
 
     return make
 
 
-def test_finished_runs_are_not_repeated_and_more_are_added(runs):
-    runs([(50, 1, 1)], "--runs", 1)
-    logs = runs([(60, 1, 1)], "--runs", 2, "--workers", 2)
-    assert [log.parent.name for log in logs] == ["lr0.0003-seed1", "lr0.001-seed2"]
-    assert [report.read(log, 1).accuracy for log in runs([], "--runs", 2)] == [50, 60]
+def test_finished_runs_are_not_repeated_and_more_are_added(runs, tmp_path):
+    """Neither are the runs of another file, nor their rows."""
+    first, second = ["0.0003", "1", "50.0", "0.0", "1"], ["0.001", "2", "60.0", "0.0", "1"]
+    assert runs([(50, 1, 1)], "--runs", 1) == [first]
+    assert runs([(60, 1, 1)], "--runs", 2, "--workers", 2) == [first, second]
+    assert runs([], "--runs", 2) == [first, second]
+    kept = (tmp_path / "updates3000.csv").rename(tmp_path / "kept.csv")
+    third = ["0.003", "3", "70.0", "0.0", "1"]
+    assert runs([(70, 1, 1)], "--runs", 3, "--reports", kept) == [third]
 
 
-def test_a_longer_run_stands_for_a_shorter_one(runs, tmp_path, monkeypatch, capsys):
-    """So does the row of a report, if the logs are gone."""
-    epochs = [(50, 1, 1), (60, 2, 2), (70, 4, 3)]
-    (log,) = runs(epochs, "--runs", 1, "--updates", 9)
-    assert runs([], "--runs", 1, "--updates", 2) == [log]
-    main(monkeypatch, report, *ONE_SIZE, "--updates", 2, "--out", tmp_path)
-    assert "| 60.0%, 1 s, 2 (1 of 1) |" in capsys.readouterr().out
-    kept = (tmp_path / "table1.csv").rename(tmp_path / "kept.csv")
-    log.unlink()
-    (log,) = runs([(80, 1, 1)], "--runs", 2, "--updates", 2, "--reports", kept)
-    assert log.parent.name == "lr0.001-seed2"
-    options = ["--updates", 2, "--out", tmp_path, "--reports", kept]
-    main(monkeypatch, report, *ONE_SIZE, *options)
-    assert "| 70.0 ± 14.1%, 0 ± 1 s, 2 (2 of 2) |" in capsys.readouterr().out
-    assert (tmp_path / "table1.csv").read_text().startswith(kept.read_text())
+def test_a_run_counts_with_the_first_of_its_best_epochs(runs):
+    """Its seconds count from the first update."""
+    epochs = [(50, 7, 1), (60, 9, 2), (75.4, 17, 3), (75.4, 20, 4), (70, 30, 5)]
+    assert runs(epochs, "--runs", 1) == [["0.0003", "1", "75.4", "10.0", "3"]]
 
 
 def test_a_run_ends_when_all_strings_are_correct(runs):
-    (log,) = runs([(99.21, 1, 1), (100, 2, 2)], "--runs", 1, then="time.sleep(600)")
-    assert report.read(log, 3000) == report.Result(100, 1, 2)
+    rows = runs([(99.21, 1, 1), (100, 2, 2)], "--runs", 1, then="time.sleep(600)")
+    assert rows == [["0.0003", "1", "100.0", "1.0", "2"]]
 
 
 EPOCHS = [(50, 1, 1), (60, 2, 2)]
@@ -102,38 +94,37 @@ EPOCHS = [(50, 1, 1), (60, 2, 2)]
     ],
 )
 def test_a_run_that_diverges_counts(runs, error):
-    (log,) = runs(EPOCHS, "--runs", 1, then=f"raise {error}")
-    assert report.read(log, 3000).accuracy == 60
+    assert runs(EPOCHS, "--runs", 1, then=f"raise {error}") == [["0.0003", "1", "60.0", "1.0", "2"]]
 
 
 @pytest.mark.parametrize(
-    "epochs, then",
+    "epochs, then, named",
     [
-        ([], "raise FloatingPointError"),
-        (EPOCHS, "raise OSError('no space left')"),
-        (EPOCHS, "os.kill(os.getpid(), 9)"),
+        ([], "raise FloatingPointError", "FloatingPointError"),
+        (EPOCHS, "raise OSError('no space left')", "no space left"),
+        (EPOCHS, "os.kill(os.getpid(), 9)", "status -9"),
     ],
 )
-def test_a_run_that_fails_leaves_nothing(runs, tmp_path, epochs, then):
-    with pytest.raises(SystemExit, match="run.py: error: "):
+def test_a_run_that_fails_leaves_no_row(runs, tmp_path, epochs, then, named):
+    with pytest.raises(SystemExit, match=f"(?s)run.py: error: .*{named}"):
         runs(epochs, "--runs", 1, then=then)
-    assert not list(tmp_path.rglob(experiments.LOG))
+    assert not (tmp_path / "updates3000.csv").exists()
 
 
 @pytest.mark.parametrize(
-    "line",
+    "line, named",
     [
-        "table1 --runs 0",
-        "table1 --dims 4 5",
-        "table2 --weights 0 4",
-        f"table1 --reports {EXAMPLE / 'paper.csv'}",
-        "table1 --reports none.csv",
+        ("table1 --runs 0", "--runs: 0"),
+        ("table1 --dims 4 5", "--dims 4 5: table1 has 4 6 8 10"),
+        ("table2 --weights 0 4", "--weights 0.0 4.0: table2 has 0.0"),
+        (f"table1 --reports {EXAMPLE / 'paper.csv'}", "paper.csv: it has no column ensemble"),
+        ("table1 --reports none.csv", "none.csv"),
     ],
 )
-def test_bad_options_are_refused(tmp_path, monkeypatch, line):
+def test_bad_options_are_refused(tmp_path, monkeypatch, capsys, line, named):
     with pytest.raises(SystemExit) as stopped:
         main(monkeypatch, run, *line.split(), "--out", tmp_path)
-    assert stopped.value.code == 2 or "--reports" in line
+    assert named in f"{capsys.readouterr().err}{stopped.value}"
     assert not list(tmp_path.iterdir())
 
 
@@ -142,7 +133,7 @@ def test_bad_options_are_refused(tmp_path, monkeypatch, line):
 
 def test_sizes_of_the_experiments():
     """Section 4: four variants; section 5: 16 sizes of two models; section 6: 15 weights."""
-    sizes = {name: len(set(found)) for name, found in experiments.EXPERIMENTS.items()}
+    sizes = {name: len(set(ensembles)) for name, ensembles in experiments.EXPERIMENTS.items()}
     assert sizes == {
         **dict.fromkeys(("table1", "table2", "table3"), 32),
         **dict.fromkeys(("figure1", "figure3", "figure4", "figure5"), 4),
@@ -154,30 +145,26 @@ def test_sizes_of_the_experiments():
     assert weights == pytest.approx([0, 0, *(4.0 ** (2 - i) for i in range(1, 16))], rel=1e-5)
     parser = experiments.make_parser("")
     args = parser.parse_args("figure2 --weights 0 4 0.0625 1.52588e-05 --runs 8".split())
-    assert [e.weight for e in experiments.chosen(parser, args)] == [0, 0, 4, 0.0625, 1.52588e-05]
+    assert [e.weight for e in experiments.choose(parser, args)] == [0, 0, 4, 0.0625, 1.52588e-05]
 
 
 def test_settings_replace_those_of_the_other_experiments():
     """fairseq takes the last of two; the learning rates come in turn."""
     settings = experiments.EXPERIMENTS["settings"]
-    made = [experiments.Run(e, n, 1000).options() for e in settings for n in range(2)]
+    lines = [e.command(*e.run(n), updates=1000) for e in settings for n in range(2)]
     new = options.get_training_parser
-    found = [options.parse_args_and_arch(new(), line) for line in made]
-    assert {(args.optimizer, args.lr[0]) for args in found} == {
+    parsed = [options.parse_args_and_arch(new(), line) for line in lines]
+    assert {(args.optimizer, args.lr[0]) for args in parsed} == {
         *product(["adam"], [3e-4, 1e-3, 1e-4, 1e-2]),
         *product(["sgd"], [0.003, 0.01]),
     }
 
 
-def test_no_two_runs_share_a_folder_and_experiments_share_runs():
-    ensembles = {e for found in experiments.EXPERIMENTS.values() for e in found}
-    runs = [experiments.Run(*parts) for parts in product(ensembles, range(8), (1, 2))]
-    for name in (
-        lambda r: r.folder(Path()),
-        lambda r: tuple(r.options()),
-        lambda r: (r.key, r.updates),
-    ):
-        assert len(set(map(name, runs))) == len(runs)
+def test_no_two_runs_have_one_name_and_experiments_share_runs():
+    """Different command lines have different rows in a table of results."""
+    ensembles = {e for some in experiments.EXPERIMENTS.values() for e in some}
+    lines = {(e.name, *e.run(n)): e.command(*e.run(n), 1) for e in ensembles for n in range(8)}
+    assert len(lines) == len({tuple(line) for line in lines.values()}) == 8 * len(ensembles)
     names = ("table1", "figure1", "figure2", "settings")
     (shared,) = set.intersection(*(set(experiments.EXPERIMENTS[name]) for name in names))
     assert (shared.arch, shared.dim, shared.layers) == ("node_transformer", 8, 2)
@@ -186,19 +173,21 @@ def test_no_two_runs_share_a_folder_and_experiments_share_runs():
 # --- report.py -------------------------------------------------------------
 
 
-def test_result_is_the_first_of_the_best_epochs(tmp_path):
-    """Its seconds count from the first update."""
-    write_log(tmp_path / "run", (50, 7, 1), (60, 9, 2), (75.4, 17, 3), (75.4, 20, 4), (70, 30, 5))
-    log = tmp_path / "run" / experiments.LOG
-    assert report.read(log, 5) == report.Result(75.4, 10, 3)
-    assert report.read(log, 2) == report.Result(60, 2, 2)
-
-
 def test_missing_runs_are_called_so(tmp_path, monkeypatch, capsys):
     for name, count in (("table2", 32), ("figure1", 4), ("figure7", 17)):
         main(monkeypatch, report, name, "--out", tmp_path)
         assert capsys.readouterr().out.count("| not run ") == count
     assert {path.suffix for path in tmp_path.iterdir()} == {".md"}
+
+
+def test_the_worst_sixth_is_left_out(tmp_path, monkeypatch, capsys):
+    """Section 5: six runs of accuracy 50 to 100, and of one run alone no deviation."""
+    rows = [f"{ENSEMBLE},{rate},{n},{40 + 10 * n},{n},{n}" for n, rate in RATES]
+    (tmp_path / "updates3000.csv").write_text("\n".join([",".join(HEADER), *rows]))
+    main(monkeypatch, report, *ONE_SIZE, "--out", tmp_path)
+    assert "| 80.0 ± 15.8%, 4 ± 2 s, 4 (5 of 6) |" in capsys.readouterr().out
+    main(monkeypatch, report, *ONE_SIZE, "--out", tmp_path, "--runs", 1)
+    assert "| 50.0%, 1 s, 1 (1 of 1) |" in capsys.readouterr().out
 
 
 FIGURE2 = "--weights 0 4 0.0625 0.000976562 1.52588e-05 2.38419e-07"
@@ -224,12 +213,16 @@ def test_published_tables_are_remade_from_their_runs(
     assert rows and all(row in readme for row in (row.removesuffix(" |") for row in rows))
 
 
+def results(ensemble, *accuracies):
+    return [experiments.Result(ensemble.name, 1.0, 1, a, 2 * a, 1) for a in accuracies]
+
+
 def test_histogram_closes_bins_on_the_right():
     """The leftmost has all up to 55%."""
     ensembles = experiments.HISTOGRAMS["figure1"]
-    results = {e: [] for e in ensembles}
-    results[ensembles[1]] = [report.Result(a, 1, 1) for a in (40, 55, 55.01, 60, 99, 100)]
-    (axes,) = report.histogram(results).axes
+    reached = {e: [] for e in ensembles}
+    reached[ensembles[1]] = results(ensembles[1], 40, 55, 55.01, 60, 99, 100)
+    (axes,) = report.draw_histogram(reached).axes
     heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
     assert heights == [[0] * 10, [2, 2, 0, 0, 0, 0, 0, 0, 0, 2], [0] * 10, [0] * 10]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
@@ -239,14 +232,13 @@ def test_histogram_closes_bins_on_the_right():
 def test_curves():
     """Points at the weights, and a line for each model without; one run has no spread."""
     ensembles = experiments.CURVES["figure2"]
-    results = {e: [] for e in ensembles}
-    for place, accuracy in ((0, 99), (1, 85), (2, 60), (16, 84)):
-        results[ensembles[place]] = [report.Result(accuracy, 2 * accuracy, 1)]
-    for axes, factor in zip(report.curves(results).axes, (1, 2)):
-        found = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
-        assert [60 * factor, 84 * factor] in found.values()
-        assert found["vanilla_transformer (1 of 1 runs)"] == [99 * factor] * 2
-        assert found["node_transformer (1 of 1 runs)"] == [85 * factor] * 2
+    accuracies = {0: [99], 1: [85], 2: [60], 16: [84]}
+    reached = {e: results(e, *accuracies.get(n, [])) for n, e in enumerate(ensembles)}
+    for axes, factor in zip(report.draw_curves(reached).axes, (1, 2)):
+        lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
+        assert [60 * factor, 84 * factor] in lines.values()
+        assert lines["vanilla_transformer (1 of 1 runs)"] == [99 * factor] * 2
+        assert lines["node_transformer (1 of 1 runs)"] == [85 * factor] * 2
 
 
 # --- a training by fairseq, and trajectories.py ----------------------------
@@ -255,9 +247,9 @@ def test_curves():
 def train(folder, *options):
     """The checkpoint of a model of strings up to four bits after two updates."""
     ensemble = experiments.Ensemble("node_transformer", 4, 8, 1, options)
-    made = [o for o in experiments.Run(ensemble, 0, 2).options() if o != "--no-save"]
-    log = command("train", *made, "--user-dir", USER_DIR, "--save-dir", folder)
-    assert len([line for line in log.splitlines() if report.log_stats(line, "train")]) == 2
+    words = [o for o in ensemble.command(*ensemble.run(0), updates=2) if o != "--no-save"]
+    log = command("train", *words, "--user-dir", USER_DIR, "--save-dir", folder)
+    assert len([line for line in log.splitlines() if run.log_stats(line, "train")]) == 2
     return folder / "checkpoint_last.pt"
 
 
