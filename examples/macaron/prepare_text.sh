@@ -16,8 +16,8 @@ mkdir -p $tmp
 for split in train valid; do
     python -c "
 import sys
-from fairseq_odeformers.lab.corpora.glue import tokenizer
-sys.stdout.writelines(f'{line}\n' for line in map(tokenizer(), sys.stdin))
+from fairseq_odeformers.lab.corpora.glue import make_tokenizer
+sys.stdout.writelines(f'{line}\n' for line in map(make_tokenizer(), sys.stdin))
 " < "${texts[$split]}" > $tmp/$split.tok
 done
 subword-nmt learn-bpe -s 8000 < $tmp/train.tok > $out/code

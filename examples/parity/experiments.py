@@ -179,9 +179,8 @@ def read_results(args: argparse.Namespace) -> dict[tuple, Result]:
     Raises:
         ValueError: a file lacks a column.
     """
-    own = results_file(args)
     results = {}
-    for path in [*args.reports, *([own] if own.exists() else [])]:
+    for path in [*args.reports, *filter(Path.exists, [results_file(args)])]:
         with open(path, encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 if missing := [name for name in Result._fields if name not in row]:

@@ -169,9 +169,9 @@ def draw_trajectories(figure, trajectories: dict) -> None:
 
 def draw_steps(axes, rows: list[dict]) -> None:
     """Mean, fewest and most steps of the strings of each length and parity."""
-    for shift, (parity, own) in zip((-0.1, 0.1), grouped(rows, "parity")):
+    for shift, (parity, strings) in zip((-0.1, 0.1), grouped(rows, "parity")):
         by_length = {}
-        for row in own:
+        for row in strings:
             by_length.setdefault(len(row["string"]), []).append(row["steps"])
         x, look = [length + shift for length in by_length], {"color": PARITIES[parity]}
         means_and_ranges(axes, x, [*by_length.values()], label=parity, **look)

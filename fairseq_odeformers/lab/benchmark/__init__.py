@@ -1,6 +1,7 @@
 """Speed of any architectures, side by side: ``odeformers benchmark``.
 
-``measurements.py`` has the table of measurements; ``ode.py`` and ``memory.py`` are the two that
-need more than a few lines. ``models.py`` builds the models, any that fairseq knows, at one size.
-``timing.py`` runs steps in turn and makes the rows of a table. ``growth.py`` draws such tables.
+``measurements.py`` has the table of measurements; the longest two are in ``ode.py`` and
+``memory.py``. ``arguments.py`` declares the sizes that ``models.py`` builds models in, of any
+architecture that fairseq knows. ``timing.py`` runs steps in turn and makes the rows of a table.
+``growth.py`` draws tables against length and depth.
 """

@@ -5,9 +5,9 @@
     odeformers benchmark growth OUT.png TABLE ...
 
 In each round every model runs once, in turn, so that a ratio compares neighbours in time. The table
-has medians over the rounds, and median (minimum-maximum) over the rounds of the ratio to the first
-model: above 1 is faster than it, or smaller. Sequences are random, and all of the given length;
-those of ode are all binary strings up to it.
+has medians over the rounds, and the median (minimum-maximum) of the ratio to the first model: above
+1 a model is faster, or smaller. Sequences are random, and as long as --lengths says; ode takes all
+binary strings up to that length.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     if args.json and not args.json.absolute().parent.is_dir():
         raise ValueError(f"--json {args.json}: there is no folder {args.json.parent}")
     earlier = timing.read_rows(args.check) if args.quick and args.check else []
-    environment = timing.environment(vars(args).get("device", "cpu"))
+    environment = timing.describe_environment(vars(args).get("device", "cpu"))
     print(", ".join(f"{key} {value}" for key, value in environment.items()))
     settings = {"quick": QUICK} if args.quick else vars(args)
     runs = [parse_args(line.split()) for line in QUICK] if args.quick else [args]
@@ -167,21 +167,23 @@ def run(args: argparse.Namespace) -> list[timing.Row]:
         timed = measurement.unit == "ms" and "batch" in args
         tokens = args.batch * length if timed else 0
         columns = {"what": args.what, "length": length, "layers": layers, "unit": measurement.unit}
-        rows += timing.compare(*measurement.figures(sizes, length), tokens, **columns)
-        lines = markdown_table(timing.table(rows)).splitlines()
+        rows += timing.compare(*measurement.measure(sizes, length), tokens, **columns)
+        lines = markdown_table(timing.format_table(rows)).splitlines()
         print(*lines[printed:], sep="\n", flush=True)
         printed = len(lines)
     return rows
 
 
 def check(rows: list[timing.Row], earlier: list[timing.Row], path: Path) -> None:
-    """Compare ratios with the ratios of an earlier table, which *path* had."""
+    """Compare ratios with the ratios of the table that was in *path*."""
     before, now = (
         {(row["what"], row["length"], row["layers"], row["model"]): row["ratio"] for row in table}
         for table in (earlier, rows)
     )
     if before.keys() != now.keys():
-        raise ValueError(f"{path} has other rows: write it anew with --quick --json {path}")
+        raise ValueError(
+            f"--check {path}: it has other rows; write it anew by --quick --json {path}"
+        )
     slower = [
         f"{' '.join(map(str, key))}: {ratio:.2f} where {path} has {before[key]:.2f}"
         for key, ratio in now.items()

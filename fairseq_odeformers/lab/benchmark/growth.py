@@ -23,7 +23,7 @@ def read_tables(paths: Iterable[Path]) -> dict[str, list[Row]]:
     return tables
 
 
-def exponent(x: list[float], y: list[float]) -> float | None:
+def fit_exponent(x: list[float], y: list[float]) -> float | None:
     """p of y = c x^p by least squares of logarithms, over the upper half; None for one point."""
     upper = slice(len(x) // 2 - (len(x) == 2), None)
     if len(set(x[upper])) < 2:
@@ -46,7 +46,7 @@ def draw(tables: Iterable[list[Row]]) -> Figure:
         models, powers = dict(grouped(rows)), []
         for model, look in styles(models).items():
             x, y = columns(models[model], against, "value")
-            powers.append(exponent(x, y))
+            powers.append(fit_exponent(x, y))
             label = model if powers[-1] is None else f"{model}: {powers[-1]:.2f}"
             axes.loglog(x, y, label=label, **look)
         ticks = sorted({row[against] for row in rows})

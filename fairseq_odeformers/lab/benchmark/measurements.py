@@ -1,4 +1,4 @@
-"""The measurements: what is timed or counted, of which models, and with which options."""
+"""The measurements: what is timed or counted, for which models, with which options."""
 
 import subprocess
 import sys
@@ -18,8 +18,8 @@ import fairseq_odeformers
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
 from . import memory, models, ode, timing
+from .arguments import add_ode_sizes, add_sizes, add_stack_sizes
 from .models import Subject
-from .sizes import add_ode_sizes, add_sizes, add_stack_sizes
 from .timing import Step
 
 STARTS = {"fairseq": [], "plugin": ["--user-dir", fairseq_odeformers.__path__[0]]}
@@ -30,7 +30,7 @@ def train_step(subject: Subject, args: Namespace, length: int) -> Step:
     """One training step by fairseq's trainer: forward, criterion, backward, Adam."""
     task = subject.task
     trainer = Trainer(subject.cfg, task, subject.model, task.build_criterion(subject.cfg.criterion))
-    sample = subject.sample(args.batch, length)
+    sample = subject.make_batch(args.batch, length)
     return lambda: trainer.train_step([sample])
 
 
@@ -39,27 +39,27 @@ def inference_step(subject: Subject, args: Namespace, length: int) -> Step:
     for name, parameter in subject.model.named_parameters():
         if name.endswith("residual_weight"):  # it is zero at the start: a layer would add zeros
             torch.nn.init.constant_(parameter, 0.3)
-    inputs = subject.sample(args.batch, length)["net_input"]
-    encoder = subject.converted(args.precision).encoder.eval()
+    inputs = subject.make_batch(args.batch, length)["net_input"]
+    encoder = subject.convert(args.precision).encoder.eval()
     return torch.no_grad()(lambda: encoder(inputs["src_tokens"], inputs["src_lengths"]))
 
 
 def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
     """Beam search over a batch by fairseq's generator; the output is as long as the input."""
     words = subject.task.target_dictionary
-    model = subject.converted(args.precision).eval()
+    model = subject.convert(args.precision).eval()
     generator = SequenceGenerator(
         [model], words, beam_size=args.beam, max_len_a=0, max_len_b=length, min_len=length
     )
-    inputs = subject.sample(args.batch, length)["net_input"]
+    inputs = subject.make_batch(args.batch, length)["net_input"]
     inputs["src_tokens"][:, -1] = words.eos()
     return lambda: generator.generate([model], {"net_input": inputs})
 
 
 def state_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """kB that generation keeps of one sequence, whose source is as long."""
-    model = subject.converted(args.precision).eval()
-    inputs = subject.sample(1, length)["net_input"]
+    """kB that generation caches for one sequence with a source of the same length."""
+    model = subject.convert(args.precision).eval()
+    inputs = subject.make_batch(1, length)["net_input"]
 
     @torch.no_grad()
     def step() -> float:
@@ -79,7 +79,7 @@ def build_command(name: str, args: Namespace) -> Subject:
     return Subject(name, torch.nn.Module(), None, None)
 
 
-def start(subject: Subject, args: Namespace, length: int) -> Step:
+def startup_step(subject: Subject, args: Namespace, length: int) -> Step:
     line = [sys.executable, "-m", "fairseq_cli.train", "--help", *STARTS[subject.name]]
     return lambda: subprocess.run(line, check=True, capture_output=True)
 
@@ -87,9 +87,9 @@ def start(subject: Subject, args: Namespace, length: int) -> Step:
 def build_matrices(name: str, args: Namespace) -> Subject:
     """The orthogonal matrices of a TransJect with four experts, in the place of a model.
 
-    One is of the embedding; a layer has two for each expert and two for its FFN. ``blocks`` makes
-    them as this package does, a stack for each part of the model; ``cayley`` and ``matrix_exp``
-    are torch's parametrisations of a linear map each.
+    The embedding has one; a layer has two for each expert and two for its FFN. ``blocks`` makes
+    them as this package does, in one stack per part of the model; ``cayley`` and ``matrix_exp``
+    parametrise each linear map by torch.
     """
     counts = [1] + [2 * 4, 2] * args.layers
     width = args.embed_dim
@@ -114,32 +114,42 @@ def matrices_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measurement by its help."""
+    """A measurement of models, by the command ``odeformers benchmark NAME``.
+
+    Attributes:
+        help: what is measured.
+        step: makes the step of a subject for the length of a sequence.
+        unit: ``ms`` if steps are timed; else the unit of the figure that a step returns.
+        build: makes the subject of a name.
+        names: the names that *build* takes; None for any architecture.
+        add_sizes: adds the options beside ``--models`` to a parser.
+        defaults: defaults of options that are not the usual ones.
+    """
 
     help: str
-    step: Callable[[Subject, Namespace, int], Step]  # of a length
-    unit: str = "ms"  # else the step is not timed but returns the figure
-    build: Callable[[str, Namespace], Subject] = models.build  # of a name
-    names: tuple[str, ...] | None = None  # that *build* takes; None: any architecture
-    add_sizes: Callable[[ArgumentParser], None] = add_sizes  # options beside --models
-    defaults: dict[str, Any] = field(default_factory=dict)  # where they are others than usual
+    step: Callable[[Subject, Namespace, int], Step]
+    unit: str = "ms"
+    build: Callable[[str, Namespace], Subject] = models.build
+    names: tuple[str, ...] | None = None
+    add_sizes: Callable[[ArgumentParser], None] = add_sizes
+    defaults: dict[str, Any] = field(default_factory=dict)
 
-    def figures(self, args: Namespace, length: int) -> tuple[dict, dict]:
-        """The figures of each model, one a round, and its number of parameters."""
+    def measure(self, args: Namespace, length: int) -> tuple[dict, dict]:
+        """The figures of each model, one per round, and its number of parameters."""
         subjects = [self.build(name, args) for name in args.models]
         tasks = {type(subject.task).__name__: subject.name for subject in subjects}
         if self.step is train_step and len(tasks) > 1:
-            trained = ", ".join(f"{name} by {task}" for task, name in tasks.items())
-            raise ValueError(f"--models: {trained}; measure them apart")
-        steps = {subject.name: self.prepared(subject, args, length) for subject in subjects}
+            trainers = ", ".join(f"{name} by {task}" for task, name in tasks.items())
+            raise ValueError(f"--models: {trainers}; measure them apart")
+        steps = {subject.name: self.make_step(subject, args, length) for subject in subjects}
         if self.unit == "ms":
             figures = timing.measure(steps, args.rounds, vars(args).get("device"))
         else:
             figures = {name: [step()] for name, step in steps.items()}
         return figures, {subject.name: subject.parameters for subject in subjects}
 
-    def prepared(self, subject: Subject, args: Namespace, length: int) -> Step:
-        """The step of a subject with its form of attention."""
+    def make_step(self, subject: Subject, args: Namespace, length: int) -> Step:
+        """The step of a subject, with its form of attention."""
         step = self.step(subject, args, length)
 
         def run():
@@ -166,18 +176,18 @@ MEASUREMENTS = {
     "memory": Measurement(
         "peak memory of a training step of the encoder alone", memory.peak_step, unit="MB"
     ),
-    "state": Measurement("memory that generation keeps of a sequence", state_step, unit="kB"),
+    "state": Measurement("cache per sequence in generation", state_step, unit="kB"),
     "startup": Measurement(
         "fairseq-train --help, without and with this package",
-        start,
+        startup_step,
         build=build_command,
         names=(*STARTS,),
         add_sizes=lambda parser: None,
         defaults={"models": [*STARTS]},
     ),
     "ode": Measurement(
-        "a training step of the N-ODE Transformer on parity, and other ways to solve",
-        ode.step,
+        "a training step of the N-ODE Transformer on parity, with other solvers beside",
+        ode.make_step,
         build=ode.build,
         names=ode.MODELS,
         add_sizes=add_ode_sizes,

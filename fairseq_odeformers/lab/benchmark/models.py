@@ -1,4 +1,4 @@
-"""The models that are measured: any architecture that fairseq knows, at one size."""
+"""The models to measure: any architecture that fairseq knows, in one size."""
 
 import argparse
 from argparse import Namespace
@@ -29,7 +29,7 @@ OPTIONS = {
 
 
 class Subject(NamedTuple):
-    """A model to be measured, with what fairseq needs to train it."""
+    """A model to measure, with its configuration and task for training."""
 
     name: str
     model: nn.Module
@@ -46,12 +46,12 @@ class Subject(NamedTuple):
         matrix = self.name.endswith(":matrix")
         return sdpa_kernel(SDPBackend.MATH) if matrix else nullcontext()
 
-    def converted(self, precision: str) -> nn.Module:
+    def convert(self, precision: str) -> nn.Module:
         """The model in ``float32``, ``bf16`` or ``fp16``."""
         types = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
         return self.model.to(types[precision])
 
-    def sample(self, batch: int, length: int) -> dict:
+    def make_batch(self, batch: int, length: int) -> dict:
         """A batch of random sequences of one length, as the task makes batches of data."""
         device = next(self.model.parameters()).device
         words = self.task.source_dictionary
@@ -101,9 +101,9 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
     """The configuration by ``fairseq-train`` for the options of this size that the model has."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
-    known = parser._option_string_actions
-    backends = BACKENDS if "--attention-backend" in known else ()
-    counts_experts = any(f"--{side}-experts" in known for side in ("encoder", "decoder"))
+    declared = parser._option_string_actions
+    backends = BACKENDS if "--attention-backend" in declared else ()
+    counts_experts = any(f"--{side}-experts" in declared for side in ("encoder", "decoder"))
     if form not in ("", "matrix", *backends) and not (form.isdigit() and counts_experts):
         raise ValueError(f"--models {arch}:{form}: {arch} has no form {form}")
     if args.embed_dim % args.heads:
@@ -133,9 +133,9 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
     if args.precision != "float32":
         line.append(f"--{args.precision}")
     for option, value in values.items():
-        if f"--{option}" in known:
+        if f"--{option}" in declared:
             line += [f"--{option}", str(value)]
-    if "--share-all-embeddings" in known:
+    if "--share-all-embeddings" in declared:
         line.append("--share-all-embeddings")
     parsed = options.parse_args_and_arch(options.get_training_parser(), line)
     return convert_namespace_to_omegaconf(parsed)

@@ -1,12 +1,11 @@
-"""A training step of the N-ODE Transformer on parity, against the plain way to solve.
+"""A training step of the N-ODE Transformer on parity, beside plainer solvers.
 
     plain              torchdiffeq around the paper's formula as it stands (naive.py)
     torchdiffeq        torchdiffeq around the vector field of this package
     node_transformer   the model as it is
     vanilla_transformer
 
-All strings up to the given length are one batch; a step is forward pass, cross-entropy and backward
-pass.
+All strings up to a length are one batch; a step is forward pass, cross-entropy and backward pass.
 """
 
 import torch
@@ -66,7 +65,7 @@ MODELS = (*BLOCKS, "node_transformer", "vanilla_transformer")
 
 
 def build(name: str, args) -> Subject:
-    """A model of strings of up to the largest of the given lengths."""
+    """A model of strings up to the largest of ``--lengths``."""
     if min(args.lengths) < 2:
         raise ValueError(f"--lengths {min(args.lengths)}: give 2 or more, or there is no padding")
     line = f"--task parity --arch {'node_transformer' if name in BLOCKS else name}"
@@ -84,7 +83,7 @@ def build(name: str, args) -> Subject:
     return Subject(name, model.to(args.device), cfg, task)
 
 
-def step(subject: Subject, args, length: int) -> Step:
+def make_step(subject: Subject, args, length: int) -> Step:
     model, task = subject.model, subject.task
     criterion = task.build_criterion(subject.cfg.criterion)
     task.cfg.parity_max_length = length

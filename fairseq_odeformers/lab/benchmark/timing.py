@@ -1,4 +1,4 @@
-"""Times of steps that take turns, and the rows of a table of them."""
+"""Times of steps that take turns, and tables of them."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ import torch
 
 from fairseq_odeformers.files import reading
 
-Step = Callable[[], object]  # to be timed; or it returns the figure
+Step = Callable[[], object]  # is timed, or returns the figure
 Row = dict[str, str | int | float | None]
 
 # The types of the columns that are needed when a table is read again.
@@ -27,9 +27,9 @@ COLUMNS = {
 
 
 def measure(steps: Mapping[str, Step], rounds: int, device: str = "cpu") -> dict[str, list[float]]:
-    """Milliseconds of each step in each round; the steps take turns, and a first round is left out.
+    """Milliseconds of each step in each round, after one round that does not count.
 
-    A ratio of times of one round compares neighbours in time, whatever else the machine does.
+    Steps take turns, so that a ratio within a round compares neighbours in time.
     """
     times: dict[str, list[float]] = {name: [] for name in steps}
     for counted in [False] + [True] * rounds:
@@ -57,18 +57,18 @@ def _milliseconds(step: Step, device: str) -> float:
 def compare(
     figures: Mapping[str, list[float]], parameters: Mapping[str, int], tokens: int = 0, **columns
 ) -> list[Row]:
-    """A row a model: the median of its figures, and of the first model's ratios to them.
+    """One row per model: the median of its figures, and of the first model's ratios to them.
 
     Args:
-        figures: of each model, a figure a round.
-        parameters: of each model, their number.
-        tokens: of one step, where the figures are milliseconds of steps; else none.
+        figures: one figure per round for each model.
+        parameters: the number of parameters of each model.
+        tokens: the number of tokens of a step, if figures are milliseconds per step.
         columns: ``what``, ``length``, ``layers`` and ``unit``.
     """
     baseline = next(iter(figures.values()))
     rows = []
-    for model, own in figures.items():
-        value, ratios = median(own), [base / one for base, one in zip(baseline, own)]
+    for model, values in figures.items():
+        value, ratios = median(values), [base / one for base, one in zip(baseline, values)]
         rows.append(
             {
                 **columns,
@@ -84,8 +84,8 @@ def compare(
     return rows
 
 
-def table(rows: list[Row]) -> list[list[str]]:
-    """A header and the cells of each row; ratios are to the model of the first row."""
+def format_table(rows: list[Row]) -> list[list[str]]:
+    """The header and the cells of each row; ratios are to the model of the first row."""
     unit, baseline = rows[0]["unit"], rows[0]["model"]
     header = ["length", "layers", "model", "parameters", unit, "tokens/s"]
     cells = [[*header, f"x {baseline} (min-max)"]]
@@ -97,20 +97,20 @@ def table(rows: list[Row]) -> list[list[str]]:
     return cells
 
 
-def environment(device: str) -> dict[str, str]:
+def describe_environment(device: str) -> dict[str, str]:
     """The machine and the versions that figures depend on."""
-    found = {"date": date.today().isoformat(), "machine": platform.machine()}
-    found["processor"] = (
+    facts = {"date": date.today().isoformat(), "machine": platform.machine()}
+    facts["processor"] = (
         torch.cuda.get_device_name() if device == "cuda" else f"{os.cpu_count()} cores"
     )
-    found["threads"] = str(torch.get_num_threads())
-    found["python"] = platform.python_version()
+    facts["threads"] = str(torch.get_num_threads())
+    facts["python"] = platform.python_version()
     for package in ("torch", "fairseq-fixed", "fairseq"):
         try:
-            found[package] = version(package)
+            facts[package] = version(package)
         except PackageNotFoundError:  # one of the two distributions of fairseq
             continue
-    return found
+    return facts
 
 
 def read_rows(path: Path) -> list[Row]:

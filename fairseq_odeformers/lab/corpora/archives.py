@@ -1,4 +1,4 @@
-"""Fetching published data sets and reading them where they are: a folder, tar or zip archive."""
+"""Downloads of published data sets, and files in a folder, tar or zip archive, read in place."""
 
 import gzip
 import hashlib
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 BROKEN = "is damaged, cut off, or in another format"
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
-# The SHA-256 of what is below a URL, where it is known.
+# SHA-256 of the file at a URL, for some.
 LINES = Path(__file__).with_name("checksums.txt").read_text().splitlines()
 CHECKSUMS = {url: checksum for checksum, url in map(str.split, LINES)}
 
@@ -33,8 +33,8 @@ def download(url: str, path: Path) -> None:
     """Fetch *url* into the file *path*, unless it is there; resume an earlier partial download.
 
     Raises:
-        ConnectionError: the connection closed early; what came is kept and a new call goes on.
-        ValueError: the file's SHA-256 is not the known one.
+        ConnectionError: the connection closed early; a new call resumes the download.
+        ValueError: the file's SHA-256 is not that of ``checksums.txt``.
     """
     if path.exists():
         return
@@ -79,18 +79,18 @@ def fetch(urls: Iterable[str], folder: Path) -> Path:
     return folder
 
 
-def plain_name(name: str) -> str:
-    """The name of a file without what says that it is compressed."""
+def strip_compression(name: str) -> str:
+    """The name of a file without ``.gz`` or ``.xz``."""
     return name.removesuffix(".gz").removesuffix(".xz")
 
 
-def decompressed(name: str, stream: BinaryIO) -> BinaryIO:
+def decompress(name: str, stream: BinaryIO) -> BinaryIO:
     """The content of a file called *name* that is open as *stream*."""
     return COMPRESSED.get(Path(name).suffix, lambda file: file)(stream)
 
 
-def _files(source: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
-    """Name of each file, and a function that opens it."""
+def _list_files(source: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
+    """The name of each file, and a function that opens it."""
     if source.is_dir():
         for path in sorted(filter(Path.is_file, source.rglob("*"))):
             yield str(path.relative_to(source)), partial(open, path, "rb")
@@ -112,10 +112,10 @@ def find(
 ) -> Iterator[tuple[str, str, Callable[[], BinaryIO]]]:
     """The files in a folder, tar or zip archive that match one of *patterns*.
 
-    Links and devices in archives are passed over.
+    Links and devices in archives are skipped.
 
     Args:
-        patterns: of the end of a path without ``.gz`` or ``.xz``, as ``Path.match`` takes them:
+        patterns: what a path without ``.gz`` or ``.xz`` ends with, as ``Path.match`` takes it:
             ``train/pos/*.txt``.
 
     Returns:
@@ -123,9 +123,9 @@ def find(
         ``.xz``; and a function that opens it.
     """
     with naming(source, BROKEN):
-        files = tqdm(_files(source), source.name, unit=" files", mininterval=1, disable=None)
+        files = tqdm(_list_files(source), source.name, unit=" files", mininterval=1, disable=None)
         for path, open_file in files:
-            plain = Path(plain_name(path))
+            plain = Path(strip_compression(path))
             if pattern := next(filter(plain.match, patterns), None):
                 yield path, "/".join(plain.parts[-len(Path(pattern).parts) :]), open_file
 
@@ -136,32 +136,34 @@ def read_files(
     optional: Iterable[str] = (),
     read: Callable[[str, BinaryIO], Any] = lambda name, stream: stream.read(),
 ) -> dict[str, Any]:
-    """Read the files of :func:`find` where they are; nothing is written under a name of an archive.
+    """Read the files of :func:`find` in place; no name in an archive becomes a path on disk.
 
     Args:
-        optional: those of the patterns that need not match a file.
-        read: of a name and its content, decompressed; by default, gives the content.
+        optional: the patterns that need not match a file.
+        read: ``read(name, stream)`` of a file's decompressed content; by default, the bytes.
 
     Returns:
-        What *read* gives for each file, by its name; in the order of the names, numbers in these
-        by their size. There is one file of a name, and one or more for each pattern.
+        The result of *read* for each file, by its name, sorted by :func:`by_number`.
+
+    Raises:
+        ValueError: two files have one name, or a pattern matches none.
     """
     logger.info(f"reading {source}")
-    found = {}
+    contents = {}
     for path, name, open_file in find(source, patterns):
-        if name in found:
+        if name in contents:
             raise ValueError(f"{source} has more than one {name}")
-        with naming(f"{plain_name(path)} in {source}", BROKEN), open_file() as stream:
-            found[name] = read(name, decompressed(path, stream))
+        with naming(f"{strip_compression(path)} in {source}", BROKEN), open_file() as stream:
+            contents[name] = read(name, decompress(path, stream))
     wanted = {*patterns} - {*optional}
-    if absent := {p for p in wanted if not any(Path(name).match(p) for name in found)}:
+    if absent := {p for p in wanted if not any(Path(name).match(p) for name in contents)}:
         raise ValueError(f"{source} has no {', '.join(sorted(absent))}")
-    return {name: found[name] for name in sorted(found, key=by_number)}
+    return {name: contents[name] for name in sorted(contents, key=by_number)}
 
 
 def by_number(name: str) -> list[str | int]:
-    """A key that sorts names by the numbers in them, ``2.txt`` before ``10.txt``."""
-    parts = re.split("([0-9]+)", name)  # every second one is a number
+    """A sort key that puts ``2.txt`` before ``10.txt``."""
+    parts = re.split("([0-9]+)", name)  # every second part is a number
     return [int(part) if index % 2 else part for index, part in enumerate(parts)]
 
 
@@ -178,10 +180,10 @@ def locate(source: Path, url: str, names: Sequence[str]) -> Path:
     """The archive of a URL in the folder *source*, or else *source* itself.
 
     Args:
-        names: of the files that the archive has. A file of such a name is not an archive.
+        names: the files in the archive. A file with such a name is not an archive.
     """
     archive = source / Path(url).name
-    return archive if archive.is_file() and plain_name(archive.name) not in names else source
+    return archive if archive.is_file() and strip_compression(archive.name) not in names else source
 
 
 def extract(
@@ -193,10 +195,10 @@ def extract(
     """Fill *raw* with the files of published archives.
 
     Args:
-        source: an archive of all these files, or a folder that has them, or their archives under
+        source: an archive of all files, or a folder with the files, or with their archives under
             the published names.
-        archives: names of the files of each archive, by its URL.
-        optional: those of the names that *source* may lack.
+        archives: names of the files in each archive, by its URL.
+        optional: the names that *source* may lack.
     """
     one, other = source.resolve(), raw.resolve()
     if one.is_relative_to(other) or other.is_relative_to(one):

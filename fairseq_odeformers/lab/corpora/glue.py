@@ -1,10 +1,10 @@
 """GLUE (Wang et al., 2019): the eight tasks that pretrained models are fine-tuned on.
 
 The published files are tables of tab-separated values without quoting. Their sentences become text
-like the pretraining corpus: punctuation is normalised, text is lower-cased and tokenised as
-Moses does, and byte-pair encoded, by default with codes learnt on the training sentences. The
-result of a task, for instance ``RTE-bin``, has in ``input0``, ``input1`` (for pairs) and ``label``
-what ``fairseq-train --task sentence_prediction`` loads. Test sets have no labels and keep their
+like the pretraining corpus: with normalised punctuation, in lower-case Moses tokens, byte-pair
+encoded, by default with codes learnt on the training sentences. The result of a task, such as
+``RTE-bin``, has the folders ``input0``, ``input1`` (for pairs) and ``label`` that ``fairseq-train
+--task sentence_prediction`` loads. Test sets have no labels and keep their
 order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are divided by 5.
 """
 
@@ -57,13 +57,13 @@ class Task(NamedTuple):
     """How a task is published.
 
     Args:
-        paths: of its files, below ``URL``.
-        sentences: columns of the sentence or of the two sentences.
-        label: column of the label.
+        paths: its files, below ``URL``.
+        sentences: the columns of one or two sentences.
+        label: the column of the label.
         labels: the labels in the order of the classes; none for a score from 0 to 5.
         files: the file of each split.
-        header: columns of the files with labels, if they have no header line.
-        ragged: whether some lines of the files with labels are fragments, to be left out.
+        header: the columns of the files with labels, if these have no header line.
+        ragged: whether some lines of the files with labels are fragments, to be skipped.
     """
 
     paths: tuple[str, ...]
@@ -80,7 +80,7 @@ class Task(NamedTuple):
         return [f"input{number}" for number in range(len(self.sentences))]
 
     def target(self, label: str) -> str | None:
-        """A label as it is, a score divided by the largest one; None if the task has no such."""
+        """The label, or the score divided by the largest one; None if it is not of this task."""
         if self.labels:
             return label if label in self.labels else None
         try:
@@ -150,7 +150,7 @@ def read_table(
 
     Args:
         header: the names of all columns, if the first line does not have them.
-        ragged: whether to leave out lines that have not as many columns as the header.
+        ragged: whether to skip lines whose number of columns is not the header's.
     """
     lines = (line.rstrip("\r").split("\t") for line in decode_lines(BytesIO(content), name))
     names = header or next(lines, [""])
@@ -168,17 +168,17 @@ def read_table(
         else:
             yield number, [row[place] for place in places]
     if fragments:
-        logger.info(f"{name}: left out {fragments:,} lines that have not {len(names)} columns")
+        logger.info(f"{name}: skipped {fragments:,} lines without {len(names)} columns")
 
 
-def examples(name: str, content: bytes, task: Task, labelled: bool) -> Iterator[list[str]]:
-    """The sentences of each example, and its label, if it has one, as a result has it."""
+def read_examples(name: str, content: bytes, task: Task, labelled: bool) -> Iterator[list[str]]:
+    """The sentences of each example, and :meth:`Task.target` of its label if it has one."""
     if labelled:
         columns = (*task.sentences, task.label)
         table = read_table(name, content, columns, task.header, task.ragged)
     else:
         table = read_table(name, content, task.sentences)
-    found = undecided = 0
+    count = undecided = 0
     for number, row in table:
         if labelled:
             if row[-1] == UNDECIDED:
@@ -190,16 +190,16 @@ def examples(name: str, content: bytes, task: Task, labelled: bool) -> Iterator[
                     f"{name}, line {number}: {task.label} is {row[-1]!r}, expected {expected}"
                 )
             row[-1] = target
-        found += 1
+        count += 1
         yield row
-    if not found:
+    if not count:
         raise ValueError(f"{name} has no examples")
-    skipped = f"; left out {undecided:,} that are labelled {UNDECIDED}" if undecided else ""
-    logger.info(f"{name}: {found:,} examples{skipped}")
+    skipped = f"; skipped {undecided:,} with label {UNDECIDED}" if undecided else ""
+    logger.info(f"{name}: {count:,} examples{skipped}")
 
 
 def split_mrpc(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """MRPC's ``train.tsv``, ``dev.tsv`` and ``test.tsv`` of Microsoft's files."""
+    """MRPC's ``train.tsv``, ``dev.tsv`` and ``test.tsv`` from Microsoft's files."""
     task = TASKS["MRPC"]
     columns = (task.label, *task.sentences)
     dev_ids = {line.strip() for line in decode_lines(BytesIO(files[MSR_DEV_IDS]), MSR_DEV_IDS)}
@@ -224,13 +224,13 @@ def prepare(
     """Prepare GLUE tasks.
 
     Args:
-        source: folder that has the published files or what they contain, or an archive that
-            contains the tasks; None to download the published files.
-        out: folder for the results and for what the steps leave: ``tokenized`` with a folder for
-            each task, and ``vocabulary``.
+        source: folder with the published files or their contents, or an archive of the tasks;
+            None to download the published files.
+        out: folder of the results of all steps: ``tokenized/RTE``, ..., ``vocabulary`` and
+            ``RTE-bin``, ...
         vocabulary: subword-nmt's byte-pair codes and fairseq's dictionary; None to learn both on
             the training sentences of the named tasks together.
-        bpe_operations: merges to learn if there is no *vocabulary*.
+        bpe_operations: merges to learn if *vocabulary* is None.
 
     Returns:
         The folder of each task: the binarised data, and in ``code`` the byte-pair codes.
@@ -275,8 +275,8 @@ def tokenize(name: str, source: Path | None, out: Path, workers: int) -> dict[st
     def make(folder: Path) -> None:
         for split, file in zip(task.files, names):
             labelled = has_labels(split)
-            rows = examples(file, files[file], task, labelled)
-            rows = tokens.map_rows(_row_tokenizer, (len(task.columns),), rows, workers, file)
+            rows = read_examples(file, files[file], task, labelled)
+            rows = tokens.map_rows(_make_row_tokenizer, (len(task.columns),), rows, workers, file)
             columns = [*task.columns, "label"] if labelled else task.columns
             tokens.write_rows(zip(repeat(split), rows), folder, columns)
 
@@ -285,15 +285,15 @@ def tokenize(name: str, source: Path | None, out: Path, workers: int) -> dict[st
     return inputs
 
 
-def _row_tokenizer(sentences: int) -> Callable[[tokens.Row], tokens.Row]:
-    tokenize = tokenizer()
+def _make_row_tokenizer(sentences: int) -> Callable[[tokens.Row], tokens.Row]:
+    tokenize = make_tokenizer()
     return lambda row: [*map(tokenize, row[:sentences]), *row[sentences:]]
 
 
-def tokenizer() -> Callable[[str], str]:
+def make_tokenizer() -> Callable[[str], str]:
     """A function that makes text like the pretraining corpus: lower-case Moses tokens."""
     normalize = MosesPunctNormalizer("en").normalize
-    tokenize = tokens.moses_tokenizer("en", escape=False)
+    tokenize = tokens.make_moses_tokenizer("en", escape=False)
     return lambda text: tokenize(normalize(text).lower())
 
 
@@ -320,7 +320,7 @@ def binarize(
     for split in task.files:
         texts = zip(*(read_lines(tokenized / f"{split}.{column}") for column in task.columns))
         progress = f"{tokenized.name}/{split}"
-        sentences = tokens.map_rows(_indexer, vocabulary, texts, workers, progress)
+        sentences = tokens.map_rows(_make_indexer, vocabulary, texts, workers, progress)
         labels = tokenized / f"{split}.label"
         labelled = has_labels(split) and bool(task.labels)
         classes = read_lines(labels) if labelled else repeat(None)
@@ -330,9 +330,9 @@ def binarize(
             shutil.copy(labels, folder / "label")
 
 
-def _indexer(codes: Path, dictionary: Path) -> Callable[[tokens.Row], list[np.ndarray]]:
-    """A function that gives the indices of the byte pairs of each text of a row."""
-    encode = tokens.bpe_encoder(codes)
+def _make_indexer(codes: Path, dictionary: Path) -> Callable[[tokens.Row], list[np.ndarray]]:
+    """A function that returns the indices of the byte pairs of each text of a row."""
+    encode = tokens.make_bpe_encoder(codes)
     symbols = Dictionary.load(str(dictionary))
 
     def index(row: tokens.Row) -> list[np.ndarray]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .parallel_text import Preparation
-from .translation import Corpus, prepare_published, sentences
+from .translation import Corpus, prepare_published, read_sentences
 
 URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
 TEST = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
@@ -23,8 +23,8 @@ METADATA = re.compile("<(url|talkid|keywords)>")
 TEXT_TAG = re.compile("</?(title|description)>")
 
 
-def without_tags(path: Path) -> Iterator[str]:
-    for line in sentences(path):
+def read_without_tags(path: Path) -> Iterator[str]:
+    for line in read_sentences(path):
         if not METADATA.search(line):
             yield TEXT_TAG.sub("", line)
 
@@ -33,7 +33,7 @@ CORPUS = Corpus(
     Preparation(("de", "en"), bpe_operations=10_000, valid_interval=23),
     {URL: NAMES},
     DOCUMENTS,
-    sentences=without_tags,
+    sentences=read_without_tags,
 )
 
 

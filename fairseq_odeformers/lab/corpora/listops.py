@@ -33,7 +33,7 @@ from fairseq_odeformers.data.classification import (
     write_split,
 )
 from fairseq_odeformers.files import build, read_lines
-from fairseq_odeformers.options import integer, positive_int
+from fairseq_odeformers.options import flag, integer, positive_int
 
 from .command import log_and_lock, make_parser, parse_options
 from .processes import map_in_processes
@@ -51,12 +51,12 @@ VOCABULARY = [*DIGITS, *OPERATORS, END]
 DICTIONARY = make_dictionary(VOCABULARY)
 
 OPERATOR_PROBABILITY = 0.25
-TREES = 4096  # drawn at a time; what a seed gives depends on it
-PATIENCE = 200  # times that no new expression may be found
+TREES = 4096  # drawn at a time; the result of a seed depends on it
+PATIENCE = 200  # draws in a row without a new expression
 
 
 def encode(example: tuple[list[str], str]) -> tuple[tuple[list[int]], str]:
-    """Tokens and class as ``write_split`` takes them; the end of the sentence is added."""
+    """Tokens, with the end of the sentence, and class as ``write_split`` takes them."""
     tokens, label = example
     return ([*map(DICTIONARY.index, tokens), DICTIONARY.eos()],), label
 
@@ -95,27 +95,28 @@ def generate(shape: Shape, seed: int, workers: int) -> Iterator[tuple[list[str],
     """
     seen = set()
     misses = 0
-    for examples in map_in_processes(_drawing, (shape, seed), count(), workers, chunk_size=1):
-        known = len(seen)
+    for examples in map_in_processes(_make_draw, (shape, seed), count(), workers, chunk_size=1):
+        before = len(seen)
         for tokens, label in examples:
             digest = hashlib.blake2b(" ".join(tokens).encode(), digest_size=16).digest()
             if digest not in seen:
                 seen.add(digest)
                 yield tokens, label
-        misses = misses + 1 if len(seen) == known else 0
+        misses = misses + 1 if len(seen) == before else 0
         if misses == PATIENCE:
+            options = " ".join(f"{flag(name)} {value}" for name, value in asdict(shape).items())
             raise ValueError(
-                f"there are hardly more than {known:,} different expressions of {shape}; ask for "
-                "fewer, or change the options of their lengths"
+                f"{options}: there are hardly more than {before:,} different expressions; ask for "
+                "fewer, or for other lengths"
             )
 
 
-def _drawing(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str], str]]]:
+def _make_draw(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str], str]]]:
     return lambda number: draw(shape, np.random.default_rng([seed, number]))
 
 
 def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
-    """Draw ``TREES`` random expressions; tokens and class of those that have the right length."""
+    """Draw ``TREES`` random expressions, and return tokens and class of those of a right length."""
     levels, length = grow(shape, rng)
     drawn = [
         (rng.integers(len(OPERATORS), size=len(args)), rng.integers(len(DIGITS), size=len(args)))
@@ -140,7 +141,7 @@ def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
 
 
 def grow(shape: Shape, rng: np.random.Generator) -> tuple[list[tuple[np.ndarray, ...]], np.ndarray]:
-    """``TREES`` random trees. Trees that get too long stop growing.
+    """Draw ``TREES`` random trees. Trees that get too long stop growing.
 
     Returns:
         For each level, the number of arguments of each node (0 for a digit) and the number of its
@@ -163,7 +164,7 @@ def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, worker
     """Generate a data set, ``data-bin`` in *out*, and return it.
 
     Args:
-        sizes: number of examples of each split.
+        sizes: the number of examples of each split.
     """
 
     def make(folder: Path) -> None:
@@ -226,7 +227,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     args = parse_options(parser, arguments)
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
-    sizes = {"train": args.train, "valid": args.valid, "test": args.test}
+    sizes = {split: getattr(args, split) for split in sizes}
     with log_and_lock(args.out):
         data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

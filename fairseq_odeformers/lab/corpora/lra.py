@@ -1,8 +1,8 @@
 """The Long Range Arena (Tay et al., 2021): five classifications of long sequences.
 
 Three tasks are in the benchmark's release; IMDb and CIFAR-10 are published on their own. The result
-of a task, for instance ``text-bin``, has in ``input0``, ``input1`` (for pairs) and ``label`` what
-``fairseq-train --task long_range_arena`` loads.
+of a task, such as ``text-bin``, has the folders ``input0``, ``input1`` (for pairs) and ``label``
+that ``fairseq-train --task long_range_arena`` loads.
 
 - ``listops``: nested expressions, to be evaluated.
 - ``text``: film reviews, negative or positive, as bytes. As in the benchmark, ``valid`` is the test
@@ -13,8 +13,8 @@ of a task, for instance ``text-bin``, has in ``input0``, ``input1`` (for pairs) 
 
 An image is 1,024 intensities, row by row, each a symbol of the dictionary (``0`` to ``255``). The
 other inputs end with ``</s>``. Bytes have the names of fairseq's ``--bpe bytes``, which can thus
-print a text. Texts are kept whole. The benchmark cuts them at 4,000 bytes when it reads them; here
-the options of the training do.
+print a text. Texts are kept whole. The benchmark truncates texts to 4,000 bytes as it reads them;
+here the options of the training do.
 
 The splits of ``pathfinder`` (80, 10 and 10%) and of the training images of ``image`` (90 and 10%)
 are random. The benchmark's own splits come from the shuffling of TensorFlow Datasets. Here the
@@ -72,14 +72,14 @@ PATHFINDER_FILES = (f"{PATHFINDER}/metadata/[0-9]*.npy", f"{PATHFINDER}/imgs/*/*
 Example = tuple[list[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
 
 
-def listops_examples(path: Path) -> Iterator[Example]:
+def read_listops(path: Path) -> Iterator[Example]:
     """Expressions and their values."""
     for tokens, label in listops.read(path):
         yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
 
 
-def imdb_splits(files: dict[str, bytes]) -> list[list[Example]]:
-    """The bytes and the class of each film review; ``test`` is also ``valid``."""
+def read_imdb_splits(files: dict[str, bytes]) -> list[list[Example]]:
+    """The bytes and the class of each film review; ``valid`` is ``test``."""
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
     for name, text in files.items():
         split, label, _ = name.split("/")
@@ -87,7 +87,7 @@ def imdb_splits(files: dict[str, bytes]) -> list[list[Example]]:
     return [reviews["train"], reviews["test"], reviews["test"]]
 
 
-def aan_examples(path: Path) -> Iterator[Example]:
+def read_aan(path: Path) -> Iterator[Example]:
     r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
 
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
@@ -106,7 +106,7 @@ def aan_examples(path: Path) -> Iterator[Example]:
             yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
 
 
-def pathfinder_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
+def read_pathfinder_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
     """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
 
     Images are files such as ``imgs/0/sample_7.png``. For each of their folders there is a text, in
@@ -132,8 +132,8 @@ def pathfinder_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
             labels["/".join(columns[:2])] = columns[3]
     if unpaired := sorted(labels.keys() ^ images.keys()):
         raise ValueError(
-            f"{PATHFINDER} has {len(images):,} images but {len(labels):,} labels; "
-            f"the first without the other is {unpaired[0]}"
+            f"{PATHFINDER} has {len(images):,} images and {len(labels):,} labels; "
+            f"{unpaired[0]} is the first without its counterpart"
         )
     return split_randomly([([images[path]], label) for path, label in labels.items()], 3)
 
@@ -147,13 +147,13 @@ def _decode_png(content: bytes, name: str) -> np.ndarray:
         return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
 
 
-def cifar10_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
-    *train, test = (list(cifar10_examples(files[name], name)) for name in CIFAR10_FILES)
+def read_cifar10_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
+    *train, test = (list(read_cifar10(files[name], name)) for name in CIFAR10_FILES)
     return [*split_randomly(sum(train, []), 2), test]
 
 
-def cifar10_examples(content: bytes, name: str) -> Iterator[Example]:
-    """Images of CIFAR-10 (Krizhevsky, 2009), made grey, and their classes.
+def read_cifar10(content: bytes, name: str) -> Iterator[Example]:
+    """Images of CIFAR-10 (Krizhevsky, 2009), converted to grey, and their classes.
 
     The file called *name* is a row of records of 3,073 bytes: the class, then the red, the green
     and the blue values of 32x32 pixels, row by row.
@@ -161,10 +161,10 @@ def cifar10_examples(content: bytes, name: str) -> Iterator[Example]:
     if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
         raise ValueError(f"{name} is cut off, or has a class that CIFAR-10 does not have")
     for record in np.frombuffer(content, np.uint8).reshape(-1, RECORD):
-        yield [grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
+        yield [convert_to_grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
 
 
-def grey(rgb: np.ndarray) -> np.ndarray:
+def convert_to_grey(rgb: np.ndarray) -> np.ndarray:
     """Intensities, ``uint8[n]``, of the colours ``uint8[3, n]``, as the Long Range Arena has them.
 
     That is TensorFlow's ``rgb_to_grayscale``: 0.2989 R + 0.587 G + 0.114 B of values from 0 to 1,
@@ -175,7 +175,7 @@ def grey(rgb: np.ndarray) -> np.ndarray:
 
 
 def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
-    """A tenth of *examples* for each part but the first, which has the others."""
+    """Draw a tenth of *examples* for each part but the first, which has the rest."""
     tenth = len(examples) // 10
     sizes = [len(examples) - tenth * (parts - 1)] + [tenth] * (parts - 1)
     return random_split(examples, sizes, torch.Generator().manual_seed(SEED))
@@ -185,12 +185,12 @@ class Task(NamedTuple):
     """How a task is published.
 
     Attributes:
-        url: of the archive that has the data.
-        files: names of the files that have the data, or patterns of them.
-        read: gives the examples of ``train``, ``valid`` and ``test`` of the contents of the files;
-            of the path of a large file, its examples.
-        symbols: of the dictionary of the inputs.
-        classes: in the order of their numbers.
+        url: the archive of the data.
+        files: names of the files of the data, or patterns of the names.
+        read: returns the examples of ``train``, ``valid`` and ``test`` from the contents of all
+            files, or the examples of one split from the path of a large file.
+        symbols: the symbols of the inputs' dictionary.
+        classes: the classes in the order of their numbers.
         large: whether there is a file for each split, too large to be held in memory.
         parts: 1, or 2 if the examples are pairs.
         eos: whether inputs end with ``</s>``.
@@ -208,14 +208,16 @@ class Task(NamedTuple):
 
 TASKS = {
     "listops": Task(
-        RELEASE, LISTOPS_FILES, listops_examples, listops.VOCABULARY, [*listops.DIGITS], large=True
+        RELEASE, LISTOPS_FILES, read_listops, listops.VOCABULARY, [*listops.DIGITS], large=True
     ),
-    "text": Task(IMDB.urls[0], IMDB_FILES, imdb_splits, BYTES, ("neg", "pos")),
-    "retrieval": Task(RELEASE, AAN_FILES, aan_examples, BYTES, BINARY, large=True, parts=2),
+    "text": Task(IMDB.urls[0], IMDB_FILES, read_imdb_splits, BYTES, ("neg", "pos")),
+    "retrieval": Task(RELEASE, AAN_FILES, read_aan, BYTES, BINARY, large=True, parts=2),
     "pathfinder": Task(
-        RELEASE, PATHFINDER_FILES, pathfinder_splits, INTENSITIES, BINARY, eos=False
+        RELEASE, PATHFINDER_FILES, read_pathfinder_splits, INTENSITIES, BINARY, eos=False
     ),
-    "image": Task(CIFAR10, CIFAR10_FILES, cifar10_splits, INTENSITIES, CIFAR10_CLASSES, eos=False),
+    "image": Task(
+        CIFAR10, CIFAR10_FILES, read_cifar10_splits, INTENSITIES, CIFAR10_CLASSES, eos=False
+    ),
 }
 
 
@@ -223,9 +225,9 @@ def prepare(name: str, source: Path | None, out: Path) -> Path:
     """Prepare a task of the Long Range Arena.
 
     Args:
-        source: an archive, or a folder that has the archives under their published names or what
-            has been unpacked of them; None to download them.
-        out: folder for the result, ``{name}-bin``, and for large files of archives, in ``raw``.
+        source: an archive, or a folder with the archives under their published names, or with
+            their contents; None to download the archives.
+        out: folder for the result, ``{name}-bin``, and for large files of archives, ``raw``.
     """
     task = TASKS[name]
     source = source or fetch([task.url], out / "download")
@@ -243,12 +245,12 @@ def prepare(name: str, source: Path | None, out: Path) -> Path:
 
 
 def write(task: Task, files: dict[str, Any], folder: Path) -> None:
-    """Write a task's data set, of the contents of its files or the paths of large ones."""
+    """Write the data set of a task from the contents of its files, or the paths of large ones."""
     dictionary = make_dictionary(task.symbols)
     write_dictionaries(folder, task.parts, dictionary, task.classes)
     end = [dictionary.eos()] if task.eos else []
 
-    def binarized(examples: Iterable[Example]) -> Iterator[tuple[list[np.ndarray], str]]:
+    def encode(examples: Iterable[Example]) -> Iterator[tuple[list[np.ndarray], str]]:
         for parts, label in examples:
             ids = (symbols.astype(int) + dictionary.nspecial for symbols in parts)
             yield [np.append(row, end).astype(int) for row in ids], label
@@ -256,7 +258,7 @@ def write(task: Task, files: dict[str, Any], folder: Path) -> None:
     splits = map(task.read, files.values()) if task.large else task.read(files)
     for split, examples in zip(("train", "valid", "test"), splits):
         examples = tqdm(examples, split, unit=" examples", mininterval=1, disable=None)
-        count = write_split(folder, split, binarized(examples))
+        count = write_split(folder, split, encode(examples))
         if not count:
             raise ValueError(f"{', '.join(files)}: there are no examples for {split}")
         logger.info(f"{split}: {count:,} examples")
@@ -266,8 +268,8 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "lra",
         "Prepare the Long Range Arena for fairseq-train --task long_range_arena.",
-        source="archive, or folder that has the archives under their published names or what has "
-        "been unpacked of them (default: download them)",
+        source="archive, or folder with the archives under their published names, or with their "
+        "contents (default: download the archives)",
         tasks=TASKS,
     )
     args = parse_options(parser, arguments)

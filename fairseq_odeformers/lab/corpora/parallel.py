@@ -1,10 +1,10 @@
-"""Parallel text of your own: two files a split, or one file of tab-separated pairs.
+"""Your parallel text: two files per split, or one file of tab-separated pairs.
 
 A folder has ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any number of test sets,
-such as ``test.*`` and ``test2016.*``. One file has a pair a line, and its validation and test set
-are drawn at random. Pairs whose source or target is in the file again, apart from case and spaces,
-are never drawn, so that no side of a held-out pair is in another set. Files may be compressed
-(``.gz``, ``.xz``).
+such as ``test.*`` and ``test2016.*``. One file has one pair per line, and its validation and test
+set are drawn at random. Pairs whose source or target is in the file again, apart from case and
+spaces, are never drawn, so that no side of a held-out pair is in another set. Files may be
+compressed (``.gz``, ``.xz``).
 """
 
 import argparse
@@ -20,50 +20,50 @@ from pathlib import Path
 from fairseq_odeformers.files import decode_lines, fingerprints, naming
 from fairseq_odeformers.options import positive_int
 
-from .archives import BROKEN, decompressed
+from .archives import BROKEN, decompress
 from .command import (
     add_bpe_operations,
     log_and_lock,
     make_parser,
     parse_options,
 )
-from .parallel_text import Preparation, Row, prepare
+from .parallel_text import Preparation, SplitPair, prepare
 from .translation import read_documents
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a text, which may be compressed."""
+def read_text_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, which may be compressed."""
     with naming(path, BROKEN), open(path, "rb") as file:
-        yield from (line.rstrip("\r") for line in decode_lines(decompressed(path.name, file), path))
+        yield from (line.rstrip("\r") for line in decode_lines(decompress(path.name, file), path))
 
 
 def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
     """The files of each split in a folder, ``train`` first."""
     endings = "|".join(map(re.escape, langs))
     name = re.compile(rf"(train|valid|val|test[^,]*?)\.({endings})(\.gz|\.xz)?")
-    found: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
+    splits: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
     for path in sorted(source.iterdir()):
         if match := name.fullmatch(path.name):
             split = "valid" if match[1] == "val" else match[1]
-            other = found.setdefault(split, {}).setdefault(match[2], path)
+            other = splits.setdefault(split, {}).setdefault(match[2], path)
             if other != path:
                 raise ValueError(f"{source} has both {other.name} and {path.name}")
-    for split, paths in found.items():
+    for split, paths in splits.items():
         if missing := [lang for lang in langs if lang not in paths]:
             raise ValueError(f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}")
-    return {split: tuple(paths[lang] for lang in langs) for split, paths in found.items()}
+    return {split: tuple(paths[lang] for lang in langs) for split, paths in splits.items()}
 
 
-def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[Row]:
-    """The pairs of a file, ``source<TAB>target`` in each line, after a split drawn at random.
+def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[SplitPair]:
+    """The pairs of a file of lines ``source<TAB>target``, each with a split drawn at random.
 
     Args:
-        sizes: pairs of each split but ``train``, which has the others.
+        sizes: number of pairs of each split but ``train``, which has the rest.
     """
     pairs = []
-    for number, line in enumerate(lines_of(path), start=1):
+    for number, line in enumerate(read_text_lines(path), start=1):
         pair = line.split("\t")
         if len(pair) != 2:
             raise ValueError(f"{path}, line {number}: {len(pair)} columns, not source<TAB>target")
@@ -77,10 +77,10 @@ def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[Row]:
     ]
     wanted = sum(sizes.values())
     if len(alone) < wanted or len(pairs) <= wanted:
-        options = " and ".join(f"--{split} {size}" for split, size in sizes.items())
+        sets = " and ".join(f"--{split} {size}" for split, size in sizes.items())
         raise ValueError(
-            f"{path} has {len(pairs):,} pairs, of which {len(alone):,} have sides that no other "
-            f"has; {options} take {wanted:,} of these, and some must be left to train with"
+            f"{path} has {len(pairs):,} pairs, and {len(alone):,} whose sides no other pair has; "
+            f"{sets} take {wanted:,} of these, and some pairs must be left to train with"
         )
     drawn = iter(random.Random(seed).sample(alone, wanted))
     split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}
@@ -91,7 +91,7 @@ def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[Row]:
 def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "parallel",
-        "Prepare parallel text of your own for fairseq-train --task translation.",
+        "Prepare your parallel text for fairseq-train --task translation.",
         out="data/own",
         source="folder with train, valid and test files of both languages (train.de, train.en, "
         "...), or a file of tab-separated pairs; plain, .gz or .xz",
@@ -150,7 +150,7 @@ def main(arguments: Sequence[str]) -> None:
         if args.source.is_dir():
             files = find_files(args.source, langs)
             documents = {split: [pair] for split, pair in files.items()}
-            rows = partial(read_documents, documents, lines_of)
+            rows = partial(read_documents, documents, read_text_lines)
             inputs = {"raw": fingerprints(chain.from_iterable(files.values()))}
         else:
             sizes = {"valid": args.valid or HELD_OUT, "test": args.test or HELD_OUT}

@@ -2,8 +2,7 @@
 
 The steps follow fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
 training pairs by length, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
-dictionary. A row is the name of a split and a pair; the splits are ``train``, ``valid``, and test
-sets whose names begin with ``test``.
+dictionary. The splits are ``train``, ``valid``, and test sets whose names begin with ``test``.
 """
 
 import logging
@@ -23,8 +22,7 @@ from . import tokens
 
 logger = logging.getLogger(__name__)
 
-Pair = tuple[str, str]  # a sentence and its translation
-Row = tuple[str, Pair]
+SplitPair = tuple[str, tokens.Row]  # the name of a split; a sentence of it and its translation
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Preparation:
 
 
 def prepare(
-    rows: Callable[[], Iterable[Row]],
+    rows: Callable[[], Iterable[SplitPair]],
     inputs: dict[str, Any],
     out: Path,
     preparation: Preparation,
@@ -72,7 +70,7 @@ def prepare(
     ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
     Args:
-        rows: returns the rows; called only if a step has to read them.
+        rows: returns the pairs of all splits; called only if a step has to read them.
         inputs: all that determines the rows, as JSON values.
         out: folder with a folder for the result of each step: ``tokenized``, ``plain``, ``codes``,
             ``bpe`` and ``data-bin``.
@@ -101,7 +99,7 @@ def prepare(
 
 
 def tokenize(
-    rows: Callable[[], Iterable[Row]], preparation: Preparation, workers: int, folder: Path
+    rows: Callable[[], Iterable[SplitPair]], preparation: Preparation, workers: int, folder: Path
 ) -> None:
     """Write all splits in Moses tokens, cleaned if lengths are counted in these."""
     pairs = tokens.map_rows(_make_tokenizer, (preparation,), rows(), workers, "tokenizing")
@@ -111,7 +109,7 @@ def tokenize(
 
 
 def write_references(
-    rows: Callable[[], Iterable[Row]], langs: tuple[str, str], folder: Path
+    rows: Callable[[], Iterable[SplitPair]], langs: tuple[str, str], folder: Path
 ) -> None:
     """Write all rows but the training pairs as they come: references of translations."""
     tokens.write_rows((row for row in rows() if row[0] != "train"), folder, langs)
@@ -150,19 +148,21 @@ def binarize(bpe: Path, codes: Path, langs: tuple[str, str], workers: int, folde
     shutil.copy(codes / "code", folder)
 
 
-def read_rows(folder: Path, langs: tuple[str, str]) -> Iterator[Row]:
+def read_rows(folder: Path, langs: tuple[str, str]) -> Iterator[SplitPair]:
     """The rows in a folder of text files."""
     for split in sorted(path.stem for path in folder.glob(f"*.{langs[0]}")):
         for pair in zip(*(read_lines(folder / f"{split}.{lang}") for lang in langs)):
             yield split, pair
 
 
-def _make_tokenizer(preparation: Preparation) -> Callable[[Row], Row]:
+def _make_tokenizer(preparation: Preparation) -> Callable[[SplitPair], SplitPair]:
     langs = preparation.langs
     normalizers = [MosesPunctNormalizer(lang) for lang in langs]
-    tokenizers = [tokens.moses_tokenizer(lang, preparation.aggressive_hyphens) for lang in langs]
+    tokenizers = [
+        tokens.make_moses_tokenizer(lang, preparation.aggressive_hyphens) for lang in langs
+    ]
 
-    def tokenize_row(row: Row) -> Row:
+    def tokenize_row(row: SplitPair) -> SplitPair:
         split, pair = row
         if split in preparation.normalized_splits:
             texts = (n.normalize(text) for n, text in zip(normalizers, pair))
@@ -180,12 +180,12 @@ def _replace_non_printing(text: str) -> str:
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
 
 
-def _make_encoder(code: Path) -> Callable[[Row], Row]:
-    encode_texts = tokens.bpe_encoder(code)
+def _make_encoder(code: Path) -> Callable[[SplitPair], SplitPair]:
+    encode_texts = tokens.make_bpe_encoder(code)
     return lambda row: (row[0], encode_texts(row[1]))
 
 
-def clean(rows: Iterable[Row], preparation: Preparation) -> Iterator[Row]:
+def clean(rows: Iterable[SplitPair], preparation: Preparation) -> Iterator[SplitPair]:
     """Leave out training pairs with an empty or long side or of very different lengths.
 
     Of those that are kept, every ``valid_interval``-th goes to ``valid``.

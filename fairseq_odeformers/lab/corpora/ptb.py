@@ -1,6 +1,6 @@
 """The Penn Treebank as Mikolov et al. (2011) prepared it, for fairseq's ``language_modeling``.
 
-The text is from the Wall Street Journal, a sentence a line: sections 0 to 20 for training, 21
+The text is from the Wall Street Journal, one sentence per line: sections 0 to 20 for training, 21
 and 22 for validation, 23 and 24 for testing. It is tokenised, lower-cased and without punctuation,
 and has ``N`` for a number and ``<unk>`` for a rare word.
 
@@ -42,8 +42,8 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
     """Binarise the splits of *source*; ``test`` may be missing.
 
     Args:
-        source: a folder or archive that has ``ptb.train.txt`` and so on, or else ``train.txt`` and
-            so on, or a folder that has Mikolov's archive; None to download the published texts.
+        source: a folder or archive with ``ptb.train.txt``, ..., or else ``train.txt``, ..., or a
+            folder with Mikolov's archive; None to download the published texts.
         out: folder for the texts, in ``raw``, and the result.
 
     Returns:
@@ -52,8 +52,8 @@ def prepare(source: Path | None, out: Path, workers: int) -> Path:
     if source is None:
         source = fetch([f"{URL}/ptb.{split}.txt" for split in PUBLISHED], out / "download")
     raw, data_bin = out / "raw", out / "data-bin"
-    own = not any(find(locate(source, ARCHIVE, []), ["ptb.train.txt"]))
-    names = {split: f"{split}.txt" if own else f"ptb.{split}.txt" for split in PUBLISHED}
+    published = any(find(locate(source, ARCHIVE, []), ["ptb.train.txt"]))
+    names = {split: f"ptb.{split}.txt" if published else f"{split}.txt" for split in PUBLISHED}
     extract(source, {ARCHIVE: list(names.values())}, raw, optional=[names["test"]])
     texts = {split: raw / name for split, name in names.items() if (raw / name).exists()}
     if "test" not in texts:
@@ -89,9 +89,9 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "ptb",
         "Prepare the Penn Treebank for fairseq-train --task language_modeling.",
-        source="folder or archive (tar, zip) that has ptb.train.txt, ptb.valid.txt and "
-        "ptb.test.txt, as Mikolov's simple-examples.tgz, or train.txt, valid.txt and perhaps "
-        "test.txt (default: download it)",
+        source="folder or archive (tar, zip) with ptb.train.txt, ptb.valid.txt and ptb.test.txt, "
+        "such as Mikolov's simple-examples.tgz, or with train.txt, valid.txt and perhaps test.txt "
+        "(default: download the published texts)",
     )
     args = parse_options(parser, arguments)
     with log_and_lock(args.out):

@@ -1,4 +1,4 @@
-"""Labelled text, in word pieces: IMDb, AG News, and your own tables.
+"""Labelled text in word pieces: IMDb, AG News, and your tables.
 
 IMDb (Maas et al., 2011) has 25,000 film reviews for training and as many for testing, negative or
 positive. AG News (Zhang et al., 2015) has 120,000 and 7,600 news items of four subjects; the text
@@ -55,13 +55,13 @@ logger = logging.getLogger(__name__)
 
 VOCAB_SIZE = 30_522
 VALID_FRACTION = 0.1
-SEED = 1  # of the texts held out
+SEED = 1  # for the texts that are held out
 BATCH_SIZE = 1024  # texts that are encoded at a time
 
-Example = tuple[str | None, str]  # class, if it is known, and text
+Example = tuple[str | None, str]  # class, None in a test set without labels, and text
 
 
-def imdb(path: Path, lines: Iterator[str]) -> Iterator[Example]:
+def read_imdb(path: Path, lines: Iterator[str]) -> Iterator[Example]:
     """A review is a file in a folder with the name of its class; ``<br />`` is a line break."""
     yield path.parent.name, "\n".join(lines).replace("<br />", "\n")
 
@@ -70,7 +70,7 @@ AG_NEWS = {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"}
 AG_NEWS_URL = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv"
 
 
-def agnews(path: Path, lines: Iterator[str]) -> Iterator[Example]:
+def read_agnews(path: Path, lines: Iterator[str]) -> Iterator[Example]:
     """A quoted table of class, title and description."""
     table = csv.reader((line + "\n" for line in lines), strict=True)
     try:
@@ -82,14 +82,14 @@ def agnews(path: Path, lines: Iterator[str]) -> Iterator[Example]:
         raise ValueError(f"{path}, line {table.line_num}: {error}") from error
 
 
-def tsv(path: Path, lines: Iterator[str]) -> Iterator[Example]:
+def read_tsv(path: Path, lines: Iterator[str]) -> Iterator[Example]:
     """A table of class and text; what follows the first tab is text.
 
-    If no line of ``test.tsv`` has a tab, the classes are not known.
+    If no line of ``test.tsv`` has a tab, its texts have no class.
     """
-    lines = list(lines)
-    unlabelled = path.name == "test.tsv" and not any("\t" in line for line in lines)
-    for number, line in enumerate(lines, start=1):
+    rows = list(lines)
+    unlabelled = path.name == "test.tsv" and not any("\t" in line for line in rows)
+    for number, line in enumerate(rows, start=1):
         if unlabelled:
             yield None, line
             continue
@@ -107,10 +107,10 @@ class Dataset(NamedTuple):
 
     Attributes:
         read: ``read(path, lines)`` yields the examples of a file.
-        files: patterns of the files of each split, as of ``Path.match``. Each has to match a file,
+        files: patterns of the files of each split, as for ``Path.match``. Each has to match a file,
             except in ``valid``.
-        classes: in their order; None for those of the training file, sorted.
-        urls: of the published archive or files.
+        classes: the classes in their order; None to sort the classes of the training file.
+        urls: the published archive or files.
     """
 
     read: Callable[[Path, Iterator[str]], Iterator[Example]]
@@ -121,7 +121,7 @@ class Dataset(NamedTuple):
 
 DATASETS = {
     "imdb": Dataset(
-        imdb,
+        read_imdb,
         {
             "train": ("train/neg/[0-9]*.txt", "train/pos/[0-9]*.txt"),
             "test": ("test/neg/[0-9]*.txt", "test/pos/[0-9]*.txt"),
@@ -130,13 +130,13 @@ DATASETS = {
         ("https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",),
     ),
     "agnews": Dataset(
-        agnews,
+        read_agnews,
         {"train": ("train.csv",), "valid": ("valid.csv",), "test": ("test.csv",)},
         tuple(AG_NEWS.values()),
         (f"{AG_NEWS_URL}/train.csv", f"{AG_NEWS_URL}/test.csv"),
     ),
     "tsv": Dataset(
-        tsv,
+        read_tsv,
         {"train": ("train.tsv",), "valid": ("valid.tsv",), "test": ("test.tsv",)},
         None,
         (),
@@ -155,11 +155,12 @@ def prepare(
     """Prepare a data set; the order of an archive does not matter.
 
     Args:
-        source: folder or archive that has the published files; None to download them.
-        vocab: the pieces of an uncased BERT, one a line; None to learn them on the training texts.
-        vocab_size: pieces to learn at most.
-        valid_fraction: of the training texts of each class, held out for validation if the data set
-            has no file for it; 0 for no validation set.
+        source: folder or archive with the published files; None to download them.
+        vocab: the pieces of an uncased BERT, one per line; None to learn pieces on the training
+            texts.
+        vocab_size: the most pieces to learn.
+        valid_fraction: share of the training texts of each class to hold out if the data set has
+            no validation file; 0 for no validation set.
 
     Returns:
         ``out/data-bin``: the binarised data, and the word pieces in ``vocab.txt``.
@@ -198,7 +199,7 @@ def read_splits(
 ) -> tuple[dict[str, list[Example]], Sequence[str]]:
     """The examples of each split, and the classes.
 
-    Empty training texts are left out; those of other splits stay, so that predictions have the
+    Empty training texts are dropped; empty texts of other splits stay, so that predictions have the
     order of the file.
     """
     splits = {}
@@ -214,15 +215,15 @@ def read_splits(
             raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
     texts = splits["train"]
     classes = dataset.classes or sorted({label for label, _ in texts})
-    known = {*classes, None}
+    labels = {*classes, None}
     for split, examples in splits.items():
         for line, (label, _) in enumerate(examples, start=1):
-            if label not in known:
+            if label not in labels:
                 path = source / dataset.files[split][0]
                 raise ValueError(f"{path}, line {line}: {label} is none of {', '.join(classes)}")
     kept = splits["train"] = [example for example in texts if example[1].strip()]
     if len(kept) < len(texts):
-        logger.info(f"left out {len(texts) - len(kept):,} empty training texts")
+        logger.info(f"dropped {len(texts) - len(kept):,} empty training texts")
     if absent := set(classes).difference(label for label, _ in kept):
         raise ValueError(f"{source} has no training text of class {', '.join(sorted(absent))}")
     if "valid" not in splits and valid_fraction:
@@ -231,7 +232,7 @@ def read_splits(
 
 
 def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], list[Example]]:
-    """Split off *fraction* of each class at random, always the same; both parts keep order."""
+    """Split off *fraction* of each class at random, always the same; both parts keep the order."""
     places = defaultdict(list)
     for place, (label, _) in enumerate(examples):
         places[label].append(place)
@@ -242,7 +243,10 @@ def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], l
         for place in random.permutation(of_class)[: int(len(of_class) * fraction)]
     }
     if not drawn:
-        raise ValueError(f"{fraction} of {len(examples)} training texts leaves none for validation")
+        raise ValueError(
+            f"--valid-fraction {fraction}: of {len(examples)} training texts this leaves none for "
+            "validation"
+        )
     kept = [example for place, example in enumerate(examples) if place not in drawn]
     return kept, [examples[place] for place in sorted(drawn)]
 
@@ -255,7 +259,7 @@ def binarize(
     dictionary = make_dictionary(piece for piece in pieces if piece not in SPECIAL)
     write_dictionaries(folder, 1, dictionary, classes)
     tokenizer = make_tokenizer(pieces)
-    symbols = np.array([dictionary.index(piece) for piece in pieces])  # <unk> for what it lacks
+    symbols = np.array([dictionary.index(piece) for piece in pieces])  # <unk> for other pieces
 
     def encode(examples: Sequence[Example]) -> Iterator[tuple[tuple[np.ndarray], str]]:
         for start in range(0, len(examples), BATCH_SIZE):
@@ -278,18 +282,18 @@ def main(arguments: Sequence[str]) -> None:
         "Prepare labelled text for fairseq-train --task sentence_prediction.",
         out="data/{data}",
         source="folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv "
-        "and perhaps valid.tsv of lines CLASS<tab>TEXT, or of test.tsv TEXT alone (default: "
-        "download the published files)",
+        "and perhaps valid.tsv of lines CLASS<tab>TEXT; test.tsv may have lines TEXT alone "
+        "(default: download the published files)",
     )
     parser.add_argument("data", metavar="DATA", choices=DATASETS, help=", ".join(DATASETS))
-    pieces = parser.add_mutually_exclusive_group()
-    pieces.add_argument(
+    vocabulary = parser.add_mutually_exclusive_group()
+    vocabulary.add_argument(
         "--vocab",
         metavar="PATH",
         type=existing_path,
         help="vocab.txt of an uncased BERT (default: learn word pieces on the training texts)",
     )
-    pieces.add_argument(
+    vocabulary.add_argument(
         "--vocab-size",
         metavar="N",
         type=positive_int,
@@ -308,9 +312,9 @@ def main(arguments: Sequence[str]) -> None:
     if args.source is None and not DATASETS[args.data].urls:
         parser.error(f"{args.data} needs --from")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
-    options = args.vocab, args.vocab_size, args.valid_fraction
+    pieces = args.vocab, args.vocab_size
     with log_and_lock(args.out):
-        data_bin = prepare(args.data, args.source, args.out, *options)
+        data_bin = prepare(args.data, args.source, args.out, *pieces, args.valid_fraction)
         logging.info(f"{data_bin} is ready for fairseq-train")
 
 

@@ -1,7 +1,7 @@
 """Tokens of running text: the words of Moses, byte pairs, and fairseq's binary files of both.
 
 A row is texts that belong together, such as a sentence and its translation, or two sentences and
-their label. Rows are streamed: only the vocabulary is held in memory.
+their label. Rows are streamed; only the vocabulary is held in memory.
 """
 
 import io
@@ -15,7 +15,7 @@ from contextlib import ExitStack, nullcontext, redirect_stderr
 from itertools import chain
 from pathlib import Path
 
-from fairseq import options
+from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess
 from tqdm import tqdm
 
@@ -32,13 +32,13 @@ MAX_CACHED_WORDS = 200_000
 Row = Sequence[str]
 
 
-def moses_tokenizer(
+def make_moses_tokenizer(
     lang: str, aggressive_hyphens: bool = False, escape: bool = True
 ) -> Callable[[str], str]:
     """A function that separates the tokens of a text by spaces, as the Moses tokenizer does.
 
-    sacremoses leaves the final period of a text at abbreviations, numbers and single letters; Moses
-    takes it off whatever the word is.
+    sacremoses keeps the final period of a text with abbreviations, numbers and single letters;
+    Moses splits it off any word.
 
     Args:
         aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
@@ -56,13 +56,13 @@ def moses_tokenizer(
 
 
 def count_words(texts: Iterable[Path]) -> Counter[str]:
-    """How often each word is in *texts*."""
+    """The number of occurrences of each word in *texts*."""
     lines = chain.from_iterable(map(read_lines, texts))
     return Counter(word for line in lines for word in cut_words(line).split(" ") if word)
 
 
 def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
-    """Write the codes of a joint byte-pair encoding, learnt on words and their numbers.
+    """Write the codes of a joint byte-pair encoding, learnt on words and their counts.
 
     Raises:
         ValueError: no word has two letters.
@@ -81,7 +81,7 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
             raise ValueError("no byte pairs: each word of the training text is a letter") from error
 
 
-def bpe_encoder(codes: Path) -> Callable[[Row], Row]:
+def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:
     """A function that byte-pair encodes the texts of a row."""
     bpe = read_codes(codes)
 
@@ -107,7 +107,7 @@ def map_rows(
 
 
 def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:
-    """Write each row, which follows the name of its split, to the files ``{split}.{column}``."""
+    """Write rows, each after the name of its split, to the files ``{split}.{column}``."""
     with ExitStack() as stack:
         files = {}
         for split, row in rows:
@@ -121,9 +121,9 @@ def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[
 
 
 def fairseq_preprocess(*argv: str) -> None:
-    """Run ``fairseq-preprocess``, in a process of its own because it leaves log handlers behind."""
+    """Run ``fairseq-preprocess`` in another process, because it leaves log handlers behind."""
     logger.info(f"fairseq-preprocess {' '.join(argv)}")
-    args = options.get_preprocessing_parser().parse_args(argv)
+    args = get_preprocessing_parser().parse_args(argv)
     with ProcessPoolExecutor(1) as pool:
         pool.submit(preprocess.main, args).result()
     Path(args.destdir, "preprocess.log").unlink()  # it depends on the temporary folder

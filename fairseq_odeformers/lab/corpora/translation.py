@@ -1,4 +1,4 @@
-"""Parallel corpora as they are published, and the command line that prepares one."""
+"""Published parallel corpora, and the command line that prepares one."""
 
 import logging
 import re
@@ -17,16 +17,16 @@ from .command import (
     make_parser,
     parse_options,
 )
-from .parallel_text import Preparation, Row, prepare
+from .parallel_text import Preparation, SplitPair, prepare
 
 EVALUATION = (".sgm", ".xml")  # sets of WMT and of IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
 
 
 def read_published(path: Path) -> Iterator[str]:
-    """The lines of a file, or the segments of an evaluation set: one ``<seg id="...">`` a line.
+    """The lines of a file, or the segments of an evaluation set: one ``<seg id="...">`` per line.
 
-    They are as published, with entities such as ``&amp;``.
+    Entities such as ``&amp;`` stay as published.
     """
     for line in read_lines(path):
         if path.suffix not in EVALUATION:
@@ -35,13 +35,13 @@ def read_published(path: Path) -> Iterator[str]:
             yield SEGMENT_TAG.sub("", line)
 
 
-def sentences(path: Path) -> Iterator[str]:
-    """The same; segments get the typewriter's apostrophe, which is the one in training text."""
+def read_sentences(path: Path) -> Iterator[str]:
+    """The same, with the training text's apostrophe, the typewriter's, in segments."""
     published = read_published(path)
-    return map(plain_apostrophes, published) if path.suffix in EVALUATION else published
+    return map(replace_apostrophes, published) if path.suffix in EVALUATION else published
 
 
-def plain_apostrophes(text: str) -> str:
+def replace_apostrophes(text: str) -> str:
     return text.replace("’", "'")
 
 
@@ -51,11 +51,11 @@ class Corpus:
 
     Attributes:
         preparation: how to prepare the text.
-        archives: the names of the files that are needed of each download, by its URL: a tar or zip
+        archives: the names of the files to take from each download, by its URL: a tar or zip
             archive, or a single file (compressed, if the URL is the name with ``.gz``).
         documents: the documents of each split; a document is the names of two of these files.
-        optional: names of files that the source given with ``--from`` may lack. The splits of their
-            documents are then left out.
+        optional: names of files that the source of ``--from`` may lack. The splits of their
+            documents are then skipped.
         sentences: yields the sentences of a file.
     """
 
@@ -63,13 +63,13 @@ class Corpus:
     archives: Mapping[str, Sequence[str]]
     documents: Mapping[str, Sequence[tuple[str, str]]]
     optional: Sequence[str] = ()
-    sentences: Callable[[Path], Iterable[str]] = sentences
+    sentences: Callable[[Path], Iterable[str]] = read_sentences
 
 
 def read_documents(
     documents: Mapping[str, Sequence[tuple[Path, Path]]],
     read: Callable[[Path], Iterable[str]],
-) -> Iterator[Row]:
+) -> Iterator[SplitPair]:
     """The sentence pairs of each split's documents, one after the other."""
     for split, pairs in documents.items():
         for pair in pairs:
@@ -90,15 +90,15 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
     """The command line ``odeformers prepare {name}``.
 
     Args:
-        corpora: if there are several, the first argument chooses the language pair.
+        corpora: one corpus per language pair; of several, the first argument chooses one.
     """
     pairs = {"-".join(corpus.preparation.langs): corpus for corpus in corpora}
     parser = make_parser(
         name,
         f"Prepare {name} for fairseq-train --task translation.",
         out=f"data/{name}-{{pair}}" if len(pairs) > 1 else None,
-        source="archive (tar, zip) of the corpus, or folder that has its files or its archives "
-        "under their published names (default: download it)",
+        source="archive (tar, zip) of the corpus, or folder with its files or its archives under "
+        "their published names (default: download the corpus)",
     )
     if len(pairs) > 1:
         parser.add_argument("pair", choices=pairs, help="source and target language")

@@ -35,15 +35,15 @@ TEST = "http://statmt.org/wmt14/test-full.tgz"
 CLEANING = {"de": (80, 9), "fr": (250, 1.5)}  # longest side, largest ratio of lengths
 
 
-def reference(lang: str) -> str:
-    """Name of the file that has the test set's published reference translation into *lang*."""
+def reference_name(lang: str) -> str:
+    """The name of the published reference translation of the test set into *lang*."""
     return f"newstest2014-{lang}en-ref.{lang}.sgm"
 
 
-def corpus(lang: str) -> Corpus:
+def make_corpus(lang: str) -> Corpus:
     archives = {url: (name.format("en"), name.format(lang)) for url, name in TRAIN[lang].items()}
     archives[DEV] = "newstest2013.en", f"newstest2013.{lang}"
-    archives[TEST] = f"newstest2014-{lang}en-src.en.sgm", reference(lang)
+    archives[TEST] = f"newstest2014-{lang}en-src.en.sgm", reference_name(lang)
     *train, valid, test = archives.values()
     max_tokens, max_ratio = CLEANING[lang]
     preparation = Preparation(
@@ -59,4 +59,4 @@ def corpus(lang: str) -> Corpus:
 
 
 def main(arguments: Sequence[str]) -> None:
-    prepare_published("wmt14", [corpus("de"), corpus("fr")], arguments)
+    prepare_published("wmt14", [make_corpus("de"), make_corpus("fr")], arguments)

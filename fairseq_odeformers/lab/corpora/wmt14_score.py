@@ -22,9 +22,9 @@ from sacremoses import MosesDetokenizer
 from fairseq_odeformers.files import read_lines
 
 from .command import existing_path
-from .tokens import moses_tokenizer
-from .translation import plain_apostrophes, read_published
-from .wmt14 import TRAIN, reference
+from .tokens import make_moses_tokenizer
+from .translation import read_published, replace_apostrophes
+from .wmt14 import TRAIN, reference_name
 
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
 HYPHEN = re.compile(r"(\S)-(\S)")
@@ -56,20 +56,20 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
     Args:
         lang: language of both.
     """
-    detokenizer, tokenize = MosesDetokenizer(lang), moses_tokenizer(lang)
+    detokenizer, tokenize = MosesDetokenizer(lang), make_moses_tokenizer(lang)
     detokenized = [detokenizer.detokenize(text.split()) for text in hypotheses]
     tokenized = [
-        list(map(tokenize, texts)) for texts in (detokenized, map(plain_apostrophes, references))
+        list(map(tokenize, texts)) for texts in (detokenized, map(replace_apostrophes, references))
     ]
     split = [list(map(split_compounds, texts)) for texts in tokenized]
     scores = {}
     multi_bleu = {"tokenize": "none", "smooth_method": "none", "force": True}
-    for name, (system, target), options in (
+    for name, (system, target), settings in (
         ("tokenized", tokenized, multi_bleu),
         ("compound-split", split, multi_bleu),
         ("detokenized", (detokenized, references), {}),
     ):
-        bleu = BLEU(**options)
+        bleu = BLEU(**settings)
         result = bleu.corpus_score(system, [target])
         scores[name] = result.format(signature=bleu.get_signature().format())
     return scores
@@ -89,14 +89,14 @@ def main(arguments: Sequence[str]) -> None:
         "--reference",
         metavar="FILE",
         type=existing_path,
-        help="the translations as published, an .sgm file or a sentence a line (default: those of "
-        f"newstest2014, in {default})",
+        help="published translations, an .sgm file or one sentence per line (default: newstest2014 "
+        f"in {default})",
     )
     args = parser.parse_args(arguments)
     lang = args.pair.partition("-")[2]
-    path = args.reference or Path(default.format(pair=args.pair), reference(lang))
+    path = args.reference or Path(default.format(pair=args.pair), reference_name(lang))
     if not path.exists():
-        parser.error(f"{path} is not there; name it by --reference: prepare-wmt14.sh leaves it")
+        parser.error(f"{path}: no such file; prepare-wmt14.sh writes it, or give --reference")
     references = list(read_published(path))
     scores = score(read_hypotheses(args.output, len(references)), references, lang)
     for name, result in scores.items():

@@ -68,7 +68,7 @@ def prepared(what, name, options="--layers 2"):
     args = command.parse_args([what, *TINY.split(), *options.split()])
     (args.layers,) = args.layers
     subject = models.build(name, args)
-    return subject, MEASUREMENTS[what].prepared(subject, args, 8)
+    return subject, MEASUREMENTS[what].make_step(subject, args, 8)
 
 
 TRANSLATORS = ["transformer", "transevolve_fullff_2", "macaron_transformer"]
@@ -89,7 +89,7 @@ def in_this_process(monkeypatch):
     """Peak memory is measured here, where modules can be watched, not in a process of its own."""
 
     def peak_step(subject, args, length):
-        return lambda: memory.peak(subject, args, length)
+        return lambda: memory.measure_peak(subject, args, length)
 
     measurement = dataclasses.replace(MEASUREMENTS["memory"], step=peak_step)
     monkeypatch.setitem(MEASUREMENTS, "memory", measurement)

@@ -12,10 +12,10 @@ from fairseq_odeformers.lab.plots import columns, grouped
 def test_exponents_of_powers():
     """Of the upper half of the points: what is constant at small sizes does not count."""
     x = [1.0, 2.0, 4.0, 8.0]
-    assert growth.exponent(x, [3 * one**1.5 for one in x]) == pytest.approx(1.5)
-    assert growth.exponent(x, [9.0, 9.0, 16.0, 64.0]) == pytest.approx(2)
-    assert growth.exponent(x[:2], [1.0, 2.0]) == pytest.approx(1)
-    assert growth.exponent(x[:1], [1.0]) is None
+    assert growth.fit_exponent(x, [3 * one**1.5 for one in x]) == pytest.approx(1.5)
+    assert growth.fit_exponent(x, [9.0, 9.0, 16.0, 64.0]) == pytest.approx(2)
+    assert growth.fit_exponent(x[:2], [1.0, 2.0]) == pytest.approx(1)
+    assert growth.fit_exponent(x[:1], [1.0]) is None
 
 
 @pytest.mark.parametrize("varied", ["length", "layers"])
@@ -61,7 +61,7 @@ def test_tables_in_one_file_are_the_tables_that_it_was_made_from(tmp_path):
 def exponents(rows):
     """The exponent of each model of a table."""
     models = grouped(rows)
-    return {model: growth.exponent(*columns(own, "length", "value")) for model, own in models}
+    return {model: growth.fit_exponent(*columns(own, "length", "value")) for model, own in models}
 
 
 def test_the_page_has_the_exponents_of_its_data():

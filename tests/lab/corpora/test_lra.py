@@ -23,11 +23,11 @@ from fairseq_odeformers.lab.corpora import archives
 from fairseq_odeformers.lab.corpora.lra import (
     PATHFINDER,
     TASKS,
-    aan_examples,
-    cifar10_examples,
-    grey,
-    pathfinder_splits,
+    convert_to_grey,
     prepare,
+    read_aan,
+    read_cifar10,
+    read_pathfinder_splits,
     split_randomly,
 )
 
@@ -147,7 +147,7 @@ def test_texts_of_papers_are_literal(tmp_path):
     (tmp_path / "pairs.tsv").write_bytes(
         b"1.0\tP1\tC1\tb'one\\n'\tb\"it's\"\n0.0\tP2\tC2\t\"\xff\r\t two \r\n1\tP3\tC3\t\tlast"
     )
-    examples = list(aan_examples(tmp_path / "pairs.tsv"))
+    examples = list(read_aan(tmp_path / "pairs.tsv"))
     assert [([bytes(text) for text in texts], label) for texts, label in examples] == [
         ([b"b'one\\n'", b'b"it\'s"'], "1"),
         ([b'"\xff\r', b" two "], "0"),
@@ -185,14 +185,17 @@ LINES = IMAGES[METADATA].splitlines(keepends=True)
         ({METADATA: b"imgs/2 sample_0.png 0 2 1.0\n"}, f"{METADATA}, line 1"),
         ({METADATA: b"imgs/2 sample_0.png 0 1.0 14\n"}, f"{METADATA}, line 1"),
         ({METADATA: b"\xff\n"}, f"{METADATA}, line 1"),
-        ({METADATA: b"".join(LINES[:5] + LINES[6:])}, "30 .* 29 .* imgs/2/sample_5.png$"),
-        ({IMAGE: None}, "29 .* 30 .* imgs/2/sample_5.png$"),
+        (
+            {METADATA: b"".join(LINES[:5] + LINES[6:])},
+            "30 .* 29 .* imgs/2/sample_5.png is the",
+        ),
+        ({IMAGE: None}, "29 .* 30 .* imgs/2/sample_5.png is the"),
     ],
 )
 def test_a_bad_image_or_label_is_named(changes, named):
     files = {name: data for name, data in {**IMAGES, **changes}.items() if data is not None}
     with pytest.raises(ValueError, match=named):
-        pathfinder_splits(files)
+        read_pathfinder_splits(files)
 
 
 def record(label, red=0, green=0, blue=0):
@@ -202,25 +205,25 @@ def record(label, red=0, green=0, blue=0):
 def test_records_of_cifar10():
     """Pixels keep their places; those of pure colours have known intensities."""
     content = record(3, 40, 40, 40) + record(9, 255) + record(0, 0, 255) + record(1, 0, 0, 255)
-    images, labels = zip(*cifar10_examples(content, "batch.bin"))
+    images, labels = zip(*read_cifar10(content, "batch.bin"))
     assert labels == ("cat", "truck", "airplane", "automobile")
     for [image], intensity in zip(images, (40, 76, 149, 29)):
         assert image.tolist() == [intensity] * 1024
     channel = np.arange(1024, dtype=np.uint16).astype(np.uint8)
-    [([image], _)] = cifar10_examples(bytes([0, *np.tile(channel, 3)]), "batch.bin")
+    [([image], _)] = read_cifar10(bytes([0, *np.tile(channel, 3)]), "batch.bin")
     assert (image == channel).all()
 
 
 def test_weights_of_the_colours():
     """The formula in exact arithmetic, but where that is within 1e-3 of the next intensity."""
     levels = np.arange(256, dtype=np.uint8)
-    assert (grey(np.stack([levels] * 3)) == levels).all()
+    assert (convert_to_grey(np.stack([levels] * 3)) == levels).all()
     rgb = np.random.default_rng(0).integers(256, size=(3, 10_000), dtype=np.uint8)
     red, green, blue = rgb.astype(int)
     exact = 2555 * (2989 * red + 5870 * green + 1140 * blue) / (255 * 10 * 10_000)
     clear = abs(exact - exact.round()) > 1e-3
     assert clear.mean() > 0.99
-    assert (grey(rgb) == exact.astype(int))[clear].all()
+    assert (convert_to_grey(rgb) == exact.astype(int))[clear].all()
 
 
 @pytest.mark.parametrize(
@@ -237,13 +240,13 @@ def test_weights_of_the_colours():
 def test_a_bad_pair_is_named(line, tmp_path):
     (tmp_path / "file").write_bytes(b"1.0\tP0\tC0\ta\tb\n" + line + b"\n")
     with pytest.raises(ValueError, match=f"^{tmp_path}/file, line 2: "):
-        list(aan_examples(tmp_path / "file"))
+        list(read_aan(tmp_path / "file"))
 
 
 @pytest.mark.parametrize("content", [b"", bytes(3 * 3073 - 1), record(9) + record(10)])
 def test_a_file_with_a_bad_record_is_named(content):
     with pytest.raises(ValueError, match="^test_batch.bin is cut off, or has a class"):
-        list(cifar10_examples(content, "test_batch.bin"))
+        list(read_cifar10(content, "test_batch.bin"))
 
 
 def test_a_split_without_examples_is_an_error(tmp_path):

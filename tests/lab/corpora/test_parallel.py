@@ -153,7 +153,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"one.tsv": TSV + b"a\tb\tc\n"}, "own/one.tsv, line 10: 3 columns"),
         ({"one.tsv": TSV + b"\xff\tb\n"}, "own/one.tsv, line 10: not UTF-8"),
         ({"one.tsv": TSV[:-6]}, "one.tsv has 8 pairs, .* --valid 4 and --test 4 take 8"),
-        ({"one.tsv": TSV * 2}, "one.tsv has 18 pairs, of which 0 have sides"),
+        ({"one.tsv": TSV * 2}, "one.tsv has 18 pairs, and 0 whose sides"),
         ({"one.tsv": b""}, "one.tsv has 0 pairs"),
     ],
 )

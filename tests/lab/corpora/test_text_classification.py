@@ -138,7 +138,7 @@ def test_a_given_validation_set_is_used(tmp_path, vocab, caplog):
         data_bin = prepare("tsv", folder, tmp_path / "out", vocab)
     assert load(data_bin, "valid") == [("b", ""), ("a", "x")]
     assert load(data_bin, "train") == [("a", "x"), ("b", "y")]
-    assert "left out 2 empty training texts" in caplog.text
+    assert "dropped 2 empty training texts" in caplog.text
 
 
 def test_a_part_of_each_class_is_held_out():
@@ -175,7 +175,7 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(tmp_path):
         ("tsv", {"train.tsv": ["<unk>\tx"]}, "train.tsv, line 1: .* '<unk>'"),
         ("tsv", {"train.tsv": ["n\ro\tx"]}, r"train.tsv, line 1: .* 'n\\ro'"),
         ("tsv", {"train.tsv": ["no\tx", "a b\t"]}, "class a b"),
-        ("tsv", {"train.tsv": ["no\tx", "a b\ty"]}, "0.1 of 2 training texts"),
+        ("tsv", {"train.tsv": ["no\tx", "a b\ty"]}, "--valid-fraction 0.1: of 2 training texts"),
         ("imdb", {}, r"test/neg/\S*, test/pos/\S*, train/neg/\S*, train/pos/"),
         ("agnews", {"test.csv": ['"5","a","b"']}, "test.csv, line 1: expected class"),
         ("agnews", {"test.csv": ['"1","a"']}, "test.csv, line 1: expected class"),

@@ -50,7 +50,7 @@ MOSES = {
 
 @pytest.mark.parametrize("lang", MOSES)
 def test_tokens_are_those_of_moses(lang):
-    tokenize = tokens.moses_tokenizer(lang)
+    tokenize = tokens.make_moses_tokenizer(lang)
     assert [tokenize(line) for line, _ in MOSES[lang]] == [expected for _, expected in MOSES[lang]]
 
 
@@ -61,7 +61,7 @@ def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
     segment = read_codes(codes).segment
     expected = [tuple(map(segment, row)) for row in rows]
     monkeypatch.setattr(tokens, "MAX_CACHED_WORDS", 2)
-    encode = tokens.bpe_encoder(codes)
+    encode = tokens.make_bpe_encoder(codes)
     assert [encode(row) for row in rows] == expected
     assert any("@@" in line for row in expected for line in row)
 

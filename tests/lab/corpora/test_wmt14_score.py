@@ -73,7 +73,7 @@ def test_typographic_apostrophes_count_in_the_published_reference_alone():
 
 
 def test_references_are_segments_or_lines(tmp_path):
-    sgm = tmp_path / wmt14.reference("de")
+    sgm = tmp_path / wmt14.reference_name("de")
     sgm.write_text('<refset>\n<seg id="1">It’s so.</seg>\n<seg id="2"> &amp; </seg>\n</refset>\n')
     (tmp_path / "text.de").write_text("It’s so.\n&amp;\n")
     for path in (sgm, tmp_path / "text.de"):

@@ -1,4 +1,4 @@
-"""The options of ``odeformers benchmark`` for the sizes of models and batches."""
+"""The options of ``odeformers benchmark`` for sizes of models and batches."""
 
 from argparse import ArgumentParser
 
