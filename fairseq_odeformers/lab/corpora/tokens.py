@@ -22,7 +22,7 @@ from tqdm import tqdm
 from fairseq_odeformers.data.raw_text import cut_words, read_codes
 from fairseq_odeformers.files import read_lines
 
-from .processes import map_in_processes
+from .processes import Item, Result, map_in_processes
 
 logger = logging.getLogger(__name__)
 
@@ -94,16 +94,16 @@ def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:
 
 
 def map_rows(
-    make_function: Callable[..., Callable[[Row], Row]],
+    make_function: Callable[..., Callable[[Item], Result]],
     args: tuple,
-    rows: Iterable[Row],
+    rows: Iterable[Item],
     workers: int,
     label: str,
-) -> Iterator[Row]:
+) -> Iterator[Result]:
     """:func:`map_in_processes` with a progress bar."""
     logger.info(label)
     results = map_in_processes(make_function, args, rows, workers)
-    return tqdm(results, label, unit=" lines", mininterval=1, disable=None)
+    return iter(tqdm(results, label, unit=" lines", mininterval=1, disable=None))
 
 
 def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:

@@ -57,6 +57,7 @@ def measured(tmp_path):
         ("orthogonal", ["blocks", "cayley", "matrix_exp"]),
         ("classify", ["transformer_classifier", "macaron_classifier"]),
         ("state", ["transformer:matrix", "transevolve_fullff_2"]),
+        pytest.param("startup", ["fairseq", "plugin"], marks=pytest.mark.slow),
     ],
 )
 def test_every_measurement(measured, what, names):
@@ -195,14 +196,6 @@ def test_attention_by_a_matrix_where_it_is_asked_for(what, form):
     assert fused == {form != "matrix"}
 
 
-def test_startup_is_of_one_command_with_and_without_the_plugin(measured, monkeypatch):
-    lines = []
-    monkeypatch.setattr("subprocess.run", lambda line, **options: lines.append(line))
-    assert [name for name, _ in measured("startup")] == ["fairseq", "plugin"]
-    without, plugin = lines[:2]
-    assert plugin[: len(without)] == without and plugin[len(without)] == "--user-dir"
-
-
 @pytest.mark.parametrize("model, ratio", [("transformer_lm", 2), ("transject_lm", 1)])
 def test_state_grows_with_the_tokens_where_keys_are_kept(measured, model, ratio):
     (_, short), (_, long) = measured("state", "--lengths", "8", "16", "--models", model)
@@ -255,23 +248,32 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
 @pytest.mark.parametrize(
     "line, named",
     [
-        ("train --models transevolv", "transevolv"),
-        ("train --models transevolve:3", "transevolve has no form 3"),
-        ("infer --models transformer_classifier:fused", "has no form fused"),
+        ("train --models transevolv", "--models transevolv: fairseq knows no"),
+        ("train --models transevolve:3", "--models transevolve:3: transevolve has no form 3"),
+        ("infer --models transformer_classifier:fused", "--models transformer_classifier:fused: "),
         ("train --models transevolve_fullff_2 --layers 4 5", "--layers 5"),
-        ("train --models transformer transject", "transject by SentencePredictionTask"),
+        (
+            "train --models transformer transject",
+            "--models: transformer by TranslationTask, ",
+        ),
         ("encoder --heads 3", "--heads 3"),
         ("ode --lengths 6 1", "--lengths 1"),
         ("infer --json none/a.json", "--json none/a.json"),
-        *((f"{what} --precision bf16", "--precision") for what in ("ode", "orthogonal", "startup")),
-        *((f"{what} --models rk4", "--models") for what in ("startup", "ode", "orthogonal")),
-        ("encoder --lengths 8 0", "--lengths"),
-        ("encoder --batch -1", "--batch"),
-        ("--quick --dropout=0", "--dropout"),
-        ("--quick train", "--quick"),
-        ("train --device cuda", "--device cuda"),
-        ("--check a.json train", "--check"),
-        ("", "--quick"),
+        *(
+            (f"{what} --precision bf16", "arguments: --precision bf16")
+            for what in ("ode", "orthogonal", "startup")
+        ),
+        *(
+            (f"{what} --models rk4", "--models: invalid choice: 'rk4'")
+            for what in ("startup", "ode", "orthogonal")
+        ),
+        ("encoder --lengths 8 0", "--lengths: 0: give"),
+        ("encoder --batch -1", "--batch: -1: give"),
+        ("--quick --dropout=0", "unrecognized arguments: --dropout=0"),
+        ("--quick train", "give either WHAT to measure or --quick"),
+        ("train --device cuda", "--device cuda: torch finds no GPU"),
+        ("--check a.json train", "--check compares the figures of --quick"),
+        ("", "give either WHAT to measure or --quick"),
     ],
 )
 def test_command_lines_that_are_refused(line, named, capsys, monkeypatch):
@@ -284,12 +286,16 @@ def test_command_lines_that_are_refused(line, named, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [None, "{", "[1]", '{"rows": [{"what": "infer"}]}'])
-@pytest.mark.parametrize("line", ["--quick --check table.json", "growth out.png table.json"])
+@pytest.mark.parametrize(
+    "line",
+    ["--quick --check table.json", "growth out.png table.json", "growth out.png table.csv"],
+)
 def test_tables_are_looked_at_before_measuring(tmp_path, monkeypatch, line, content):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "run", None)
+    path = tmp_path / line.split()[-1]
     if content is not None:
-        (tmp_path / "table.json").write_text(content)
-    with pytest.raises((OSError, ValueError), match="table.json"):
+        path.write_text(content)
+    with pytest.raises((OSError, ValueError), match=path.name):
         command.main(line.split())
     assert not (tmp_path / "out.png").exists()
