@@ -135,12 +135,6 @@ def add_choices(parser: ArgumentParser, config: type) -> None:
             action.choices = choices
 
 
-def side(cfg, name: str) -> Namespace:
-    """The options of the ``encoder`` or ``decoder`` without their prefix, such as ``embed_dim``."""
-    prefix = f"{name}_"
-    return Namespace(**{k[len(prefix) :]: v for k, v in cfg.items() if k.startswith(prefix)})
-
-
 def flag(name: str) -> str:
     """The option of the command line for a field of a config, such as ``--encoder-layers``."""
     return "--" + name.replace("_", "-")

@@ -9,7 +9,7 @@ from fairseq.dataclass.utils import gen_parser_from_dataclass
 from omegaconf import II, OmegaConf
 
 from fairseq_odeformers.models.common.model import BaseModel
-from fairseq_odeformers.options import add_choices, option, side, validate
+from fairseq_odeformers.options import add_choices, option, validate
 
 
 @dataclass
@@ -40,13 +40,6 @@ def test_fairseq_and_hydra_read_default_help_alias_and_choices():
     assert composed(encoder_embed_dim=12).decoder_embed_dim == 12
     with pytest.raises(ValueError, match="--ffn-type half: choose from full, random"):
         validate(composed(ffn_type="half"), Config)
-
-
-def test_a_side_has_its_options_without_the_prefix():
-    cfg = composed(encoder_embed_dim=12)
-    sizes = {"embed_dim": 12, "attention_heads": 2, "ffn_embed_dim": 16, "layers": 1}
-    assert vars(side(cfg, "encoder")) == sizes
-    assert vars(side(cfg, "decoder")) == {"embed_dim": 12}
 
 
 def test_a_derived_model_needs_a_dataclass():

@@ -33,7 +33,11 @@ METHODS = {
 
 
 class RungeKuttaLayer(EncoderLayer):
-    """fairseq's encoder layer as the right-hand side of an ODE, over one step."""
+    """fairseq's encoder layer as the right-hand side of an ODE, over one step.
+
+    Args:
+        cfg: fairseq's config, which has the model's further options, too.
+    """
 
     def __init__(self, cfg, **kwargs):
         super().__init__(cfg, **kwargs)
@@ -81,12 +85,6 @@ class ODETransformer(TransformerClassifier):
         super().check_config(cfg)
         if cfg.runge_kutta_order not in METHODS:
             raise ValueError(f"--runge-kutta-order {cfg.runge_kutta_order}: give 1, 2 or 4")
-
-    @classmethod
-    def encoder_config(cls, cfg):
-        config = super().encoder_config(cfg)
-        config.runge_kutta_order = cfg.runge_kutta_order  # for the layers
-        return config
 
 
 @register_model_architecture("ode_transformer", "ode_transformer_rk2")

@@ -9,7 +9,7 @@ Leaves trajectories.png, and steps.csv with all strings. Needs the extra ``plots
 import argparse
 import math
 import sys
-from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ from fairseq_odeformers.lab.plots import (
     means_and_ranges,
     save,
 )
-from fairseq_odeformers.models.node_transformer.encoder import encoder_solver
+from fairseq_odeformers.models.node_transformer.encoder import make_solver
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
@@ -114,9 +114,9 @@ def trajectory(model, task, tokens: Tensor) -> tuple[np.ndarray, str]:
 @torch.no_grad()
 def steps_of_all(model, task) -> list[dict]:
     """The steps over all blocks, with the rejected ones, that each string takes by itself."""
-    alone = {"adaptivity": "sequence", "adjoint": False, "checkpoint_activations": False}
+    spec = model.encoder.cfg.spec
     for block in model.encoder.layers:
-        block.solver = encoder_solver(Namespace(**{**vars(model.args), **alone}))
+        block.solver = make_solver(replace(spec, adaptivity="sequence", adjoint=False))
     task.load_dataset("train")
     strings = task.dataset("train")
     batch = strings.collater(range(len(strings)))

@@ -12,9 +12,10 @@ from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizer
 )
 from fairseq_odeformers.criterions.regularizers import MEAN
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
-from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
+from fairseq_odeformers.models.node_transformer.field import TransformerField
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.solver import FixedGrid
+from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 
 LAYERED = [
     *(arch for arch in MODELS if not arch.startswith("node_transformer")),
@@ -145,7 +146,7 @@ def test_a_model_keeps_its_own():
 def test_euler_steps_of_an_ode(float64):
     """An N-ODE block on a grid of L Euler steps has the arclength of the chain of its steps."""
     torch.manual_seed(0)
-    steps, field = 5, TransformerField(FieldSpec(8, 4, 8, time_dependent_attention=True))
+    steps, field = 5, TransformerField(BlockSpec(8, 4, 8, time_dependent_attention=True))
     x = torch.randn(6, 3, 8)
     padding = torch.arange(6) >= torch.tensor([[6], [4], [1]])
     x = x.masked_fill(padding.T.unsqueeze(-1), 0)

@@ -7,6 +7,7 @@ import torch
 from fairseq.models.transformer import TransformerConfig
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
+from fairseq_odeformers.checkpoints.load import load_model
 from fairseq_odeformers.options import import_plugins
 
 PLUGIN = ROOT / "examples" / "extending"
@@ -58,6 +59,12 @@ def test_every_program_takes_the_folder(words, checkpoint, tmp_path):
 def plugin():
     import_plugins([str(PLUGIN)])
     return sys.modules["extending"]
+
+
+def test_the_option_reaches_the_layers(plugin, checkpoint):
+    """fairseq's layers take fairseq's config, which has it."""
+    model, *_ = load_model(str(checkpoint))
+    assert [layer.method for layer in model.encoder.layers] == [plugin.METHODS[2]] * 2
 
 
 @pytest.mark.parametrize("order", [1, 2, 4])

@@ -20,8 +20,9 @@ class BaseModel(DictionaryDigest):
 
     It comes before a base class of fairseq, whose own options are replaced.
 
-    A switch that is on by default gets another form that turns it off, with ``--no-``, or without
-    it if it begins so; fairseq would make the switch itself turn it off.
+    A switch that is on by default, or as another option is, gets another form that turns it off,
+    with ``--no-``, or without it if it begins so. fairseq would make the first kind of switch turn
+    itself off, and the second kind take a value.
 
     Attributes:
         unsupported: options of a base class that the model does not have, and why.
@@ -86,7 +87,8 @@ class BaseModel(DictionaryDigest):
                 "no more"
             )
         for item in fields(config):
-            if item.default is True:
+            switch = item.type is bool and "help" in item.metadata
+            if switch and item.default is not False:  # on, or as another option is
                 off = item.name[3:] if item.name.startswith("no_") else f"no_{item.name}"
                 for name, action in ((item.name, "store_true"), (off, "store_false")):
                     parser.add_argument(

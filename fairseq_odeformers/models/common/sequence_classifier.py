@@ -72,8 +72,8 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "SequenceClassifier":
         """A classifier of the texts of a task; heads are registered by the task, as fairseq's are.
 
-        ``encoder_class`` is made of :meth:`encoder_config`, the dictionary, and an embedding of
-        tokens (or pixels) of width :meth:`embedding_dim`.
+        ``encoder_class`` is made of the options, the dictionary, and an embedding of tokens (or
+        pixels) of width :meth:`embedding_dim`.
 
         Raises:
             ValueError: the task does not classify; or as :meth:`check_config`.
@@ -87,18 +87,13 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
             embed_tokens = IntensityEmbedding(dictionary, width)
         else:
             embed_tokens = cls.embedding_class(len(dictionary), width, dictionary.pad())
-        encoder = cls.encoder_class(cls.encoder_config(cfg), dictionary, embed_tokens)
+        encoder = cls.encoder_class(cfg, dictionary, embed_tokens)
         return cls(cfg, encoder, getattr(task, "towers", 1))
 
     @classmethod
     def embedding_dim(cls, cfg: DictConfig) -> int:
         """Width of the embedding."""
         return cfg.encoder_embed_dim
-
-    @classmethod
-    def encoder_config(cls, cfg: DictConfig) -> Any:
-        """The config in the form that the encoder takes."""
-        return cfg
 
     def forward(
         self,

@@ -25,22 +25,36 @@ from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from fairseq_odeformers.options import option
 
+Options = DictConfig | TransformerConfig  # of a model, or in fairseq's form
+
 # --- stacks of layers ------------------------------------------------------
 
 
 class Encoder(TransformerEncoderBase):
-    """fairseq's encoder over layers of ``layer_class``, which takes fairseq's config."""
+    """fairseq's encoder over layers of ``layer_class``, which takes the :func:`stack_config`."""
 
     layer_class: Callable[..., nn.Module] = EncoderLayer
+
+    def __init__(self, cfg: Options, dictionary: Dictionary, embed_tokens: nn.Module):
+        super().__init__(stack_config(cfg), dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
         return wrap_layer(self.layer_class(cfg, return_fc=self.return_fc), cfg)
 
 
 class Decoder(TransformerDecoderBase):
-    """fairseq's decoder over layers of ``layer_class``, which takes fairseq's config."""
+    """fairseq's decoder over layers of ``layer_class``, which takes the :func:`stack_config`."""
 
     layer_class: Callable[..., nn.Module] = TransformerDecoderLayerBase
+
+    def __init__(
+        self,
+        cfg: Options,
+        dictionary: Dictionary,
+        embed_tokens: nn.Module,
+        no_encoder_attn: bool = False,
+    ):
+        super().__init__(stack_config(cfg), dictionary, embed_tokens, no_encoder_attn)
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
@@ -56,19 +70,25 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
 
 
-def stack_config(cfg: DictConfig, **changes) -> TransformerConfig:
-    """fairseq's config, by which it makes an encoder or a decoder, from the options of any model.
+def stack_config(cfg: Options, **changes: Any) -> TransformerConfig:
+    """fairseq's config, from which it builds an encoder or a decoder, with all options of a model.
+
+    It is what fairseq's layers are built from, as a ``Spec`` is for others. An option that fairseq
+    does not have is an attribute of its name, so it reaches the layers, too.
 
     Args:
-        cfg: the options of the model.
-        changes: options of fairseq's that the model gives other names or other values.
+        cfg: the options of any model; fairseq's config itself is returned as it is.
+        changes: options of fairseq's that the model has by other names or with other values, and
+            further attributes, such as the ``spec`` of other layers than fairseq's.
     """
-    given = dict(cfg)  # whose get takes any name, in omegaconf 2.0, too
-    options = {"decoder_output_dim": given.get("decoder_embed_dim"), **given}
-    if given.get("share_all_embeddings"):
+    if isinstance(cfg, TransformerConfig):
+        return cfg
+    values = dict(cfg)  # whose get takes any name, in omegaconf 2.0, too
+    options = {"decoder_output_dim": values.get("decoder_embed_dim"), **values}
+    if values.get("share_all_embeddings"):
         options["share_decoder_input_output_embed"] = True
     for side in ("encoder", "decoder"):
-        if kept := given.get(f"{side}_layers_to_keep"):
+        if kept := values.get(f"{side}_layers_to_keep"):
             options[f"{side}_layers"] = len(kept.split(","))
     return TransformerConfig.from_namespace(Namespace(**{**options, **changes}))
 

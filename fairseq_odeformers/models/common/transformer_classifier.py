@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
-from fairseq.models.transformer import TransformerConfig
 from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig
 
 from fairseq_odeformers.options import option
 
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
-from .transformer import Encoder, EncoderConfig, stack_config
+from .transformer import Encoder, EncoderConfig
 
 
 @dataclass
@@ -32,7 +31,3 @@ class TransformerClassifier(SequenceClassifier):
         model = super().build_model(cfg, task)
         model.encoder.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
         return model
-
-    @classmethod
-    def encoder_config(cls, cfg: DictConfig) -> TransformerConfig:
-        return stack_config(cfg)

@@ -7,7 +7,8 @@ A block takes its state from X(0) to X(T_F) along
 .. math:: X'(t) = \mathrm{FFN}_t(\alpha X(t) + \mathrm{MHSA}_t(X(t))),
 
 where each affine map of the FFN is A x + b + c t, and an adaptive solver takes as many steps as the
-sequences need. Read ``naive`` first, the paper's equations. Then read
+sequences need. Read ``naive`` first, the paper's equations, and ``spec``, the choices of a block.
+Then read
 
 - X' for batches: ``problem``, the problem to solve; ``layout``, states in memory; ``linear`` and
   ``attention``, the parts of X'; ``field``, X';

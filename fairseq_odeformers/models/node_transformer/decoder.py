@@ -4,6 +4,7 @@ The paper leaves a decoder open, since its adaptive steps would differ from one 
 Here the decoder's solver has a fixed grid.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -15,8 +16,9 @@ from fairseq_odeformers.models.common.recording import recorded
 from fairseq_odeformers.models.common.transformer import stack_config
 
 from .block import NodeDecoderBlock, summary
-from .field import FieldSpec, TransformerField
-from .solver import FixedGrid, checkpointed
+from .encoder import make_solver
+from .field import TransformerField
+from .spec import BlockSpec
 
 
 class NodeTransformerDecoder(TransformerDecoderBase):
@@ -26,20 +28,21 @@ class NodeTransformerDecoder(TransformerDecoderBase):
     ``statistics`` of encoder and decoder together.
     """
 
+    spec_class = BlockSpec
+    field_class = TransformerField
+
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Module):
-        config = stack_config(cfg, decoder_normalize_before=cfg.encoder_normalize_before)
-        super().__init__(config, dictionary, embed_tokens)
+        spec = self.spec_class.from_options(cfg, "decoder")
+        spec = replace(spec, adjoint=False)  # which is the encoder's option
+        super().__init__(stack_config(cfg, spec=spec), dictionary, embed_tokens)
         for index, block in enumerate(self.layers, 1):
             block.name = f"decoder block {index}"
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> NodeDecoderBlock:
-        field = TransformerField(FieldSpec.from_config(cfg, "decoder"))
-        solver = FixedGrid(cfg.decoder_ode_method, cfg.decoder_ode_steps)
-        if cfg.checkpoint_activations:
-            solver = checkpointed(solver)
-        return NodeDecoderBlock(field, solver, cfg.ode_final_time, cfg.arclength_order)
+        spec, field = cfg.spec, self.field_class(cfg.spec, decoder=True)
+        return NodeDecoderBlock(field, make_solver(spec), spec.ode_final_time, spec.arclength_order)
 
     def extract_features(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Any], *args: Any, **kwargs: Any

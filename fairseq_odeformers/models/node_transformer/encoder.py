@@ -1,6 +1,5 @@
 """The encoder of the N-ODE Transformer."""
 
-from argparse import Namespace
 from typing import Any
 
 from fairseq.data import Dictionary
@@ -13,10 +12,11 @@ from fairseq_odeformers.models.common.transformer import stack_config
 
 from .adjoint import Adjoint
 from .block import NodeBlock, summary
-from .field import FieldSpec, TransformerField
+from .field import TransformerField
 from .methods import FIXED_GRID
 from .problem import Solver
 from .solver import Adaptive, FixedGrid, checkpointed
+from .spec import BlockSpec
 
 
 class NodeTransformerEncoder(TransformerEncoderBase):
@@ -26,14 +26,18 @@ class NodeTransformerEncoder(TransformerEncoderBase):
     the arclength in training, and ``statistics``, both of values (B), one a sequence.
     """
 
+    spec_class = BlockSpec
+    field_class = TransformerField
+
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Module):
-        super().__init__(stack_config(cfg), dictionary, embed_tokens)
+        spec = self.spec_class.from_options(cfg, "encoder")
+        super().__init__(stack_config(cfg, spec=spec), dictionary, embed_tokens)
         for index, block in enumerate(self.layers, 1):
             block.name = f"encoder block {index}"
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> NodeBlock:
-        field = TransformerField(FieldSpec.from_config(cfg, "encoder"))
-        return NodeBlock(field, encoder_solver(cfg), cfg.ode_final_time, cfg.arclength_order)
+        spec, field = cfg.spec, self.field_class(cfg.spec)
+        return NodeBlock(field, make_solver(spec), spec.ode_final_time, spec.arclength_order)
 
     def forward(
         self,
@@ -52,19 +56,20 @@ class NodeTransformerEncoder(TransformerEncoderBase):
         return {**out, **summary("encoder", calls)}
 
 
-def encoder_solver(cfg: TransformerConfig | Namespace) -> Solver:
-    """The solver of the encoder's blocks, from the options of the ODE."""
-    method = cfg.ode_method
+def make_solver(spec: BlockSpec) -> Solver:
+    """The solver of a block, on a fixed grid or adaptive; its gradients may be the adjoint's."""
+    method = spec.ode_method
     if method in FIXED_GRID:
-        solver = FixedGrid(method, cfg.ode_steps)
+        assert spec.ode_steps is not None
+        solver = FixedGrid(method, spec.ode_steps)
     else:
         solver = Adaptive(
             method,
-            rtol=cfg.ode_rtol,
-            atol=cfg.ode_atol,
-            max_steps=cfg.ode_max_steps,
-            per_sequence=cfg.adaptivity == "sequence",
+            rtol=spec.ode_rtol,
+            atol=spec.ode_atol,
+            max_steps=spec.ode_max_steps,
+            per_sequence=spec.adaptivity == "sequence",
         )
-    if cfg.adjoint:
+    if spec.adjoint:
         return Adjoint(solver)
-    return checkpointed(solver) if cfg.checkpoint_activations else solver
+    return checkpointed(solver) if spec.checkpoint_activations else solver

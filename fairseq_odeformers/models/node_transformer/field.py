@@ -4,11 +4,9 @@
 for one batch.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from fairseq.models.transformer import TransformerConfig
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.dropout import dropout
@@ -18,59 +16,14 @@ from .attention import KeyValueCache, SelfAttention, SourceAttention
 from .layout import layer_norm
 from .linear import Affine, TimeDependentLinear
 from .problem import Time, VectorField
-
-
-@dataclass(frozen=True)
-class FieldSpec:
-    """The sizes and the form of a vector field.
-
-    Attributes:
-        embed_dim: width C.
-        num_heads: number H of attention heads.
-        ffn_embed_dim: width of the hidden layer of the FFN.
-        residual: X' is the sum of all residual branches (paper, Eq. 9).
-        skip_connection: alpha is 1 where the field is not residual (Eq. 3), rather than 0 (Eq. 2).
-        time_dependent_attention: the maps of attention have a term c t, as the FFN always has.
-        layer_norm: normalise the inputs of attention and FFN.
-        dropout: the probability of dropping their outputs.
-        decoder: attend to an encoder's output, too.
-    """
-
-    embed_dim: int
-    num_heads: int
-    ffn_embed_dim: int
-    residual: bool = False
-    skip_connection: bool = False
-    time_dependent_attention: bool = False
-    layer_norm: bool = False
-    dropout: float = 0.0
-    decoder: bool = False
-
-    @classmethod
-    def from_config(cls, cfg: TransformerConfig, side: str) -> "FieldSpec":
-        """The vector field of the blocks of the ``encoder`` or ``decoder``.
-
-        Args:
-            cfg: fairseq's config, which also has the options of the ODE.
-        """
-        sizes = getattr(cfg, side)
-        return cls(
-            embed_dim=sizes.embed_dim,
-            num_heads=sizes.attention_heads,
-            ffn_embed_dim=sizes.ffn_embed_dim,
-            residual=cfg.vector_field == "residual",
-            skip_connection=cfg.skip_connection,
-            time_dependent_attention=cfg.time_dependent_attention,
-            layer_norm=cfg.encoder_normalize_before,
-            dropout=cfg.dropout,
-            decoder=side == "decoder",
-        )
+from .spec import BlockSpec
 
 
 class TransformerField(nn.Module):
     r"""X' in a block of the encoder or the decoder.
 
-    In the encoder (paper, Eqs. 2 and 3, and with ``residual`` Eq. 9):
+    In the encoder, where alpha is 1 with ``skip_connection`` and else 0 (paper, Eqs. 2 and 3), or
+    where the vector field is ``residual`` (Eq. 9):
 
     .. math::
         \mathrm{FFN}_t(Y), \quad Y = \alpha X + \mathrm{MHSA}_t(X) \\
@@ -81,19 +34,24 @@ class TransformerField(nn.Module):
     .. math::
         \mathrm{FFN}_t(\alpha Y + \mathrm{MHA}_t(Y, E)) \\
         \mathrm{MHSA}_t(X) + \mathrm{MHA}_t(Y, E) + \mathrm{FFN}_t(Y + \mathrm{MHA}_t(Y, E))
+
+    With ``normalize_before`` the inputs of attention and FFN are normalised.
+
+    Args:
+        decoder: whether to attend to an encoder's output, too.
     """
 
-    def __init__(self, spec: FieldSpec):
+    def __init__(self, spec: BlockSpec, decoder: bool = False):
         super().__init__()
         self.spec = spec
-        maps = spec.embed_dim, spec.num_heads, spec.time_dependent_attention
+        maps = spec.embed_dim, spec.attention_heads, spec.time_dependent_attention
         self.self_attn = SelfAttention(*maps)
         self.fc1 = TimeDependentLinear(spec.embed_dim, spec.ffn_embed_dim)
         self.fc2 = TimeDependentLinear(spec.ffn_embed_dim, spec.embed_dim)
-        sublayers = 3 if spec.decoder else 2
-        norms = sublayers if spec.layer_norm else 0
+        sublayers = 3 if decoder else 2
+        norms = sublayers if spec.normalize_before else 0
         self.layer_norms = nn.ModuleList(nn.LayerNorm(spec.embed_dim) for _ in range(norms))
-        self.encoder_attn = SourceAttention(*maps) if spec.decoder else None
+        self.encoder_attn = SourceAttention(*maps) if decoder else None
 
     def bind(
         self,
@@ -126,7 +84,7 @@ class TransformerField(nn.Module):
             functions.append(self.encoder_attn.bind(x, source, source_padding_mask, cache))
         functions.append(FeedForward(Affine.join(self.fc1), Affine.join(self.fc2)))
         norms = masks = [None] * len(functions)
-        if self.spec.layer_norm:
+        if self.spec.normalize_before:
             norms = [tuple(map(at_least_float32, norm.parameters())) for norm in self.layer_norms]
         if self.training and self.spec.dropout:
             masks = [dropout(torch.ones_like(x), self.spec.dropout) for _ in functions]

@@ -21,7 +21,7 @@ FORMS = ("composed", "residual")
 ADAPTIVITY = ("batch", "sequence")
 STEPS = "adaptive steps of the batch, or of each sequence"
 FORMULAS = "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
-NORMALIZE = "apply layernorm before each part of X', of a decoder too, and after the last block"
+NORMALIZE = "apply layernorm before each part of X' in the {}, and after the last block"
 
 
 @dataclass
@@ -54,7 +54,7 @@ class NodeEncoderConfig(FairseqDataclass):
     time_dependent_attention: bool = option(
         False, "give the affine maps of the attention a term c t, too"
     )
-    encoder_normalize_before: bool = option(False, NORMALIZE)
+    encoder_normalize_before: bool = option(False, NORMALIZE.format("encoder"))
     arclength_order: int = option(
         1,
         "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
@@ -117,8 +117,11 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
     encoder_attention_heads: int = option(8, "encoder attention heads")
     encoder_layers: int = option(3, "number of blocks of the encoder")
-    encoder_normalize_before: bool = option(True, NORMALIZE)
+    encoder_normalize_before: bool = option(True, NORMALIZE.format("encoder"))
     decoder_layers: int = option(II("model.encoder_layers"), "number of blocks of the decoder")
+    decoder_normalize_before: bool = option(
+        II("model.encoder_normalize_before"), NORMALIZE.format("decoder")
+    )
     decoder_ode_method: str = option(
         "rk4", "solver of the decoder, on a fixed grid", choices=tuple(FIXED_GRID)
     )

@@ -32,7 +32,7 @@ class TransEvolveDepth(nn.Module):
         self.self_attn_layer_norm = LayerNorm(spec.embed_dim)
         project = spec.self_attention_value_projection
         self.self_attn_value_proj = projection(spec.embed_dim) if project else nn.Identity()
-        gain = 1 if spec.initialization == "glorot" else 2**-0.5
+        gain = 1 if spec.glorot else 2**-0.5
         self.self_attn_out_proj = projection(spec.embed_dim, gain)
         if cross_attention:
             self.encoder_attn_out_proj = projection(spec.embed_dim, gain)

@@ -15,15 +15,22 @@ from .spec import BlockSpec
 class TransEvolveDecoder(TransformerDecoderBase):
     """fairseq's Transformer decoder over ``--decoder-blocks`` blocks."""
 
+    spec_class = BlockSpec
+    block_class = TransEvolveDecoderBlock
+
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        self.block_spec = BlockSpec.from_config(cfg, "decoder")
-        config = stack_config(cfg, decoder_layers=cfg.decoder_blocks, dropout=cfg.embedding_dropout)
+        config = stack_config(
+            cfg,
+            decoder_layers=cfg.decoder_blocks,
+            dropout=cfg.embedding_dropout,
+            spec=self.spec_class.from_options(cfg, "decoder"),
+        )
         super().__init__(config, dictionary, embed_tokens)
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> nn.Module:
-        return wrap_layer(TransEvolveDecoderBlock(self.block_spec), cfg)
+        return wrap_layer(self.block_class(cfg.spec), cfg)
 
     def forward(
         self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs

@@ -21,13 +21,20 @@ from .spec import BlockSpec
 class TransEvolveEncoder(TransformerEncoderBase):
     """fairseq's Transformer encoder over ``--encoder-blocks`` blocks."""
 
+    spec_class = BlockSpec
+    block_class = TransEvolveEncoderBlock
+
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        self.block_spec = BlockSpec.from_config(cfg, "encoder")
-        config = stack_config(cfg, encoder_layers=cfg.encoder_blocks, dropout=cfg.embedding_dropout)
+        config = stack_config(
+            cfg,
+            encoder_layers=cfg.encoder_blocks,
+            dropout=cfg.embedding_dropout,
+            spec=self.spec_class.from_options(cfg, "encoder"),
+        )
         super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        return wrap_layer(TransEvolveEncoderBlock(self.block_spec), cfg)
+        return wrap_layer(self.block_class(cfg.spec), cfg)
 
     def forward(
         self,

@@ -33,7 +33,7 @@ class FullFeedForward(nn.Sequential):
     def __init__(self, spec: BlockSpec):
         first = nn.Linear(spec.embed_dim, spec.ffn_embed_dim)
         second = nn.Linear(spec.ffn_embed_dim, spec.embed_dim)
-        if spec.initialization == "glorot":
+        if spec.glorot:
             for layer in (first, second):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)

@@ -57,7 +57,7 @@ class TransEvolveEncoderConfig(FairseqDataclass):
         "auto",
         "start of output projections and feed-forward layers: that of the released "
         "code, or fairseq's of a Transformer, which auto takes with normalize-before",
-        choices=("auto", *INITIALIZATIONS),
+        choices=INITIALIZATIONS,
     )
     dropout: float = option(0.1, "dropout probability of residual branches")
     embedding_dropout: float = option(0.0, "dropout probability of embeddings")

@@ -7,10 +7,10 @@ residual :math:`X + (\alpha / L)\, \mathrm{ELU}(X U \Sigma V)`, which keeps dist
 within a bound. Its time is linear in the number of tokens.
 
 Read ``naive.py`` first, the paper's equations. Then read the same for batches: ``embedding.py`` is
-X_0, ``eigenvalues.py`` is Sigma, and ``layer.py`` is a layer, with ``token_statistics.py`` for the
-causal form. ``encoder.py`` and ``decoder.py`` stack the layers, and ``models.py`` registers the
-models. ``criterions/regularizers.py`` adds the error of the eigenvalues, the reconstruction, to the
-loss.
+X_0, ``eigenvalues.py`` is Sigma, and ``layer.py`` is a layer, built from the options in
+``spec.py``, with ``token_statistics.py`` for the causal form. ``encoder.py`` and ``decoder.py``
+stack the layers, and ``models.py`` registers the models. ``criterions/regularizers.py`` adds the
+error of the eigenvalues, the reconstruction, to the loss.
 """
 
 from . import models  # noqa: F401

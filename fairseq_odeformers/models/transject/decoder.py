@@ -14,6 +14,7 @@ from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 from .eigenvalues import Eigenvalues, RandomEigenvalues
 from .embedding import ConcatenatedPositions
 from .layer import TransJectLayer
+from .spec import LayerSpec
 
 
 class TransJectDecoder(FairseqIncrementalDecoder):
@@ -23,23 +24,22 @@ class TransJectDecoder(FairseqIncrementalDecoder):
     length.
     """
 
+    spec_class = LayerSpec
+    layer_class = TransJectLayer
     eigenvalues_class: type[Eigenvalues | RandomEigenvalues] = Eigenvalues
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: OrthonormalEmbedding):
         super().__init__(dictionary)
-        width, depth = cfg.decoder_embed_dim, cfg.decoder_layers
+        spec = self.spec_class.from_options(cfg, "decoder")
         self.padding_idx = dictionary.pad()
         self.max_target_positions = cfg.max_target_positions or cfg.tokens_per_sample
         self.embedding = ConcatenatedPositions(
             embed_tokens, len(embed_tokens.weight), self.max_target_positions
         )
-        self.eigenvalues = self.eigenvalues_class(width, causal=True)
-        self.layers = nn.ModuleList(
-            TransJectLayer(width, cfg.decoder_experts, depth, cfg.residual_gate, causal=True)
-            for _ in range(depth)
-        )
-        self.output_projection = LinearWithoutBias(width, len(dictionary))
-        nn.init.normal_(self.output_projection.weight, std=width**-0.5)
+        self.eigenvalues = self.eigenvalues_class(spec.embed_dim, causal=True)
+        self.layers = nn.ModuleList(self.layer_class(spec, causal=True) for _ in range(spec.layers))
+        self.output_projection = LinearWithoutBias(spec.embed_dim, len(dictionary))
+        nn.init.normal_(self.output_projection.weight, std=spec.embed_dim**-0.5)
 
     def forward(
         self,

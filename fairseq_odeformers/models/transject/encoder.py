@@ -11,26 +11,26 @@ from torch import Tensor, nn
 from .eigenvalues import Eigenvalues, RandomEigenvalues
 from .embedding import ConcatenatedPositions, TokenEmbedding
 from .layer import TransJectLayer
+from .spec import LayerSpec
 
 
 class TransJectEncoder(FairseqEncoder):
     """Embeddings beside positions, each of width d/2; then L layers, which share eigenvalues."""
 
+    spec_class = LayerSpec
+    layer_class = TransJectLayer
     eigenvalues_class: type[Eigenvalues | RandomEigenvalues] = Eigenvalues
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: TokenEmbedding):
         super().__init__(dictionary)
-        width, depth = cfg.encoder_embed_dim, cfg.encoder_layers
+        spec = self.spec_class.from_options(cfg, "encoder")
         self.padding_idx = dictionary.pad()
         self.max_source_positions = cfg.max_source_positions
         self.embedding = ConcatenatedPositions(
             embed_tokens, len(dictionary), self.max_source_positions
         )
-        self.eigenvalues = self.eigenvalues_class(width)
-        self.layers = nn.ModuleList(
-            TransJectLayer(width, cfg.encoder_experts, depth, cfg.residual_gate)
-            for _ in range(depth)
-        )
+        self.eigenvalues = self.eigenvalues_class(spec.embed_dim)
+        self.layers = nn.ModuleList(self.layer_class(spec) for _ in range(spec.layers))
 
     def forward(
         self,

@@ -10,6 +10,7 @@ from fairseq_odeformers.modules.incremental import IncrementalState
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
+from .spec import LayerSpec
 from .token_statistics import TokenStatistics
 
 RESIDUAL_GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
@@ -22,18 +23,18 @@ class MixtureOfExperts(nn.Module):
         F_e(X) = \mathrm{ELU}(X U_e \mathrm{diag}(\sigma) V_e), \quad X_e = X + s F_e(X), \quad
         \lambda = \mathrm{softmax}_e(w \cdot \max_t X_e), \quad X' = \sum_e \lambda_e X_e
 
-    The paper has no formula for lambda; the gate w is the released code's.
+    The paper has no formula for lambda; the gate w is the released code's. One expert alone has no
+    gate.
 
     Args:
-        embed_dim: width C.
-        experts: number E of experts; one alone has no gate.
         causal: whether a token sees only the tokens up to it.
     """
 
-    def __init__(self, embed_dim: int, experts: int, causal: bool = False):
+    def __init__(self, spec: LayerSpec, causal: bool = False):
         super().__init__()
-        self.orthogonal = OrthogonalMatrices(2 * experts, embed_dim)  # all U_e, then all V_e
-        self.gate = LinearWithoutBias(embed_dim, 1) if experts > 1 else None
+        # All U_e, then all V_e.
+        self.orthogonal = OrthogonalMatrices(2 * spec.experts, spec.embed_dim)
+        self.gate = LinearWithoutBias(spec.embed_dim, 1) if spec.experts > 1 else None
         self.statistics = TokenStatistics(causal)
 
     def forward(
@@ -103,10 +104,10 @@ class OrthogonalFFN(nn.Module):
     with orthogonal W_1 and W_2.
     """
 
-    def __init__(self, embed_dim: int):
+    def __init__(self, spec: LayerSpec):
         super().__init__()
-        self.orthogonal = OrthogonalMatrices(2, embed_dim)
-        self.bias = nn.Parameter(torch.zeros(2, embed_dim))
+        self.orthogonal = OrthogonalMatrices(2, spec.embed_dim)
+        self.bias = nn.Parameter(torch.zeros(2, spec.embed_dim))
 
     def forward(self, x: Tensor, step: Tensor) -> Tensor:
         """From X (B, T, C) and s (1) to (B, T, C)."""
@@ -120,37 +121,23 @@ class TransJectLayer(nn.Module):
     r"""The experts, then the FFN (paper, Eq. 4), both with the step s = alpha / L.
 
     Args:
-        embed_dim: width C.
-        experts: number E of experts.
-        depth: number L of layers of the model.
-        residual_gate: ``tanh``, as in the released code, or ``sigmoid``, as in the paper's text.
-            Both keep alpha below 1. With ``tanh`` it starts at 0 and may become negative, with
-            ``sigmoid`` it starts at 1/2.
         causal: whether a token sees only the tokens up to it.
     """
 
-    def __init__(
-        self,
-        embed_dim: int,
-        experts: int,
-        depth: int,
-        residual_gate: str = "tanh",
-        causal: bool = False,
-    ):
+    def __init__(self, spec: LayerSpec, causal: bool = False):
         super().__init__()
-        self.depth = depth
-        self.residual_gate = residual_gate
+        self.spec = spec
         self.residual_weight = nn.Parameter(torch.zeros(1))
-        self.experts = MixtureOfExperts(embed_dim, experts, causal)
-        self.ffn = OrthogonalFFN(embed_dim)
+        self.experts = MixtureOfExperts(spec, causal)
+        self.ffn = OrthogonalFFN(spec)
 
     def alpha(self) -> Tensor:
         """The weight alpha (1) of the residual connections, below 1."""
-        return RESIDUAL_GATES[self.residual_gate](self.residual_weight)
+        return RESIDUAL_GATES[self.spec.residual_gate](self.residual_weight)
 
     def step(self) -> Tensor:
         """alpha / L (1)."""
-        return self.alpha() / self.depth
+        return self.alpha() / self.spec.layers
 
     def forward(
         self,

@@ -7,9 +7,10 @@ from torchdiffeq import odeint
 
 from fairseq_odeformers.models.node_transformer.adjoint import Adjoint
 from fairseq_odeformers.models.node_transformer.block import NodeBlock, NodeDecoderBlock
-from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
+from fairseq_odeformers.models.node_transformer.field import TransformerField
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.solver import Adaptive, FixedGrid
+from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 
 D, T, B = 8, 7, 3
 
@@ -20,7 +21,7 @@ def make_block(solver=None, order=1, **options):
     Where one changes its sign, a method of any order has a larger error than it estimates.
     """
     torch.manual_seed(0)
-    field = TransformerField(FieldSpec(D, D // 2, D, **options))
+    field = TransformerField(BlockSpec(D, D // 2, D, **options))
     torch.nn.init.constant_(field.fc1.bias, 3)
     return NodeBlock(field, solver or Adaptive(), arclength_order=order)
 
@@ -39,7 +40,7 @@ def test_arclength(float64, monkeypatch, order, adaptivity, few):
     monkeypatch.setattr("fairseq_odeformers.models.node_transformer.layout.FEW_KEY_ELEMENTS", few)
     x, padding = batch()
     solver = Adaptive(rtol=1e-8, atol=1e-8, per_sequence=adaptivity == "sequence")
-    block = make_block(solver, order, residual=True)
+    block = make_block(solver, order, vector_field="residual")
     _, solution = block(x, padding)
     start, times = features_first(x), torch.linspace(0, 1, 401)
     f = block.field.bind(start, padding)
@@ -57,7 +58,7 @@ def test_arclength(float64, monkeypatch, order, adaptivity, few):
 def test_padding_takes_no_part_in_the_error(float64, per_sequence):
     """A batch takes the steps that it takes with more padding."""
     x, padding = batch()
-    block = make_block(Adaptive(per_sequence=per_sequence), residual=True)
+    block = make_block(Adaptive(per_sequence=per_sequence), vector_field="residual")
     out, solution = block(x, padding)
     longer, same = block(F.pad(x, (0, 0, 0, 0, 0, 9)), F.pad(padding, (0, 9), value=True))
     assert (longer[:T] - out).abs().max() < 1e-12
@@ -83,7 +84,7 @@ def test_arclength_has_gradients(float64, order, adjoint):
     """Of every parameter, by finite differences along a random direction."""
     x, padding = batch()
     solver = Adaptive(rtol=1e-7, atol=1e-7)
-    block = make_block(Adjoint(solver) if adjoint else solver, order, residual=True)
+    block = make_block(Adjoint(solver) if adjoint else solver, order, vector_field="residual")
     parameters = list(block.parameters())
     direction = [torch.randn_like(p) for p in parameters]
     block(x, padding)[1].integral.sum().backward()
@@ -100,7 +101,7 @@ def test_arclength_has_gradients(float64, order, adjoint):
     "options",
     [
         dict(time_dependent_attention=True, dropout=0.1),
-        dict(residual=True, layer_norm=True),
+        dict(vector_field="residual", normalize_before=True),
         dict(skip_connection=True),
     ],
 )
@@ -146,12 +147,14 @@ def test_autocast_is_kept_out():
 
 def make_decoder_block(method="rk4", **options):
     torch.manual_seed(0)
-    field = TransformerField(FieldSpec(D, 2, D, decoder=True, **options))
+    field = TransformerField(BlockSpec(D, 2, D, **options), decoder=True)
     torch.nn.init.constant_(field.fc1.bias, 3)
     return NodeDecoderBlock(field, FixedGrid(method, steps=2)).eval()
 
 
-@pytest.mark.parametrize("options", [dict(), dict(residual=True, time_dependent_attention=True)])
+@pytest.mark.parametrize(
+    "options", [dict(), dict(vector_field="residual", time_dependent_attention=True)]
+)
 @pytest.mark.parametrize("method", ["euler", "rk4"])
 def test_incremental_decoding_is_exact(float64, method, options):
     """Token by token, with padding on the left, and reordered half-way."""

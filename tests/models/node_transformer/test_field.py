@@ -2,14 +2,15 @@
 
 import torch
 
-from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
+from fairseq_odeformers.models.node_transformer.field import TransformerField
+from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 
 C, H, INNER = 6, 3, 5
 
 
-def make_field(**options):
+def make_field(decoder=False, **options):
     torch.manual_seed(0)
-    return TransformerField(FieldSpec(C, H, INNER, **options))
+    return TransformerField(BlockSpec(C, H, INNER, **options), decoder)
 
 
 def dropped(f):

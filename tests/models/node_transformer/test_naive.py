@@ -8,10 +8,11 @@ from helpers import assert_same_gradients, layer_norm
 
 from fairseq_odeformers.models.node_transformer import layout, naive
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
-from fairseq_odeformers.models.node_transformer.field import FieldSpec, TransformerField
+from fairseq_odeformers.models.node_transformer.field import TransformerField
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.linear import Affine, TimeDependentLinear
 from fairseq_odeformers.models.node_transformer.solver import Adaptive
+from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 
 C, H, INNER = 6, 3, 5
 PRECISE = dict(rtol=1e-10, atol=1e-10)
@@ -19,17 +20,17 @@ VARIANTS = [
     dict(),
     dict(skip_connection=True),
     dict(time_dependent_attention=True),
-    dict(residual=True, time_dependent_attention=True),
+    dict(vector_field="residual", time_dependent_attention=True),
 ]
 NORMALIZED = [
-    dict(skip_connection=True, layer_norm=True),
-    dict(residual=True, layer_norm=True, time_dependent_attention=True),
+    dict(skip_connection=True, normalize_before=True),
+    dict(vector_field="residual", normalize_before=True, time_dependent_attention=True),
 ]
 
 
-def make_field(**options):
+def make_field(decoder=False, **options):
     torch.manual_seed(0)
-    field = TransformerField(FieldSpec(C, H, INNER, **options))
+    field = TransformerField(BlockSpec(C, H, INNER, **options), decoder)
     for parameter in field.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return field

@@ -5,6 +5,7 @@ import torch
 
 from fairseq_odeformers.models.transject import naive
 from fairseq_odeformers.models.transject.layer import TransJectLayer
+from fairseq_odeformers.models.transject.spec import LayerSpec
 
 DIM, EXPERTS, DEPTH = 16, 3, 4
 
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 def make_layer(experts=EXPERTS, gate="tanh", causal=False):
     torch.manual_seed(0)
-    layer = TransJectLayer(DIM, experts, DEPTH, gate, causal)
+    layer = TransJectLayer(LayerSpec(DIM, DEPTH, experts, gate), causal)
     for parameter in (layer.residual_weight, layer.ffn.bias):
         torch.nn.init.normal_(parameter)
     if experts > 1:
@@ -31,7 +32,7 @@ def make_input(lengths):
 
 def layer_output(layer, x, sigma):
     """The output (T, C) of a layer for one sequence, by the formula."""
-    alpha = getattr(torch, layer.residual_gate)(layer.residual_weight)
+    alpha = getattr(torch, layer.spec.residual_gate)(layer.residual_weight)
     us, vs = layer.experts.orthogonal().chunk(2)
     w = torch.zeros(DIM) if layer.experts.gate is None else layer.experts.gate.weight[0]
     x = naive.mixture(x, sigma, us, vs, w, alpha, DEPTH)
@@ -93,7 +94,8 @@ def test_causal_layer_continues():
 
 def test_step():
     """alpha / L: zero at the start, where a layer is the identity, and never above 1 / L."""
-    layer, (x, sigma, _) = TransJectLayer(DIM, EXPERTS, DEPTH), make_input([6])
+    layer = TransJectLayer(LayerSpec(DIM, DEPTH, EXPERTS))
+    x, sigma, _ = make_input([6])
     assert torch.equal(layer(x, sigma), x)
     torch.nn.init.constant_(layer.residual_weight, 100.0)
     assert 0.24 < layer.step() <= 1 / DEPTH

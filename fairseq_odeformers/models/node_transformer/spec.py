@@ -1,0 +1,34 @@
+"""What a block of the N-ODE Transformer is built from."""
+
+from dataclasses import dataclass
+
+from fairseq_odeformers.models.common.spec import Spec
+
+
+@dataclass(frozen=True)
+class BlockSpec(Spec):
+    """The vector field of a block and how it is solved: the options of these names."""
+
+    embed_dim: int  # C
+    attention_heads: int  # H
+    ffn_embed_dim: int  # of the hidden layer of the FFN
+    vector_field: str = "composed"
+    skip_connection: bool = False
+    time_dependent_attention: bool = False
+    normalize_before: bool = False
+    dropout: float = 0.0
+    ode_method: str = "dopri5"
+    ode_steps: int | None = None
+    ode_rtol: float = 1e-5
+    ode_atol: float = 1e-5
+    ode_max_steps: int = 1000
+    ode_final_time: float = 1.0
+    adaptivity: str = "batch"
+    adjoint: bool = False
+    checkpoint_activations: bool = False
+    arclength_order: int = 1
+
+    @property
+    def residual(self) -> bool:
+        """Whether X' is the sum of all residual branches (paper, Eq. 9)."""
+        return self.vector_field == "residual"

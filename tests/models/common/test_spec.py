@@ -1,0 +1,75 @@
+"""Specs: each option reaches the layers of its side, whoever adds it."""
+
+from dataclasses import dataclass
+
+import pytest
+from fairseq.models import ARCH_MODEL_REGISTRY
+from helpers import LanguageModelling, Task, make_model, model_config, task_of
+from omegaconf import OmegaConf
+
+from fairseq_odeformers.models.common.spec import Spec
+
+
+@dataclass(frozen=True)
+class Sizes(Spec):
+    width: int
+    dropout: float = 0.0
+    heads: int = 3
+
+
+def test_a_side_has_its_options_without_their_beginning():
+    """An option of the side comes before one of both; a field without an option has its default."""
+    sizes = {"encoder_width": 8, "decoder_width": 12, "dropout": 0.1, "decoder_dropout": 0.2}
+    cfg = OmegaConf.create({**sizes, "width": 1, "depth": "${dropout}"})
+    assert Sizes.from_options(cfg, "encoder") == Sizes(8, dropout=0.1)
+    assert Sizes.from_options(cfg, "decoder") == Sizes(12, dropout=0.2)
+
+
+def with_warmth(stack):
+    """A stack of a plugin's, whose layers have one more option, and the class of these layers."""
+    part = next(
+        name for name in ("block_class", "layer_class", "field_class") if hasattr(stack, name)
+    )
+
+    @dataclass(frozen=True)
+    class WarmSpec(stack.spec_class):
+        warmth: float = 0.0
+
+    class Warm(getattr(stack, part)):
+        def __init__(self, spec, *args, **kwargs):
+            super().__init__(spec, *args, **kwargs)
+            self.warmth = spec.warmth
+
+    return type("WarmStack", (stack,), {"spec_class": WarmSpec, part: Warm}), Warm
+
+
+@pytest.mark.parametrize(
+    "arch",
+    ["transevolve", "transevolve_classifier", "node_transformer", "node_transformer_mt"]
+    + ["transject", "transject_lm"],
+)
+def test_the_option_of_a_plugin_reaches_its_layers(arch):
+    base, layers, stacks = ARCH_MODEL_REGISTRY[arch], {}, {}
+    for side in ("encoder", "decoder"):
+        if hasattr(base, f"{side}_class"):
+            stacks[f"{side}_class"], layers[side] = with_warmth(getattr(base, f"{side}_class"))
+    kind = task_of(arch)
+    criterion = ["--criterion", kind] if kind == "sentence_prediction" else []
+    cfg = model_config(arch, *criterion, task=kind)
+    cfg = OmegaConf.create({**cfg, "warmth": 0.5, "decoder_warmth": 0.25})
+    task = LanguageModelling() if kind == "language_modeling" else Task()
+    model = type("WarmModel", (base,), stacks).build_model(cfg, task)
+    for side, warm in layers.items():
+        warmths = [m.warmth for m in getattr(model, side).modules() if isinstance(m, warm)]
+        assert len(warmths) == len(getattr(model, side).layers)
+        assert set(warmths) == {0.5 if side == "encoder" else 0.25}
+
+
+@pytest.mark.parametrize("switch", [[], ["--no-decoder-normalize-before"]])
+def test_a_switch_of_the_decoder_follows_the_encoder(switch):
+    """Unless it is given."""
+    model = make_model("node_transformer_mt", *switch)
+    norms = [len(stack.layers[0].field.layer_norms) for stack in (model.encoder, model.decoder)]
+    assert norms == [2, 0 if switch else 3]
+    model = make_model("node_transformer_mt", "--no-encoder-normalize-before")
+    assert not model.decoder.layers[0].field.layer_norms and model.decoder.layer_norm is None
