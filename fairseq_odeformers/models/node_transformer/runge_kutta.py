@@ -31,14 +31,14 @@ class Tableau:
         matrix: the rows of a of these stages.
         weights: b of all stages.
         order: of the solution by b.
-        error_weights: of an adaptive method, b minus the weights of its second solution.
+        embedded_weights: of an adaptive method, the weights of its second solution.
     """
 
     nodes: Sequence[float]
     matrix: Sequence[Sequence[float]]
     weights: Sequence[float]
     order: int
-    error_weights: Sequence[float] = ()
+    embedded_weights: Sequence[float] = ()
 
     @cached_property
     def first_same_as_last(self) -> bool:
@@ -58,8 +58,8 @@ class Tableau:
     def error(self, h: Time, step: Step) -> Tensor:
         """The difference of the method's two solutions after a step of size h."""
         error = torch.zeros_like(step.end)
-        for weight, slope in zip(self.error_weights, step.slopes):
-            error = add_product(error, h * weight, slope)  # nan if any slope is infinite
+        for b, other, slope in zip(self.weights, self.embedded_weights, step.slopes):
+            error = add_product(error, h * (b - other), slope)  # nan if any slope is infinite
         return error
 
     def integral(self, h: Time, step: Step, integrand: Integrand) -> Tensor:

@@ -1,9 +1,22 @@
-"""The order of every tableau."""
+"""The numbers of every tableau, and its order."""
 
 import pytest
 import torch
+from torchdiffeq._impl.odeint import SOLVERS
 
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE, FIXED_GRID
+
+
+@pytest.mark.parametrize("name", ADAPTIVE)
+def test_numbers_are_those_of_torchdiffeq(name):
+    """To the last bit. An error may have the other sign: it is only compared with a tolerance."""
+    ours, theirs = ADAPTIVE[name], SOLVERS[name].tableau
+    assert ours.order == SOLVERS[name].order
+    assert list(ours.nodes) == theirs.alpha.tolist()
+    assert [list(row) for row in ours.matrix] == [row.tolist() for row in theirs.beta]
+    assert list(ours.weights) == theirs.c_sol.tolist()
+    error = [b - other for b, other in zip(ours.weights, ours.embedded_weights, strict=True)]
+    assert theirs.c_error.tolist() in (error, [-weight for weight in error])
 
 
 @pytest.mark.parametrize("name", [*ADAPTIVE, *FIXED_GRID])
