@@ -54,16 +54,33 @@ def test_arclength(float64, monkeypatch, order, adaptivity, few):
     assert relative.max() < (1e-4 if order == 1 else 1e-3)
 
 
-@pytest.mark.parametrize("per_sequence", [False, True])
-def test_padding_takes_no_part_in_the_error(float64, per_sequence):
-    """A batch takes the steps that it takes with more padding."""
-    x, padding = batch()
-    block = make_block(Adaptive(per_sequence=per_sequence), vector_field="residual")
-    out, solution = block(x, padding)
-    longer, same = block(F.pad(x, (0, 0, 0, 0, 0, 9)), F.pad(padding, (0, 9), value=True))
-    assert (longer[:T] - out).abs().max() < 1e-12
-    for name, counts in solution.statistics.items():
-        assert torch.equal(same.statistics[name], counts)
+@pytest.mark.parametrize(
+    "solver", [Adaptive(), Adaptive(per_sequence=True), Adjoint(Adaptive())], ids=repr
+)
+@pytest.mark.parametrize("lengths", [(T, T, T), (T, 4, 1)])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_padding_takes_no_part_in_the_error(float64, frozen, lengths, solver):
+    """With more padding a batch takes the same steps, in both directions.
+
+    Its gradients then are the same; other steps would change them by some 1e-6. The errors of the
+    parameters' gradients, larger than those of the states, may alone choose the steps backwards.
+    """
+    x, padding = batch(lengths)
+    longer = F.pad(x, (0, 0, 0, 0, 0, 9)), F.pad(padding, (0, 9), value=True)
+    block = make_block(solver, vector_field="residual").requires_grad_(not frozen)
+    results = []
+    for states, mask in ((x, padding), longer):
+        start = states.requires_grad_()
+        out, solution = block(start, mask)
+        loss = out[~mask.T].square().sum() + solution.integral.sum()
+        inputs = [start, *(p for p in block.parameters() if p.requires_grad)]
+        of_start, *gradients = torch.autograd.grad(loss, inputs)
+        steps = [n for counts in solution.statistics.values() for n in counts.tolist()]
+        results.append((steps, [out[:T], of_start[:T], *gradients]))
+    (steps, expected), (other_steps, tensors) = results
+    assert steps == other_steps
+    for a, b in zip(expected, tensors):
+        assert (a - b).abs().max() < 1e-12 * max(1, a.abs().max())
 
 
 def test_adjoint_method_needs_the_tensors_of_a_field():
