@@ -11,7 +11,7 @@ from .problem import Time
 
 
 class TimeDependentLinear(nn.Linear):
-    """The parameters of A x + b + c t (paper, Eq. 5), which :class:`Affine` computes.
+    """A x + b + c t (paper, Eq. 5).
 
     Args:
         in_features, out_features: widths.
@@ -25,9 +25,16 @@ class TimeDependentLinear(nn.Linear):
             bound = in_features**-0.5
             self.time = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
 
+    def forward(self, t: Time, x: Tensor) -> Tensor:
+        """From states (I, T, B) at a time, of the batch or of each sequence, to (O, T, B)."""
+        return Affine.join(self)(t, x)
+
 
 class Affine(NamedTuple):
-    """A x + b + c t of states (I, T, B), one product for several maps of the same states.
+    """A x + b + c t with the parameters of one map, or of several maps of the same states.
+
+    A solve evaluates the maps of its field many times. It joins them once: queries, keys and values
+    then are one product, and half precision is cast to single precision once.
 
     Attributes:
         weight: A (O, I).
@@ -40,7 +47,7 @@ class Affine(NamedTuple):
 
     @classmethod
     def join(cls, *maps: TimeDependentLinear) -> "Affine":
-        """The map whose output is the outputs of the given maps, one below the other."""
+        """The map whose output is the outputs of *maps*, one below the other."""
         return cls(
             at_least_float32(torch.cat([linear.weight for linear in maps])),
             column(*(linear.bias for linear in maps)),
@@ -48,6 +55,7 @@ class Affine(NamedTuple):
         )
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
+        """From states (I, T, B) at a time, of the batch or of each sequence, to (O, T, B)."""
         if self.time is None:
             bias = self.bias
         elif isinstance(t, Tensor):  # one time of the batch (), or of each sequence (B)

@@ -118,9 +118,10 @@ def test_block_solves_the_formula(float64, options, per_sequence):
 
 @pytest.mark.parametrize("time_dependent", [False, True])
 def test_affine_maps(float64, time_dependent):
-    """Several maps of the same states at once, with a time for each sequence."""
+    """One, and several maps of the same states at once, with a time for each sequence."""
     maps = [TimeDependentLinear(C, INNER, time_dependent) for _ in range(2)]
     x, t = torch.randn(4, 3, C), torch.tensor([0.0, 0.4, 1.0])
-    found = tokens_first(Affine.join(*maps)(t, features_first(x)))
     expected = torch.cat([linear(t.unsqueeze(1), x) for linear in affine(*maps)], -1)
-    assert (found - expected).abs().max() < 1e-12
+    apart = torch.cat([linear(t, features_first(x)) for linear in maps])
+    for out in (Affine.join(*maps)(t, features_first(x)), apart):
+        assert (tokens_first(out) - expected).abs().max() < 1e-12
