@@ -66,7 +66,7 @@ class OnManifold(nn.Module):
 class OrthogonalMatrices(OnManifold):
     """Square orthogonal matrices of one size, made together.
 
-    They start as random ones, and are :func:`rotated` by the weight.
+    They start as random ones, and are turned by the weight; see :func:`rotate`.
 
     Args:
         count: number N of matrices.
@@ -83,14 +83,14 @@ class OrthogonalMatrices(OnManifold):
             nn.init.orthogonal_(matrix)
 
     def make(self) -> Tensor:
-        return rotated(self.base, self.weight)
+        return rotate(self.base, self.weight)
 
     def forward(self) -> Tensor:
         """The matrices (N, C, C)."""
         return self.matrix()
 
 
-def rotated(base: Tensor, weight: Tensor) -> Tensor:
+def rotate(base: Tensor, weight: Tensor) -> Tensor:
     r"""Orthogonal matrices B (N, C, C), times the Cayley transforms of skew-symmetric matrices.
 
     .. math:: B (1 - A/2)^{-1} (1 + A/2), \quad A = W - W^T
@@ -99,10 +99,10 @@ def rotated(base: Tensor, weight: Tensor) -> Tensor:
     ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section 4).
     """
     base, lower = at_least_float32(base), at_least_float32(weight).tril(-1)
-    return (CayleyTransform.apply(base, lower.mT - lower) - base).to(weight)
+    return (ShiftedQuotient.apply(base, lower.mT - lower) - base).to(weight)
 
 
-def rotated_columns(base: Tensor, weight: Tensor) -> Tensor:
+def rotate_columns(base: Tensor, weight: Tensor) -> Tensor:
     r"""Orthonormal columns B (N, R, C), R > C, turned by the Cayley transforms of R x R matrices.
 
     .. math:: (1 - A/2)^{-1} (1 + A/2) B, \quad A = W B^T - B W^T
@@ -119,14 +119,14 @@ def rotated_columns(base: Tensor, weight: Tensor) -> Tensor:
     along = base.mT @ exact
     across = exact - base @ along
     divisor = along.mT - along + across.mT @ across / 2
-    return (CayleyTransform.apply(base + across / 2, divisor) - base).to(weight)
+    return (ShiftedQuotient.apply(base + across / 2, divisor) - base).to(weight)
 
 
-class CayleyTransform(torch.autograd.Function):
-    """Q = 2 F (1 + X/2)^-1 of matrices X (N, C, C) whose symmetric part is positive semidefinite.
+class ShiftedQuotient(torch.autograd.Function):
+    """Q = 4 F (2 + X)^-1 of matrices X (N, C, C) whose symmetric part is positive semidefinite.
 
-    Q - F is F times the Cayley transform (1 + X/2)^-1 (1 - X/2). With M = (2 + X)^-1, so that
-    Q = 4 F M, the gradients are dF = 4 dQ M^T and dX = -Q^T dQ M^T.
+    Q - F is F times the Cayley transform (1 + X/2)^-1 (1 - X/2). With M = (2 + X)^-1 the gradients
+    are dF = 4 dQ M^T and dX = -Q^T dQ M^T.
     """
 
     @staticmethod

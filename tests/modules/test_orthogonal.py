@@ -13,7 +13,7 @@ from fairseq_odeformers.modules.orthogonal import (
     OrthogonalMatrices,
     OrthonormalEmbedding,
     block_inverse,
-    rotated_columns,
+    rotate_columns,
 )
 
 
@@ -184,14 +184,14 @@ def test_matrices_are_those_of_torch_s_parametrisation(float64):
 
 
 @pytest.mark.parametrize("rows, columns", [(7, 3), (5, 5), (140, 130)])
-def test_rotated_columns(float64, rows, columns):
+def test_rotate_columns(float64, rows, columns):
     """Those that a whole Cayley transform turns, and its gradients."""
     torch.manual_seed(0)
     base = torch.nn.init.orthogonal_(torch.empty(rows, columns)).unsqueeze(0)
     weight = torch.randn(1, rows, columns, requires_grad=True)
     skew = weight @ base.mT - base @ weight.mT
     expected = torch.linalg.solve(torch.eye(rows) - skew / 2, base + skew @ base / 2)
-    assert_same_gradients(rotated_columns(base, weight), expected, [weight])
+    assert_same_gradients(rotate_columns(base, weight), expected, [weight])
 
 
 @pytest.mark.parametrize("size", [1, 7, 16])

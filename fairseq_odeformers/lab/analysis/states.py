@@ -10,7 +10,7 @@ from torch import Tensor
 from fairseq_odeformers.models.baselines.layers import ReZero
 from fairseq_odeformers.models.common.recording import Call, recorded
 from fairseq_odeformers.models.transevolve.attention import split_heads
-from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
+from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts, TransJectLayer
 
 
@@ -41,7 +41,7 @@ def text_states(model, tokens: Tensor) -> States:
         tokens: a text (T), without padding.
     """
     modules = list(model.encoder.modules())
-    attentions = (m for m in modules if isinstance(m, (MultiheadAttention, TransEvolveDepth)))
+    attentions = (m for m in modules if isinstance(m, (MultiheadAttention, TransEvolveLayer)))
     mixtures = (m for m in modules if isinstance(m, MixtureOfExperts))
     with recorded(attentions) as attended, recorded(mixtures) as mixed:
         lengths = tokens.new_tensor([len(tokens)])
@@ -58,7 +58,7 @@ def text_states(model, tokens: Tensor) -> States:
 
 def head_outputs(call: Call) -> Tensor:
     """The outputs of the heads (H, T, C/H) in a call of an attention with one text."""
-    if isinstance(call.module, TransEvolveDepth):
+    if isinstance(call.module, TransEvolveLayer):
         _, heads = call.args
         return heads[0]
     attention, x = call.module, call.kwargs["query"].transpose(0, 1)

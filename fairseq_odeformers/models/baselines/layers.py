@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
-from fairseq_odeformers.modules.orthogonal import rotated, rotated_columns
+from fairseq_odeformers.modules.orthogonal import rotate, rotate_columns
 
 
 class WithoutLayerNorm(nn.Module):
@@ -95,11 +95,11 @@ class Rotation(nn.Module):
         base, weight = self.base, weight.unsqueeze(0)
         with torch.autocast(weight.device.type, enabled=False):
             if base.size(1) == base.size(2):
-                matrix = rotated(base, weight)
+                matrix = rotate(base, weight)
             elif base.size(1) > base.size(2):
-                matrix = rotated_columns(base, weight)
+                matrix = rotate_columns(base, weight)
             else:
-                matrix = rotated_columns(base.mT, weight.mT).mT
+                matrix = rotate_columns(base.mT, weight.mT).mT
         return matrix.squeeze(0)
 
     def right_inverse(self, matrix: Tensor) -> Tensor:

@@ -35,10 +35,10 @@ class DictionaryDigest(nn.Module):
             ValueError: the digest of a dictionary is another.
         """
         for side in ("encoder", "decoder"):
-            own = getattr(self, f"{side}_dictionary_version", None)
-            if own is not None:
-                saved = state_dict.setdefault(f"{prefix}{side}_dictionary_version", own)
-                if saved.tolist() != own.tolist():
+            version = getattr(self, f"{side}_dictionary_version", None)
+            if version is not None:
+                saved = state_dict.setdefault(f"{prefix}{side}_dictionary_version", version)
+                if saved.tolist() != version.tolist():
                     symbols = getattr(self, side).dictionary.symbols
                     raise ValueError(
                         f"the checkpoint was trained with another dictionary of the {side}, not "

@@ -37,12 +37,12 @@ def register_config(name: str, model: str, options: Mapping[str, Any]) -> None:
     are newer, and drops options that are gone.
     """
     base = MODEL_DATACLASS_REGISTRY[model]
-    own = [
+    changed = [
         (item.name, item.type, field(default=options[item.name], metadata=item.metadata))
         for item in fields(base)
         if item.name in options
     ]
-    config = make_dataclass(f"{base.__name__}_{name}", own, bases=(base,))
+    config = make_dataclass(f"{base.__name__}_{name}", changed, bases=(base,))
     MODEL_DATACLASS_REGISTRY[name] = config
     ARCH_MODEL_NAME_REGISTRY[name] = name
     node = config()

@@ -170,14 +170,14 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
         saved = {key: state_dict.pop(key) for key in [*state_dict] if key.startswith(prefix)}
         for head, module in self.classification_heads.items():
             start = f"{prefix}{head}."
-            own = module.state_dict(prefix=start)
+            initial = module.state_dict(prefix=start)
             fitting = {key: saved.pop(key) for key in [*saved] if key.startswith(start)}
-            if {k: v.shape for k, v in fitting.items()} != {k: v.shape for k, v in own.items()}:
+            if {k: v.shape for k, v in fitting.items()} != {k: v.shape for k, v in initial.items()}:
                 logger.warning(
                     f"{start[:-1]} is not in the checkpoint, or has other shapes there, and keeps "
                     "its initial values"
                 )
-                fitting = own
+                fitting = initial
             state_dict.update(fitting)
         for key in saved:
             logger.warning(f"leaving out {key} of the checkpoint: the model has no such head")

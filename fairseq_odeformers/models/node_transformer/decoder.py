@@ -54,8 +54,8 @@ class NodeTransformerDecoder(TransformerDecoderBase):
         """
         with recorded(self.layers) as calls:
             x, extra = super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
-        own = summary("decoder", calls)
+        both = summary("decoder", calls)
         for name, value in encoder_out.get("regularizers", {}).items():
-            own["regularizers"][name] = own["regularizers"].get(name, 0) + value
-        own["statistics"].update(encoder_out.get("statistics", {}))
-        return x, {**extra, **own}
+            both["regularizers"][name] = both["regularizers"].get(name, 0) + value
+        both["statistics"].update(encoder_out.get("statistics", {}))
+        return x, {**extra, **both}

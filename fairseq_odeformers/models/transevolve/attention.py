@@ -122,7 +122,7 @@ class TimeEvolvingAttention(nn.Module):
     ) -> "DirectAttention | FactoredAttention | FusedAttention":
         """The attention of all depths, from :meth:`queries` and :meth:`keys`.
 
-        The result, called with the index l - 1 of a depth and values, attends to the values by A^l.
+        The result, called with an index l - 1 and values, attends to the values by A^l.
 
         All forms compute the same numbers. ``direct`` takes the softmax of all depths at once;
         ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
@@ -185,9 +185,9 @@ class DirectAttention:
         # Indexing depth by depth would fill a tensor of zeros for each in the backward pass.
         self.weight = self.weights.unbind(2)
 
-    def __call__(self, depth: int, value: Tensor) -> Tensor:
-        """A^l V at depth index l - 1, from and to (B, H, T, D)."""
-        return self.weight[depth] @ value
+    def __call__(self, index: int, value: Tensor) -> Tensor:
+        """A^l V for index l - 1, from and to (B, H, T, D)."""
+        return self.weight[index] @ value
 
     def all_depths(self, value: Tensor) -> Tensor:
         """A^l V for l = 1..L with the same values (L, B, H, T, D)."""
@@ -213,9 +213,9 @@ class FusedAttention:
     def _pad(self, x: Tensor) -> Tensor:
         return F.pad(x, (0, self.width - x.size(-1)))
 
-    def __call__(self, depth: int, value: Tensor) -> Tensor:
-        """A^l V at depth index l - 1, from and to (B, H, T, D)."""
-        k = self._pad(torch.cat([self.k, self.bias[..., depth : depth + 1]], -1))
+    def __call__(self, index: int, value: Tensor) -> Tensor:
+        """A^l V for index l - 1, from and to (B, H, T, D)."""
+        k = self._pad(torch.cat([self.k, self.bias[..., index : index + 1]], -1))
         out = F.scaled_dot_product_attention(
             self.q, k, self._pad(value), None, self.dropout_p, self.causal, scale=1.0
         )
@@ -223,7 +223,7 @@ class FusedAttention:
 
     def all_depths(self, value: Tensor) -> Tensor:
         """A^l V for l = 1..L with the same values (L, B, H, T, D)."""
-        return torch.stack([self(depth, value) for depth in range(self.bias.size(-1))])
+        return torch.stack([self(index, value) for index in range(self.bias.size(-1))])
 
 
 def fourier_basis(depth: int, time_dim: int) -> Tensor:

@@ -17,16 +17,16 @@ from .feed_forward import FullFeedForward, RandomRotationFeedForward
 from .spec import BlockSpec
 
 
-class TransEvolveDepth(nn.Module):
-    """Depth l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
+class TransEvolveLayer(nn.Module):
+    """Layer l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
 
     Args:
-        depth: l, from 1 to L.
+        number: l, from 1 to L.
         cross_attention: whether there is a W_o^l for the encoder-decoder attention as well, and
             what maps its values, if options ask for that.
     """
 
-    def __init__(self, spec: BlockSpec, depth: int, cross_attention: bool):
+    def __init__(self, spec: BlockSpec, number: int, cross_attention: bool):
         super().__init__()
         self.num_heads = spec.attention_heads
         self.self_attn_layer_norm = LayerNorm(spec.embed_dim)
@@ -45,29 +45,29 @@ class TransEvolveDepth(nn.Module):
         if spec.ffn_type == "full":
             self.feed_forward = FullFeedForward(spec)
         else:
-            self.feed_forward = RandomRotationFeedForward(spec, depth)
+            self.feed_forward = RandomRotationFeedForward(spec, number)
         self.dropout_module = Dropout(spec.dropout)
 
     def values(self, x: Tensor) -> Tensor:
         """LN(X), projected if there is a projection, in heads: (B, T, C) to (B, H, T, C/H)."""
         return split_heads(self.self_attn_value_proj(self.self_attn_layer_norm(x)), self.num_heads)
 
-    def forward(self, x: Tensor, self_attn: Tensor, encoder_attn: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, attended: Tensor, source: Tensor | None = None) -> Tensor:
         """X^l = FF^l(LN(H^l)) + H^l (paper, Eq. 11), with H^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).
 
         In the encoder that is Eq. 9. In the decoder, A_ed^l X_enc W_o^l is added to H^l (Eq. 13).
 
         Args:
-            x: state X^(l-1) of the depth before (B, T, C).
-            self_attn, encoder_attn: attended values, A^l LN(X^(l-1)) and A_ed^l X_enc, both
-                (B, H, T, C/H).
+            x: state X^(l-1) of the layer before (B, T, C).
+            attended: A^l LN(X^(l-1)) (B, H, T, C/H).
+            source: A_ed^l X_enc (B, H, T, C/H), in the decoder.
 
         Returns:
             state X^l (B, T, C).
         """
-        x = x + self.dropout_module(self.self_attn_out_proj(merge_heads(self_attn)))
-        if encoder_attn is not None:
-            x = x + self.dropout_module(self.encoder_attn_out_proj(merge_heads(encoder_attn)))
+        x = x + self.dropout_module(self.self_attn_out_proj(merge_heads(attended)))
+        if source is not None:
+            x = x + self.dropout_module(self.encoder_attn_out_proj(merge_heads(source)))
         return x + self.dropout_module(self.feed_forward(self.final_layer_norm(x)))
 
 
@@ -81,7 +81,7 @@ class TransEvolveEncoderBlock(Block):
 
     cross_attention = False
     encoder_attn: TimeEvolvingAttention | None
-    depths: Sequence[TransEvolveDepth]
+    depths: Sequence[TransEvolveLayer]
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
@@ -90,8 +90,8 @@ class TransEvolveEncoderBlock(Block):
         self.self_attn = TimeEvolvingAttention(spec)
         self.encoder_attn = TimeEvolvingAttention(spec) if self.cross_attention else None
         self.depths = nn.ModuleList(  # pyright: ignore[reportAttributeAccessIssue]
-            TransEvolveDepth(spec, depth, self.cross_attention)
-            for depth in range(1, spec.depth + 1)
+            TransEvolveLayer(spec, number, self.cross_attention)
+            for number in range(1, spec.depth + 1)
         )
         self.layer_norm = LayerNorm(spec.embed_dim)
 
@@ -107,12 +107,12 @@ class TransEvolveEncoderBlock(Block):
         x = x.transpose(0, 1)
         x0 = self.maybe_layer_norm(x, before=True)
         attend = self.self_attn.evolve(*self.self_attn(x0, x0, encoder_padding_mask))
-        for index, depth in enumerate(self.depths):
-            x = depth(x, attend(index, depth.values(x)))
+        for index, layer in enumerate(self.depths):
+            x = layer(x, attend(index, layer.values(x)))
         return self.maybe_layer_norm(x, before=False).transpose(0, 1)
 
     def state_modules(self) -> list[nn.Module]:
-        """The modules whose outputs are the states (B, T, C) after each depth of the block.
+        """The modules whose outputs are the states (B, T, C) after each layer of the block.
 
         The last state is the block's output, which is normalised unless LayerNorm comes before.
         """
@@ -127,10 +127,10 @@ class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
     """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
 
     In the encoder-decoder attention, queries come from the block's input and keys from the encoder
-    output, and the values are the encoder output at every depth. So one product computes the
-    attention of all depths, unless options give each depth values of its own.
+    output, and the values are the encoder output in every layer. So one product computes the
+    attention of all layers, unless options map the values in each layer.
 
-    In incremental decoding, a new token adds its key, the key's bias, and at each depth its value
+    In incremental decoding, a new token adds its key, the key's bias, and in each layer its value
     to the saved state of the block.
     """
 
@@ -139,7 +139,7 @@ class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec)
-        self.own_values = spec.cross_attention_value_norm or spec.cross_attention_value_projection
+        self.map_values = spec.cross_attention_value_norm or spec.cross_attention_value_projection
 
     def forward(
         self,
@@ -169,9 +169,7 @@ class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         x = x.transpose(0, 1)
         saved = self.get_incremental_state(incremental_state, "saved") or {}
         x0 = self.maybe_layer_norm(x, before=True)
-        encoder_attn = self._attend_source(
-            x0, encoder_out.transpose(0, 1), encoder_padding_mask, saved
-        )
+        source = self._attend_source(x0, encoder_out.transpose(0, 1), encoder_padding_mask, saved)
         key, bias = self.self_attn.keys(x0, self_attn_padding_mask)
         attend = self.self_attn.evolve(
             self.self_attn.queries(x0),
@@ -179,16 +177,16 @@ class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
             append(saved, "bias", bias, dim=2),
             causal=self_attn_mask is not None,
         )
-        for index, depth in enumerate(self.depths):
-            value = append(saved, f"value{index}", depth.values(x), dim=2)
-            x = depth(x, attend(index, value), encoder_attn[index])
+        for index, layer in enumerate(self.depths):
+            value = append(saved, f"value{index}", layer.values(x), dim=2)
+            x = layer(x, attend(index, value), source[index])
         self.set_incremental_state(incremental_state, "saved", saved)
         return self.maybe_layer_norm(x, before=False).transpose(0, 1), None, None
 
     def _attend_source(
         self, x: Tensor, encoder_out: Tensor, padding_mask: Tensor | None, saved: dict[str, Tensor]
     ) -> Sequence[Tensor]:
-        """A_ed^l X_enc of every depth: L tensors (B, H, T, C/H), from (B, T, C) and (B, S, C)."""
+        """A_ed^l X_enc of every layer: L tensors (B, H, T, C/H), from (B, T, C) and (B, S, C)."""
         beams = x.size(0) // encoder_out.size(0)
         if "source_key" not in saved:
             key, bias = self.encoder_attn.keys(encoder_out, padding_mask)
@@ -198,17 +196,19 @@ class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         query = self.encoder_attn.queries(x).unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
         attend = self.encoder_attn.evolve(query, saved["source_key"], saved["source_bias"])
         value = saved["source_value"]
-        if self.own_values:
-            attn = torch.stack([attend(index, own) for index, own in enumerate(value.unbind(1))])
+        if self.map_values:
+            out = torch.stack(
+                [attend(index, mapped) for index, mapped in enumerate(value.unbind(1))]
+            )
         else:
-            attn = attend.all_depths(value)
-        return attn.unflatten(3, (beams, -1)).transpose(2, 3).flatten(1, 2).unbind(0)
+            out = attend.all_depths(value)
+        return out.unflatten(3, (beams, -1)).transpose(2, 3).flatten(1, 2).unbind(0)
 
     def _source_values(self, encoder_out: Tensor) -> Tensor:
-        """X_enc (B, H, S, C/H), or what each depth makes of it (B, L, H, S, C/H)."""
-        if not self.own_values:
+        """X_enc (B, H, S, C/H), or what each layer makes of it (B, L, H, S, C/H)."""
+        if not self.map_values:
             return split_heads(encoder_out, self.num_heads)
-        values = (depth.encoder_attn_value(encoder_out) for depth in self.depths)
+        values = (layer.encoder_attn_value(encoder_out) for layer in self.depths)
         return torch.stack([split_heads(value, self.num_heads) for value in values], 1)
 
     def reorder_incremental_state(

@@ -55,16 +55,15 @@ class FactoredAttention:
         weights = (evolution + LOG_MAXIMUM).exp()
         self.matrix, rowsum, left, right = _Matrix.apply(q, k, mean, weights, value_dim, causal)
         self.all = weights, rowsum, left, right
-        self.depths: list[tuple[Tensor, ...] | None] = [
-            tuple(tensor.unsqueeze(3) for tensor in depth)
-            for depth in zip(weights.unbind(3), rowsum.unbind(3), left.unbind(3), right.unbind(3))
-        ]
+        self.factors: list[tuple[Tensor, ...] | None] = list(
+            zip(*(tensor.split(1, 3) for tensor in self.all))
+        )
 
-    def __call__(self, depth: int, value: Tensor) -> Tensor:
-        """A^l V at depth index l - 1, from and to (B, H, T, D)."""
-        factors, self.depths[depth] = self.depths[depth], None
+    def __call__(self, index: int, value: Tensor) -> Tensor:
+        """A^l V for index l - 1, from and to (B, H, T, D)."""
+        factors, self.factors[index] = self.factors[index], None
         if factors is None:
-            raise RuntimeError(f"depth {depth + 1} has attended: the factored form does so once")
+            raise RuntimeError(f"depth {index + 1} has attended: the factored form does so once")
         return _Attend.apply(self.matrix, value, *factors).squeeze(3)
 
     def all_depths(self, value: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ class RandomRotationFeedForward(nn.Module):
 
     Args:
         spec: the sizes d and d_ff, the depth L of the block, and the activation.
-        depth: l = 1..L of this layer.
+        number: l = 1..L of this layer.
     """
 
     u1: Tensor  # d, k
@@ -60,14 +60,14 @@ class RandomRotationFeedForward(nn.Module):
     u2: Tensor  # d_ff, k
     v2_rows: Tensor  # k, d
 
-    def __init__(self, spec: BlockSpec, depth: int):
+    def __init__(self, spec: BlockSpec, number: int):
         super().__init__()
         self.activation = Activation(spec)
         d, d_ff = spec.embed_dim, spec.ffn_embed_dim
         rank = min(d, d_ff)
         for index, (size, out_size) in enumerate([(d, d_ff), (d_ff, d)], start=1):
-            u = random_rotation(size, size, rank, depth, spec.depth)
-            v = random_rotation(out_size, rank, out_size, depth, spec.depth)
+            u = random_rotation(size, size, rank, number, spec.depth)
+            v = random_rotation(out_size, rank, out_size, number, spec.depth)
             self.register_buffer(f"u{index}", u)
             self.register_buffer(f"v{index}_rows", v)
         bound = math.sqrt(6 / rank)  # of the released code
@@ -82,7 +82,7 @@ class RandomRotationFeedForward(nn.Module):
         return F.linear(h @ self.u2 * self.s2, self.v2_rows.T, self.b2)
 
 
-def random_rotation(size: int, rows: int, columns: int, depth: int, total_depth: int) -> Tensor:
+def random_rotation(size: int, rows: int, columns: int, number: int, depth: int) -> Tensor:
     r"""Upper left part of a random sine-cosine matrix, which approximates a rotation (Eq. 10).
 
     .. math::
@@ -95,11 +95,11 @@ def random_rotation(size: int, rows: int, columns: int, depth: int, total_depth:
     Args:
         size: number s of rows and columns of the whole matrix; an odd one has a sine more.
         rows, columns: how many rows and columns to make.
-        depth, total_depth: l and L.
+        number, depth: l and L.
 
     Returns:
         Tensor of shape (rows, columns).
     """
     j = torch.arange(1.0, min(columns, (size + 1) // 2) + 1)
-    phase = torch.randn(rows, len(j)) * j * (2 * math.pi * depth / total_depth)  # s cancels in w/P
+    phase = torch.randn(rows, len(j)) * j * (2 * math.pi * number / depth)  # s cancels in w/P
     return torch.cat([phase.sin(), phase.cos()], dim=1)[:, :columns] / math.sqrt(size)

@@ -62,13 +62,13 @@ def initial_scores(
     return Scores(a0, heads(q @ w_k_tilde.T), heads(k @ w_q_tilde.T), a3.view(num_heads, -1))
 
 
-def time_map(w: Tensor, depth: int, total_depth: int) -> Tensor:
+def time_map(w: Tensor, number: int, depth: int) -> Tensor:
     """T^l = w^l * [sin(j l / P) | cos(j l / P)], j = 1..d'/2, P = d' L / 2 pi (Eq. 7): (d').
 
-    The depth l counts from 1, as in the paper; the released code counts l and j from 0.
+    The number l counts from 1, as in the paper; the released code counts l and j from 0.
     """
-    period = len(w) * total_depth / (2 * math.pi)
-    phase = torch.arange(1, len(w) // 2 + 1, dtype=w.dtype) * depth / period
+    period = len(w) * depth / (2 * math.pi)
+    phase = torch.arange(1, len(w) // 2 + 1, dtype=w.dtype) * number / period
     return w * torch.cat([phase.sin(), phase.cos()])
 
 
@@ -96,7 +96,7 @@ def residual_attention(x: Tensor, weights: Tensor, values: Tensor, w_o: Tensor) 
     return attend(weights, values) @ w_o + x
 
 
-def rotation(w: Tensor, depth: int, total_depth: int) -> Tensor:
+def rotation(w: Tensor, number: int, depth: int) -> Tensor:
     """U = [sin(w_ij j l / P) | cos(w_ij j l / P)] / sqrt(s), j = 1..s/2, P = s L / 2 pi (Eq. 10).
 
     Each U and V is divided by the root of its own size s. In the released code both are divided by
@@ -106,7 +106,7 @@ def rotation(w: Tensor, depth: int, total_depth: int) -> Tensor:
         w: (s, s/2), drawn from N(0, s^2) once.
     """
     size = len(w)
-    phase = w * torch.arange(1, w.size(1) + 1) * depth / (size * total_depth / (2 * math.pi))
+    phase = w * torch.arange(1, w.size(1) + 1) * number / (size * depth / (2 * math.pi))
     return torch.cat([phase.sin(), phase.cos()], 1) / math.sqrt(size)
 
 

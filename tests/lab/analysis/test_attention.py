@@ -22,7 +22,7 @@ from fairseq_odeformers.lab.analysis.maps import KINDS, attention_maps
 from fairseq_odeformers.models.common.recording import recorded
 from fairseq_odeformers.models.node_transformer import attention as node_attention
 from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads
-from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
+from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 
 FAMILIES = sorted(
     name
@@ -72,13 +72,13 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
         return out
 
     monkeypatch.setattr(node_attention, "attend", attend)
-    used = [m for m in model.modules() if isinstance(m, (MultiheadAttention, TransEvolveDepth))]
+    used = [m for m in model.modules() if isinstance(m, (MultiheadAttention, TransEvolveLayer))]
     with recorded(used) as calls, torch.no_grad():
         model(**batch())
     after = torch.nn.Identity()
     if not used:
         values, expected = applied[0]
-    elif isinstance(used[0], TransEvolveDepth):
+    elif isinstance(used[0], TransEvolveLayer):
         x, expected = calls[0].args[:2]
         values = calls[0].module.values(x)
     else:

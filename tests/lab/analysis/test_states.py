@@ -11,7 +11,7 @@ from helpers import CLASSIFIERS, SMALL, make_classifier
 from fairseq_odeformers.lab.analysis.states import residual_weights, text_states
 from fairseq_odeformers.models.common.recording import recorded
 from fairseq_odeformers.models.transevolve.attention import merge_heads
-from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
+from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 
 TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
@@ -64,7 +64,7 @@ def test_heads_joined_are_the_attention(arch):
     projections = [
         getattr(module, "out_proj", None) or module.self_attn_out_proj
         for module in model.encoder.modules()
-        if isinstance(module, (MultiheadAttention, TransEvolveDepth))
+        if isinstance(module, (MultiheadAttention, TransEvolveLayer))
     ]
     attentions = (m for m in model.encoder.modules() if isinstance(m, MultiheadAttention))
     with recorded(attentions) as calls, recorded(projections) as projected:

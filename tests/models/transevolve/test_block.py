@@ -34,29 +34,29 @@ def block_formula(block, x, padding, source=None, source_padding=None):
     if source is not None:
         source_scores = initial_scores(block.encoder_attn, x0, source)
         mask = mask | torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)
-    for number, depth in enumerate(block.depths, start=1):
+    for number, layer in enumerate(block.depths, start=1):
 
         def time_map(attn, number=number):
             return naive.time_map(attn.time_weight[number - 1], number, len(block.depths))
 
         weights = naive.attention(own_scores, time_map(block.self_attn), mask)
-        w_o = depth.self_attn_out_proj.weight.T
-        values = layer_norm(depth.self_attn_layer_norm, x)
-        if "self_attn_value_proj.weight" in depth.state_dict():
-            values = values @ depth.self_attn_value_proj.weight.T
+        w_o = layer.self_attn_out_proj.weight.T
+        values = layer_norm(layer.self_attn_layer_norm, x)
+        if "self_attn_value_proj.weight" in layer.state_dict():
+            values = values @ layer.self_attn_value_proj.weight.T
         x = naive.residual_attention(x, weights, values, w_o)
         if source is not None:
             source_mask = source_padding[:, None, None]
             weights = naive.attention(source_scores, time_map(block.encoder_attn), source_mask)
-            w_o = depth.encoder_attn_out_proj.weight.T
-            x = naive.residual_attention(x, weights, source_values(depth, source), w_o)
-        x = feed_forward_formula(depth.feed_forward, depth.final_layer_norm(x)) + x
+            w_o = layer.encoder_attn_out_proj.weight.T
+            x = naive.residual_attention(x, weights, source_values(layer, source), w_o)
+        x = feed_forward_formula(layer.feed_forward, layer.final_layer_norm(x)) + x
     return x if block.normalize_before else block.layer_norm(x)
 
 
-def source_values(depth, source):
-    """The encoder output as it stands (Eq. 13), or what options make of it at each depth."""
-    parts = dict(depth.encoder_attn_value.named_children())
+def source_values(layer, source):
+    """The encoder output as it stands (Eq. 13), or what options make of it in each layer."""
+    parts = dict(layer.encoder_attn_value.named_children())
     if "layer_norm" in parts:
         source = layer_norm(parts["layer_norm"], source)
     return source @ parts["proj"].weight.T if "proj" in parts else source
@@ -125,14 +125,14 @@ def test_each_depth_has_a_rotation_of_its_own():
     The mean square of their sines tells l; and no two matrices of a block are correlated.
     """
     torch.manual_seed(0)
-    size, total_depth = 8192, 12
-    spec = BlockSpec(4, size, 2, total_depth, time_dim=4, ffn_type="random")
-    layers = [depth.feed_forward for depth in TransEvolveEncoderBlock(spec).depths]
-    sines = torch.stack([layer.u2[:, 0] for layer in layers]) * math.sqrt(size)
-    deviation = 2 * math.pi * torch.arange(1, total_depth + 1) / total_depth
+    size, L = 8192, 12
+    spec = BlockSpec(4, size, 2, L, time_dim=4, ffn_type="random")
+    rotations = [layer.feed_forward for layer in TransEvolveEncoderBlock(spec).depths]
+    sines = torch.stack([layer.u2[:, 0] for layer in rotations]) * math.sqrt(size)
+    deviation = 2 * math.pi * torch.arange(1, L + 1) / L
     expected = (1 - (-2 * deviation.square()).exp()) / 2
     assert (sines.square().mean(1) - expected).abs().max() < 0.02
-    matrices = [m.flatten() for layer in layers for m in (layer.u2, layer.v1_rows)]
+    matrices = [m.flatten() for layer in rotations for m in (layer.u2, layer.v1_rows)]
     correlation = torch.corrcoef(torch.stack(matrices)).fill_diagonal_(0)
     assert correlation.abs().max() < 0.05
 

@@ -17,14 +17,14 @@ from fairseq_odeformers.models.transevolve.spec import BlockSpec
 @pytest.mark.parametrize(("rows", "columns"), [(15, 3), (15, 8), (15, 12), (15, 15), (5, 15)])
 def test_equals_the_formula(float64, size, rows, columns):
     """Eq. 10, for column numbers within the sines and beyond them; of an odd size, cut off."""
-    depth, total_depth = 2, 3
+    number, depth = 2, 3
     torch.manual_seed(0)
-    matrix = random_rotation(size, rows, columns, depth, total_depth)
+    matrix = random_rotation(size, rows, columns, number, depth)
     torch.manual_seed(0)
     drawn = min(columns, 8)
     w = torch.zeros(size, 8)
     w[:rows, :drawn] = torch.randn(rows, drawn) * size
-    expected = naive.rotation(w, depth, total_depth)[:rows, :columns]
+    expected = naive.rotation(w, number, depth)[:rows, :columns]
     assert matrix.shape == expected.shape
     assert (matrix - expected).abs().max() < 1e-9
 
@@ -40,7 +40,7 @@ def test_approximates_a_rotation():
 
 def test_feed_forward_starts_as_in_the_released_code():
     """Diagonals uniform in +-sqrt(6/k), biases zero."""
-    ffn = RandomRotationFeedForward(BlockSpec(2048, 4096, 1, depth=6, time_dim=2048), depth=1)
+    ffn = RandomRotationFeedForward(BlockSpec(2048, 4096, 1, depth=6, time_dim=2048), number=1)
     for diagonal in (ffn.s1, ffn.s2):
         assert diagonal.abs().max() <= math.sqrt(6 / 2048)
         assert diagonal.var().item() == pytest.approx(2 / 2048, rel=0.1)

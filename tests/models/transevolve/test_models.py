@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from helpers import Task, make_classifier, make_model
 
 from fairseq_odeformers.models.common.recording import recorded
-from fairseq_odeformers.models.transevolve.block import TransEvolveDepth
+from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 
 
 def test_base_architecture_takes_two_dictionaries():
@@ -54,7 +54,7 @@ def test_activation_function_and_its_dropout(make, ffn_type):
     arch = "transevolve_classifier" if make is make_classifier else "transevolve"
     extra = "--activation-fn gelu --activation-dropout 0.25 --ffn-type"
     model, x = make(arch, *extra.split(), ffn_type), torch.randn(400, 16)
-    layers = [m.feed_forward for m in model.modules() if isinstance(m, TransEvolveDepth)]
+    layers = [m.feed_forward for m in model.modules() if isinstance(m, TransEvolveLayer)]
     assert len(layers) == (6 if make is make_classifier else 12)
     for layer in layers:
         with recorded([layer[1] if ffn_type == "full" else layer.activation]) as calls:
