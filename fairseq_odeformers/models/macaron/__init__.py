@@ -10,9 +10,9 @@ error of higher order:
     \hat x = \tilde x + \mathrm{Attention}(\tilde x), \quad
     x' = \hat x + \tfrac12 \mathrm{FFN}_{up}(\hat x)
 
-Read ``naive``, the paper's equations; ``layer``, the same over fairseq's layers; then ``encoder``
-and ``decoder``, the stacks of layers, and ``models``, which registers translation, language model,
-BERT and classifier.
+Read ``naive``, the paper's equations; ``layer``, the same over fairseq's layers; ``stacks``, the
+encoders and the decoder; then ``models``, which registers translation, language model, BERT and
+classifier.
 """
 
 from . import models  # noqa: F401

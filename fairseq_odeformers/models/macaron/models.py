@@ -24,8 +24,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
 )
 from fairseq_odeformers.options import option
 
-from .decoder import MacaronDecoder
-from .encoder import MacaronBertEncoder, MacaronEncoder
+from .stacks import MacaronBertEncoder, MacaronDecoder, MacaronEncoder
 
 NOT_QUANTIZED = {
     "quant_noise_scalar": "fairseq cannot quantize the output layers of half-step FFNs to integers"

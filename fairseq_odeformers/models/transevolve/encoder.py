@@ -46,7 +46,9 @@ class TransEvolveEncoder(TransformerEncoderBase):
         """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
         with depth_states(self, return_all_hiddens) as states:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
-        return {**out, "encoder_states": out["encoder_states"][:1] + states}
+        if return_all_hiddens:
+            out = {**out, "encoder_states": out["encoder_states"][:1] + states}
+        return out
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """Reorder for beam search; the beams of a sentence share one row.
