@@ -19,7 +19,12 @@ from .runge_kutta import Step
 
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # from one step to the next
 
+# Remedies, by the options of the command line.
 SMALLER_RATE = "give a smaller learning rate"
+MORE_STEPS = (
+    "give more with --ode-max-steps, a larger --ode-rtol and --ode-atol, a smaller learning rate "
+    "or, to keep trajectories simple, an --arclength-weight"
+)
 
 
 @dataclass(frozen=True)
@@ -115,9 +120,7 @@ class Adaptive:
                 elif (t < final).any():
                     slope = merge(accept, f(self.time(t, x), x), slope)
             steps, accepted = steps + running, accepted + accept
-            smallest = torch.where(ratio < 1, 1.0, SMALLEST_FACTOR)
-            factor = SAFETY * ratio ** (-1 / tableau.order)
-            next_h = h * factor.clamp(smallest).clamp(max=LARGEST_FACTOR)
+            next_h = self.next_step(h, ratio)
         nfe = 2 + len(tableau.nodes) * steps
         if not tableau.first_same_as_last:
             nfe = nfe + accepted - 1
@@ -142,6 +145,15 @@ class Adaptive:
         h1 = (0.01 / largest) ** (1 / ADAPTIVE[self.method].order)
         h1 = torch.where(largest <= 1e-15, (h0 * 1e-3).clamp(min=1e-6), h1)
         return h1.minimum(100 * h0)
+
+    def next_step(self, h: Tensor, ratio: Tensor) -> Tensor:
+        """The size of the step after a step of size h, by the ratio of its error to the tolerance.
+
+        A step that was accepted, with a ratio below 1, is not followed by a smaller one.
+        """
+        smallest = torch.where(ratio < 1, 1.0, SMALLEST_FACTOR)
+        factor = SAFETY * ratio ** (-1 / ADAPTIVE[self.method].order)
+        return h * factor.clamp(smallest).clamp(max=LARGEST_FACTOR)
 
     @torch.no_grad()
     def error_ratio(self, step: Step, h: Time, entries: Tensor) -> Tensor:
@@ -172,11 +184,7 @@ class Adaptive:
             where = f"{where} of sequence {index}"
         where = f"{where} of {problem.final_time:g}"
         if excessive.any():
-            raise RuntimeError(
-                f"{where}: a solve may take {self.max_steps:,} steps; give more with "
-                "--ode-max-steps, a larger --ode-rtol and --ode-atol, a smaller learning rate or, "
-                "to keep trajectories simple, an --arclength-weight"
-            )
+            raise RuntimeError(f"{where}: a solve may take {self.max_steps:,} steps; {MORE_STEPS}")
         raise RuntimeError(
             f"{where}: the state or its slope is not finite, or changes too fast for any step; "
             f"{SMALLER_RATE}"
