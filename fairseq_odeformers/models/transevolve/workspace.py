@@ -1,7 +1,7 @@
 """Memory of large tensors on a CPU that is used again."""
 
 import mmap
-import sys
+import weakref
 from math import prod
 from threading import Lock
 
@@ -11,22 +11,21 @@ from torch import Tensor
 # Bytes of a tensor that the C library returns to the kernel when it is freed.
 LARGE_BYTES = 2**25
 
-# References to a buffer that waits: of the list, of a loop over it, and of an argument.
-WAITING = 3
-
 
 class Workspace:
     """Buffers for large tensors on a CPU, which serve one tensor after the other.
 
     The C library returns the memory of a large tensor to the kernel when the tensor is freed, and
     the kernel clears the next one page by page, which takes as long as reading it several times.
-    Here the buffer waits for the next tensor that fits in. A tensor that fits in none is given a
-    new one, and those that wait are freed: what is held is what tensors have, and buffers that
-    were all in use since the last new one.
+    Here the buffer of a tensor that is freed waits for the next tensor that fits in. If a tensor
+    fits in none, a new buffer is made for it, and those that wait are freed.
+
+    Attributes:
+        waiting: the buffers that no tensor uses.
     """
 
     def __init__(self):
-        self.buffers: list[mmap.mmap] = []
+        self.waiting: list[mmap.mmap] = []
         self.lock = Lock()
 
     def empty(self, like: Tensor, *shape: int) -> Tensor:
@@ -36,15 +35,16 @@ class Workspace:
             return like.new_empty(shape)
         with self.lock:
             buffer = self.take(size)
-            return torch.frombuffer(buffer, dtype=like.dtype, count=prod(shape)).view(shape)
+        view = memoryview(buffer)  # lives as long as the memory of the tensor, and of its views
+        weakref.finalize(view, self.waiting.append, buffer)
+        return torch.frombuffer(view, dtype=like.dtype, count=prod(shape)).view(shape)
 
     def take(self, size: int) -> mmap.mmap:
-        """A buffer of *size* bytes or more that no tensor has."""
-        waiting = [buffer for buffer in self.buffers if sys.getrefcount(buffer) == WAITING]
-        fitting = [buffer for buffer in waiting if len(buffer) >= size]
-        if fitting:
-            return min(fitting, key=len)
-        self.buffers = [buffer for buffer in self.buffers if buffer not in waiting]
-        buffer = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self.buffers.append(buffer)
+        """The smallest buffer of *size* bytes or more that waits, or a new one."""
+        fitting = [buffer for buffer in self.waiting if len(buffer) >= size]
+        if not fitting:
+            self.waiting.clear()
+            return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        buffer = min(fitting, key=len)
+        self.waiting.remove(buffer)
         return buffer

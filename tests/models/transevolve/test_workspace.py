@@ -34,11 +34,11 @@ def test_no_more_is_held_than_was_in_use_at_one_time():
         pair = [space.empty(LIKE, size, LARGE_ELEMENTS) for _ in range(2)]
         largest = max(largest, sum(tensor.nbytes for tensor in pair))
         del pair
-        assert sum(map(len, space.buffers)) <= largest
+        assert sum(map(len, space.waiting)) <= largest
 
 
 def test_small_tensors_and_other_devices_are_torch_s():
     space = Workspace()
     assert space.empty(LIKE, 4, 5).shape == (4, 5)
     assert space.empty(LIKE.to("meta"), LARGE_ELEMENTS).is_meta
-    assert not space.buffers
+    assert not space.waiting
