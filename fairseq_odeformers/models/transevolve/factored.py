@@ -4,9 +4,15 @@ With the mean of b over the depths in the scores, and c^l the deviation of a dep
 
     softmax(A_0 + b^l) V = E (e^{c^l} V) / (E e^{c^l}),    E = exp(A_0 + mean of b).
 
-Only E has a row for each query and a column for each key. It is written once, tile by tile. The
-backward pass keeps no second matrix of this size: each depth adds to the gradient of E the product
-of two narrow matrices, and the products of all depths meet E together, again tile by tile.
+Only E has a row for each query and a column for each key. It is written once, tile by tile. Its
+gradient would be a second matrix of this size. But each depth adds only the product of two narrow
+matrices to it, so the backward pass of E computes it for all depths at once, tile by tile:
+
+    dE = N^1 W^1^T + ... + N^L W^L^T = [N^1 ... N^L] [W^1 ... W^L]^T
+
+A depth passes N^l and W^l to E as the gradients of two tensors of zeros, which E returns for this
+purpose alone. So autograd collects them from the depths that a backward pass reaches. A list to
+which the depths append would also keep what an earlier pass has left there.
 """
 
 from collections.abc import Iterator
@@ -55,16 +61,16 @@ class FactoredAttention:
         weights = (evolution + LOG_MAXIMUM).exp()
         self.matrix, rowsum, left, right = _Matrix.apply(q, k, mean, weights, value_dim, causal)
         self.all = weights, rowsum, left, right
-        self.factors: list[tuple[Tensor, ...] | None] = list(
+        self.by_depth: list[tuple[Tensor, ...] | None] = list(
             zip(*(tensor.split(1, 3) for tensor in self.all))
         )
 
     def __call__(self, index: int, value: Tensor) -> Tensor:
         """A^l V for index l - 1, from and to (B, H, T, D)."""
-        factors, self.factors[index] = self.factors[index], None
-        if factors is None:
+        arguments, self.by_depth[index] = self.by_depth[index], None
+        if arguments is None:
             raise RuntimeError(f"depth {index + 1} has attended: the factored form does so once")
-        return _Attend.apply(self.matrix, value, *factors).squeeze(3)
+        return _Attend.apply(self.matrix, value, *arguments).squeeze(3)
 
     def all_depths(self, value: Tensor) -> Tensor:
         """A^l V for l = 1..L with the same values, as one product (L, B, H, T, D)."""
@@ -72,15 +78,14 @@ class FactoredAttention:
 
 
 class _Matrix(torch.autograd.Function):
-    """E (BH, T, S), its row sums E e^c (B, H, T, L), and two handles for gradients.
+    """E (BH, T, S), its row sums r = E e^c (B, H, T, L), and the zeros whose gradients are N and W.
 
-    The arguments are those of :class:`FactoredAttention`, with the weights e^c (B, H, S, L).
+    The arguments are those of :class:`FactoredAttention`, with the weights e^c (B, H, S, L). The
+    zeros are (B, H, T, L, D) and (B, H, S, L, D); they take no memory, and nothing reads them.
 
-    Nothing reads the handles (B, H, T, L, D) and (B, H, S, L, D). Their gradients are the factors
-    of the gradient of E, which :class:`_Attend` returns, so that autograd brings the factors of all
-    depths here. Let G be the gradient of E, from these factors and from the row sums r = E e^c.
-    Then d(e^c) = E^T dr. The scores S, with E = e^S up to a constant for each row, have dS = G * E,
-    and so dq = dS k, dk = dS^T q, and dmean is the sum of the rows of dS.
+    With dE from N and W, as above, and from the row sums, dr (e^c)^T: the weights have
+    d(e^c) = E^T dr; the scores S, with E = e^S up to a constant for each row, have dS = dE * E, and
+    so dq = dS k, dk = dS^T q, and dmean is the sum of the rows of dS.
     """
 
     @staticmethod
@@ -102,8 +107,8 @@ class _Matrix(torch.autograd.Function):
         ctx.save_for_backward(q, k, weights, matrix)
         ctx.mark_non_differentiable(matrix)
         ctx.set_materialize_grads(False)  # zeros for the matrix would be as large as it
-        handles = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
-        return matrix, rowsum[..., :depth].unflatten(0, (b, h)), *handles
+        zeros = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
+        return matrix, rowsum[..., :depth].unflatten(0, (b, h)), *zeros
 
     @staticmethod
     @once_differentiable
@@ -131,10 +136,9 @@ class _Matrix(torch.autograd.Function):
 class _Attend(torch.autograd.Function):
     r"""O = E W / r of some depths (B, H, T, L, D), with W = e^c V and r = E e^c.
 
-    The arguments are E, V (B, H, S, D), and e^c, r and the handles of these depths.
+    The arguments are E, V (B, H, S, D), and of these depths e^c, r and the zeros for N and W.
 
-    With N = dO / r the gradients are dE = N W^T, whose factors go to the two handles, dW = E^T N,
-    and dr = -(N \cdot O) for each row.
+    With N = dO / r the gradients are dE = N W^T, dW = E^T N, and dr = -(N \cdot O) for each row.
     """
 
     @staticmethod
