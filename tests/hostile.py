@@ -33,7 +33,8 @@ from make_checkpoints import PATHS, parsed, training_line, write_data, write_spl
 from fairseq_odeformers import load_language_model, load_translator
 from fairseq_odeformers.checkpoints.load import read_checkpoint
 from fairseq_odeformers.checkpoints.weights import write_export
-from fairseq_odeformers.lab.compare.plan import Entry, Plan, save_plan
+from fairseq_odeformers.lab.compare.entry import Entry
+from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe, read_recipe
 from fairseq_odeformers.lab.compare.report import sections
 from fairseq_odeformers.lab.compare.results import read_results
@@ -119,9 +120,8 @@ RECIPE = {
 def write_runs(folder, task):
     """Two runs of a comparison that have ended."""
     recipe = Recipe("absent", {"task": task, "target-lang": "en"}, {"a": {}, "b": {}})
-    recipe.splits = ["test"]
     entries = tuple(Entry(name, {"arch": "transformer"}, 5) for name in "ab")
-    save_plan(Plan(recipe, entries), folder)
+    save_plan(Plan(recipe, entries, test_sets={"test": None}), folder)
     for name in "ab":
         run = folder / f"{name}-seed1"
         run.mkdir()

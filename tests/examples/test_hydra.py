@@ -11,7 +11,8 @@ from make_checkpoints import parsed
 from omegaconf import OmegaConf
 from script_helpers import ROOT
 
-from fairseq_odeformers.lab.compare.plan import Plan, make_entry
+from fairseq_odeformers.lab.compare.entry import make_entry
+from fairseq_odeformers.lab.compare.plan import Plan
 from fairseq_odeformers.lab.compare.recipe import read_recipe
 from fairseq_odeformers.lab.compare.runs import make_runs
 

@@ -14,7 +14,7 @@ from fairseq import options
 from helpers import OLD, resolved
 from script_helpers import ROOT
 
-from fairseq_odeformers.lab.compare.plan import make_entry, scheduled, train_options
+from fairseq_odeformers.lab.compare.entry import make_entry, resolve_shares, train_options
 from fairseq_odeformers.lab.compare.recipe import read_recipe
 from odeformers import COMMANDS, CORPORA
 
@@ -218,7 +218,7 @@ def command_line(name, arch):
     """The arguments of fairseq-train, of 1,000 updates where the recipe gives shares of them."""
     found = recipe(name)
     entry = make_entry(found, arch, found.architectures.get(arch, {}))
-    return train_options(found, replace(entry, options=scheduled(entry.options, 1000)))
+    return train_options(found, replace(entry, options=resolve_shares(entry.options, 1000)))
 
 
 def parsed(line):

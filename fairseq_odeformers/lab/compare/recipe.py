@@ -62,19 +62,6 @@ class Recipe:
         """Translation, classification or language modelling: the task's in :data:`TASKS`."""
         return TASKS.get(self.train.get("task", "translation"), TRANSLATION)
 
-    def test_sets(self) -> list[str]:
-        """The parts of the data that models are evaluated on."""
-        if self.splits is not None:
-            return self.splits
-        source, target = (self.train.get(f"{side}-lang") for side in ("source", "target"))
-        pattern = {
-            TRANSLATION: f"test*.{source}-{target}.{target}.idx",
-            CLASSIFICATION: "label/test*.idx",
-            LANGUAGE_MODELING: "test*.idx",
-        }[self.kind]
-        names = {path.name.split(".")[0] for path in Path(self.data).glob(pattern)}
-        return sorted(names) or ["valid"]
-
 
 def read_recipe(path: Path, part: str | None = None) -> dict[str, Recipe]:
     """The experiments of a YAML file, by the names of its parts; "" where it has none.
@@ -170,8 +157,8 @@ def fits(value: object, kind: Any) -> bool:
     if origin is dict:
         items = value.items() if isinstance(value, Mapping) else [(None, None)]
         return all(fits(key, inner[0]) and fits(own, inner[1]) for key, own in items)
-    if origin is list:
-        return isinstance(value, list) and all(fits(own, inner[0]) for own in value)
+    if origin in (list, tuple):
+        return isinstance(value, origin) and all(fits(own, inner[0]) for own in value)
     if origin is UnionType:
         return any(fits(value, one) for one in inner)
     return isinstance(value, (int, float) if kind is float else kind)

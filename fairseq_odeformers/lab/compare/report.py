@@ -61,6 +61,7 @@ def sections(results: Results) -> Iterator[Section]:
     task, models = recipe.train.get("task", recipe.kind), len(results.plan.entries)
     yield Section("", f"{models} models, task {task}, data `{recipe.data}`.")
     yield trainings(results)
+    yield from missing_texts(results)
     for (split, checkpoint), outcomes in results.outcomes.items():
         yield scores(results.plan, f"{split}, {TITLES[checkpoint]}", outcomes)
         if lines := results.scores[split, checkpoint]:
@@ -73,6 +74,18 @@ def sections(results: Results) -> Iterator[Section]:
         figure = learning_curves(runs, UNITS[recipe.kind])
         yield Section("Learning curves", figure=("curves.png", figure))
     yield options(results.plan)
+
+
+def missing_texts(results: Results) -> Iterator[Section]:
+    """Warnings of texts that have gone since the comparison was begun."""
+    consequence = "examples are named by their numbers"
+    if results.plan.recipe.kind == TRANSLATION:
+        consequence = (
+            "scores use the references in the outputs, detokenised, so BLEU and chrF may differ "
+            "from those of an earlier report"
+        )
+    for split, path in results.missing.items():
+        yield Section("", f"Warning: `{path}` (texts of {split}) is missing; {consequence}.")
 
 
 def trainings(results: Results) -> Section:

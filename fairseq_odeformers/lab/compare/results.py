@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from fairseq.data import Dictionary
-from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.files import check_regular, naming, read_lines
 
@@ -19,6 +17,7 @@ from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import CLASSIFICATION, TRANSLATION, Recipe
 from .runs import AVERAGED, BEST, LOG, SCORE, make_runs, prediction_name
+from .splits import find_test_sets, read_texts, texts_path
 
 
 @dataclass
@@ -77,23 +76,30 @@ class Results:
     trainings: dict[str, dict[int, Training]] = field(default_factory=lambda: defaultdict(dict))
     outcomes: dict[tuple[str, str], dict[str, dict[int, Outcome]]] = field(default_factory=dict)
     scores: dict[tuple[str, str], list[list[str]]] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)  # files of texts that have gone, by split
 
 
 def read_results(out: Path) -> Results:
     """The results in a folder of runs, also of earlier commands."""
     check_regular(out)
-    results = Results(load_plan(out))
-    recipe = results.plan.recipe
+    plan = load_plan(out)
+    if plan.test_sets is None:
+        plan = replace(plan, test_sets=locate_test_sets(plan.recipe, out))
+    results, recipe = Results(plan), plan.recipe
     metric = recipe.train.get("best-checkpoint-metric", "loss")
-    names = [entry.name for entry in results.plan.entries]
-    runs = sorted(make_runs(results.plan, out), key=lambda run: names.index(run.name))
+    names = [entry.name for entry in plan.entries]
+    runs = sorted(make_runs(plan, out), key=lambda run: names.index(run.name))
     for run in runs:
         with naming(run.folder / LOG):
             training = read_training(run.folder / LOG, metric)
         if training.losses:
             results.trainings[run.name][run.seed] = training
-    for split in recipe.test_sets():
-        texts = texts_of(recipe, split)
+    for split, path in (plan.test_sets or {}).items():
+        texts = None
+        if path and Path(path).is_file():
+            texts = read_texts(Path(path))
+        elif path:
+            results.missing[split] = path
         for checkpoint in (BEST, AVERAGED):
             outcomes, scores = defaultdict(dict), []
             for run in runs:
@@ -109,23 +115,27 @@ def read_results(out: Path) -> Results:
     return results
 
 
+def locate_test_sets(recipe: Recipe, out: Path) -> dict[str, str | None]:
+    """The test sets of a comparison that was begun before plans kept them.
+
+    Where the data have gone, the splits are those of the predictions in *out*.
+    """
+    if Path(recipe.data).is_dir():
+        return find_test_sets(recipe)
+    splits = recipe.splits
+    if splits is None:
+        predictions = out.glob(f"*/{prediction_name(recipe, BEST, '*')}")
+        splits = sorted({path.name.split(".")[1] for path in predictions})
+    paths = {split: texts_path(recipe, split) for split in splits}
+    return {split: path and str(path) for split, path in paths.items()}
+
+
 def read_outcome(recipe: Recipe, path: Path, texts: Sequence[str] | None) -> Outcome:
-    """The outcome of a file of predictions, by the kind of the recipe; see :func:`texts_of`."""
+    """The outcome of a file of predictions, by the kind of the recipe.
+
+    Args:
+        texts: the references as published, or the texts that have labels; None if not kept.
+    """
     if recipe.kind == TRANSLATION:
         return Translations(path, recipe.train["target-lang"], texts)
     return Classes(path, texts) if recipe.kind == CLASSIFICATION else Perplexity(path)
-
-
-def texts_of(recipe: Recipe, split: str) -> list[str] | None:
-    """The references of a test set as published, or the texts with labels; None if not kept."""
-    data = Path(recipe.data)
-    if recipe.kind == TRANSLATION:
-        path = data.parent / "plain" / f"{split}.{recipe.train['target-lang']}"
-        return list(read_lines(path)) if path.is_file() else None
-    if recipe.kind == CLASSIFICATION and (data / "input0" / f"{split}.idx").is_file():
-        with naming(data / "input0" / split):
-            dictionary = Dictionary.load(str(data / "input0" / "dict.txt"))
-            dataset = MMapIndexedDataset(str(data / "input0" / split))
-            # Word pieces that continue a word begin with ##.
-            return [dictionary.string(tokens).replace(" ##", "") for tokens in dataset]
-    return None

@@ -21,7 +21,8 @@ from filelock import FileLock, Timeout
 
 from fairseq_odeformers.files import replacing
 
-from .plan import Entry, Plan, train_options
+from .entry import Entry, train_options
+from .plan import Plan
 from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Recipe, command_line
 
 LOCK, FAILURE, LOG = ".lock", "failed.txt", "train.log"
@@ -154,15 +155,16 @@ class Run:
 def make_runs(plan: Plan, out: Path) -> list[Run]:
     """The runs of a plan, seed by seed, so that a first comparison is there early."""
     return [
-        Run(entry.name, seed, folder, tuple(steps(plan.recipe, entry, seed, folder)), entry.updates)
+        Run(entry.name, seed, folder, tuple(steps(plan, entry, seed, folder)), entry.updates)
         for seed in plan.recipe.seeds
         for entry in plan.entries
         for folder in [out / f"{entry.name}-seed{seed}"]
     ]
 
 
-def steps(recipe: Recipe, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
+def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
     """The steps of a run."""
+    recipe = plan.recipe
     saving = {"save-dir": str(folder), "seed": seed, "log-format": "json", "log-interval": 20}
     # Without it, a training that goes on has other batches than one that was not interrupted.
     saving["update-epoch-batch-itr"] = "True"
@@ -180,7 +182,7 @@ def steps(recipe: Recipe, entry: Entry, seed: int, folder: Path) -> Iterator[Ste
         given["output"] = folder / f"{AVERAGED}.pt"
         yield Step("averaging", ("odeformers", "average", *command_line(given)), f"{AVERAGED}.pt")
     for checkpoint in checkpoints:
-        for split in recipe.test_sets():
+        for split in plan.test_sets or ():
             yield prediction(recipe, folder, checkpoint, split)
             if split in recipe.score:
                 output = folder / prediction_name(recipe, checkpoint, split)

@@ -112,13 +112,14 @@ class BlockSizes(BaseModel):
         """
         values = super().side_sizes(sizes, options)
         blocks = str(options.get("blocks"))
-        if "layers" in sizes and blocks.isdigit():  # a decoder's may follow the encoder's
-            if sizes["layers"] % int(blocks):
+        blocks = int(blocks) if blocks.isdigit() else 0  # a decoder's may follow the encoder's
+        if "layers" in sizes and blocks:  # options that are no number of blocks are refused later
+            if sizes["layers"] % blocks:
                 raise ValueError(
                     f"--layers {sizes['layers']}: the architecture has {blocks} blocks; give a "
                     "multiple"
                 )
-            values["depth"] = sizes["layers"] // int(blocks)
+            values["depth"] = sizes["layers"] // blocks
         return values
 
 

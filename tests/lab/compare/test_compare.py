@@ -16,9 +16,11 @@ from submitit import AutoExecutor
 import odeformers
 from fairseq_odeformers.lab.compare import command, outcomes, plan, runs, watch
 from fairseq_odeformers.lab.compare.defaults import default_recipe
-from fairseq_odeformers.lab.compare.plan import TOLERANCE, Entry, Plan, make_plan
+from fairseq_odeformers.lab.compare.entry import Entry
+from fairseq_odeformers.lab.compare.plan import Plan, make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import over_seeds
+from fairseq_odeformers.lab.compare.width import TOLERANCE
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
 ARCHS = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
@@ -40,46 +42,9 @@ def test_models_have_the_parameters_of_the_first(data):
     assert first.options["total-num-update"] == first.updates > 0
 
 
-def test_a_width_is_a_multiple_of_the_heads(monkeypatch):
-    """The one with the nearest number of parameters, 10 for each of the width."""
-    known = {"encoder-embed-dim": 96, "encoder-attention-heads": 12}
-    monkeypatch.setattr(plan, "known_options", lambda *_: known)
-    monkeypatch.setattr(
-        plan, "counted", lambda _, e: replace(e, parameters=10 * e.options["encoder-embed-dim"])
-    )
-    found = plan.matched(None, Entry("a", {"arch": "a"}, parameters=960), 1100)
-    assert found.options["encoder-embed-dim"] == 120
-
-
-def test_a_budget_gives_each_model_the_updates_of_its_time(monkeypatch):
-    """The schedule ends with the training, and rises in the same share of it."""
-    schedule = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
-    entries = [
-        Entry(name, {"max-epoch": 3, **schedule}, updates=100, seconds=seconds)
-        for name, seconds in {"slow": 200.0, "fast": 50.0}.items()
-    ]
-
-    def tried(recipe, entry):
-        return replace(entry, updates=entry.options.get("max-update", entry.updates))
-
-    monkeypatch.setattr(plan, "tried", tried)
-    slow, fast = plan.budgeted(None, entries, 1, {})
-    assert (slow.updates, fast.updates) == (30, 120)
-    assert fast.options == {**schedule, "warmup-updates": 30, "total-num-update": 120} | {
-        "max-update": 120
-    }
-    (slow, _) = plan.budgeted(None, entries, 1, {"slow": 31})
-    assert slow.options["max-update"] == 31, "a run that was begun goes on"
-    with pytest.raises(ValueError, match="--budget: an update takes 2.0 seconds"):
-        plan.budgeted(None, entries, 0.01, {})
-    entries[1].options["lr-scheduler"] = "inverse_sqrt"
-    with pytest.raises(ValueError, match="fast cannot be trained .--budget: .*--lr-scheduler"):
-        plan.budgeted(None, entries, 1, {})
-
-
 def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     """But not where these have begun the same trainings with other settings."""
-    recipe = Recipe("data", {"task": "translation"}, {"a": {}})
+    recipe = Recipe("/data", {"task": "translation"}, {"a": {}})
     one, two = (Entry(name, {"arch": name, "lr": "1e-3"}, updates=5) for name in "ab")
     plan.save_plan(Plan(recipe, (two,)), tmp_path)
     plan.save_plan(Plan(replace(recipe, seeds=[3]), (one, two)), tmp_path)
@@ -105,7 +70,7 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
 
 def test_a_refused_command_leaves_a_plugin_as_it_is(tmp_path, monkeypatch):
     """That of an earlier command, whose runs import it; a dry run writes it where there is none."""
-    recipe = Recipe("data", {"task": "translation"}, {"a": {}})
+    recipe = Recipe("/data", {"task": "translation"}, {"a": {}})
     args = SimpleNamespace(
         what=tmp_path, match=None, jobs=1, user_dir=["own"], budget=None, dry_run=True
     )
@@ -160,10 +125,12 @@ def forks(monkeypatch):
     return calls
 
 
-def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys):
-    """It is not repeated, and a report can be had at any time."""
+def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys, monkeypatch):
+    """What is done is not repeated, and the report is the same from every folder."""
     out = tmp_path / "runs"
-    line = ["compare", data, "--archs", *ARCHS, "--match", "none", "--epochs", 2, "--out", out]
+    write_references(data)
+    monkeypatch.chdir(data.parent)
+    line = ["compare", data.name, "--archs", *ARCHS, "--match", "none", "--epochs", 2, "--out", out]
     line = list(map(str, [*line, *SMALL, *IN_MAIN_THREAD, "--max-target-positions", 40]))
     odeformers.main(line)
     first = capsys.readouterr().out
@@ -182,9 +149,18 @@ def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys):
     odeformers.main(line)
     assert len(forks) == 8, "what is finished is not repeated"
     capsys.readouterr()
-    odeformers.main(["report", str(out), "--latex", str(tmp_path / "tex")])
-    assert capsys.readouterr().out.strip().endswith(report.strip()[-200:])
+    monkeypatch.chdir(tmp_path)
+    odeformers.main(["report", "runs", "--latex", "tex"])
+    assert capsys.readouterr().out.strip() == report.strip()
+    assert (out / "report.md").read_text() == report
     assert r"\toprule" in (tmp_path / "tex" / "test-best-checkpoint.tex").read_text()
+
+
+def write_references(data):
+    """References as published, which no translation of the data's tokens matches."""
+    path = data.parent / "plain" / "test.en"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("Nobody said that.\n" * 11)
 
 
 # Of the command line behind DATA; {folder} is an empty folder, {root} the checkout.
@@ -192,7 +168,7 @@ MISTAKES = [
     ("", "--archs"),
     ("--archs transformer_prenorn", "--arch transformer_prenorn: .*did you mean"),
     ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm"),
-    ("--archs transject", "--arch transject .*sentence pairs"),
+    ("--archs transject", "--task translation: it does not train --arch transject"),
     ("--archs transformer[--dropout", "bracket"),
     ("--archs transformer[dropout]", "dropout"),
     ("--archs transformer --encoder-depth 2", "transformer .*--encoder-depth 2"),

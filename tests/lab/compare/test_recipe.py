@@ -12,7 +12,8 @@ from fairseq.data import Dictionary
 
 from fairseq_odeformers.lab.compare.command import recipes
 from fairseq_odeformers.lab.compare.defaults import default_recipe, find_task
-from fairseq_odeformers.lab.compare.plan import Entry, Plan, build, make_entry
+from fairseq_odeformers.lab.compare.entry import Entry, make_entry
+from fairseq_odeformers.lab.compare.plan import Plan
 from fairseq_odeformers.lab.compare.recipe import (
     TASKS,
     Recipe,
@@ -22,6 +23,7 @@ from fairseq_odeformers.lab.compare.recipe import (
     read_recipe,
 )
 from fairseq_odeformers.lab.compare.runs import make_runs, prepare
+from fairseq_odeformers.lab.compare.trial import build
 
 SMALLEST = {"data": "x", "train": {"lr": 1}, "architectures": {"b": {}}}
 
@@ -58,7 +60,6 @@ def recipe():
         data="data-bin",
         train={"task": "translation", "source-lang": "de", "target-lang": "en", "lr": 1},
         architectures={"one": {"arch": "transformer", "dropout": 0}, "two": {}},
-        splits=["valid", "test"],
         score={"test": "odeformers score-wmt14 en-de {output}"},
         prepare="mkdir data-bin",
         average=2,
@@ -88,7 +89,8 @@ def test_data_that_are_not_there_are_made(recipe, tmp_path, monkeypatch):
 def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
     """The checkpoints that the training keeps, and each translation of the splits with a score."""
     entry = Entry("one", {"arch": "transformer", **saving})
-    (run,) = make_runs(Plan(recipe, (entry,)), Path("out"))
+    plan = Plan(recipe, (entry,), test_sets=dict.fromkeys(["valid", "test"]))
+    (run,) = make_runs(plan, Path("out"))
     training, averaging, *others = (" ".join(step.words) for step in run.steps)
     assert kept in training
     assert "--update-epoch-batch-itr True" in training, "or it cannot go on as if not interrupted"
@@ -120,11 +122,12 @@ def test_a_language_model_is_evaluated_in_the_blocks_of_its_training(folders):
     recipe = default_recipe(folders["language_modeling"], {"transject_lm": {}}, epochs=3)
     recipe.train["user-dir"] = "plugin"
     entry = make_entry(recipe, "transject_lm", {})
-    (run,) = make_runs(Plan(recipe, (entry,)), Path("out"))
+    plan = Plan(recipe, (entry,), test_sets={"test": None})
+    (run,) = make_runs(plan, Path("out"))
     line = " ".join(run.steps[-1].words)
     assert "--tokens-per-sample 64 --sample-break-mode none" in line and "--user-dir plugin" in line
     recipe.evaluate = {"tokens-per-sample": 8}
-    (run,) = make_runs(Plan(recipe, (entry,)), Path("out"))
+    (run,) = make_runs(plan, Path("out"))
     assert "--tokens-per-sample 8" in " ".join(run.steps[-1].words)
 
 

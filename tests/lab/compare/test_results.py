@@ -2,19 +2,23 @@
 
 import json
 import re
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.lab.compare import outcomes
+from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.figures import distinct
 from fairseq_odeformers.lab.compare.outcomes import Classes, Perplexity, Translations
-from fairseq_odeformers.lab.compare.plan import Entry, Plan, save_plan
+from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import differences, write_report
 from fairseq_odeformers.lab.compare.results import read_training
 from fairseq_odeformers.lab.compare.runs import BEST
+from fairseq_odeformers.lab.compare.splits import find_test_sets
 from fairseq_odeformers.lab.plots import ARCHITECTURES
 
 REFERENCES = [
@@ -135,8 +139,8 @@ def report(tmp_path):
         given = {"arch": "transformer", "adam-betas": "(0.9, 0.98)"}
         entries = tuple(Entry(name, given, parameters=1234) for name in names)
         seeds = sorted({seed for _, seed in outputs})
-        recipe = Recipe("absent", architectures={}, splits=["test"], seeds=seeds, **options)
-        save_plan(Plan(recipe, entries), tmp_path)
+        recipe = Recipe("absent", architectures={}, seeds=seeds, **options)
+        save_plan(Plan(recipe, entries, test_sets={"test": None}), tmp_path)
         for (name, seed), text in outputs.items():
             folder = tmp_path / f"{name}-seed{seed}"
             folder.mkdir()
@@ -187,6 +191,69 @@ def test_texts_on_which_models_differ_have_different_outputs():
     }
     (section,) = differences(SimpleNamespace(outcomes={("test", BEST): runs}), "test")
     assert ["two", "neg"] in section.table and section.table[1] == ["source", "unsure"]
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """Data whose references are in upper and lower case, which the translations lack.
+
+    Returns their recipe, with a relative path, and writes runs whose translations are right but for
+    their case.
+    """
+    monkeypatch.chdir(tmp_path)
+    data = tmp_path / "data" / "data-bin"
+    (data.parent / "plain").mkdir(parents=True)
+    (data.parent / "plain" / "test.en").write_text("".join(f"{text}.\n" for text in REFERENCES))
+    data.mkdir()
+    (data / "test.de-en.en.idx").touch()
+    run = tmp_path / "runs" / "a-seed1"
+    run.mkdir(parents=True)
+    translations(run / "checkpoint_best.test.out", WORSE, ())
+    write_log(run / "train.log", (10, 5.0, 7))
+    return Recipe("data/data-bin", {"source-lang": "de", "target-lang": "en"}, {"a": {}})
+
+
+def reported(out):
+    """The lines of a report, and the first score."""
+    write_report(out)
+    lines = (out / "report.md").read_text().splitlines()
+    header = next(n for n, line in enumerate(lines) if "| BLEU |" in line)
+    return lines, lines[header + 2].split(" | ")[2]
+
+
+def test_a_report_is_the_same_from_every_folder(published, tmp_path, monkeypatch):
+    """Texts that have gone are named, and the references in the outputs take their place."""
+    out, texts = tmp_path / "runs", tmp_path / "data" / "plain" / "test.en"
+    recipe = replace(published, data=str(tmp_path / published.data))
+    test_sets = find_test_sets(recipe)
+    assert test_sets == {"test": str(texts)}
+    save_plan(Plan(recipe, (Entry("a", {}),), test_sets=test_sets), out)
+    lines, score = reported(out)
+    monkeypatch.chdir("/")
+    assert reported(out) == (lines, score)
+    (tmp_path / "data").rename(tmp_path / "moved")
+    without, other = reported(out)
+    (warning,) = (line for line in without if "Warning" in line)
+    assert str(texts) in warning and "BLEU and chrF may differ" in warning
+    expected = translations(tmp_path / "out", WORSE, ()).scores["BLEU"]
+    assert float(other) == pytest.approx(expected, abs=0.01) and other != score
+
+
+def test_a_comparison_of_an_earlier_version_is_reported(published, tmp_path, monkeypatch):
+    """Its plan has a path as it was typed, and no test sets; from elsewhere, the loss is named."""
+    out = tmp_path / "runs"
+    plan = asdict(Plan(published, (Entry("a", {}),)))
+    del plan["test_sets"]
+    (out / "plan.yaml").write_text(yaml.safe_dump({**plan, "entries": list(plan["entries"])}))
+    lines, score = reported(out)
+    assert not any("Warning" in line for line in lines)
+    monkeypatch.chdir("/")
+    without, other = reported(out)
+    assert any("Warning: `/data/plain/test.en`" in line for line in without) and other != score
+    monkeypatch.chdir(tmp_path)
+    test_sets = find_test_sets(published)
+    save_plan(Plan(load_plan(out).recipe, (Entry("a", {}),), test_sets=test_sets), out)
+    assert reported(out) == (lines, score), "its next command completes the plan"
 
 
 def test_a_report_of_language_models(report):

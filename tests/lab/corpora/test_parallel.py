@@ -5,6 +5,7 @@ import lzma
 import random
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from published import write_folder
@@ -12,7 +13,7 @@ from script_helpers import binarized_lines, lines
 
 import odeformers
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.results import texts_of
+from fairseq_odeformers.lab.compare.splits import find_test_sets, read_texts
 from fairseq_odeformers.lab.corpora.parallel import split_pairs
 
 LANGS = ("de", "en")
@@ -69,9 +70,9 @@ def test_comparisons_have_the_references_as_they_come(tmp_path):
     references = [f"Press  'F{n}' ({n} %), then wait ." for n in range(5)]
     pairs = [(text, references[n]) for n, (text, _) in enumerate(sentences(5, 3))]
     run(folder_of(tmp_path / "own", **files(test=pairs)), tmp_path / "out")
-    options = {"task": "translation", "target-lang": "en"}
+    options = {"task": "translation", "source-lang": "de", "target-lang": "en"}
     recipe = Recipe(str(tmp_path / "out" / "data-bin"), options, {})
-    assert texts_of(recipe, "test") == references
+    assert read_texts(Path(find_test_sets(recipe)["test"])) == references
     assert not (tmp_path / "out" / "plain" / "train.en").exists()
 
 

@@ -1,0 +1,69 @@
+"""Equal time: the updates that an architecture makes within a number of minutes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fairseq_odeformers.files import naming
+
+from .entry import Entry
+from .recipe import Options, Recipe, merged
+from .trial import start_training, time_update, try_training
+
+ROUNDS = 3  # how often an architecture is timed, one after the other
+
+
+def fit_budget(
+    recipe: Recipe, entries: Sequence[Entry], minutes: float, planned: Mapping[str, int]
+) -> list[Entry]:
+    """Architectures whose trainings all take so many minutes.
+
+    Updates are counted, not time, so that a training can be resumed and repeated. The report has
+    the time that a training took.
+
+    Args:
+        planned: by name, the updates of trainings that an earlier command has begun; they stay.
+    """
+    fitted, times = [], time_updates(recipe, [e for e in entries if e.name not in planned])
+    for entry in entries:
+        with naming(entry.name, "cannot be trained"):
+            updates = planned.get(entry.name) or updates_within(minutes, times[entry.name])
+            entry = try_training(recipe, stretch_schedule(entry, updates))
+            fitted.append(replace(entry, seconds=minutes * 60, budget=minutes))
+    return fitted
+
+
+def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
+    """The seconds of an update, the median over rounds in which all architectures take turns.
+
+    The trial of each architecture was the first round.
+    """
+    seconds = {entry.name: [entry.seconds / entry.updates] for entry in entries}
+    for _ in range(ROUNDS - 1):
+        for entry in entries:
+            seconds[entry.name].append(time_update(*start_training(recipe, entry)))
+    return {name: statistics.median(measured) for name, measured in seconds.items()}
+
+
+def updates_within(minutes: float, seconds: float) -> int:
+    """How many updates of so many seconds fit into a budget."""
+    updates = int(minutes * 60 / seconds)
+    if updates < 1:
+        raise ValueError(f"--budget: an update takes {seconds:.1f} seconds; give more time")
+    return updates
+
+
+def stretch_schedule(entry: Entry, updates: int) -> Entry:
+    """An architecture whose schedule ends after so many updates, and rises in the same share."""
+    if entry.options.get("lr-scheduler") != "polynomial_decay":
+        raise ValueError(
+            "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
+            "--total-num-update 100% --warmup-updates 10%"
+        )
+    changes: Options = {"max-update": updates, "max-epoch": None}
+    for name in ("warmup-updates", "total-num-update"):
+        before = int(entry.options.get(name, 0))
+        changes[name] = max(1, round(before * updates / entry.updates))
+    return replace(entry, options=merged(entry.options, changes))

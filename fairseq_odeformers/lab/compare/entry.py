@@ -1,0 +1,91 @@
+"""Entries: the architectures of a plan, each with the options that fairseq-train gets."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+
+from fairseq import options as fairseq_options
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+from fairseq_odeformers.models.common.kinds import check_kind
+from fairseq_odeformers.models.common.sizes import size_options
+from fairseq_odeformers.options import did_you_mean, flag
+
+from .recipe import Options, Recipe, command_line
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An architecture of a plan."""
+
+    name: str  # in tables and folders
+    options: Options  # of fairseq-train, except for the seed and the folder
+    parameters: int = 0
+    updates: int = 0  # of a training
+    seconds: float = 0.0  # that a training may take, on one run's share of this machine
+    note: str = ""  # how its size was chosen
+    budget: float | None = None  # minutes that have determined the updates
+
+
+def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
+    """An architecture with the options of the recipe, and *changes* of its own."""
+    arch = changes.get("arch", name)
+    if arch not in ARCH_MODEL_REGISTRY:
+        remedy = did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
+        raise ValueError(
+            f"--arch {arch}: no such architecture; {remedy} (--user-dir finds your own)"
+        )
+    check_kind(arch, recipe.train.get("task", "translation"))
+    names = option_names(recipe, arch)
+    shared = {name: value for name, value in recipe.shared.items() if name in names}
+    explicit = {**recipe.train, **changes}
+    sized = size_options(arch, underscored(recipe.sizes), underscored(explicit))
+    sized = {flag(name)[2:]: size for name, size in sized.items()}
+    options = {
+        name: value.replace("{arch}", arch) if isinstance(value, str) else value
+        for name, value in {"arch": arch, **sized, **shared, **explicit}.items()
+        if value is not None
+    }
+    return Entry(name, options)
+
+
+def underscored(options: Options) -> Options:
+    """Options by the names that they have in a configuration."""
+    return {name.replace("-", "_"): value for name, value in options.items()}
+
+
+def option_names(recipe: Recipe, arch: str) -> set[str]:
+    """The names of the options that fairseq-train has for an architecture."""
+    parser = training_parser()
+    choices = {name: recipe.train.get(name) for name in ("task", "criterion")}
+    line = [recipe.data, "--arch", arch, *command_line(choices)]
+    fairseq_options.parse_args_and_arch(parser, line, parse_known=True)  # adds to the parser
+    return {name[2:] for action in parser._actions for name in action.option_strings}
+
+
+def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
+    """The arguments of fairseq-train; *more* has ``seed`` and ``save-dir``."""
+    return [recipe.data, *command_line({**entry.options, **more})]
+
+
+def training_parser() -> argparse.ArgumentParser:
+    """The parser of fairseq-train, whose errors are exceptions."""
+    parser = fairseq_options.get_training_parser()
+
+    def refuse(message):
+        raise ValueError(message)
+
+    parser.error = refuse
+    return parser
+
+
+def resolve_shares(options: Options, updates: int) -> Options:
+    """Options in which shares of a training, such as ``10%``, become numbers of updates."""
+    return {
+        name: max(1, round(float(value[:-1]) / 100 * updates))
+        if isinstance(value, str) and re.fullmatch(r"[\d.]+%", value)
+        else value
+        for name, value in options.items()
+    }

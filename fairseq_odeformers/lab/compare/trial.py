@@ -1,0 +1,105 @@
+"""Trials: each model is built and trained for a few updates before the first training begins."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from fairseq import options as fairseq_options
+from fairseq import tasks
+from fairseq.data.iterators import GroupedIterator
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.trainer import Trainer
+
+from .entry import Entry, resolve_shares, train_options, training_parser
+from .recipe import Recipe
+
+STEPS = 4  # updates that are timed
+
+
+def build(recipe: Recipe, entry: Entry):
+    """The configuration that fairseq-train makes of the options, the task and the model."""
+    resolved = replace(entry, options=resolve_shares(entry.options, entry.updates or 1000))
+    # The plugins are imported already; those of a comparison get their folder once it is planned.
+    line = train_options(recipe, resolved, **{"user-dir": None})
+    args = fairseq_options.parse_args_and_arch(training_parser(), line)
+    cfg = convert_namespace_to_omegaconf(args)
+    torch.manual_seed(1)
+    task = tasks.setup_task(cfg.task)
+    return cfg, task, task.build_model(cfg.model)
+
+
+def count_parameters(recipe: Recipe, entry: Entry) -> int:
+    """The number of trained parameters of an architecture."""
+    _, _, model = build(recipe, entry)
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def try_training(recipe: Recipe, entry: Entry) -> Entry:
+    """An architecture with its updates, its schedule, and the time that its training may take."""
+    trainer, batches = start_training(recipe, entry)
+    updates = count_updates(trainer.cfg.optimization, len(batches))
+    check_average(recipe, updates, trainer.cfg.checkpoint.save_interval_updates or len(batches))
+    options = resolve_shares(entry.options, updates)
+    seconds = time_update(trainer, batches) * updates
+    return replace(entry, options=options, updates=updates, seconds=seconds)
+
+
+def start_training(recipe: Recipe, entry: Entry) -> tuple[Trainer, GroupedIterator]:
+    """fairseq's trainer, and the batches of the first epoch, grouped by updates."""
+    cfg, task, model = build(recipe, entry)
+    start = cfg.checkpoint.finetune_from_model
+    if start and not Path(start).is_file():
+        raise ValueError(f"--finetune-from-model {start}: no such checkpoint; train it first")
+    # Processes and threads that read batches would outlive the trial.
+    cfg.dataset.num_workers = cfg.dataset.data_buffer_size = 0
+    trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    try:
+        batches = trainer.get_train_iterator(epoch=1).next_epoch_itr()
+    except IndexError as error:  # fairseq's, where it leaves all examples out
+        raise ValueError(
+            f"{recipe.data}: no training example fits; check --max-tokens and --max-positions"
+        ) from error
+    for subset in cfg.dataset.valid_subset.split(","):
+        task.load_dataset(subset, combine=False, epoch=1)
+    return trainer, GroupedIterator(batches, cfg.optimization.update_freq[0])
+
+
+def count_updates(optimization, per_epoch: int) -> int:
+    """The updates of a training: to ``--max-epoch`` or ``--max-update``, whichever comes first."""
+    limits = (optimization.max_epoch * per_epoch, optimization.max_update)
+    updates = min((limit for limit in limits if limit > 0), default=0)
+    if not updates:
+        raise ValueError("the training has no end; give --max-epoch or --max-update")
+    return updates
+
+
+def check_average(recipe: Recipe, updates: int, interval: int) -> None:
+    """Check that a training saves as many checkpoints as the recipe averages."""
+    saved = updates // interval
+    if not 0 <= recipe.average <= saved:
+        raise ValueError(
+            f"average {recipe.average}: {updates} updates leave {saved} checkpoints; give from 0 "
+            "to as many, or more updates"
+        )
+
+
+def time_update(trainer: Trainer, batches: GroupedIterator) -> float:
+    """The seconds of an update, the median of a few.
+
+    The updates are fairseq's own, so that options of the optimizer, of precision and of accumulated
+    gradients are tried with the model.
+    """
+    seconds = []
+    for samples in itertools.islice(batches, STEPS):
+        begin = time.perf_counter()
+        trainer.train_step(samples)
+        if trainer.cuda:
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - begin)
+    # The first update allocates memory and the optimizer's state.
+    return statistics.median(seconds[1:] or seconds)

@@ -1,0 +1,82 @@
+"""Trials of models, the updates of a training, and those that fit into a time."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from fairseq_odeformers.lab.compare.budget import stretch_schedule, updates_within
+from fairseq_odeformers.lab.compare.defaults import default_recipe
+from fairseq_odeformers.lab.compare.entry import Entry, resolve_shares
+from fairseq_odeformers.lab.compare.plan import make_plan
+from fairseq_odeformers.lab.compare.recipe import Recipe
+from fairseq_odeformers.lab.compare.trial import check_average, count_updates
+
+SCHEDULE = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
+
+
+@pytest.fixture
+def recipe(training_data):
+    """Two small classifiers."""
+    architectures = {"transformer_classifier": {}, "transject": {}}
+    recipe = default_recipe(training_data / "words", architectures, epochs=3)
+    recipe.sizes = {"embed-dim": 16, "ffn-embed-dim": 16, "attention-heads": 2, "layers": 1}
+    return recipe
+
+
+def test_a_training_ends_at_its_first_limit():
+    """Of epochs or of updates, where 0 is none; without any it would not end."""
+    for max_epoch, max_update, expected in ((3, 0, 30), (3, 20, 20), (3, 40, 30), (0, 40, 40)):
+        limits = SimpleNamespace(max_epoch=max_epoch, max_update=max_update)
+        assert count_updates(limits, 10) == expected
+    with pytest.raises(ValueError, match="give --max-epoch or --max-update"):
+        count_updates(SimpleNamespace(max_epoch=0, max_update=0), 10)
+
+
+def test_no_more_checkpoints_are_averaged_than_saved():
+    recipe = Recipe("data", {}, {}, average=3)
+    check_average(recipe, 30, 10)
+    with pytest.raises(ValueError, match="average 3: 29 updates leave 2 checkpoints"):
+        check_average(recipe, 29, 10)
+
+
+def test_shares_of_a_training_become_updates():
+    """A share is rounded, to one update at least; anything else stays."""
+    options = {"warmup-updates": "2.5%", "total-num-update": "100%", "lr": "1e-3", "seed": 5}
+    expected = {**options, "warmup-updates": 5, "total-num-update": 200}
+    assert resolve_shares(options, 200) == expected
+    assert resolve_shares(options, 10)["warmup-updates"] == 1
+
+
+def test_a_schedule_ends_with_the_training():
+    """It rises in the same share of the updates, and the limit of the epochs goes."""
+    entry = Entry("a", {"max-epoch": 3, **SCHEDULE}, updates=100)
+    stretched = {**SCHEDULE, "warmup-updates": 30, "total-num-update": 120, "max-update": 120}
+    assert stretch_schedule(entry, 120).options == stretched
+    entry.options["lr-scheduler"] = "inverse_sqrt"
+    with pytest.raises(ValueError, match="--budget: .* add --lr-scheduler polynomial_decay"):
+        stretch_schedule(entry, 120)
+
+
+def test_updates_within_a_time():
+    assert (updates_within(1, 2.0), updates_within(1, 0.5)) == (30, 120)
+    with pytest.raises(ValueError, match="--budget: an update takes 2.0 seconds; give more time"):
+        updates_within(0.01, 2.0)
+
+
+def test_a_plan_for_a_time(recipe):
+    """Its schedules end with its trainings; what an earlier command has begun goes on."""
+    fitted, begun = make_plan(recipe, False, budget=0.1, planned={"transject": 7}).entries
+    for entry in (fitted, begun):
+        ends = entry.options["max-update"], entry.options["total-num-update"], entry.updates
+        assert len({*ends}) == 1 and "max-epoch" not in entry.options
+        assert (entry.seconds, entry.budget) == (6, 0.1)
+    assert begun.updates == 7
+
+
+def test_gradients_that_are_accumulated_make_one_update(recipe):
+    del recipe.architectures["transject"]
+    (alone,) = make_plan(recipe).entries
+    recipe.train["update-freq"] = 3
+    (together,) = make_plan(recipe).entries
+    per_epoch = alone.updates // 3
+    assert together.updates == 3 * -(-per_epoch // 3) < alone.updates

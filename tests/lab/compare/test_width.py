@@ -1,0 +1,62 @@
+"""Widths at which architectures have a wanted number of parameters."""
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from fairseq_odeformers.lab.compare.defaults import default_recipe
+from fairseq_odeformers.lab.compare.entry import make_entry
+from fairseq_odeformers.lab.compare.trial import count_parameters
+from fairseq_odeformers.lab.compare.width import (
+    TOLERANCE,
+    match_width,
+    search_width,
+    width_options,
+)
+
+
+@pytest.mark.parametrize("start, step, target", [(96, 24, 9000), (8, 8, 10**6), (256, 2, 20000)])
+@pytest.mark.parametrize("square", [0, 0.01, 3])
+def test_no_other_width_is_nearer(start, step, target, square):
+    """Parameters grow with the width, or also with its square, as of embeddings and layers."""
+
+    def count(width):
+        return round(square * width**2 + 50 * width + 100)
+
+    width = search_width(count, {start: count(start)}, target, step)
+    others = (abs(count(other) - target) for other in [start, *range(step, 10**5, step)])
+    assert width == start or width % step == 0
+    assert abs(count(width) - target) == min(others)
+
+
+def test_a_size_without_an_effect_is_no_width():
+    assert search_width(lambda width: 100, {16: 100}, 200, 2) is None
+
+
+def test_a_width_fits_the_heads():
+    """Of both sides; the width of the whole model counts only where there is no inner one."""
+    heads = SimpleNamespace(encoder_attention_heads=12)
+    assert width_options("transject", heads) == (["encoder_embed_dim"], 24)
+    names = ["encoder_ffn_embed_dim", "decoder_ffn_embed_dim"]
+    assert width_options("transformer_prenorm", heads) == (names, 2)
+
+
+@pytest.mark.parametrize(
+    "arch, width",
+    [
+        ("node_transformer", "encoder-ffn-embed-dim"),  # by default that of the embedding
+        ("macaron_classifier", "encoder-ffn-embed-dim"),
+        ("transject", "encoder-embed-dim"),
+    ],
+)
+def test_the_width_of_a_known_size_is_found(arch, width, training_data):
+    recipe = default_recipe(training_data / "words", {arch: {}}, epochs=1)
+    recipe.sizes = {"embed-dim": 32, "attention-heads": 2}
+    small, large = make_entry(recipe, arch, {}), make_entry(recipe, arch, {width: 72})
+    small, large = (replace(e, parameters=count_parameters(recipe, e)) for e in (small, large))
+    found = match_width(recipe, small, large.parameters)
+    assert found.options[width] == 72 and found.parameters == large.parameters
+    assert re.fullmatch(rf"{width} \d+ -> 72", found.note)
+    assert match_width(recipe, small, round(small.parameters * (1 + TOLERANCE))) is small
