@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from cycler import cycler
 from matplotlib import rc_context
@@ -139,7 +140,7 @@ def means_and_ranges(
     axes.errorbar(x, means, (below, above), fmt="o-", capsize=3, **look)
 
 
-def grouped(rows: list[dict], by: str = "model") -> Iterator[tuple[str, list[dict]]]:
+def grouped(rows: list[dict], by: str = "model") -> Iterator[tuple[Any, list[dict]]]:
     """The values of a column of a table, and the rows of each."""
     for value in dict.fromkeys(row[by] for row in rows):
         yield value, [row for row in rows if row[by] == value]

@@ -4,6 +4,7 @@ import argparse
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -25,10 +26,10 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     """The tables of a checkpoint."""
     model, _, task = load_model(path, {"data": args.data})
     model = model.to(args.device).eval()
-    found = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
-    if not found["attention"]:
+    tables = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
+    if not tables["attention"]:
         raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")
-    return found
+    return tables
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
@@ -66,7 +67,9 @@ def measure(model, task, samples: Iterable[dict]) -> Tables:
     """
     source, target = task.source_dictionary, task.target_dictionary
     dictionaries = {"encoder": source, "decoder": target, "cross": source}  # of the keys
-    sums, queries, places, biases = defaultdict(float), defaultdict(int), {}, defaultdict(float)
+    sums: defaultdict[str, Any] = defaultdict(float)
+    biases: defaultdict[tuple[str, int], Any] = defaultdict(float)
+    queries, places = defaultdict(int), {}
     for sample in samples:
         net_input = sample["net_input"]
         for kind, maps in attention_maps(model, net_input).items():
@@ -83,18 +86,18 @@ def measure(model, task, samples: Iterable[dict]) -> Tables:
             for block, bias in enumerate(maps.biases, start=1):
                 if bias is not None:
                     biases[kind, block] += bias_sums(bias, keys, dictionaries[kind])
-    found: Tables = {"attention": [], "biases": []}
-    for kind, own in places.items():
+    tables: Tables = {"attention": [], "biases": []}
+    for kind, of_kind in places.items():
         means = (sums[kind] / queries[kind]).T.tolist()
-        for (block, depth), numbers in zip(own, means):
+        for (block, depth), numbers in zip(of_kind, means):
             numbers = (None if math.isnan(number) else number for number in numbers)
-            place = {"kind": kind, "block": block, "depth": depth, "fraction": depth / own[-1][1]}
-            found["attention"].append(
-                {**place, **dict(zip(("change", "span", "entropy"), numbers))}
-            )
+            fraction = depth / of_kind[-1][1]
+            place = {"kind": kind, "block": block, "depth": depth, "fraction": fraction}
+            row = {**place, **dict(zip(("change", "span", "entropy"), numbers))}
+            tables["attention"].append(row)
     for (kind, block), of_symbols in biases.items():
-        found["biases"] += bias_rows(kind, block, of_symbols, dictionaries[kind])
-    return found
+        tables["biases"] += bias_rows(kind, block, of_symbols, dictionaries[kind])
+    return tables
 
 
 def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
@@ -133,19 +136,20 @@ def bias_rows(kind: str, block: int, sums: Tensor, dictionary) -> list[Row]:
 
 def summary(rows: list[Row]) -> list[Row]:
     """Means over the maps of each model and kind; changes within and between blocks apart."""
-    found = []
+    summaries = []
     for model, of_model in grouped(rows):
-        for kind, own in grouped(of_model, "kind"):
-            pairs = list(zip(own, own[1:]))
+        for kind, maps in grouped(of_model, "kind"):
+            pairs = list(zip(maps, maps[1:]))
             values = {
                 "change within blocks": [b["change"] for a, b in pairs if a["block"] == b["block"]],
                 "between blocks": [b["change"] for a, b in pairs if a["block"] != b["block"]],
-                "span": [row["span"] for row in own if row["span"] is not None],
-                "entropy (nats)": [row["entropy"] for row in own],
+                "span": [row["span"] for row in maps if row["span"] is not None],
+                "entropy (nats)": [row["entropy"] for row in maps],
             }
             means = {name: sum(of) / len(of) if of else None for name, of in values.items()}
-            found.append({"model": model, "kind": KINDS[kind], "depths": own[-1]["depth"], **means})
-    return found
+            depths = maps[-1]["depth"]
+            summaries.append({"model": model, "kind": KINDS[kind], "depths": depths, **means})
+    return summaries
 
 
 def attention(tables: Tables) -> Figure:
@@ -157,8 +161,8 @@ def attention(tables: Tables) -> Figure:
     rows = [row for row in tables["attention"] if row["change"] is not None]
     kinds = dict(grouped(rows, "kind"))
     figure, grid = panels(len(kinds), len(kinds), 3.5, 3.4, sharey=True)
-    for axes, (kind, own) in zip(grid, kinds.items()):
-        lines(axes, own, "fraction", "change")
+    for axes, (kind, of_kind) in zip(grid, kinds.items()):
+        lines(axes, of_kind, "fraction", "change")
         axes.set(title=KINDS[kind], xlabel="depth / depth of the model", xlim=(0, 1.05))
     grid[0].set(ylabel="change (total variation distance)", ylim=(0, None))
     legend(figure, grid[0].lines)

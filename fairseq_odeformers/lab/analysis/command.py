@@ -10,7 +10,7 @@ import torch
 
 from fairseq_odeformers.options import add_user_dir, positive_int
 
-from . import attention, classifiers, sentence
+from . import attention, sentence, states
 from .result import PAGE, Tables, write
 
 
@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> None:
     if args.out.exists() and not (args.out / PAGE).exists():
         raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
     args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
-    analysis = classifiers
+    analysis = states
     if args.what == "attention":
         analysis = sentence if args.text else attention
     tables: Tables = defaultdict(list)
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
 def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="odeformers analyse", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    for name, module, split in (("states", classifiers, "test"), ("attention", attention, "valid")):
+    for name, module, split in (("states", states, "test"), ("attention", attention, "valid")):
         command = commands.add_parser(name, help=module.__doc__, allow_abbrev=False)
         command.add_argument(
             "checkpoints", metavar="CHECKPOINT", nargs="+", help="named by its folder in the result"
@@ -49,20 +49,20 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
         command.add_argument("--split", default=split, help="(default: %(default)s)")
         command.add_argument("--cpu", action="store_true", help="do not use a GPU")
         add_user_dir(command)
-    states, maps = commands.choices.values()
-    states.add_argument(
+    of_states, of_attention = commands.choices.values()
+    of_states.add_argument(
         "--texts",
         metavar="N",
         type=positive_int,
         default=100,
         help="number of texts, drawn at random, the same each time (default: %(default)s)",
     )
-    states.add_argument("--text", help="a text to follow through the layers; needs --tokens")
-    states.add_argument(
+    of_states.add_argument("--text", help="a text to follow through the layers; needs --tokens")
+    of_states.add_argument(
         "--tokens", nargs="+", metavar="TOKEN", help="tokens of --text whose distances are measured"
     )
-    maps.add_argument("--text", help="draw the maps of this text, in the place of the measurements")
-    maps.add_argument(
+    of_attention.add_argument("--text", help="draw the maps of this text instead of measuring")
+    of_attention.add_argument(
         "--head",
         metavar="N",
         type=positive_int,
@@ -72,19 +72,19 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     if args.text is not None and not args.text.strip():
         parser.error("--text: give a text")
     if args.what == "states" and bool(args.text) != bool(args.tokens):
-        states.error("--text and --tokens: give both or none")
+        of_states.error("--text and --tokens: give both or none")
     if args.what == "attention" and args.head and not args.text:
-        maps.error("--head: give --text as well")
+        of_attention.error("--head: give --text as well")
     return args
 
 
 def model_names(paths: list[str]) -> list[str]:
     """Names for checkpoints: their folders, or their files where the file names differ."""
-    found = [Path(path.removesuffix(".pt")).absolute() for path in paths]
-    if len({path.name for path in found}) == 1:
-        found = [path.parent for path in found]
-    shared = os.path.commonpath([path.parent for path in found])
-    names = [path.relative_to(shared).as_posix() for path in found]
+    folders = [Path(path.removesuffix(".pt")).absolute() for path in paths]
+    if len({path.name for path in folders}) == 1:
+        folders = [path.parent for path in folders]
+    shared = os.path.commonpath([path.parent for path in folders])
+    names = [path.relative_to(shared).as_posix() for path in folders]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two checkpoints would be called {name}; rename one, or give it once")

@@ -69,10 +69,10 @@ def boxes(rows: list[Row], label: str, scale: str = "linear", extremes: bool = T
     ends = ("smallest", "largest") if extremes else ("lower_quartile", "upper_quartile")
     names = {**quartiles, "whislo": ends[0], "whishi": ends[1], "mean": "mean"}
     red = plots.VERMILLION
-    for axes, own in grid:
+    for axes, of_model in grid:
         axes.bxp(
-            [{key: row[name] for key, name in names.items()} for row in own],
-            positions=[row["layer"] for row in own],
+            [{key: row[name] for key, name in names.items()} for row in of_model],
+            positions=[row["layer"] for row in of_model],
             manage_ticks=False,
             showfliers=False,
             showmeans=extremes,
@@ -101,8 +101,8 @@ def expert_weights(tables: Tables) -> Figure:
     colors = {expert: plots.COLORS[expert % len(plots.COLORS)] for expert in range(1, most + 1)}
     for axes, rows in grid:
         experts = max(row["expert"] for row in rows)
-        for expert, own in grouped(rows, "expert"):
-            layers = dict(grouped(own, "layer"))
+        for expert, of_expert in grouped(rows, "expert"):
+            layers = dict(grouped(of_expert, "layer"))
             offset = (expert - (experts + 1) / 2) * 0.8 / experts
             axes.boxplot(
                 [columns(of_layer, "weight")[0] for of_layer in layers.values()],
@@ -131,10 +131,10 @@ def residual_weights(tables: Tables) -> Figure:
 
 def correlations(tables: Tables) -> Figure:
     """Means over texts and layers, and accuracy, of each model."""
-    found = dict(grouped([{**r, "pair": (r["x"], r["y"])} for r in tables["correlations"]], "pair"))
+    pairs = dict(grouped([{**r, "pair": (r["x"], r["y"])} for r in tables["correlations"]], "pair"))
     looks = plots.styles(row["model"] for row in tables["models"])
-    figure, grid = panels(len(found), len(found), 3.8, 3.4)
-    for axes, ((x, y), rows) in zip(grid, found.items()):
+    figure, grid = panels(len(pairs), len(pairs), 3.8, 3.4)
+    for axes, ((x, y), rows) in zip(grid, pairs.items()):
         for row in tables["models"]:
             look = {**looks[row["model"]], "linestyle": "", "markersize": 8}
             axes.plot(row[x], row[y], label=row["model"], **look)

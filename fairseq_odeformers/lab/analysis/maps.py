@@ -46,11 +46,11 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
     Args:
         net_input: of a batch; of a model without a decoder, its encoder takes the first text.
     """
-    known = MultiheadAttention, TransEvolveEncoderBlock, NodeBlock
+    with_maps = MultiheadAttention, TransEvolveEncoderBlock, NodeBlock
     sides = {
         module: name.partition(".")[0]
         for name, module in model.named_modules()
-        if isinstance(module, known)
+        if isinstance(module, with_maps)
     }
     if "encoder" not in sides.values():
         raise ValueError(f"{type(model).__name__} has no encoder with attention maps")
@@ -63,15 +63,15 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
     for call in calls:
         for kind, *block in blocks_of(call, sides[call.module]):
             blocks[kind].append(block)
-    return {kind: joined(*zip(*own)) for kind, own in blocks.items() if own}
+    return {kind: join_blocks(*zip(*of_kind)) for kind, of_kind in blocks.items() if of_kind}
 
 
-def joined(weights, depths, biases) -> Maps:
+def join_blocks(weights, depths, biases) -> Maps:
     """The maps of all blocks, from those of each."""
     places, before = [], 0
-    for number, own in enumerate(depths, start=1):
-        places += [(number, before + depth) for depth in own]
-        before += own[-1]
+    for number, of_block in enumerate(depths, start=1):
+        places += [(number, before + depth) for depth in of_block]
+        before += of_block[-1]
     return Maps(torch.cat(weights), places, biases)
 
 
@@ -86,17 +86,17 @@ def blocks_of(call: Call, side: str) -> Iterator[tuple[str, Tensor, Sequence[int
         yield kind, weights.transpose(0, 1).unsqueeze(0), (1,), None
         return
     # fairseq's checkpointing of activations hides the signature of the module's own forward.
-    given = inspect.signature(type(module).forward).bind(module, *call.args, **call.kwargs)
-    given = given.arguments
-    source, padding = given.get("encoder_out"), given.get("encoder_padding_mask")
-    own_padding = padding if source is None else given.get("self_attn_padding_mask")
-    batch = given["x"], own_padding, source, padding
+    bound = inspect.signature(type(module).forward).bind(module, *call.args, **call.kwargs)
+    arguments = bound.arguments
+    source, padding = arguments.get("encoder_out"), arguments.get("encoder_padding_mask")
+    self_padding = padding if source is None else arguments.get("self_attn_padding_mask")
+    batch = arguments["x"], self_padding, source, padding
     if isinstance(module, NodeBlock):
         maps = [(weights, (0, 1), None) for weights in node_maps(module, call.output[0], *batch)]
     else:
         maps = transevolve_maps(module, *batch)
-    for kind, found in zip((side, "cross"), maps):
-        yield kind, *found
+    for kind, (weights, depths, bias) in zip((side, "cross"), maps):
+        yield kind, weights, depths, bias
 
 
 def transevolve_maps(block, x, padding, source, source_padding):

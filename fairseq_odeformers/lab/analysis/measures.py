@@ -53,9 +53,9 @@ def differential_entropy(values: Tensor) -> Tensor:
     """
     if values.size(-1) < 5:
         return torch.full(values.shape[:-1], math.nan, dtype=torch.double)
-    values = values.double().cpu().numpy()
+    numbers = values.double().cpu().numpy()
     with np.errstate(divide="ignore"):  # log 0
-        entropy = stats.differential_entropy(values, axis=-1, method="ebrahimi")
+        entropy = stats.differential_entropy(numbers, axis=-1, method="ebrahimi")
     return torch.from_numpy(np.asarray(entropy))
 
 
@@ -64,13 +64,13 @@ def summarize(values: Tensor) -> dict[str, np.ndarray]:
 
     They are nan if no value is finite; ``left_out`` is the number of those that are not.
     """
-    values = values.double().cpu().numpy()
-    finite = np.isfinite(values)
-    values = np.where(finite, values, np.nan)
+    numbers = values.double().cpu().numpy()
+    finite = np.isfinite(numbers)
+    numbers = np.where(finite, numbers, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no value is finite
-        quartiles = np.nanquantile(values, (0, 0.25, 0.5, 0.75, 1), -1)
-        mean = np.nanmean(values, -1)
+        quartiles = np.nanquantile(numbers, (0, 0.25, 0.5, 0.75, 1), -1)
+        mean = np.nanmean(numbers, -1)
     return {"mean": mean, **dict(zip(QUARTILES, quartiles)), "left_out": (~finite).sum(-1)}
 
 
@@ -86,17 +86,17 @@ def over_texts(summaries: Sequence[dict[str, np.ndarray]], **first: int) -> list
     values = {name: np.stack([each[name] for each in summaries]) for name in summaries[0]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no value is finite
-        found = {name: np.nanmean(of_texts, 0) for name, of_texts in values.items()}
-        found["smallest"] = np.nanmin(values["smallest"], 0)
-        found["largest"] = np.nanmax(values["largest"], 0)
-        found["deviation"] = np.nanstd(values["mean"], 0)
-        found["left_out"] = values["left_out"].sum(0)
+        statistics = {name: np.nanmean(of_texts, 0) for name, of_texts in values.items()}
+        statistics["smallest"] = np.nanmin(values["smallest"], 0)
+        statistics["largest"] = np.nanmax(values["largest"], 0)
+        statistics["deviation"] = np.nanstd(values["mean"], 0)
+        statistics["left_out"] = values["left_out"].sum(0)
     return [
         {
             **{name: start + at for (name, start), at in zip(first.items(), index)},
-            **{name: column[index].item() for name, column in found.items()},
+            **{name: column[index].item() for name, column in statistics.items()},
         }
-        for index in np.ndindex(found["mean"].shape)
+        for index in np.ndindex(statistics["mean"].shape)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What an analysis has found, and the page, tables and figures that it is written as."""
+"""The result of an analysis, written as a page, tables and figures."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -24,7 +24,7 @@ LETTER = 0.08  # inches of a letter beside it
 def analyse(path: str, args: argparse.Namespace) -> Tables:
     """The table of the maps of ``--text`` in a checkpoint."""
     model, net_input, tokens = encode(path, args)
-    if max(len(own) for pair in tokens.values() for own in pair) > MOST_TOKENS:
+    if max(len(names) for pair in tokens.values() for names in pair) > MOST_TOKENS:
         raise ValueError(f"--text: more than {MOST_TOKENS} tokens cannot be drawn")
     return {"sentence": measure(model, net_input, tokens, args.head)}
 
@@ -54,8 +54,8 @@ def encode(path: str, args: argparse.Namespace):
         return classifier.models[0], net_input, {"encoder": (source, source)}
     translator = load_translator(path, args.data).to(args.device)
     ids = translator.encode(args.text)
-    found = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MOST_TOKENS - 1)
-    translation = found[0][0]["tokens"].to(args.device)
+    hypotheses = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MOST_TOKENS - 1)
+    translation = hypotheses[0][0]["tokens"].to(args.device)
     net_input = {
         "src_tokens": ids.unsqueeze(0).to(args.device),
         "src_lengths": torch.tensor([len(ids)], device=args.device),
@@ -116,20 +116,20 @@ def decoder(tables: Tables) -> Figure:
 def heat_maps(tables: Tables, kind: str, ylabel: str, xlabel: str) -> Figure:
     """A panel for each map of a kind, by model and depth, with one scale for all."""
     rows = dict(grouped(tables["sentence"], "kind"))[kind]
-    models = {model: dict(grouped(own, "map")) for model, own in grouped(rows)}
+    models = {model: dict(grouped(of_model, "map")) for model, of_model in grouped(rows)}
     across = min(COLUMNS, max(map(len, models.values())))
     # Names of the queries stand beside a panel, those of the keys below it.
     counts = [1 + max(row[side] for row in rows) for side in ("key", "query")]
     letters = [max(len(row[f"{side}_token"]) for row in rows) for side in ("query", "key")]
     sizes = [0.6 + INCHES * n + LETTER * m for n, m in zip(counts, letters)]
     largest = max(row["weight"] for row in rows)
-    maps = [(f"{model}: {name}", own) for model in models for name, own in models[model].items()]
+    maps = [(f"{model}: {name}", models[model][name]) for model in models for name in models[model]]
     figure, grid = panels(len(maps), across, *sizes)
-    for axes, (name, own) in zip(grid, maps):
-        weights = np.reshape([row["weight"] for row in own], (-1, 1 + own[-1]["key"]))
+    for axes, (name, of_map) in zip(grid, maps):
+        weights = np.reshape([row["weight"] for row in of_map], (-1, 1 + of_map[-1]["key"]))
         image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=largest)
         for axis, side in ((axes.xaxis, "key"), (axes.yaxis, "query")):
-            tokens = {row[side]: row[f"{side}_token"] for row in own}
+            tokens = {row[side]: row[f"{side}_token"] for row in of_map}
             axis.set_ticks(list(tokens), list(tokens.values()), fontsize="x-small")
         axes.tick_params(axis="x", rotation=90)
         axes.grid(False)

@@ -1,89 +1,241 @@
-"""What the layers, attention heads and experts of a classifier compute from one text."""
+"""Activation factors, entropies and weights of trained classifiers, from their hidden states."""
 
-from typing import NamedTuple
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
 
-import torch
-import torch.nn.functional as F
-from fairseq.modules import MultiheadAttention
+import numpy as np
+from scipy import stats
 from torch import Tensor
+from torch.nn import functional as F
+from tqdm import tqdm
 
-from fairseq_odeformers.models.baselines.layers import ReZero
-from fairseq_odeformers.models.common.recording import Call, recorded
-from fairseq_odeformers.models.transevolve.attention import split_heads
-from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
-from fairseq_odeformers.models.transject.layer import MixtureOfExperts, TransJectLayer
+from fairseq_odeformers.data.raw_text import tokenize
+from fairseq_odeformers.inference.hub import Classifier, TooLong, load_classifier
+from fairseq_odeformers.inference.predict import probabilities, reading_split
+from fairseq_odeformers.lab.plots import grouped
+from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
+from fairseq_odeformers.models.transject.models import TransJect
+
+from . import figures, measures
+from .result import Row, Tables, markdown
+from .text_states import residual_weights, text_states
+
+BATCH_SIZE = 32  # texts whose classes are predicted together
+SEED = 1  # of the texts that are drawn
+
+# Pairs of columns that are correlated over models, if there are enough models.
+PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))
+ENOUGH = 3
+ENOUGH_FOR_P = 5
 
 
-class States(NamedTuple):
-    """What a model of L layers computes from a text of T tokens.
+def analyse(path: str, args: argparse.Namespace) -> Tables:
+    """The tables of one checkpoint."""
+    classifier = load_classifier(path, args.data).to(args.device)
+    (model,), task = classifier.models, classifier.task
+    if not isinstance(model, SequenceClassifier):
+        raise ValueError(f"{path}: {type(model).__name__} is not a classifier of this project")
+    with reading_split(task, args.split):
+        task.load_dataset(args.split)
+        texts = draw_texts(task, args.split, args.texts)
+    if (longest := max(map(len, texts.values()))) > model.max_positions():
+        raise ValueError(
+            f"{path}: a text has {longest} tokens, more than {model.max_positions()}, the "
+            "--max-positions of the training"
+        )
+    typed = encode(classifier, path, args.text) if args.text else None
+    progress = tqdm(texts.items(), path, unit=" texts", mininterval=1, disable=None)
+    tables = measure(model, ((number, tokens.to(args.device)) for number, tokens in progress))
+    if typed is not None:
+        tables |= follow(model, typed.to(args.device), task.source_dictionary, args.tokens)
+    (summary,) = tables["models"]
+    summary |= {"accuracy": None, "texts": len(texts), "checkpoint": path}
+    if len(args.checkpoints) >= ENOUGH:
+        _, targets, probs = probabilities(task, [model], args.split, BATCH_SIZE)
+        if targets is not None:
+            summary["accuracy"] = (probs.argmax(1) == targets).double().mean().item()
+    return tables
 
-    Attributes:
-        layers: X^(0), ..., X^(L) (L + 1, T, C); X^(0) is the embedding. A LayerNorm after the last
-            layer is not applied.
-        parts: states X^(l,e) of the E experts of each layer (L, E, T, C); or outputs of its H
-            attention heads, before the projection that joins them (L, H, T, C/H); None if there are
-            neither, or as in an ODE not one a layer.
-        expert_weights: weights lambda of the experts (L, E); None if there are none.
+
+def encode(classifier: Classifier, path: str, text: str) -> Tensor:
+    """The tokens (T) of the text of the command line, the first of a pair."""
+    dictionary = classifier.task.source_dictionary
+    if {*map(dictionary.index, tokenize(classifier.task, text)[0])} <= {dictionary.unk()}:
+        raise ValueError(f"--text {text}: the dictionary of the data has none of its symbols")
+    try:
+        tokens, *_ = classifier.encode([text] * getattr(classifier.task, "towers", 1))
+    except TooLong as error:
+        raise ValueError(f"{path}: --text is longer than its --max-positions; cut it") from error
+    return tokens
+
+
+def draw_texts(task, split: str, number: int) -> dict[int, Tensor]:
+    """At most *number* texts of a loaded split, drawn at random, the same at every call.
+
+    Of pairs of texts that are encoded separately, it is the first. Texts of one token, which have
+    no pair of tokens, are not drawn. The texts are tokens (T), by their numbers from 0.
     """
+    dataset = task.dataset(split)
+    texts = {}
+    for index in np.random.RandomState(SEED).permutation(len(dataset)).tolist():
+        if len(texts) == number:
+            break
+        tokens = dataset.collater([dataset[index]])["net_input"]["src_tokens"][0]
+        tokens = tokens[tokens != task.source_dictionary.pad()]
+        if len(tokens) > 1:
+            texts[index] = tokens
+    if not texts:
+        raise ValueError(f"{split} of {task.cfg.data} has no text of two or more tokens")
+    return dict(sorted(texts.items()))
 
-    layers: Tensor
-    parts: Tensor | None
-    expert_weights: Tensor | None
 
-
-@torch.no_grad()
-def text_states(model, tokens: Tensor) -> States:
-    """The states of a text alone, without padding and without other texts in its batch.
+def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
+    """Measure the states that a model computes from some texts.
 
     Args:
-        model: a :class:`~fairseq_odeformers.models.common.sequence_classifier.SequenceClassifier`
-            in evaluation mode, whose encoder takes ``return_all_hiddens``.
-        tokens: a text (T), without padding.
+        texts: number and tokens (T) of each.
+
+    Returns:
+        - ``models``, one row: the means over the layers after X^(0) of the activation factor and
+          the entropy; ``largest``, the largest factor after the last layer; and, of TransJect, its
+          bound (Theorem 2).
+        - ``layers``: activation factor and entropy of each layer.
+        - ``dot_products``: the factor of each layer by dot products.
+        - ``parts``: entropy of each attention head or expert of each layer.
+        - ``expert_weights`` of each layer and text.
+        - ``residual_weights`` of each layer.
+
+        The columns of statistics are those of :func:`measures.over_texts`.
     """
-    modules = list(model.encoder.modules())
-    attentions = (m for m in modules if isinstance(m, (MultiheadAttention, TransEvolveLayer)))
-    mixtures = (m for m in modules if isinstance(m, MixtureOfExperts))
-    with recorded(attentions) as attended, recorded(mixtures) as mixed:
-        lengths = tokens.new_tensor([len(tokens)])
-        out = model.encoder(tokens.unsqueeze(0), lengths, return_all_hiddens=True)
-    parts, weights = list(map(head_outputs, attended)), []
-    if mixed:
-        parts, weights = zip(*map(expert_states, mixed))
-    return States(
-        torch.stack(out["encoder_states"]).squeeze(2),
-        torch.stack(parts) if parts else None,
-        torch.stack(weights) if weights else None,
-    )
+    summaries, weights = defaultdict(list), []
+    for number, tokens in texts:
+        layers, parts, expert_weights = text_states(model, tokens)
+        measured = {
+            "activation": measures.activation_factors(layers),
+            "dot_products": measures.dot_product_factors(layers),
+            "entropy": measures.differential_entropy(layers),
+        }
+        if parts is not None:
+            measured["parts"] = measures.differential_entropy(parts)
+        for name, values in measured.items():
+            summaries[name].append(measures.summarize(values))
+        if expert_weights is not None:
+            weights += [
+                {"text": number, "layer": layer, "expert": expert, "weight": weight}
+                for layer, row in enumerate(expert_weights.tolist(), start=1)
+                for expert, weight in enumerate(row, start=1)
+            ]
+    factors = measures.over_texts(summaries["activation"], layer=1)
+    entropies = measures.over_texts(summaries["entropy"], layer=0)
+    parts = measures.over_texts(summaries["parts"], layer=1, part=1) if parts is not None else []
+    depth = len(factors)
+    summary = {
+        "layers": depth,
+        "activation": mean_of(factors),
+        "largest": factors[-1]["largest"],
+        "bound": (1 + 3 / depth) ** (2 * depth) if isinstance(model, TransJect) else None,
+        "entropy": mean_of(entropies[1:]),
+        "deviation": mean_of(entropies[1:], "deviation"),
+        "parts": ("experts" if weights else "heads") if parts else None,
+        "part_entropy": mean_of(parts) if parts else None,
+    }
+    return {
+        "models": [summary],
+        "layers": [
+            *({"measure": "activation", **row} for row in factors),
+            *({"measure": "entropy", **row} for row in entropies),
+        ],
+        "dot_products": measures.over_texts(summaries["dot_products"], layer=1),
+        "parts": parts,
+        "expert_weights": weights,
+        "residual_weights": [
+            {"layer": layer, "weight": weight}
+            for layer, weight in enumerate(residual_weights(model), start=1)
+        ],
+    }
 
 
-def head_outputs(call: Call) -> Tensor:
-    """The outputs of the heads (H, T, C/H) in a call of an attention with one text."""
-    if isinstance(call.module, TransEvolveLayer):
-        _, heads = call.args
-        return heads[0]
-    attention, x = call.module, call.kwargs["query"].transpose(0, 1)
-    projections = attention.q_proj, attention.k_proj, attention.v_proj
-    q, k, v = (split_heads(project(x), attention.num_heads) for project in projections)
-    return F.scaled_dot_product_attention(q, k, v)[0]
+def mean_of(rows: Sequence[Row], column: str = "mean") -> float:
+    return float(np.mean([row[column] for row in rows]))
 
 
-def expert_states(call: Call) -> tuple[Tensor, Tensor]:
-    """X^(l,e) (E, T, C) and lambda (E) in a call of a mixture of experts with one text."""
-    mixture, (x, sigma, step, *_) = call.module, call.args
-    changes = mixture.changes(x, sigma)
-    states = torch.stack([x + step * change for change in changes])[:, 0]
-    if mixture.gate is None:
-        return states, states.new_ones(1)
-    return states, mixture.weights(x, changes, step)[0, :, 0, 0]
+def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
+    """Follow the tokens (T) of one text through the layers.
+
+    The tables are ``distances`` of each pair of *chosen* symbols, of where they first are, and
+    ``isomap`` of all tokens, by layer.
+    """
+    names, chosen = [dictionary[token] for token in tokens], list(dict.fromkeys(chosen))
+    for token in chosen:
+        if token not in names:
+            raise ValueError(f"--tokens {token}: the tokens of --text are {' '.join(names)}")
+    if len(chosen) < 2:
+        raise ValueError(f"--tokens {' '.join(chosen)}: give at least two, for their distances")
+    states = text_states(model, tokens).layers
+    pairs = list(combinations(map(names.index, chosen), 2))
+    a, b = (states[:, side] for side in zip(*pairs))  # L + 1, pairs, C
+    euclidean = (a - b).norm(dim=-1).tolist()
+    cosine = (1 - F.cosine_similarity(a, b, dim=-1)).tolist()
+    return {
+        "distances": [
+            {
+                "layer": layer,
+                "tokens": f"{names[first]} - {names[second]}",
+                "euclidean": euclidean[layer][pair],
+                "cosine": cosine[layer][pair],
+            }
+            for layer in range(len(states))
+            for pair, (first, second) in enumerate(pairs)
+        ],
+        "isomap": [
+            {"layer": layer, "position": position, "token": names[position], "x": x, "y": y}
+            for layer, points in enumerate(measures.isomap(states).tolist())
+            for position, (x, y) in enumerate(points)
+        ],
+    }
 
 
-@torch.no_grad()
-def residual_weights(model) -> list[float]:
-    """alpha of each layer; none if the residual connections have no weights."""
-    weights = []
-    for layer in model.encoder.modules():
-        if isinstance(layer, TransJectLayer):
-            weights += layer.alpha().tolist()
-        elif isinstance(layer, ReZero):
-            weights += layer.residual_weight.tolist()
-    return weights
+def correlations(models: Sequence[Row]) -> list[Row]:
+    """Correlations over the rows of ``models``; none of fewer than three, or of unknown values.
+
+    A column that is constant has no correlation. Fewer than five models have no p-value.
+    """
+    rows = []
+    for x, y in PAIRS if len(models) >= ENOUGH else ():
+        values = np.array([[row[x], row[y]] for row in models], float).T
+        if not np.isfinite(values).all() or (np.ptp(values, 1) == 0).any():
+            continue
+        for method, function in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
+            statistic, p_value = map(float, function(*values))
+            p_value = p_value if len(models) >= ENOUGH_FOR_P else None
+            row = {"x": x, "y": y, "method": method, "correlation": statistic, "p_value": p_value}
+            rows.append(row)
+    return rows
+
+
+def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
+    """The page in Markdown, and the figures; adds the table of correlations."""
+    tables["correlations"] = correlations(tables["models"])
+    parts = [
+        "# Hidden states of classifiers\n",
+        f"Texts of `{args.split}` of `{args.data}`; equations and theorem are those of Sengupta et "
+        "al. (2023). Activation and entropy are means over the layers; "
+        "`largest` is the largest activation factor after the last layer, and `bound` what Theorem "
+        "2 allows, (1 + 3/L)^(2L); `deviation` is that of the entropy over the texts. Factors of "
+        "pairs with equal embeddings, and entropies that are not finite, are left out; the column "
+        "`left_out` counts them. Each table is in a CSV file.\n",
+        markdown(tables["models"]),
+    ]
+    for name, rows in grouped(tables["layers"], "measure"):
+        by_layer = [
+            {"model": model, **{str(row["layer"]): row["mean"] for row in of_model}}
+            for model, of_model in grouped(rows)
+        ]
+        parts += [f"Mean {name} by layer:\n", markdown(by_layer)]
+    if tables["correlations"]:
+        parts += ["Correlations over the models:\n", markdown(tables["correlations"])]
+    if args.text:
+        parts.append(f"The text: {args.text}\n")
+    return "\n".join(parts), [plot for plot, table in figures.PLOTS.items() if tables[table]]

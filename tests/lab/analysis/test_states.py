@@ -1,102 +1,168 @@
-"""States of layers, heads and experts, of every registered classifier."""
+"""Tables of statistics over texts and models, of texts that are drawn from a data set or typed."""
 
-from functools import cache
+import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from fairseq.modules import MultiheadAttention
-from helpers import CLASSIFIERS, SMALL, make_classifier
+from helpers import make_classifier
 
-from fairseq_odeformers.lab.analysis.states import residual_weights, text_states
-from fairseq_odeformers.models.common.recording import recorded
-from fairseq_odeformers.models.transevolve.attention import merge_heads
-from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
-from fairseq_odeformers.models.transject.layer import MixtureOfExperts
+from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.lab.analysis.measures import over_texts, summarize
+from fairseq_odeformers.lab.analysis.result import markdown
+from fairseq_odeformers.lab.analysis.states import (
+    correlations,
+    draw_texts,
+    follow,
+    measure,
+)
 
-TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
-# A block of the N-ODE Transformer has as many states of its heads as evaluations of its field.
-WITHOUT_HEADS = [*TRANSJECT, "node_transformer"]
-WITH_HEADS = [arch for arch in CLASSIFIERS if arch not in WITHOUT_HEADS]
-
-
-@cache
-def make(arch, *extra):
-    """A classifier whose residual weights are not zero; tests leave it as it is."""
-    model = make_classifier(arch, *extra, sizes=SMALL[:2] if arch in TRANSJECT else None).eval()
-    for name, parameter in model.named_parameters():
-        if name.endswith("residual_weight"):
-            torch.nn.init.normal_(parameter)
-    return model
+PAD, EOS = 1, 2
+WORDS = make_dictionary([f"word{n}" for n in range(46)])
+TEXTS = [[4, 5, EOS], [EOS], [6, 6, 4, EOS, PAD, PAD], [5, EOS], [4, EOS]]
 
 
-def text():
-    torch.manual_seed(1)
-    return torch.randint(4, 50, (7,))
+class Data(list):
+    def collater(self, samples):
+        return {"net_input": {"src_tokens": torch.tensor(samples)}}
 
 
-def depth(model):
-    cfg = model.args
-    return getattr(cfg, "encoder_layers", None) or cfg.encoder_blocks * cfg.encoder_depth
+def make_task(texts=TEXTS):
+    return SimpleNamespace(
+        source_dictionary=make_dictionary(["the", "film", "films"]),
+        cfg=SimpleNamespace(data="data"),
+        dataset=lambda split: Data(texts),
+    )
 
 
-@pytest.mark.parametrize("arch", CLASSIFIERS)
-def test_a_state_of_the_embedding_and_of_each_layer(arch):
-    """The last is the output of the encoder, but for a LayerNorm that follows the layers."""
-    model, tokens = make(arch), text()
-    states = text_states(model, tokens)
-    assert (states.parts is None) == (arch == "node_transformer")
-    assert (states.expert_weights is None) == (arch not in TRANSJECT)
-    assert states.layers.shape == (depth(model) + 1, 7, 16)
-    with torch.no_grad():
-        output = model.encoder(tokens.unsqueeze(0), None)["encoder_out"][0].squeeze(1)
-    last = states.layers[-1]
-    norm = getattr(model.encoder, "layer_norm", None)
-    assert torch.allclose(norm(last) if norm else last, output, atol=1e-6)
-    steps = (states.layers[1:] - states.layers[:-1]).abs().amax((1, 2))
-    assert (steps > 1e-4).all()
+def test_drawn_texts():
+    """Always the same, without padding and without the text of one token."""
+    texts = draw_texts(make_task(), "test", 3)
+    assert len(texts) == 3 and list(texts) == sorted(texts)
+    again = draw_texts(make_task(), "test", 3)
+    assert all(torch.equal(texts[number], again[number]) for number in again)
+    every = draw_texts(make_task(), "test", 100)
+    assert {n: t.tolist() for n, t in every.items()} == {
+        n: [token for token in tokens if token != PAD] for n, tokens in enumerate(TEXTS) if n != 1
+    }
+    with pytest.raises(ValueError, match="test of data has no text of two or more tokens"):
+        draw_texts(make_task([[EOS], [4]]), "test", 3)
 
 
-@pytest.mark.parametrize("arch", WITH_HEADS)
-def test_heads_joined_are_the_attention(arch):
-    """Through the projection after them, they are what the attention returns."""
-    model = make(arch)
-    projections = [
-        getattr(module, "out_proj", None) or module.self_attn_out_proj
-        for module in model.encoder.modules()
-        if isinstance(module, (MultiheadAttention, TransEvolveLayer))
+@pytest.mark.parametrize(
+    "chosen, named",
+    [
+        (["word0", "cat"], "--tokens cat: .* word0 word1 word0 word2"),
+        (["word2", "word2"], "--tokens word2: give at least two"),
+    ],
+)
+def test_tokens_that_cannot_be_followed(chosen, named):
+    model = make_classifier("transformer_classifier").eval()
+    with pytest.raises(ValueError, match=named):
+        follow(model, torch.tensor([4, 5, 4, 6]), WORDS, chosen)
+
+
+def test_tokens_are_followed_where_they_first_are():
+    model = make_classifier("transformer_classifier").eval()
+    found = follow(model, torch.tensor([4, 5, 4, 6]), WORDS, ["word2", "word0", "word2"])
+    assert {row["tokens"] for row in found["distances"]} == {"word2 - word0"}
+    out = model.encoder(torch.tensor([[4, 5, 4, 6]]), None, return_all_hiddens=True)
+    hidden = [x.detach() for x in out["encoder_states"]]
+    expected = [(x[3, 0] - x[0, 0]).norm().item() for x in hidden]
+    assert [row["euclidean"] for row in found["distances"]] == pytest.approx(expected, rel=1e-5)
+    expected = [1 - F.cosine_similarity(x[3, 0], x[0, 0], dim=0).item() for x in hidden]
+    assert [row["cosine"] for row in found["distances"]] == pytest.approx(expected, abs=1e-5)
+    assert [row["token"] for row in found["isomap"][:4]] == ["word0", "word1", "word0", "word2"]
+
+
+def test_statistics_over_texts():
+    """Means of the texts' statistics, whatever the length; extremes of all texts."""
+    texts = [[[1.0, 3.0], [5.0, 7.0]], [[4.0, 4.0, 7.0], [-math.inf] * 3]]
+    rows = over_texts([summarize(torch.tensor(text)) for text in texts], layer=0)
+    first, second = rows
+    assert first == {
+        "layer": 0,
+        "mean": 3.5,
+        "smallest": 1.0,
+        "lower_quartile": (1.5 + 4) / 2,
+        "median": 3.0,
+        "upper_quartile": (2.5 + 5.5) / 2,
+        "largest": 7.0,
+        "deviation": 1.5,
+        "left_out": 0,
+    }
+    assert (second["layer"], second["mean"], second["left_out"]) == (1, 6.0, 3)
+
+
+def test_index_of_layer_and_part():
+    summaries = [summarize(torch.rand(2, 3, 5)) for _ in range(4)]
+    rows = over_texts(summaries, layer=1, part=1)
+    places = [(layer, part) for layer in (1, 2) for part in (1, 2, 3)]
+    assert [(row["layer"], row["part"]) for row in rows] == places
+    assert rows[5]["mean"] == pytest.approx(np.mean([s["mean"][1, 2] for s in summaries]))
+
+
+def test_correlations_need_three_models_and_p_values_five():
+    values = (1.0, 2.0, 4.0, 5.0, 9.0)
+    models = [{"activation": a, "entropy": -a, "accuracy": a**2} for a in values]
+    assert correlations(models[:2]) == []
+    for count in (3, 5):
+        rows = correlations(models[:count])
+        squares = np.corrcoef(values[:count], np.square(values[:count]))[0, 1]
+        pairs = {("activation", "accuracy"): 1, ("entropy", "accuracy"): -1}
+        expected = {(*pair, "spearman"): sign for pair, sign in pairs.items()}
+        expected |= {(*pair, "pearson"): sign * squares for pair, sign in pairs.items()}
+        expected |= {("activation", "entropy", name): -1 for name in ("pearson", "spearman")}
+        found = {(row["x"], row["y"], row["method"]): row["correlation"] for row in rows}
+        assert found == pytest.approx(expected)
+        assert [row["p_value"] is None for row in rows] == [count < 5] * 6
+
+
+@pytest.mark.parametrize("accuracies", [[0.5] * 3, [None] * 3, [0.1, math.nan, 0.3]])
+def test_accuracies_that_are_constant_or_unknown_have_no_correlation(accuracies):
+    models = [
+        {"activation": a, "entropy": a, "accuracy": accuracy}
+        for a, accuracy in zip((1.0, 2.0, 4.0), accuracies)
     ]
-    attentions = (m for m in model.encoder.modules() if isinstance(m, MultiheadAttention))
-    with recorded(attentions) as calls, recorded(projections) as projected:
-        heads = text_states(model, text()).parts
-    text_states(model, text())  # which is not recorded
-    outputs = [call.output[0][:, 0] for call in calls] or [call.output[0] for call in projected]
-    assert len(heads) == len(outputs) == depth(model)
-    with torch.no_grad():
-        for head, project, output in zip(heads, projections, outputs):
-            assert head.size(0) == model.args.encoder_attention_heads
-            assert torch.allclose(project(merge_heads(head)), output, atol=1e-6)
+    assert {(row["x"], row["y"]) for row in correlations(models)} == {("activation", "entropy")}
 
 
-@pytest.mark.parametrize("arch", TRANSJECT)
-@pytest.mark.parametrize("experts", [1, 3])
-def test_weighted_experts_are_the_mixture(arch, experts):
-    model = make(arch, "--encoder-experts", str(experts))
-    mixtures = (m for m in model.encoder.modules() if isinstance(m, MixtureOfExperts))
-    with recorded(mixtures) as calls:
-        states = text_states(model, text())
-    assert states.parts.shape == (depth(model), experts, 7, 16)
-    assert torch.allclose(states.expert_weights.sum(1), torch.ones(depth(model)))
-    together = torch.einsum("le,letc->ltc", states.expert_weights, states.parts)
-    for mixture, call in zip(together, calls):
-        assert torch.allclose(mixture, call.output[0], atol=1e-6)
+def test_tables_in_markdown():
+    rows = [{"model": "a|b", "x": 0.123456, "y": None}, {"model": "c", "z": 3, "y": None}]
+    assert markdown(rows).splitlines() == [
+        "| model | x | z |",
+        "| --- | --- | --- |",
+        "| a\\|b | 0.1235 |  |",
+        "| c |  | 3 |",
+    ]
 
 
-@pytest.mark.parametrize("arch", CLASSIFIERS)
-def test_residual_weights(arch):
-    model = make(arch)
-    weights = residual_weights(model)
-    raw = [p for name, p in model.named_parameters() if name.endswith("residual_weight")]
-    expected = [F.tanh(p) if arch in TRANSJECT else p for p in raw]
-    assert weights == pytest.approx([number for p in expected for number in p.tolist()])
-    assert len(weights) in (0, depth(model))
+def test_heads_too_narrow_for_an_entropy():
+    """As the two columns of a head of the parity model: left out, counted, and the rest stays."""
+    model = make_classifier("vanilla_transformer", "--encoder-attention-heads", "8").eval()
+    found = measure(model, [(3, torch.tensor([5, 6, 7]))])
+    assert [row["left_out"] for row in found["parts"]] == [3] * 2 * 8
+    (summary,) = found["models"]
+    assert math.isnan(summary["part_entropy"])
+    entropies = [row["mean"] for row in found["layers"] if row["measure"] == "entropy"]
+    assert summary["entropy"] == pytest.approx(np.mean(entropies[1:]))  # the embedding's is first
+
+
+def test_a_model_without_heads_or_experts_of_a_layer():
+    found = measure(make_classifier("node_transformer").eval(), [(3, torch.tensor([5, 6, 7]))])
+    assert found["parts"] == [] and found["models"][0]["parts"] is None
+
+
+def test_pairs_that_have_no_factor():
+    """Without positions, equal symbols have equal embeddings."""
+    model = make_classifier("vanilla_transformer").eval()
+    texts = [(3, torch.tensor([5, 5, 5])), (4, torch.tensor([5, 6, 5]))]
+    found = measure(model, texts)
+    assert [row["left_out"] for row in found["layers"]] == [3 + 1] * 2 + [0] * 3
+    both, alone, none = (
+        measure(model, part)["models"][0] for part in (texts, texts[1:], texts[:1])
+    )
+    assert both["activation"] == alone["activation"]
+    assert math.isnan(none["activation"]) and math.isfinite(none["entropy"])

@@ -1,0 +1,102 @@
+"""States of layers, heads and experts, of every registered classifier."""
+
+from functools import cache
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fairseq.modules import MultiheadAttention
+from helpers import CLASSIFIERS, SMALL, make_classifier
+
+from fairseq_odeformers.lab.analysis.text_states import residual_weights, text_states
+from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.transevolve.attention import merge_heads
+from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
+from fairseq_odeformers.models.transject.layer import MixtureOfExperts
+
+TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
+# A block of the N-ODE Transformer has as many states of its heads as evaluations of its field.
+WITHOUT_HEADS = [*TRANSJECT, "node_transformer"]
+WITH_HEADS = [arch for arch in CLASSIFIERS if arch not in WITHOUT_HEADS]
+
+
+@cache
+def make(arch, *extra):
+    """A classifier whose residual weights are not zero; tests leave it as it is."""
+    model = make_classifier(arch, *extra, sizes=SMALL[:2] if arch in TRANSJECT else None).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith("residual_weight"):
+            torch.nn.init.normal_(parameter)
+    return model
+
+
+def text():
+    torch.manual_seed(1)
+    return torch.randint(4, 50, (7,))
+
+
+def depth(model):
+    cfg = model.args
+    return getattr(cfg, "encoder_layers", None) or cfg.encoder_blocks * cfg.encoder_depth
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+def test_a_state_of_the_embedding_and_of_each_layer(arch):
+    """The last is the output of the encoder, but for a LayerNorm that follows the layers."""
+    model, tokens = make(arch), text()
+    states = text_states(model, tokens)
+    assert (states.parts is None) == (arch == "node_transformer")
+    assert (states.expert_weights is None) == (arch not in TRANSJECT)
+    assert states.layers.shape == (depth(model) + 1, 7, 16)
+    with torch.no_grad():
+        output = model.encoder(tokens.unsqueeze(0), None)["encoder_out"][0].squeeze(1)
+    last = states.layers[-1]
+    norm = getattr(model.encoder, "layer_norm", None)
+    assert torch.allclose(norm(last) if norm else last, output, atol=1e-6)
+    steps = (states.layers[1:] - states.layers[:-1]).abs().amax((1, 2))
+    assert (steps > 1e-4).all()
+
+
+@pytest.mark.parametrize("arch", WITH_HEADS)
+def test_heads_joined_are_the_attention(arch):
+    """Through the projection after them, they are what the attention returns."""
+    model = make(arch)
+    projections = [
+        getattr(module, "out_proj", None) or module.self_attn_out_proj
+        for module in model.encoder.modules()
+        if isinstance(module, (MultiheadAttention, TransEvolveLayer))
+    ]
+    attentions = (m for m in model.encoder.modules() if isinstance(m, MultiheadAttention))
+    with recorded(attentions) as calls, recorded(projections) as projected:
+        heads = text_states(model, text()).parts
+    text_states(model, text())  # which is not recorded
+    outputs = [call.output[0][:, 0] for call in calls] or [call.output[0] for call in projected]
+    assert len(heads) == len(outputs) == depth(model)
+    with torch.no_grad():
+        for head, project, output in zip(heads, projections, outputs):
+            assert head.size(0) == model.args.encoder_attention_heads
+            assert torch.allclose(project(merge_heads(head)), output, atol=1e-6)
+
+
+@pytest.mark.parametrize("arch", TRANSJECT)
+@pytest.mark.parametrize("experts", [1, 3])
+def test_weighted_experts_are_the_mixture(arch, experts):
+    model = make(arch, "--encoder-experts", str(experts))
+    mixtures = (m for m in model.encoder.modules() if isinstance(m, MixtureOfExperts))
+    with recorded(mixtures) as calls:
+        states = text_states(model, text())
+    assert states.parts.shape == (depth(model), experts, 7, 16)
+    assert torch.allclose(states.expert_weights.sum(1), torch.ones(depth(model)))
+    together = torch.einsum("le,letc->ltc", states.expert_weights, states.parts)
+    for mixture, call in zip(together, calls):
+        assert torch.allclose(mixture, call.output[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+def test_residual_weights(arch):
+    model = make(arch)
+    weights = residual_weights(model)
+    raw = [p for name, p in model.named_parameters() if name.endswith("residual_weight")]
+    expected = [F.tanh(p) if arch in TRANSJECT else p for p in raw]
+    assert weights == pytest.approx([number for p in expected for number in p.tolist()])
+    assert len(weights) in (0, depth(model))
