@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fairseq_odeformers.files import replacing, write_csv
 from fairseq_odeformers.lab.compare.figures import learning_curves
-from fairseq_odeformers.lab.compare.results import Training, read_training
+from fairseq_odeformers.lab.compare.logs import Training, read_training
 
 HERE = Path(__file__).parent
 COLUMNS = ("arch", "seed", "parameters", "updates", "loss", "seconds")

@@ -1,8 +1,17 @@
-"""Comparisons: trainings of several architectures on the same data, and what is reported of them.
+"""Comparisons: trainings of several architectures on the same data, and a report on them.
 
-A recipe (``recipe.py``, or ``defaults.py`` for a folder of data) becomes a plan of models
-(``plan.py``). A plan becomes runs of commands (``runs.py``), which are jobs (``watch.py``). Their
-results are read (``results.py``, ``outcomes.py``) and reported (``report.py``, ``figures.py``,
-``pages.py``). ``command.py`` has the command lines; ``commands.py`` is for scripts. What is wrong
-with an option, a recipe or a file is a ValueError, whose one line names it.
+In the order of an experiment:
+
+- ``command.py``: the command lines of ``compare`` and ``report``;
+- ``experiments.py``: the recipes that a command line asks for, which ``recipe.py`` reads from YAML,
+  or ``defaults.py`` makes for a folder of data;
+- ``plan.py``: a recipe becomes a plan, of ``entry.py``, ``trial.py``, ``width.py``, ``budget.py``
+  and ``splits.py``;
+- ``runs.py``: a plan becomes runs of commands; ``jobs.py`` has their jobs, which ``watch.py``
+  submits and watches;
+- ``report.py``: the results of runs (``results.py``, ``logs.py``, ``outcomes.py``) become tables,
+  figures (``figures.py``) and pages (``pages.py``).
+
+``fairseq_commands.py`` starts commands of fairseq, also for scripts. An error in an option, a
+recipe or a file is a ValueError whose one line names it.
 """

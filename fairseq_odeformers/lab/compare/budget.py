@@ -9,7 +9,7 @@ from dataclasses import replace
 from fairseq_odeformers.files import naming
 
 from .entry import Entry
-from .recipe import Options, Recipe, merged
+from .recipe import Options, Recipe, merge
 from .trial import start_training, time_update, try_training
 
 ROUNDS = 3  # how often an architecture is timed, one after the other
@@ -66,4 +66,4 @@ def stretch_schedule(entry: Entry, updates: int) -> Entry:
     for name in ("warmup-updates", "total-num-update"):
         before = int(entry.options.get(name, 0))
         changes[name] = max(1, round(before * updates / entry.updates))
-    return replace(entry, options=merged(entry.options, changes))
+    return replace(entry, options=merge(entry.options, changes))

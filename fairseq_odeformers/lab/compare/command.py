@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import re
 import shlex
 import signal
 import sys
-import warnings
-from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
 from pathlib import Path
-
-import torch
 
 from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
-from .defaults import default_recipe
+from .child import call_in_child
+from .experiments import choose_experiments
+from .jobs import choose_machine
 from .pages import csv_table, latex_table, markdown_page
 from .plan import PLAN, Plan, load_plan, make_plan, save_plan
-from .recipe import Options, Recipe, merged, parse_architecture, parse_words, read_recipe
+from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
-from .runs import make_runs, prepare
-from .watch import clock, execute, make_executor
+from .runs import Run, make_runs, prepare
+from .watch import clock, execute
 
 PACKAGE = Path(__file__).resolve().parents[2]
-FORK = multiprocessing.get_context("fork")  # which has imported all that this process has
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,9 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="odeformers compare",
         description="Train architectures on the same data with the same recipe, evaluate them, and "
-        "write a report. Options of fairseq-train that follow are for all architectures; those of "
-        "one stand in brackets behind its name: 'transject[--encoder-experts 1]'. The same command "
-        "goes on from the last checkpoints.",
+        "write a report. Further options are fairseq-train's and apply to all architectures; put "
+        "those of one architecture in brackets behind its name: 'transject[--encoder-experts 1]'. "
+        "After an interruption the same command resumes from the last checkpoints.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -47,20 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--archs",
         metavar="ARCH",
         nargs="+",
-        help="architectures, the first of which is the baseline; of a recipe, some of its own",
+        help="architectures, the baseline first; with a recipe, a selection from it",
     )
-    add("--part", help="of a recipe that has parts (default: all of them)")
+    add("--part", help="part of the recipe (default: all parts)")
     add("--data", metavar="DIR", help="binarised data, in place of the recipe's")
-    add("--task", help="of fairseq, for DATA (default: found there)")
-    add("--epochs", type=positive_int, metavar="N", help="for DATA (default: by its size)")
-    add("--average", type=integer, metavar="N", help="evaluate the mean of N checkpoints; or 0")
-    add("--seeds", type=int, nargs="+", metavar="N", help="a training each (default: 1)")
-    add("--out", type=Path, default=Path("runs"), help="of runs and report (default: %(default)s)")
+    add("--task", help="fairseq task (default: inferred from DATA)")
+    add("--epochs", type=positive_int, metavar="N", help="epochs on DATA (default: by its size)")
+    add("--average", type=integer, metavar="N", help="also evaluate the mean of N checkpoints")
+    add("--seeds", type=int, nargs="+", metavar="N", help="one run per seed (default: 1)")
+    add("--out", type=Path, default=Path("runs"), help="runs and report (default: %(default)s)")
     add(
         "--match",
         choices=("parameters", "none"),
-        help="choose widths for equal parameters, or take them as they are (default: parameters "
-        "for DATA, none for a RECIPE)",
+        help="choose widths for equal numbers of parameters, or keep them (default: parameters for "
+        "DATA, none for a RECIPE)",
     )
     add(
         "--budget",
@@ -69,50 +65,46 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="train for equal time, such as 30m or 2h, in place of equal epochs",
     )
     add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
-    add("--dry-run", action="store_true", help="print the plan and all commands, and end")
+    add("--dry-run", action="store_true", help="print the plan and all commands, then stop")
     add = parser.add_argument_group("on a cluster").add_argument
-    add("--cluster", choices=("local", "slurm"), default="local")
-    add("--slurm-partition", metavar="NAME")
+    add("--cluster", choices=("local", "slurm"), default="local", help="(default: this machine)")
+    add("--slurm-partition", metavar="NAME", help="partition for the jobs")
     add("--gpus-per-run", type=integer, metavar="N", help="(default: 1 on this machine, if there)")
-    add("--time", type=minutes, metavar="TIME", help="limit of a run, such as 24h")
+    add("--time", type=minutes, metavar="TIME", help="time limit of a run, such as 24h")
     add_user_dir(parser)
     args, others = parser.parse_known_args(arguments)
-    # Both end the jobs as well; a shell that starts this in the background ignores the one.
+    # Both end the jobs as well; a shell that starts this in the background has SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        for name, recipe in recipes(args, parse_words(others)).items():
+        for name, recipe in choose_experiments(args, parse_words(others)).items():
             compare(args, recipe, args.out / name if name else args.out)
     except KeyboardInterrupt:
         sys.exit(
-            "\nodeformers compare: interrupted; the same command goes on from the last checkpoints"
+            "\nodeformers compare: interrupted; the same command resumes from the last checkpoints"
         )
 
 
 def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     """Plan, run and report an experiment."""
     prepare(recipe, args.dry_run)
-    match = args.match or ("parameters" if args.what.is_dir() else "none")
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
-    folder = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
-    planned = planned_updates(out, args.budget)
-    recipe.train["user-dir"] = str(folder)
-    plan = in_child(make_plan, recipe, match == "parameters", args.budget, planned)
+    plugin = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
+    recipe.train["user-dir"] = str(plugin)
+    match = args.match or ("parameters" if args.what.is_dir() else "none")
+    planned = planned_updates(out, args.budget) if args.budget else {}
+    plan = call_in_child(make_plan, recipe, match == "parameters", args.budget, planned)
     runs = make_runs(plan, out)
     print(overview(plan, len(runs), args.jobs), flush=True)
     if args.dry_run:
-        if args.user_dir and not folder.exists():  # that the commands name
-            write_plugin(folder, args.user_dir)
-        for run in runs:
-            print(f"\n# {run.folder.name}")
-            for step in run.steps:
-                output = f" > {shlex.quote(str(run.folder / step.product))}" if step.printed else ""
-                print(shlex.join(step.words) + output)
+        if args.user_dir and not plugin.exists():  # the commands name it
+            write_plugin(plugin, args.user_dir)
+        print_commands(runs)
         return
     save_plan(plan, out)
     if args.user_dir:
-        write_plugin(folder, args.user_dir)
-    execute(runs, make_executor(args, out), args.jobs)
+        write_plugin(plugin, args.user_dir)
+    execute(runs, choose_machine(args, out))
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]
@@ -122,40 +114,19 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
 
 
-def in_child(function: Callable, *arguments: object):
-    """Call a function in a fork of this process, whose memory is free again afterwards."""
-    receiver, sender = FORK.Pipe(duplex=False)
-    child = FORK.Process(target=_answer, args=(sender, function, arguments))
-    child.start()
-    sender.close()
-    try:
-        result = receiver.recv()
-    except EOFError:
-        raise ValueError("the trial of the models was killed, perhaps for want of memory") from None
-    finally:
-        child.kill()
-        child.join()
-    if isinstance(result, Exception):
-        raise result
-    return result
-
-
-def _answer(sender: Connection, function: Callable, arguments: tuple) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    warnings.simplefilter("ignore")  # the trainings' logs have them
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    try:
-        result = function(*arguments)
-    except Exception as error:
-        result = error
-    sender.send(result)
-
-
-def planned_updates(out: Path, budget: float | None) -> dict[str, int]:
-    """The updates that an earlier command has found for a budget, so that its runs go on."""
+def planned_updates(out: Path, budget: float) -> dict[str, int]:
+    """The updates that an earlier command chose for this budget, so that its runs go on."""
     entries = load_plan(out).entries if (out / PLAN).is_file() else ()
     return {entry.name: entry.updates for entry in entries if entry.budget == budget}
+
+
+def print_commands(runs: Sequence[Run]) -> None:
+    """Print all commands of the runs, for a shell."""
+    for run in runs:
+        print(f"\n# {run.folder.name}")
+        for step in run.steps:
+            output = f" > {shlex.quote(str(run.folder / step.product))}" if step.printed else ""
+            print(shlex.join(step.words) + output)
 
 
 def overview(plan: Plan, runs: int, jobs: int) -> str:
@@ -167,7 +138,7 @@ def overview(plan: Plan, runs: int, jobs: int) -> str:
     seconds = sum(entry.seconds for entry in plan.entries) * len(plan.recipe.seeds) / jobs
     return (
         f"{markdown_table(rows)}\n{runs} runs, {jobs} at a time: about {clock(seconds)}, by a few "
-        "training steps; validation and evaluation come on top."
+        "training steps, without validation and evaluation."
     )
 
 
@@ -175,7 +146,7 @@ def report(arguments: Sequence[str] | None = None) -> None:
     """The command line of ``odeformers report``."""
     parser = argparse.ArgumentParser(
         prog="odeformers report",
-        description="Write the report of a comparison, of what there is so far.",
+        description="Write the report of a comparison, from the runs that have finished so far.",
     )
     parser.add_argument("runs", type=Path, metavar="RUNS", help="--out of odeformers compare")
     parser.add_argument("--csv", type=Path, metavar="DIR", help="also write the tables as CSV")
@@ -190,53 +161,6 @@ def report(arguments: Sequence[str] | None = None) -> None:
                     name = re.sub(r"\W+", "-", section.title).strip("-").lower()
                     (folder / f"{name}.{suffix}").write_text(make(section.table), encoding="utf-8")
     print(markdown_page(sections))
-
-
-def recipes(args: argparse.Namespace, extra: Options) -> dict[str, Recipe]:
-    """The experiments that the command line asks for, by the names of their parts.
-
-    Of *extra* options those of a recipe give way, but not those in brackets.
-    """
-    chosen: dict[str, tuple[str, Options]] = {}
-    for name, arch, own in map(parse_architecture, args.archs or []):
-        if name in chosen:
-            raise ValueError(f"--archs {name}: give each once")
-        chosen[name] = arch, own
-    if not args.what.exists():
-        raise ValueError(
-            f"{args.what}: no such folder or recipe; give the folder that fairseq-preprocess or "
-            "odeformers prepare has written, or a YAML file"
-        )
-    folder = args.what.is_dir()
-    for name in ("part", "data") if folder else ("task", "epochs"):
-        if (value := getattr(args, name)) is not None:
-            raise ValueError(f"--{name} {value}: for {'a RECIPE' if folder else 'DATA'} alone")
-    if folder:
-        if not chosen:
-            raise ValueError(f"--archs: name the architectures to train on {args.what}")
-        architectures = {name: {"arch": arch, **own} for name, (arch, own) in chosen.items()}
-        found = {"": default_recipe(args.what, architectures, args.task, args.epochs)}
-    else:
-        found = read_recipe(args.what, args.part)
-        for recipe in found.values():
-            if args.data:
-                recipe.data, recipe.prepare = args.data, ""
-            known = recipe.architectures
-            for own in known.values():
-                own.update({name: value for name, value in extra.items() if name in own})
-            if chosen:  # names of the recipe, whose option arch stays, or architectures
-                recipe.architectures = {
-                    name: {"arch": arch, **known.get(arch, {}), **own}
-                    for name, (arch, own) in chosen.items()
-                }
-    for recipe in found.values():
-        recipe.train = merged(recipe.train, extra)
-        if args.average is not None:
-            recipe.average = args.average
-        recipe.seeds = args.seeds or recipe.seeds
-        if len(set(recipe.seeds)) < len(recipe.seeds):
-            raise ValueError(f"--seeds {' '.join(map(str, recipe.seeds))}: give each once")
-    return found
 
 
 def minutes(text: str) -> float:

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.files import reading
+from fairseq_odeformers.models.common.kinds import Kind
 
-from .recipe import (
-    CLASSIFICATION,
-    LANGUAGE_MODELING,
-    TASKS,
-    TRANSLATION,
-    Options,
-    Recipe,
-    make_recipe,
-    merged,
-    read_parts,
-)
+from .recipe import Options, Recipe, make_recipe, merge, read_parts
 
 RECIPES = Path(__file__).with_suffix(".yaml")
-# The option for the size of a batch, updates an epoch that it aims at, and its bounds; it is a
-# multiple of the first.
+
+
+class Batches(NamedTuple):
+    """How large batches are: a multiple of *least* that makes *per_epoch* updates per epoch."""
+
+    option: str  # of fairseq-train, in tokens or examples
+    per_epoch: int
+    least: int
+    most: int
+
+    def choose(self, size: int) -> int:
+        """The size of a batch for an amount of data."""
+        multiple = max(1, size // (self.per_epoch * self.least))
+        return self.least * min(self.most // self.least, multiple)
+
+
 BATCHES = {
-    TRANSLATION: ("max-tokens", 20, 512, 4096),
-    CLASSIFICATION: ("batch-size", 30, 8, 32),
-    LANGUAGE_MODELING: ("max-tokens", 20, 512, 2048),
+    Kind.TRANSLATION: Batches("max-tokens", 20, 512, 4096),
+    Kind.CLASSIFICATION: Batches("batch-size", 30, 8, 32),
+    Kind.LANGUAGE_MODEL: Batches("max-tokens", 20, 512, 2048),
+    Kind.MASKED_LM: Batches("max-tokens", 20, 512, 2048),
 }
 UPDATES = 1000  # of a training, if that is neither less than 3 epochs nor more than 50
 LARGE = 2_000_000  # tokens, from which on less dropout is needed
@@ -48,24 +55,30 @@ def default_recipe(
         epochs: by default as many as make about a thousand updates, and at least three.
     """
     task = task or find_task(data)
-    if task not in TASKS:
-        raise ValueError(f"--task {task}: there is a default recipe for {', '.join(TASKS)} alone")
-    kind = TASKS[task]
-    describe = {TRANSLATION: pairs, CLASSIFICATION: classes, LANGUAGE_MODELING: tokens}[kind]
+    if task not in DESCRIPTIONS:
+        tasks = ", ".join(DESCRIPTIONS)
+        raise ValueError(f"--task {task}: there is a default recipe for {tasks} alone")
     with reading(data):
-        size, own = describe(data, task)
-    option, per_epoch, least, most = BATCHES[kind]
-    batch = least * min(most // least, max(1, size // (per_epoch * least)))
-    epochs = epochs or min(max(3, -(-UPDATES // max(1, size // batch))), 50)
-    train = {"task": task, **own, option: batch, "max-epoch": epochs}
+        size, task_options = DESCRIPTIONS[task](data, task)
+    kind = Kind.of_task(task) or Kind.TRANSLATION
+    batch = BATCHES[kind].choose(size)
+    epochs = epochs or choose_epochs(size // batch)
+    train = {"criterion": kind.criterion, "task": task, **task_options}
+    train |= {BATCHES[kind].option: batch, "max-epoch": epochs}
     changes = {"data": str(data), "train": train, "architectures": architectures}
-    recipe = make_recipe(merged(read_parts(RECIPES, kind)[kind], changes), str(RECIPES))
-    if kind != CLASSIFICATION and size >= LARGE:
+    part = kind.name.lower()
+    recipe = make_recipe(merge(read_parts(RECIPES, part)[part], changes), str(RECIPES))
+    if kind is not Kind.CLASSIFICATION and size >= LARGE:
         recipe.shared["dropout"] = 0.1
-    if task == "masked_lm":  # which fairseq-eval-lm cannot evaluate
+    if kind is Kind.MASKED_LM:  # which fairseq-eval-lm cannot evaluate
         recipe.splits = []
     recipe.average = min(recipe.average, epochs)
     return recipe
+
+
+def choose_epochs(per_epoch: int) -> int:
+    """The epochs, of so many updates each, that make about :data:`UPDATES`."""
+    return min(max(3, -(-UPDATES // max(1, per_epoch))), 50)
 
 
 def find_task(data: Path) -> str:
@@ -97,23 +110,23 @@ def language_pair(data: Path) -> tuple[str, str] | None:
     return None
 
 
-def pairs(data: Path, task: str) -> tuple[int, Options]:
+def describe_pairs(data: Path, task: str) -> tuple[int, Options]:
     """The number of tokens of the target language, and the options for these languages."""
     pair = language_pair(data)
     if pair is None:
         raise FileNotFoundError(f"{data} has no file such as train.de-en.de.idx")
     source, target = pair
     dictionaries = [Dictionary.load(str(data / f"dict.{side}.txt")) for side in pair]
-    return sum(lengths(data / f"train.{source}-{target}.{target}")), {
+    return sum(read_lengths(data / f"train.{source}-{target}.{target}")), {
         "source-lang": source,
         "target-lang": target,
         "share-all-embeddings": dictionaries[0] == dictionaries[1],
     }
 
 
-def classes(data: Path, task: str) -> tuple[int, Options]:
+def describe_classes(data: Path, task: str) -> tuple[int, Options]:
     """The number of texts, and the options for their classes."""
-    size = len(lengths(data / "label" / "train"))
+    size = len(read_lengths(data / "label" / "train"))
     if task == "long_range_arena":
         kind = "retrieval" if (data / "input1").is_dir() else "text"
         return size, {"lra-task": kind, "num-batch-buckets": 8}
@@ -121,14 +134,23 @@ def classes(data: Path, task: str) -> tuple[int, Options]:
     return size, {"num-classes": len(names), "shorten-method": "truncate"}
 
 
-def tokens(data: Path, task: str) -> tuple[int, Options]:
-    """The number of tokens, and the criterion of masked models."""
-    return sum(lengths(data / "train")), {"criterion": task} if task == "masked_lm" else {}
+def describe_text(data: Path, task: str) -> tuple[int, Options]:
+    """The number of tokens; no options."""
+    return sum(read_lengths(data / "train")), {}
 
 
-def lengths(path: Path) -> list[int]:
+def read_lengths(path: Path) -> list[int]:
     """The number of tokens of each example of a binarised file, named without its suffix."""
     if not path.with_name(f"{path.name}.idx").is_file():
         raise FileNotFoundError(f"{path}.idx: no such file")
     dataset = MMapIndexedDataset(str(path))  # which its sizes are a view of
     return dataset.sizes.tolist()
+
+
+DESCRIPTIONS = {  # by task, what measures the data and chooses the options for them
+    "translation": describe_pairs,
+    "long_range_arena": describe_classes,
+    "sentence_prediction": describe_classes,
+    "language_modeling": describe_text,
+    "masked_lm": describe_text,
+}

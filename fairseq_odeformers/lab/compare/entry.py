@@ -37,7 +37,7 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
         raise ValueError(
             f"--arch {arch}: no such architecture; {remedy} (--user-dir finds your own)"
         )
-    check_kind(arch, recipe.train.get("task", "translation"))
+    check_kind(arch, recipe.task)
     names = option_names(recipe, arch)
     shared = {name: value for name, value in recipe.shared.items() if name in names}
     explicit = {**recipe.train, **changes}

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.lab.plots import ARCHITECTURES, COLORS, LINES, STYLE, legend, panels, styles
 
-from .results import Training
+from .logs import Training
 
 LATE = 6  # validations from which on the last third of them has panels of its own
 

@@ -15,6 +15,7 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 
 from fairseq_odeformers.files import read_lines
+from fairseq_odeformers.models.common.kinds import Kind
 
 SAMPLES = 1000  # of a bootstrap
 LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
@@ -46,24 +47,24 @@ class Translations(Outcome):
         references: the test set as published; by default, as the data have it, detokenised.
     """
 
-    main, digits = "BLEU", 2
+    main, digits = Kind.TRANSLATION.score, 2
 
     def __init__(self, path: Path, language: str, references: Sequence[str] | None = None):
-        found: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
+        printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
         for line in read_lines(path):
-            if (match := LINE.fullmatch(line)) and match[1] in found:
+            if (match := LINE.fullmatch(line)) and match[1] in printed:
                 text = match[3].split("\t", 1)[1] if match[1] == "H" else match[3]
-                found[match[1]][int(match[2])] = text
-        if not found["H"] or (found["T"] and found["T"].keys() != found["H"].keys()):
+                printed[match[1]][int(match[2])] = text
+        if not printed["H"] or (printed["T"] and printed["T"].keys() != printed["H"].keys()):
             raise ValueError(
                 f"{path} has no translations, or not of all sentences; remove it, and compare "
                 "makes it anew"
             )
         detokenize = MosesDetokenizer(language).detokenize
-        order = sorted(found["H"])
-        sources = [found["S"].get(index, "") for index in order]
-        self.texts = [detokenize(found["H"][index].split()) for index in order]
-        of_data = [detokenize(found["T"].get(index, "").split()) for index in order]
+        order = sorted(printed["H"])
+        sources = [printed["S"].get(index, "") for index in order]
+        self.texts = [detokenize(printed["H"][index].split()) for index in order]
+        of_data = [detokenize(printed["T"].get(index, "").split()) for index in order]
         self.references = list(references or of_data)
         if len(self.references) != len(self.texts):
             raise ValueError(
@@ -111,7 +112,7 @@ class Translations(Outcome):
 class Classes(Outcome):
     """Classes of a test set, a table of ``odeformers predict``."""
 
-    main, digits = "accuracy", 1
+    main, digits = Kind.CLASSIFICATION.score, 1
 
     def __init__(self, path: Path, texts: Sequence[str] | None = None):
         with open(path, encoding="utf-8", newline="") as file:
@@ -157,7 +158,7 @@ class Classes(Outcome):
 class Perplexity(Outcome):
     """The output of fairseq-eval-lm."""
 
-    main, digits = "perplexity", 2  # one number, which cannot be resampled
+    main, digits = Kind.LANGUAGE_MODEL.score, 2  # one number, which cannot be resampled
 
     def __init__(self, path: Path):
         text = path.read_text(encoding="utf-8")

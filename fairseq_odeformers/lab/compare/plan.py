@@ -17,7 +17,7 @@ from fairseq_odeformers.files import naming, replacing, sha256
 
 from .budget import fit_budget
 from .entry import Entry, make_entry
-from .recipe import Recipe, checked, command_line
+from .recipe import Recipe, command_line, construct
 from .splits import find_test_sets
 from .trial import count_parameters, try_training
 from .width import match_width
@@ -120,7 +120,7 @@ def load_plan(out: Path) -> Plan:
         raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
     with naming(path, f"is not a {PLAN} of odeformers compare"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        entries = tuple(checked(Entry, entry, str(path)) for entry in content["entries"])
-        recipe = checked(Recipe, content["recipe"], str(path))
+        entries = tuple(construct(Entry, entry, str(path)) for entry in content["entries"])
+        recipe = construct(Recipe, content["recipe"], str(path))
         recipe.data = os.path.abspath(recipe.data)  # earlier versions kept it as it was typed
-        return checked(Plan, {**content, "recipe": recipe, "entries": entries}, str(path))
+        return construct(Plan, {**content, "recipe": recipe, "entries": entries}, str(path))

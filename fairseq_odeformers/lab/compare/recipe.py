@@ -19,19 +19,10 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import yaml
 
 from fairseq_odeformers.files import check_regular, reading
+from fairseq_odeformers.models.common.kinds import Kind
 
 Made = TypeVar("Made")
 Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
-
-TRANSLATION, CLASSIFICATION = "translation", "classification"
-LANGUAGE_MODELING = "language_modeling"
-TASKS = {
-    "translation": TRANSLATION,
-    "long_range_arena": CLASSIFICATION,
-    "sentence_prediction": CLASSIFICATION,
-    "language_modeling": LANGUAGE_MODELING,
-    "masked_lm": LANGUAGE_MODELING,
-}
 
 
 @dataclass
@@ -58,9 +49,14 @@ class Recipe:
     paper: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
-    def kind(self) -> str:
-        """Translation, classification or language modelling: the task's in :data:`TASKS`."""
-        return TASKS.get(self.train.get("task", "translation"), TRANSLATION)
+    def task(self) -> str:
+        """The task of fairseq, whose own default is translation."""
+        return self.train.get("task", "translation")
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of models that the task trains."""
+        return Kind.of_task(self.task) or Kind.TRANSLATION
 
 
 def read_recipe(path: Path, part: str | None = None) -> dict[str, Recipe]:
@@ -84,10 +80,10 @@ def read_parts(path: Path, part: str | None = None) -> dict[str, dict]:
     content = _with_base(_read(path), path)
     parts = content.pop("parts", None) or {"": {}}
     if part is not None and part not in parts:
-        known = ", ".join(parts) if "" not in parts else "no parts"
-        raise ValueError(f"--part {part}: {path} has {known}")
-    chosen = parts if part is None else {part: parts[part]}
-    return {name: merged(content, _with_base(own or {}, path)) for name, own in chosen.items()}
+        available = ", ".join(parts) if "" not in parts else "no parts"
+        raise ValueError(f"--part {part}: {path} has {available}")
+    names = list(parts) if part is None else [part]
+    return {name: merge(content, _with_base(parts[name] or {}, path)) for name in names}
 
 
 def _read(path: Path) -> dict:
@@ -102,22 +98,22 @@ def _with_base(content: dict, path: Path) -> dict:
     """The content of a recipe or part on top of the base that it names."""
     if "base" not in content:
         return content
-    own = dict(content)
-    name, part = path.parent / own.pop("base"), own.pop("part", None)
+    changes = dict(content)
+    name, part = path.parent / changes.pop("base"), changes.pop("part", None)
     base = _with_base(_read(name), name)
     if part is not None:
-        base = merged(base, base.pop("parts")[part])
-    if "architectures" in own:
+        base = merge(base, base.pop("parts")[part])
+    if "architectures" in changes:
         base.pop("architectures", None)
-    return merged(base, own)
+    return merge(base, changes)
 
 
-def merged(base: Mapping, changes: Mapping) -> dict:
+def merge(base: Mapping, changes: Mapping) -> dict:
     """*base* with *changes*, dictionaries key by key; a value None removes a key."""
     result = copy.deepcopy(dict(base))
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
-            result[key] = merged(result[key], value)
+            result[key] = merge(result[key], value)
         elif value is None and key in result:
             del result[key]
         else:
@@ -130,13 +126,14 @@ def make_recipe(content: Mapping, where: str) -> Recipe:
     for key in ("data", "train", "architectures"):
         if not content.get(key):
             raise ValueError(f"{where}: the key {key} is missing")
-    architectures = {name: own or {} for name, own in dict(content["architectures"]).items()}
-    recipe = checked(Recipe, {**content, "architectures": architectures}, where)
-    recipe.paper = {name: own for name, own in recipe.paper.items() if name in architectures}
+    described = dict(content["architectures"])
+    architectures = {name: options or {} for name, options in described.items()}
+    recipe = construct(Recipe, {**content, "architectures": architectures}, where)
+    recipe.paper = {name: scores for name, scores in recipe.paper.items() if name in architectures}
     return recipe
 
 
-def checked(kind: type[Made], content: Mapping, where: str) -> Made:
+def construct(kind: type[Made], content: Mapping, where: str) -> Made:
     """A dataclass from the content of a YAML file, whose values have the types of the fields."""
     hints = get_type_hints(kind)
     for key, value in content.items():
@@ -156,9 +153,9 @@ def fits(value: object, kind: Any) -> bool:
         return not any(isinstance(part, (Mapping, list)) for part in parts)
     if origin is dict:
         items = value.items() if isinstance(value, Mapping) else [(None, None)]
-        return all(fits(key, inner[0]) and fits(own, inner[1]) for key, own in items)
+        return all(fits(key, inner[0]) and fits(item, inner[1]) for key, item in items)
     if origin in (list, tuple):
-        return isinstance(value, origin) and all(fits(own, inner[0]) for own in value)
+        return isinstance(value, origin) and all(fits(item, inner[0]) for item in value)
     if origin is UnionType:
         return any(fits(value, one) for one in inner)
     return isinstance(value, (int, float) if kind is float else kind)

@@ -13,12 +13,13 @@ import numpy as np
 from scipy.stats import t as student
 
 from fairseq_odeformers.files import replacing
+from fairseq_odeformers.models.common.kinds import Kind
 
 from .figures import learning_curves, quality_against
 from .outcomes import Outcome
 from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Plan
-from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, command_line
+from .recipe import command_line
 from .results import Results, read_results
 from .runs import AVERAGED, BEST
 from .watch import clock
@@ -26,9 +27,10 @@ from .watch import clock
 PAGE, DOCUMENT = "report.md", "report.html"
 TITLES = {BEST: "best checkpoint", AVERAGED: "average of the last epochs"}
 UNITS = {
-    TRANSLATION: "label-smoothed, bits a token",
-    CLASSIFICATION: "bits an example",
-    LANGUAGE_MODELING: "bits a token",
+    Kind.TRANSLATION: "label-smoothed, bits a token",
+    Kind.CLASSIFICATION: "bits an example",
+    Kind.LANGUAGE_MODEL: "bits a token",
+    Kind.MASKED_LM: "bits a token",
 }
 SPREAD = (
     "Behind ± stands the standard deviation over seeds, in brackets the 95% interval of the mean, "
@@ -43,43 +45,43 @@ Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 def write_report(out: Path) -> list[Section]:
     """Write ``report.md`` with its pictures, and ``report.html``; returns the sections."""
-    found = list(sections(read_results(out)))
-    for section in found:
+    parts = list(sections(read_results(out)))
+    for section in parts:
         if section.figure:
             name, figure = section.figure
             with replacing(out / name) as path:
                 path.write_bytes(png(figure))
     for name, make in ((PAGE, markdown_page), (DOCUMENT, html_page)):
         with replacing(out / name) as path:
-            path.write_text(make(found), encoding="utf-8")
-    return found
+            path.write_text(make(parts), encoding="utf-8")
+    return parts
 
 
 def sections(results: Results) -> Iterator[Section]:
     """All parts of the report."""
     recipe = results.plan.recipe
-    task, models = recipe.train.get("task", recipe.kind), len(results.plan.entries)
-    yield Section("", f"{models} models, task {task}, data `{recipe.data}`.")
-    yield trainings(results)
-    yield from missing_texts(results)
+    models = len(results.plan.entries)
+    yield Section("", f"{models} models, task {recipe.task}, data `{recipe.data}`.")
+    yield describe_trainings(results)
+    yield from warn_of_missing_texts(results)
     for (split, checkpoint), outcomes in results.outcomes.items():
-        yield scores(results.plan, f"{split}, {TITLES[checkpoint]}", outcomes)
+        yield compare_scores(results.plan, f"{split}, {TITLES[checkpoint]}", outcomes)
         if lines := results.scores[split, checkpoint]:
             yield Section("", table=[["run", recipe.score[split]], *lines])
         if checkpoint == BEST:
-            yield from quality(results, split)
-            yield from differences(results, split)
+            yield from draw_quality(results, split)
+            yield from show_differences(results, split)
     if results.trainings:
         runs = {name: list(having.values()) for name, having in results.trainings.items()}
         figure = learning_curves(runs, UNITS[recipe.kind])
         yield Section("Learning curves", figure=("curves.png", figure))
-    yield options(results.plan)
+    yield describe_options(results.plan)
 
 
-def missing_texts(results: Results) -> Iterator[Section]:
+def warn_of_missing_texts(results: Results) -> Iterator[Section]:
     """Warnings of texts that have gone since the comparison was begun."""
     consequence = "examples are named by their numbers"
-    if results.plan.recipe.kind == TRANSLATION:
+    if results.plan.recipe.kind is Kind.TRANSLATION:
         consequence = (
             "scores use the references in the outputs, detokenised, so BLEU and chrF may differ "
             "from those of an earlier report"
@@ -88,7 +90,7 @@ def missing_texts(results: Results) -> Iterator[Section]:
         yield Section("", f"Warning: `{path}` (texts of {split}) is missing; {consequence}.")
 
 
-def trainings(results: Results) -> Section:
+def describe_trainings(results: Results) -> Section:
     """Size, length and loss of the trainings."""
     recipe = results.plan.recipe
     metric = recipe.train.get("best-checkpoint-metric", "loss")
@@ -104,7 +106,7 @@ def trainings(results: Results) -> Section:
             row += [
                 f"{fmean(run.updates[-1] for run in runs):,.0f}",
                 clock(fmean(run.seconds[-1] for run in runs)),
-                f"{fmean(run.tokens for run in runs):,.0f}",
+                f"{fmean(run.tokens_per_second for run in runs):,.0f}",
                 over_seeds([min(run.losses) for run in runs], 3),
                 over_seeds([run.train_losses[-1] for run in runs], 3),
             ]
@@ -114,7 +116,7 @@ def trainings(results: Results) -> Section:
     return Section("Trainings", SPREAD if len(recipe.seeds) > 1 else "", rows)
 
 
-def scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:
+def compare_scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:
     """The scores on a split, with tests against the first architecture, seed by seed."""
     first, baseline = any_of(outcomes), plan.entries[0].name
     tests = {
@@ -149,7 +151,7 @@ def any_of(outcomes: Outcomes) -> Outcome:
     return next(run for runs in outcomes.values() for run in runs.values())
 
 
-def quality(results: Results, split: str) -> Iterator[Section]:
+def draw_quality(results: Results, split: str) -> Iterator[Section]:
     """A picture of the first score against the time of a training and the size of the model."""
     outcomes = results.outcomes[split, BEST]
     column = any_of(outcomes).main
@@ -167,7 +169,7 @@ def quality(results: Results, split: str) -> Iterator[Section]:
         yield Section(f"{column} against cost", figure=(f"quality-{split}.png", figure))
 
 
-def differences(results: Results, split: str) -> Iterator[Section]:
+def show_differences(results: Results, split: str) -> Iterator[Section]:
     """Five texts of different outputs, whose qualities spread most, by the first seeds."""
     outcomes = results.outcomes[split, BEST]
     firsts = {name: next(iter(runs.values())) for name, runs in outcomes.items()}
@@ -188,14 +190,14 @@ def differences(results: Results, split: str) -> Iterator[Section]:
         yield Section("Where they differ most" if number == 1 else "", table=rows)
 
 
-def options(plan: Plan) -> Section:
+def describe_options(plan: Plan) -> Section:
     """The options that all trainings share, and those in which they differ."""
     first, *others = (entry.options for entry in plan.entries)
     shared = {k: v for k, v in first.items() if all(o.get(k) == v for o in others)}
     rows = [["architecture", "its own options", "size"]]
     for entry in plan.entries:
-        own = {name: value for name, value in entry.options.items() if name not in shared}
-        rows.append([entry.name, shlex.join(command_line(own)), entry.note])
+        differing = {name: value for name, value in entry.options.items() if name not in shared}
+        rows.append([entry.name, shlex.join(command_line(differing)), entry.note])
     line = shlex.join(command_line(shared))
     return Section("Options", f"All trainings: `fairseq-train {plan.recipe.data} {line}`", rows)
 

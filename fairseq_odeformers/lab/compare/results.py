@@ -2,66 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from fairseq_odeformers.files import check_regular, naming, read_lines
+from fairseq_odeformers.models.common.kinds import Kind
 
-from .commands import log_stats
+from .logs import Training, read_training
 from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
-from .recipe import CLASSIFICATION, TRANSLATION, Recipe
+from .recipe import Recipe
 from .runs import AVERAGED, BEST, LOG, SCORE, make_runs, prediction_name
 from .splits import find_test_sets, read_texts, texts_path
-
-
-@dataclass
-class Training:
-    """A training by its log. Of epochs that an interrupted training repeats the last one counts."""
-
-    parameters: int = 0
-    updates: list[int] = field(default_factory=list)  # before each validation
-    losses: list[float] = field(default_factory=list)  # of each validation
-    metrics: list[float] = field(default_factory=list)  # the ones that choose a best checkpoint
-    seconds: list[float] = field(default_factory=list)  # without those of validating and saving
-    train_losses: list[float] = field(default_factory=list)  # of the epochs that end there
-    tokens: float = 0.0  # a second, the median over the lines of the log, or over the epochs
-
-
-def read_training(log: Path, metric: str = "loss") -> Training:
-    """A training by its log, which may still grow, or not be there yet."""
-    parameters, valid, ends, speeds = 0, {}, {}, []
-    for line in read_lines(log) if log.exists() else ():
-        if match := re.search(r"num\. shared model params: ([\d,]+)", line):
-            parameters = int(match[1].replace(",", ""))
-        if stats := log_stats(line, "valid"):
-            valid[int(stats["valid_num_updates"])] = stats
-        if stats := log_stats(line, "train"):
-            ends[int(stats["train_num_updates"])] = stats
-        if (stats := log_stats(line, "train_inner")) and "wps" in stats:
-            speeds.append(float(stats["wps"]))
-    # A short training has no lines within its epochs.
-    speeds = speeds or [float(end["train_wps"]) for end in ends.values() if "train_wps" in end]
-    tokens = float(np.median(speeds)) if speeds else 0.0
-    if not ends:
-        return Training(parameters, tokens=tokens)
-    updates, epochs = sorted(valid), sorted(ends)
-
-    def of_valid(name: str) -> list[float]:
-        return [float(valid[update][name]) for update in updates if name in valid[update]]
-
-    def of_train(name: str) -> list[float]:
-        return [float(ends[end][name]) for end in epochs]
-
-    seconds = np.interp(updates, [0, *epochs], [0, *np.cumsum(of_train("train_train_wall"))])
-    train_losses = np.interp(updates, epochs, of_train("train_loss")).tolist()
-    losses, metrics = of_valid("valid_loss"), of_valid(f"valid_{metric}")
-    return Training(parameters, updates, losses, metrics, seconds.tolist(), train_losses, tokens)
 
 
 @dataclass
@@ -136,6 +90,6 @@ def read_outcome(recipe: Recipe, path: Path, texts: Sequence[str] | None) -> Out
     Args:
         texts: the references as published, or the texts that have labels; None if not kept.
     """
-    if recipe.kind == TRANSLATION:
+    if recipe.kind is Kind.TRANSLATION:
         return Translations(path, recipe.train["target-lang"], texts)
-    return Classes(path, texts) if recipe.kind == CLASSIFICATION else Perplexity(path)
+    return Classes(path, texts) if recipe.kind is Kind.CLASSIFICATION else Perplexity(path)

@@ -1,17 +1,14 @@
-"""Runs: the trainings of a plan as jobs of submitit, on this machine or on a cluster.
+"""Runs: the trainings of a plan, each with what follows it.
 
 A run has a folder, ``ARCH-seedN``, and steps: training, averaging, prediction, scoring. A step that
-has left its product is not repeated, and an interrupted training goes on from its last checkpoint,
+has left its product is not repeated, and an interrupted training resumes from its last checkpoint,
 so that the same command finishes what was begun. A lock keeps two commands from the same run.
 """
 
 from __future__ import annotations
 
-import ctypes
 import shlex
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,20 +17,16 @@ import submitit
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.files import replacing
+from fairseq_odeformers.models.common.kinds import Kind
 
 from .entry import Entry, train_options
+from .fairseq_commands import end_with_parent, python_command
 from .plan import Plan
-from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Recipe, command_line
+from .recipe import Recipe, command_line
 
 LOCK, FAILURE, LOG = ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
 SCORE = ".score"  # the suffix of what a recipe's own command prints
-MODULES = {  # of the commands of fairseq and of this package
-    "fairseq-train": "fairseq_cli.train",
-    "fairseq-generate": "fairseq_cli.generate",
-    "fairseq-eval-lm": "fairseq_cli.eval_lm",
-    "odeformers": "fairseq_odeformers",
-}
 
 
 @dataclass(frozen=True)
@@ -61,26 +54,11 @@ class Step:
         """Run the command, and append what it prints to a file."""
         with open(output, "ab") as file:
             status = subprocess.run(
-                python(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
+                python_command(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
             ).returncode
         if status:
             lines = output.read_text(encoding="utf-8", errors="replace").strip().split("\n")
             raise ValueError(f"{self.words[0]}: {lines[-1] or 'no output'} (status {status})")
-
-
-def end_with_parent() -> None:
-    """Have Linux kill this process when the one that started it, which holds the lock, ends."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
-
-
-def python(words: tuple[str, ...] | list[str]) -> list[str]:
-    """A command line that runs the commands of fairseq and of this package by this Python.
-
-    Their output is not buffered, so that no warning stands in the middle of a line.
-    """
-    name, *arguments = words
-    found = [sys.executable, "-u", "-m", MODULES[name]] if name in MODULES else [name]
-    return [*found, *arguments]
 
 
 def prepare(recipe: Recipe, dry_run: bool = False) -> None:
@@ -91,14 +69,14 @@ def prepare(recipe: Recipe, dry_run: bool = False) -> None:
         how = f"; make it: {recipe.prepare}" if recipe.prepare else ", and no key prepare makes it"
         raise ValueError(f"{recipe.data}: no such folder{how}")
     print(f"{recipe.data} is not there: {recipe.prepare}", flush=True)
-    status = subprocess.run(python(shlex.split(recipe.prepare))).returncode
+    status = subprocess.run(python_command(shlex.split(recipe.prepare))).returncode
     if status or not Path(recipe.data).exists():
         raise ValueError(f"prepare: {recipe.prepare} has not made {recipe.data} (status {status})")
 
 
 @dataclass(eq=False)
 class Run:
-    """A training of an architecture with one seed, and what follows it; submitit calls it."""
+    """A training of an architecture with one seed, and what follows it; a job calls it."""
 
     name: str
     seed: int
@@ -155,18 +133,18 @@ class Run:
 def make_runs(plan: Plan, out: Path) -> list[Run]:
     """The runs of a plan, seed by seed, so that a first comparison is there early."""
     return [
-        Run(entry.name, seed, folder, tuple(steps(plan, entry, seed, folder)), entry.updates)
+        Run(entry.name, seed, folder, tuple(make_steps(plan, entry, seed, folder)), entry.updates)
         for seed in plan.recipe.seeds
         for entry in plan.entries
         for folder in [out / f"{entry.name}-seed{seed}"]
     ]
 
 
-def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
+def make_steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
     """The steps of a run."""
     recipe = plan.recipe
     saving = {"save-dir": str(folder), "seed": seed, "log-format": "json", "log-interval": 20}
-    # Without it, a training that goes on has other batches than one that was not interrupted.
+    # Without it, a resumed training has other batches than one that was not interrupted.
     saving["update-epoch-batch-itr"] = "True"
     by = "update" if entry.options.get("save-interval-updates") else "epoch"
     if recipe.average:
@@ -178,12 +156,13 @@ def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
     checkpoints = [BEST]
     if recipe.average:
         checkpoints.append(AVERAGED)
-        given = {"checkpoint-dir": folder, "by": by, "last": recipe.average}
-        given["output"] = folder / f"{AVERAGED}.pt"
-        yield Step("averaging", ("odeformers", "average", *command_line(given)), f"{AVERAGED}.pt")
+        output = folder / f"{AVERAGED}.pt"
+        options = {"checkpoint-dir": folder, "by": by, "last": recipe.average, "output": output}
+        words = ("odeformers", "average", *command_line(options))
+        yield Step("averaging", words, output.name)
     for checkpoint in checkpoints:
         for split in plan.test_sets or ():
-            yield prediction(recipe, folder, checkpoint, split)
+            yield make_prediction(recipe, folder, checkpoint, split)
             if split in recipe.score:
                 output = folder / prediction_name(recipe, checkpoint, split)
                 words = shlex.split(recipe.score[split])
@@ -193,23 +172,24 @@ def steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
 
 def prediction_name(recipe: Recipe, checkpoint: str, split: str) -> str:
     """The file of the predictions on a split: a table of classes, or what fairseq prints."""
-    return f"{checkpoint}.{split}.{'tsv' if recipe.kind == CLASSIFICATION else 'out'}"
+    return f"{checkpoint}.{split}.{'tsv' if recipe.kind is Kind.CLASSIFICATION else 'out'}"
 
 
-def prediction(recipe: Recipe, folder: Path, checkpoint: str, split: str) -> Step:
+def make_prediction(recipe: Recipe, folder: Path, checkpoint: str, split: str) -> Step:
     """The step that predicts a split."""
     product = prediction_name(recipe, checkpoint, split)
     plugin = recipe.train.get("user-dir")
-    given = {"path": folder / f"{checkpoint}.pt", "user-dir": plugin, **recipe.evaluate}
-    if recipe.kind == CLASSIFICATION:
-        given |= {"split": split, "output": folder / product}
-        words = ("odeformers", "predict", recipe.data, *command_line(given))
+    options = {"path": folder / f"{checkpoint}.pt", "user-dir": plugin, **recipe.evaluate}
+    if recipe.kind is Kind.CLASSIFICATION:
+        options |= {"split": split, "output": folder / product}
+        words = ("odeformers", "predict", recipe.data, *command_line(options))
         return Step("predicting", words, product)
     # With its default of 8, fairseq leaves out up to seven examples.
-    given = {"gen-subset": split, "required-batch-size-multiple": 1, **given}
-    if recipe.kind == LANGUAGE_MODELING:  # or eval-lm skips what is longer than the model takes
+    options = {"gen-subset": split, "required-batch-size-multiple": 1, **options}
+    if recipe.kind in (Kind.LANGUAGE_MODEL, Kind.MASKED_LM):
+        # Or eval-lm skips what is longer than the model takes.
         blocks = ("tokens-per-sample", "sample-break-mode")
-        given = {name: recipe.train[name] for name in blocks if name in recipe.train} | given
-    program = "fairseq-generate" if recipe.kind == TRANSLATION else "fairseq-eval-lm"
-    words = (program, recipe.data, *command_line(given))
+        options = {name: recipe.train[name] for name in blocks if name in recipe.train} | options
+    program = "fairseq-generate" if recipe.kind is Kind.TRANSLATION else "fairseq-eval-lm"
+    words = (program, recipe.data, *command_line(options))
     return Step("predicting", words, product, printed=True)

@@ -8,8 +8,9 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.files import naming, read_lines
+from fairseq_odeformers.models.common.kinds import Kind
 
-from .recipe import CLASSIFICATION, LANGUAGE_MODELING, TRANSLATION, Recipe
+from .recipe import Recipe
 
 
 def find_test_sets(recipe: Recipe) -> dict[str, str | None]:
@@ -21,10 +22,9 @@ def find_test_sets(recipe: Recipe) -> dict[str, str | None]:
     if splits is None:
         source, target = (recipe.train.get(f"{side}-lang") for side in ("source", "target"))
         pattern = {
-            TRANSLATION: f"test*.{source}-{target}.{target}.idx",
-            CLASSIFICATION: "label/test*.idx",
-            LANGUAGE_MODELING: "test*.idx",
-        }[recipe.kind]
+            Kind.TRANSLATION: f"test*.{source}-{target}.{target}.idx",
+            Kind.CLASSIFICATION: "label/test*.idx",
+        }.get(recipe.kind, "test*.idx")
         names = {path.name.split(".")[0] for path in Path(recipe.data).glob(pattern)}
         splits = sorted(names) or ["valid"]
     paths = {split: texts_path(recipe, split) for split in splits}
@@ -34,9 +34,9 @@ def find_test_sets(recipe: Recipe) -> dict[str, str | None]:
 def texts_path(recipe: Recipe, split: str) -> Path | None:
     """The file where a split has its references as published, or the texts that have labels."""
     data = Path(recipe.data)
-    if recipe.kind == TRANSLATION:
+    if recipe.kind is Kind.TRANSLATION:
         return data.parent / "plain" / f"{split}.{recipe.train.get('target-lang')}"
-    return data / "input0" / f"{split}.idx" if recipe.kind == CLASSIFICATION else None
+    return data / "input0" / f"{split}.idx" if recipe.kind is Kind.CLASSIFICATION else None
 
 
 def read_texts(path: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Trials of models, the updates of a training, and those that fit into a time."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry, resolve_shares
 from fairseq_odeformers.lab.compare.plan import make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.trial import check_average, count_updates
+from fairseq_odeformers.lab.compare.trial import check_average, count_updates, time_update
 
 SCHEDULE = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
 
@@ -30,6 +31,14 @@ def test_a_training_ends_at_its_first_limit():
         assert count_updates(limits, 10) == expected
     with pytest.raises(ValueError, match="give --max-epoch or --max-update"):
         count_updates(SimpleNamespace(max_epoch=0, max_update=0), 10)
+
+
+def test_the_first_update_does_not_count():
+    """It allocates memory, and takes longer; nor does one that another process delays."""
+    delays = iter([0.5, 0.02, 0.3, 0.02])
+    trainer = SimpleNamespace(train_step=lambda samples: time.sleep(next(delays)), cuda=False)
+    assert 0.02 <= time_update(trainer, [[]] * 9) < 0.2
+    assert next(delays, None) is None
 
 
 def test_no_more_checkpoints_are_averaged_than_saved():

@@ -4,17 +4,15 @@ import os
 import re
 import shlex
 import signal
-from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import warm
 from script_helpers import IN_MAIN_THREAD, ROOT, parallel_data
-from submitit import AutoExecutor
 
 import odeformers
-from fairseq_odeformers.lab.compare import command, outcomes, plan, runs, watch
+from fairseq_odeformers.lab.compare import child, command, outcomes, plan, runs, watch
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.plan import Plan, make_plan
@@ -68,24 +66,36 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
 
 
-def test_a_refused_command_leaves_a_plugin_as_it_is(tmp_path, monkeypatch):
-    """That of an earlier command, whose runs import it; a dry run writes it where there is none."""
-    recipe = Recipe("/data", {"task": "translation"}, {"a": {}})
-    args = SimpleNamespace(
-        what=tmp_path, match=None, jobs=1, user_dir=["own"], budget=None, dry_run=True
-    )
-    written = tmp_path / "odeformers_plugins" / "__init__.py"
-    planned = Plan(recipe, (Entry("a", {"lr": "1"}, updates=5, seconds=1),))
-    monkeypatch.setattr(command, "prepare", lambda *_: None)
-    monkeypatch.setattr(command, "in_child", lambda *_: planned)
-    command.compare(args, recipe, tmp_path)
+def test_a_refused_command_leaves_a_plugin_as_it_is(data, tmp_path, monkeypatch, capsys):
+    """The runs of an earlier command import it; a dry run writes it where there is none."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
+    first, second, out = tmp_path / "first", tmp_path / "second", tmp_path / "runs"
+    for plugin in (first, second):
+        plugin.mkdir()
+        (plugin / "__init__.py").touch()
+    line = ["compare", data, "--archs", "transformer_prenorm", "--match", "none", "--out", out]
+    line = list(map(str, [*line, *SMALL, "--epochs", 3, "--user-dir"]))
+    odeformers.main([*line, str(first), "--dry-run"])
+    written = out / "odeformers_plugins" / "__init__.py"
     before = written.read_text()
-    plan.save_plan(Plan(recipe, (Entry("a", {"lr": "2"}),)), tmp_path)
-    for args.dry_run in (True, False):
-        args.user_dir = ["another"]
-        with nullcontext() if args.dry_run else pytest.raises(ValueError, match="a: lr"):
-            command.compare(args, recipe, tmp_path)
-        assert written.read_text() == before
+    assert str(first) in before
+    options = {"arch": "transformer_prenorm", "lr": "7"}
+    entry = Entry("transformer_prenorm", options)
+    plan.save_plan(Plan(Recipe(str(data), {}, {}), (entry,)), out)
+    odeformers.main([*line, str(second), "--dry-run"])
+    with pytest.raises(SystemExit):
+        odeformers.main([*line, str(second)])
+    message = f"{out} was begun with other settings (transformer_prenorm: "
+    assert message in capsys.readouterr().err
+    assert written.read_text() == before
+
+
+def test_an_overview_adds_up_all_runs():
+    """Two models of 60 and 90 seconds, with two seeds, two at a time."""
+    entries = tuple(Entry(str(s), {}, 1234, 5, s, "note") for s in (60.0, 90.0))
+    text = command.overview(Plan(Recipe("data", {}, {}, seeds=[1, 2]), entries), 4, jobs=2)
+    assert "| 60.0 | 1,234 | 5 | 0:01:00 | note |" in text
+    assert "4 runs, 2 at a time: about 0:02:30" in text
 
 
 def test_only_updates_of_the_same_budget_go_on(tmp_path):
@@ -97,19 +107,20 @@ def test_only_updates_of_the_same_budget_go_on(tmp_path):
 
 def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert command.in_child(os.getpid) != os.getpid()
+    assert child.call_in_child(os.getpid) != os.getpid()
     with pytest.raises(ValueError, match="memory"):
-        command.in_child(lambda: os.kill(os.getpid(), signal.SIGKILL))
+        child.call_in_child(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 @pytest.fixture
-def forks(monkeypatch):
-    """Runs are called in this process, and their commands in forks of it; returns these."""
-    calls = []
+def forks(monkeypatch, tmp_path_factory):
+    """Commands of runs are forks of their jobs; returns a function that names those so far."""
+    calls = tmp_path_factory.mktemp("calls") / "calls"
 
     def fork(words, stdout, **options):
         place = words.index("-m")
-        calls.append(words[place + 1])
+        with open(calls, "a") as file:
+            print(words[place + 1], file=file)
         arguments = stdout, ".", words[place + 1], words[place + 2 :]
         child = warm.FORK.Process(target=warm.become, args=arguments)
         child.start()
@@ -119,10 +130,7 @@ def forks(monkeypatch):
     monkeypatch.setattr(runs.subprocess, "run", fork)
     monkeypatch.setattr(watch, "LOOK", 0)
     monkeypatch.setattr(outcomes, "SAMPLES", 10)
-    monkeypatch.setattr(
-        command, "make_executor", lambda args, out: AutoExecutor(out / "jobs", cluster="debug")
-    )
-    return calls
+    return lambda: calls.read_text().split()
 
 
 def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys, monkeypatch):
@@ -136,7 +144,7 @@ def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys, monkeyp
     first = capsys.readouterr().out
     assert "| transevolve_fullff_2_prenorm |" in first and "report.html" in first
     names = ["fairseq_cli.train", "fairseq_odeformers", *["fairseq_cli.generate"] * 2]
-    assert forks == [*names, *names]
+    assert forks() == [*names, *names]
     translations = (out / "transformer_prenorm-seed1/checkpoint_best.test.out").read_text()
     assert len(re.findall("^H-", translations, re.M)) == 11, "fairseq may leave some out"
     report = (out / "report.md").read_text()
@@ -147,7 +155,7 @@ def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys, monkeyp
     for name in ("averaged.pt", "checkpoint_best.pt", "averaged.test.out", "train.log"):
         assert (out / "transformer_prenorm-seed1" / name).exists(), name
     odeformers.main(line)
-    assert len(forks) == 8, "what is finished is not repeated"
+    assert len(forks()) == 8, "what is finished is not repeated"
     capsys.readouterr()
     monkeypatch.chdir(tmp_path)
     odeformers.main(["report", "runs", "--latex", "tex"])
@@ -165,26 +173,26 @@ def write_references(data):
 
 # Of the command line behind DATA; {folder} is an empty folder, {root} the checkout.
 MISTAKES = [
-    ("", "--archs"),
+    ("", "--archs: name the architectures to train on"),
     ("--archs transformer_prenorn", "--arch transformer_prenorn: .*did you mean"),
-    ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm"),
+    ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm: give each"),
     ("--archs transject", "--task translation: it does not train --arch transject"),
-    ("--archs transformer[--dropout", "bracket"),
-    ("--archs transformer[dropout]", "dropout"),
+    ("--archs transformer[--dropout", "transformer.--dropout: the bracket"),
+    ("--archs transformer[dropout]", "dropout: an option such as --dropout"),
     ("--archs transformer --encoder-depth 2", "transformer .*--encoder-depth 2"),
     ("--archs 'transformer[--encoder-blocks 2]'", "transformer-encoder-blocks-2 .*unrecognized"),
     ("--archs transformer --lr x", "transformer .*--lr: .*x"),
     ("--archs transformer --criterion crossentropy", "--criterion: .*crossentropy"),
     ("--archs 'transevolve[--encoder-blocks 0]'", "--encoder-blocks 0: give at least 1"),
     ("--archs macaron_transformer --encoder-attention-heads 3", "--encoder-attention-heads 3"),
-    ("--archs transformer --seeds 1 1", "--seeds 1 1"),
+    ("--archs transformer --seeds 1 1", "--seeds 1 1: give each once"),
     ("--archs transformer_prenorm --average -1", "--average: -1"),
     ("--archs transformer --epochs 0", "--epochs: .*0"),
     ("--archs transformer --gpus-per-run -1", "--gpus-per-run: -1"),
-    ("--archs transformer --part one", "--part one"),
+    ("--archs transformer --part one", "--part one: for a RECIPE alone"),
     ("--archs transformer --budget soon", "--budget: soon"),
-    ("--archs transformer --budget 30", "--budget: 30"),
-    ("--archs transformer --task parsing", "--task parsing"),
+    ("--archs transformer --budget 30", "--budget: 30: give a time such as"),
+    ("--archs transformer --task parsing", "--task parsing: .* translation, "),
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
     ("--archs ode_transformr --user-dir {root}/examples/extending", "did you mean ode_transf"),

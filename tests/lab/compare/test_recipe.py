@@ -8,14 +8,20 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, indexed_dataset
 
-from fairseq_odeformers.lab.compare.command import recipes
-from fairseq_odeformers.lab.compare.defaults import default_recipe, find_task
+from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.lab.compare.defaults import (
+    DESCRIPTIONS,
+    Batches,
+    choose_epochs,
+    default_recipe,
+    find_task,
+)
 from fairseq_odeformers.lab.compare.entry import Entry, make_entry
+from fairseq_odeformers.lab.compare.experiments import choose_experiments
 from fairseq_odeformers.lab.compare.plan import Plan
 from fairseq_odeformers.lab.compare.recipe import (
-    TASKS,
     Recipe,
     command_line,
     parse_architecture,
@@ -23,6 +29,7 @@ from fairseq_odeformers.lab.compare.recipe import (
     read_recipe,
 )
 from fairseq_odeformers.lab.compare.runs import make_runs, prepare
+from fairseq_odeformers.lab.compare.splits import find_test_sets, read_texts
 from fairseq_odeformers.lab.compare.trial import build
 
 SMALLEST = {"data": "x", "train": {"lr": 1}, "architectures": {"b": {}}}
@@ -92,6 +99,12 @@ def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
     plan = Plan(recipe, (entry,), test_sets=dict.fromkeys(["valid", "test"]))
     (run,) = make_runs(plan, Path("out"))
     training, averaging, *others = (" ".join(step.words) for step in run.steps)
+    for step in run.steps[2:]:
+        if step.words[0] == "fairseq-generate":
+            checkpoint, split, _ = step.product.split(".")
+            line = " ".join(step.words)
+            assert f"--path out/one-seed1/{checkpoint}.pt" in line
+            assert f"--gen-subset {split} " in line
     assert kept in training
     assert "--update-epoch-batch-itr True" in training, "or it cannot go on as if not interrupted"
     assert averaging.startswith(f"odeformers average --checkpoint-dir out/one-seed1 --by {by}")
@@ -137,7 +150,7 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
     path = write(tmp_path, **{**SMALLEST, "architectures": architectures})
     args = Namespace(what=path, archs=["a", "b[--lr 3]", "slow[--lr 3]"])
     vars(args).update(dict.fromkeys(("part", "task", "epochs", "seeds")), data="own", average=4)
-    recipe = recipes(args, {"dropout": "0.2", "lr": "2"})[""]
+    recipe = choose_experiments(args, {"dropout": "0.2", "lr": "2"})[""]
     assert (recipe.data, recipe.prepare, recipe.average) == ("own", "", 4)
     assert recipe.train == {"lr": "2", "dropout": "0.2"}
     assert recipe.architectures == {
@@ -151,12 +164,15 @@ def test_what_an_entry_makes_of_the_options_of_a_recipe(recipe):
     """Its architecture in their values, a size for both sides, and no option that is removed."""
     recipe.train |= {"finetune-from-model": "runs/{arch}-seed1/best.pt", "clip-norm": 1}
     recipe.sizes = {"embed-dim": 256, "layers": 4}
+    recipe.shared = {"dropout": 0.1, "attention-dropout": 0.2, "encoder-experts": 4}
+    recipe.train["attention-dropout"] = 0.3
     own = {"arch": "transformer", "encoder-embed-dim": 32, "clip-norm": None}
     given = make_entry(recipe, "small", own).options
     assert given["finetune-from-model"] == "runs/transformer-seed1/best.pt"
     assert given["encoder-embed-dim"] == given["decoder-embed-dim"] == 32
     assert given["encoder-layers"] == given["decoder-layers"] == 4
-    assert "clip-norm" not in given
+    assert "clip-norm" not in given and "encoder-experts" not in given
+    assert (given["dropout"], given["attention-dropout"]) == (0.1, 0.3), "an option of its own wins"
 
 
 @pytest.mark.parametrize(
@@ -215,6 +231,40 @@ def test_classes_are_counted_without_what_fills_up_their_dictionary(folders, tmp
     assert recipe.train["num-classes"] == classes < len(labels) - labels.nspecial
 
 
+def test_batches_and_epochs_fit_the_size_of_the_data():
+    """About 20 updates in an epoch, and 1,000 in a training, within bounds."""
+    batches = Batches("max-tokens", 20, 512, 4096)
+    sizes = {100: 512, 20 * 512 - 1: 512, 20 * 1024: 1024, 20 * 1536 + 9: 1536, 10**9: 4096}
+    assert {size: batches.choose(size) for size in sizes} == sizes
+    epochs = {0: 50, 1: 50, 20: 50, 100: 10, 300: 4, 10**6: 3}
+    assert {updates: choose_epochs(updates) for updates in epochs} == epochs
+
+
+def test_test_sets_are_the_ones_of_the_recipe_or_of_the_data(tmp_path):
+    """Else the validation set; each has its file of references, if it is kept."""
+    data, plain = tmp_path / "data-bin", tmp_path / "plain"
+    data.mkdir()
+    plain.mkdir()
+    recipe = Recipe(str(data), {"source-lang": "de", "target-lang": "en"}, {})
+    assert find_test_sets(recipe) == {"valid": None}
+    for split in ("train", "valid", "test", "test2016"):
+        (data / f"{split}.de-en.en.idx").touch()
+    (plain / "test2016.en").touch()
+    kept = {"test": None, "test2016": str(plain / "test2016.en")}
+    assert find_test_sets(recipe) == kept
+    assert find_test_sets(replace(recipe, splits=["valid"])) == {"valid": None}
+    assert find_test_sets(replace(recipe, splits=[])) == {}
+
+
+def test_texts_of_word_pieces_are_words(tmp_path):
+    dictionary = make_dictionary(["un", "##believ", "##able", "film"])
+    dictionary.save(str(tmp_path / "dict.txt"))
+    builder = indexed_dataset.make_builder(str(tmp_path / "test.bin"), "mmap", len(dictionary))
+    builder.add_item(dictionary.encode_line("un ##believ ##able film", append_eos=True).long())
+    builder.finalize(str(tmp_path / "test.idx"))
+    assert read_texts(tmp_path / "test.idx") == ["unbelievable film"]
+
+
 def test_other_files_do_not_make_a_folder_a_translation(folders, tmp_path):
     """Such as one whose name ends like that of a pair of languages."""
     shutil.copytree(folders["language_modeling"], tmp_path / "data")
@@ -239,7 +289,7 @@ TRAINED = {  # by task: the data, and architectures
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", DESCRIPTIONS)
 def test_every_architecture_has_the_options_of_a_default_recipe(task, folders):
     """The task is found in the data, unless that is not the only one for them."""
     folder, archs = TRAINED[task]

@@ -3,20 +3,21 @@
 import json
 import re
 from dataclasses import asdict, replace
-from types import SimpleNamespace
 
 import pytest
 import yaml
 from sacrebleu import corpus_bleu, corpus_chrf
+from scipy.stats import binom
 
 from fairseq_odeformers.lab.compare import outcomes
 from fairseq_odeformers.lab.compare.entry import Entry
-from fairseq_odeformers.lab.compare.figures import distinct
-from fairseq_odeformers.lab.compare.outcomes import Classes, Perplexity, Translations
+from fairseq_odeformers.lab.compare.figures import distinct, learning_curves
+from fairseq_odeformers.lab.compare.logs import Training, read_training
+from fairseq_odeformers.lab.compare.outcomes import Classes, Outcome, Perplexity, Translations
 from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.report import differences, write_report
-from fairseq_odeformers.lab.compare.results import read_training
+from fairseq_odeformers.lab.compare.report import draw_quality, show_differences, write_report
+from fairseq_odeformers.lab.compare.results import Results
 from fairseq_odeformers.lab.compare.runs import BEST
 from fairseq_odeformers.lab.compare.splits import find_test_sets
 from fairseq_odeformers.lab.plots import ARCHITECTURES
@@ -62,9 +63,37 @@ def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
     """Seconds are those of training alone."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
     found = read_training(log, "mcc")
-    assert (found.parameters, found.updates, found.tokens) == (1234, [10, 20, 30], 8)
+    assert (found.parameters, found.updates, found.tokens_per_second) == (1234, [10, 20, 30], 8)
     assert found.losses == [5.0, 4.0, 4.2] and found.metrics == [5.0, 6.0, 5.8]
     assert found.seconds == [7, 16, 20]
+
+
+def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
+    """Epochs of 10 updates and 7 and 9 seconds; validations after 5 and 15 updates."""
+    log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.0, 9))
+    text = log.read_text()
+    for update in (5, 15):
+        stats = json.dumps({"valid_loss": "3", "valid_num_updates": str(update)})
+        text += f"2026-11-22 16:38:37 | INFO | valid | {stats}\n"
+    log.write_text(text)
+    training = read_training(log)
+    assert training.updates == [5, 10, 15, 20]
+    assert training.seconds == pytest.approx([3.5, 7, 11.5, 16])
+    assert training.train_losses == pytest.approx([5, 5, 4.5, 4])
+
+
+def test_figures_are_in_minutes_and_millions():
+    training = Training(2_000_000, [10, 20], [5.0, 4.0], seconds=[120.0, 300.0])
+    curves = learning_curves({"a": [training]}, "bits")
+    updates, minutes = (axes.lines[0].get_xdata().tolist() for axes in curves.axes[:2])
+    assert (updates, minutes) == ([10, 20], [2, 5])
+    outcome = Outcome()
+    outcome.main, outcome.scores = "accuracy", {"accuracy": 70.0}
+    plan = Plan(Recipe("data", {}, {}), (Entry("a", {}, parameters=2_000_000),))
+    results = Results(plan, {"a": {1: training}}, {("test", BEST): {"a": {1: outcome}}})
+    (section,) = draw_quality(results, "test")
+    time, size = (axes.lines[-1].get_xydata().tolist() for axes in section.figure[1].axes[:2])
+    assert (time, size) == ([[5, 70]], [[2, 70]])
 
 
 def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):
@@ -89,7 +118,7 @@ def test_chance_is_not_significant(tmp_path):
 
 
 def test_translations_of_other_sentences_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="19 translations"):
+    with pytest.raises(ValueError, match=f"{tmp_path}/out has 19 translations, .* 20 references"):
         translations(tmp_path / "out", PERFECT[1:])
 
 
@@ -114,11 +143,30 @@ def test_what_is_no_prediction_is_no_result(tmp_path, row):
     """A row without a class or a probability, of a class that is no column, too long, or none."""
     path = tmp_path / "test.tsv"
     path.write_text(f"id\ttarget\tprediction\tp(a)\tp(b)\n{row}\n")
-    with pytest.raises(ValueError, match="test.tsv.*; remove"):
+    place = "line 2 is not the prediction" if row else "has no predictions"
+    with pytest.raises(ValueError, match=f"{path},? {place}.*; remove"):
         Classes(path)
 
 
 EVALUATED = "INFO:fairseq_cli.eval_lm:Evaluated {} tokens in 0.1s\nLoss: 3, Perplexity: {}\n"
+
+
+@pytest.mark.parametrize("better", [1, 3, 5])
+def test_the_bootstrap_is_that_of_a_binomial(tmp_path, better):
+    """One of two models is right on some texts more, of ten, and on no text less.
+
+    The difference in a resample is B / 10, where B is binomial. Centred, it is at least as large as
+    the observed one, on either side, if B = 0 or B >= 2 * better.
+    """
+    right, wrong = "{}\ta\ta\t0.9\t0.1\n", "{}\ta\tb\t0.1\t0.9\n"
+    for name, hits in (("one", 4), ("other", 4 + better)):
+        rows = "".join((right if n < hits else wrong).format(n) for n in range(10))
+        (tmp_path / name).write_text(f"id\ttarget\tprediction\tp(a)\tp(b)\n{rows}")
+    one, other = Classes(tmp_path / "one"), Classes(tmp_path / "other")
+    count = binom(10, better / 10)
+    expected = count.pmf(0) + count.sf(2 * better - 1)
+    assert other.p_value(one) == pytest.approx(expected, abs=0.05)
+    assert one.p_value(other) == other.p_value(one)
 
 
 def test_a_perplexity_of_no_token_is_none(tmp_path):
@@ -127,7 +175,7 @@ def test_a_perplexity_of_no_token_is_none(tmp_path):
     path.write_text(EVALUATED.format(120, 8.25))
     assert Perplexity(path).scores == {"perplexity": 8.25}
     path.write_text(EVALUATED.format(0, 1.0))
-    with pytest.raises(ValueError, match="perplexity"):
+    with pytest.raises(ValueError, match=f"{path} has no perplexity; remove it"):
         Perplexity(path)
 
 
@@ -144,7 +192,7 @@ def report(tmp_path):
         for (name, seed), text in outputs.items():
             folder = tmp_path / f"{name}-seed{seed}"
             folder.mkdir()
-            write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
+            write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9), (30, 4.5, 9))
             (folder / "checkpoint_best.test.out").write_text(text)
             (folder / "checkpoint_best.test.score").write_text("tokenized: BLEU = 27.55\n")
         write_report(tmp_path)
@@ -168,6 +216,7 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     rows = report(["good", "bad"], texts, train=train, score=score)
     assert ["good, seed 2", "tokenized: BLEU = 27.55"] in rows
     header, _, good, *_ = (row for row in rows if len(row) > 5)
+    assert good[3:5] == ["30", "0:00:25"] and good[6:8] == ["4.000 ± 0.000", "4.500 ± 0.000"]
     assert header[-1] == "validation mcc" and good[-1] == "6.000 ± 0.000"
     place = next(n for n, row in enumerate(rows) if "BLEU" in row)
     header, _, good, bad = rows[place : place + 4]
@@ -178,18 +227,16 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     assert any("--adam-betas '(0.9, 0.98)'" in row[-1] for row in rows)  # for a shell
 
 
-def test_texts_on_which_models_differ_have_different_outputs():
+def test_texts_on_which_models_differ_have_different_outputs(tmp_path):
     """Not those of one class, however far its probabilities are apart."""
-    runs = {
-        name: {
-            1: SimpleNamespace(
-                examples=[("sure", "pos", "pos"), ("unsure", "pos", own), ("hard", "neg", "pos")],
-                qualities=[first, second, 0.4].copy,
-            )
-        }
-        for name, own, first, second in (("one", "pos", 0.9, 0.6), ("two", "neg", 0.5, 0.4))
-    }
-    (section,) = differences(SimpleNamespace(outcomes={("test", BEST): runs}), "test")
+    texts, runs = ["sure", "unsure", "hard"], {}
+    for name, prediction, first, second in (("one", "pos", 0.9, 0.6), ("two", "neg", 0.5, 0.4)):
+        rows = [("pos", "pos", first), ("pos", prediction, second), ("neg", "pos", 0.6)]
+        rows = [f"{n}\t{t}\t{p}\t{share}\t{1 - share}\n" for n, (t, p, share) in enumerate(rows)]
+        (tmp_path / name).write_text(f"id\ttarget\tprediction\tp(pos)\tp(neg)\n{''.join(rows)}")
+        runs[name] = {1: Classes(tmp_path / name, texts)}
+    results = Results(Plan(Recipe("data", {}, {}), ()), outcomes={("test", BEST): runs})
+    (section,) = show_differences(results, "test")
     assert ["two", "neg"] in section.table and section.table[1] == ["source", "unsure"]
 
 

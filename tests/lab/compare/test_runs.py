@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from fairseq_odeformers.lab.compare import runs
+from fairseq_odeformers.lab.compare import fairseq_commands, runs
 from fairseq_odeformers.lab.compare.runs import Run, Step
 
 # In place of fairseq's commands: says that it was called, and writes to the log and its own file.
@@ -42,7 +42,8 @@ FORK = multiprocessing.get_context("fork")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "program.py").write_text(PROGRAM)
-    monkeypatch.setattr(runs, "MODULES", dict.fromkeys(runs.MODULES, "program"))
+    modules = dict.fromkeys(fairseq_commands.MODULES, "program")
+    monkeypatch.setattr(fairseq_commands, "MODULES", modules)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

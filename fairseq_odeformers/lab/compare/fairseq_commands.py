@@ -1,14 +1,40 @@
-"""Run fairseq's commands with the plugin from Python, and read their logs."""
+"""Commands of fairseq, and of this package, that this Python runs."""
 
-import json
+import ctypes
 import os
-import re
+import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
+
+MODULES = {
+    "fairseq-train": "fairseq_cli.train",
+    "fairseq-generate": "fairseq_cli.generate",
+    "fairseq-eval-lm": "fairseq_cli.eval_lm",
+    "odeformers": "fairseq_odeformers",
+}
+
+
+def python_command(words: Sequence[str]) -> list[str]:
+    """The words that start a command, by this Python if it is one of :data:`MODULES`.
+
+    The command does not buffer its output, so that no warning stands in the middle of a line.
+    """
+    name, *arguments = words
+    start = [sys.executable, "-u", "-m", MODULES[name]] if name in MODULES else [name]
+    return [*start, *arguments]
+
+
+def end_with_parent() -> None:
+    """Have Linux kill this process as soon as the one that started it ends, even if by SIGKILL.
+
+    The parent of a command holds the lock of its run. Only the kernel can end the command when that
+    process is killed, and Python has no function for it.
+    """
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
 
 class CommandFailed(RuntimeError):
@@ -16,7 +42,7 @@ class CommandFailed(RuntimeError):
 
 
 def fairseq_command(name: str, *options: object) -> list[str]:
-    """A command such as ``fairseq-train`` of this Python's environment, with the plugin."""
+    """The words of a command such as ``fairseq-train`` with the plugin, as one would type them."""
     program = os.path.relpath(Path(sys.executable).with_name(name))
     plugin = os.path.relpath(Path(__file__).parents[2])
     return [program, *map(str, options), "--user-dir", plugin]
@@ -51,12 +77,3 @@ def stream(command: list[str], log: TextIO) -> Iterator[str]:
         raise CommandFailed(
             f"{command[0]} ended with status {status}; the end of its output:\n{''.join(tail)}"
         )
-
-
-def log_stats(line: str, kind: str) -> dict[str, str] | None:
-    """The statistics in a line of fairseq's JSON log, if they are of this kind.
-
-    A kind is ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation set.
-    """
-    match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
-    return json.loads(match.group(1)) if match else None

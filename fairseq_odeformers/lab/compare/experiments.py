@@ -1,0 +1,79 @@
+"""The experiments that a command line of ``odeformers compare`` asks for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from .defaults import default_recipe
+from .recipe import Options, Recipe, merge, parse_architecture, read_recipe
+
+Architectures = dict[str, tuple[str, Options]]  # name, and ARCH with the options in its brackets
+
+
+def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, Recipe]:
+    """Recipes by the names of their parts; one without parts has the name "".
+
+    Args:
+        args: those of the command line.
+        options: of fairseq-train for all architectures. They replace those of a recipe, but not
+            those in brackets.
+    """
+    architectures = parse_architectures(args.archs or [])
+    if not args.what.exists():
+        raise ValueError(
+            f"{args.what}: no such folder or recipe; give the folder that fairseq-preprocess or "
+            "odeformers prepare has written, or a YAML file"
+        )
+    is_data = args.what.is_dir()
+    for name in ("part", "data") if is_data else ("task", "epochs"):
+        if (value := getattr(args, name)) is not None:
+            raise ValueError(f"--{name} {value}: for {'a RECIPE' if is_data else 'DATA'} alone")
+    if is_data:
+        recipes = {"": recipe_for_data(args, architectures)}
+    else:
+        recipes = read_recipe(args.what, args.part)
+        for recipe in recipes.values():
+            change_recipe(recipe, args, architectures, options)
+    for recipe in recipes.values():
+        recipe.train = merge(recipe.train, options)
+        if args.average is not None:
+            recipe.average = args.average
+        recipe.seeds = args.seeds or recipe.seeds
+        if len(set(recipe.seeds)) < len(recipe.seeds):
+            raise ValueError(f"--seeds {' '.join(map(str, recipe.seeds))}: give each once")
+    return recipes
+
+
+def parse_architectures(texts: Iterable[str]) -> Architectures:
+    """The architectures of ``--archs``, each of which is named once."""
+    architectures: Architectures = {}
+    for name, arch, options in map(parse_architecture, texts):
+        if name in architectures:
+            raise ValueError(f"--archs {name}: give each once")
+        architectures[name] = arch, options
+    return architectures
+
+
+def recipe_for_data(args: argparse.Namespace, architectures: Architectures) -> Recipe:
+    """The default recipe for a folder of data."""
+    if not architectures:
+        raise ValueError(f"--archs: name the architectures to train on {args.what}")
+    options = {name: {"arch": arch, **changes} for name, (arch, changes) in architectures.items()}
+    return default_recipe(args.what, options, args.task, args.epochs)
+
+
+def change_recipe(
+    recipe: Recipe, args: argparse.Namespace, architectures: Architectures, options: Options
+) -> None:
+    """Put the data, architectures and options of a command line in the place of a recipe's."""
+    if args.data:
+        recipe.data, recipe.prepare = args.data, ""
+    described = recipe.architectures
+    for changes in described.values():
+        changes.update({name: value for name, value in options.items() if name in changes})
+    if architectures:  # by their names in the recipe, whose option arch stays, or others
+        recipe.architectures = {
+            name: {"arch": arch, **described.get(arch, {}), **changes}
+            for name, (arch, changes) in architectures.items()
+        }

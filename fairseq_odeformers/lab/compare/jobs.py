@@ -1,0 +1,153 @@
+"""Jobs of runs: forks of this process on this machine, or jobs of Slurm by submitit."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import multiprocessing
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import submitit
+import torch
+
+from .fairseq_commands import end_with_parent
+from .runs import Run
+
+FORK = multiprocessing.get_context("fork")  # has imported all that this process has
+
+
+class Job(Protocol):
+    """A run that has been submitted."""
+
+    def done(self) -> bool:
+        """Whether the job has ended."""
+        ...
+
+    def exception(self) -> BaseException | None:
+        """Why the job ended early, if it did."""
+        ...
+
+    def cancel(self) -> None:
+        """End the job, with all of its processes."""
+        ...
+
+
+class LocalJob:
+    """A run in a fork of this process, which leads a process group of its own.
+
+    Ctrl-C at a terminal does not reach this group. The job ends when this process ends, even if
+    that is killed.
+
+    Args:
+        gpus: the GPUs that CUDA shows to the run.
+        seconds: the time that the job may take.
+    """
+
+    def __init__(self, run: Run, gpus: Sequence[str], seconds: float):
+        self.gpus = gpus
+        self.end = time.monotonic() + seconds
+        self.expired = False
+        self.process = FORK.Process(target=_start, args=(run, gpus))
+        self.process.start()
+
+    def done(self) -> bool:
+        """Whether the job has ended; it is ended now if its time is over."""
+        if time.monotonic() > self.end and self.process.is_alive():
+            self.expired = True
+            self.cancel()
+        return not self.process.is_alive()
+
+    def exception(self) -> Exception | None:
+        if self.expired:
+            return TimeoutError("its --time is over; the same command resumes it")
+        status = self.process.exitcode
+        return RuntimeError(f"it has ended with status {status}") if status else None
+
+    def cancel(self) -> None:
+        if self.process.pid and self.process.is_alive():
+            with suppress(ProcessLookupError):  # the process has just begun, and leads no group yet
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.kill()
+        self.process.join()
+
+
+def _start(run: Run, gpus: Sequence[str]) -> None:
+    os.setpgid(0, 0)
+    end_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    run()
+
+
+class Machine:
+    """This machine, which runs so many jobs at a time; they share its GPUs evenly."""
+
+    def __init__(self, jobs: int, gpus_per_run: int, seconds: float = float("inf")):
+        self.jobs, self.gpus_per_run, self.seconds = jobs, gpus_per_run, seconds
+        self.active: list[LocalJob] = []
+
+    def submit(self, runs: Sequence[Run]) -> dict[Run, Job]:
+        return {run: self.start(run) for run in runs}
+
+    def start(self, run: Run) -> LocalJob:
+        """Start a job on the GPUs that the fewest jobs use."""
+        self.active = [job for job in self.active if not job.done()]
+        in_use = Counter(gpu for job in self.active for gpu in job.gpus)
+        gpus = sorted(visible_gpus(), key=in_use.__getitem__)[: self.gpus_per_run]
+        self.active.append(LocalJob(run, gpus, self.seconds))
+        return self.active[-1]
+
+
+class Cluster:
+    """A cluster, whose scheduler keeps the number of jobs at a time."""
+
+    jobs = None
+
+    def __init__(self, executor: submitit.Executor):
+        self.executor = executor
+
+    def submit(self, runs: Sequence[Run]) -> dict[Run, Job]:
+        # At Ctrl-C in the middle, nobody would cancel what has been submitted.
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            with self.executor.batch():  # one array of jobs
+                jobs = [self.executor.submit(run) for run in runs]
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        return dict(zip(runs, jobs))
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to this command, by their numbers or UUIDs."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [str(number) for number in range(torch.cuda.device_count())]
+    return [name for name in map(str.strip, named.split(",")) if name not in ("", "-1")]
+
+
+def choose_machine(args: argparse.Namespace, out: Path) -> Machine | Cluster:
+    """The place where the command line wants the runs."""
+    if args.cluster == "local":
+        gpus = 1 if args.gpus_per_run is None else args.gpus_per_run
+        return Machine(args.jobs, gpus, 60 * args.time if args.time else float("inf"))
+    logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
+    settings: dict[str, Any] = {
+        "timeout_min": int(args.time or 60 * 24 * 30),
+        "cpus_per_task": int(os.environ["OMP_NUM_THREADS"]),
+        "slurm_array_parallelism": args.jobs,
+        "slurm_use_srun": False,
+    }
+    if args.slurm_partition:
+        settings["slurm_partition"] = args.slurm_partition
+    if args.gpus_per_run:
+        settings["gpus_per_node"] = args.gpus_per_run
+    executor = submitit.AutoExecutor(out / "jobs", cluster="slurm")
+    executor.update_parameters(name="odeformers", **settings)
+    return Cluster(executor)

@@ -1,0 +1,86 @@
+"""Logs that fairseq-train writes with ``--log-format json``."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairseq_odeformers.files import read_lines
+
+TAIL = 20_000  # bytes at the end of a log that tell its progress
+
+
+def log_stats(line: str, kind: str) -> dict[str, str] | None:
+    """The statistics in a line of a log, if they are of this kind.
+
+    A kind is ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation set.
+    """
+    match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
+    return json.loads(match.group(1)) if match else None
+
+
+@dataclass
+class Training:
+    """A training by its log. Where an interrupted one repeats an epoch, the last time counts."""
+
+    parameters: int = 0
+    updates: list[int] = field(default_factory=list)  # before each validation
+    losses: list[float] = field(default_factory=list)  # of each validation
+    metrics: list[float] = field(default_factory=list)  # which choose the best checkpoint
+    seconds: list[float] = field(default_factory=list)  # of training, without validating and saving
+    train_losses: list[float] = field(default_factory=list)  # of the epochs that end there
+    tokens_per_second: float = 0.0  # the median over the lines of the log, or over the epochs
+
+
+def read_training(log: Path, metric: str = "loss") -> Training:
+    """A training by its log, which may still grow, or not be there yet."""
+    parameters, valid, ends, speeds = 0, {}, {}, []
+    for line in read_lines(log) if log.exists() else ():
+        if match := re.search(r"num\. shared model params: ([\d,]+)", line):
+            parameters = int(match[1].replace(",", ""))
+        if stats := log_stats(line, "valid"):
+            valid[int(stats["valid_num_updates"])] = stats
+        if stats := log_stats(line, "train"):
+            ends[int(stats["train_num_updates"])] = stats
+        if (stats := log_stats(line, "train_inner")) and "wps" in stats:
+            speeds.append(float(stats["wps"]))
+    # A short training has no lines within its epochs.
+    speeds = speeds or [float(end["train_wps"]) for end in ends.values() if "train_wps" in end]
+    speed = float(np.median(speeds)) if speeds else 0.0
+    if not ends:
+        return Training(parameters, tokens_per_second=speed)
+    updates, epochs = sorted(valid), sorted(ends)
+
+    def of_valid(name: str) -> list[float]:
+        return [float(valid[update][name]) for update in updates if name in valid[update]]
+
+    def of_train(name: str) -> list[float]:
+        return [float(ends[end][name]) for end in epochs]
+
+    seconds = np.interp(updates, [0, *epochs], [0, *np.cumsum(of_train("train_train_wall"))])
+    train_losses = np.interp(updates, epochs, of_train("train_loss")).tolist()
+    losses, metrics = of_valid("valid_loss"), of_valid(f"valid_{metric}")
+    return Training(parameters, updates, losses, metrics, seconds.tolist(), train_losses, speed)
+
+
+def read_progress(log: Path) -> dict[str, Any]:
+    """The newest epoch, updates, validation loss and updates per second at the end of a log."""
+    progress: dict[str, Any] = {"updates": 0}
+    if not log.exists():
+        return progress
+    with open(log, "rb") as file:
+        file.seek(max(0, log.stat().st_size - TAIL))
+        lines = file.read().decode(errors="replace").split("\n")
+    for line in lines:
+        for kind, prefix in (("train_inner", ""), ("valid", "valid_")):
+            if stats := log_stats(line, kind):
+                progress["updates"] = int(stats[f"{prefix}num_updates"])
+                progress["epoch"] = str(stats["epoch"])
+                names = {"loss": "valid_loss", "ups": "ups"}
+                progress |= {key: stats[name] for key, name in names.items() if name in stats}
+    return progress
