@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import multiprocessing
 import os
 import signal
 import time
@@ -17,10 +16,9 @@ from typing import Any, Protocol
 import submitit
 import torch
 
+from .child import FORK
 from .fairseq_commands import end_with_parent
 from .runs import Run
-
-FORK = multiprocessing.get_context("fork")  # has imported all that this process has
 
 
 class Job(Protocol):
