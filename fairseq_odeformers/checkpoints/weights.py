@@ -24,7 +24,7 @@ def write_export(state: dict, folder: Path) -> None:
     A tensor of several parameters, such as tied embeddings, is written once.
 
     Args:
-        state: the result of fairseq's ``load_checkpoint_to_cpu``.
+        state: the result of :func:`~fairseq_odeformers.checkpoints.state.read`.
         folder: for both files.
     """
     from safetensors.torch import save_file

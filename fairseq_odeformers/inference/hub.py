@@ -17,7 +17,7 @@ where the task cuts the data set, as with the options ``truncate_source=True`` o
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import lru_cache, partial
 from pathlib import Path
@@ -31,7 +31,8 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 from torch import Tensor, nn
 
-from fairseq_odeformers.checkpoints import load as loading
+from fairseq_odeformers.checkpoints import load, read
+from fairseq_odeformers.checkpoints.trained import head_size
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
 from fairseq_odeformers.files import naming
@@ -59,7 +60,7 @@ def load_translator(checkpoint, data=None, **options) -> "Generator":
         OSError: a file is not there.
         ValueError: it is not a checkpoint, or one of another kind of model.
     """
-    return load_generator(checkpoint, data, options, FairseqEncoderDecoderModel, "a translator")
+    return make_translator(read_files(checkpoint), data, **options)
 
 
 def load_language_model(checkpoint, data=None, **options) -> "Generator":
@@ -67,7 +68,8 @@ def load_language_model(checkpoint, data=None, **options) -> "Generator":
 
     For arguments and errors see :func:`load_translator`.
     """
-    return load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
+    kind = (FairseqLanguageModel, "a language model")
+    return make_generator(read_files(checkpoint), data, options, *kind)
 
 
 def load_classifier(checkpoint, data=None, **options) -> "Classifier":
@@ -76,30 +78,58 @@ def load_classifier(checkpoint, data=None, **options) -> "Classifier":
     For arguments and errors see :func:`load_translator`; of several checkpoints the probabilities
     are averaged. Classes other than those of the data are an error, too.
     """
-    task, models, data = None, [], None if data is None else str(data)
+    return make_classifier(read_files(checkpoint), data, **options)
+
+
+def read_files(checkpoint) -> Iterator[tuple[str, dict]]:
+    """The path of each of several checkpoints, separated by colons, and what it holds."""
     for path in utils.split_paths(str(checkpoint)):
-        model, task = loading.load_classifier(path, data, task, **options)
+        yield path, read(path)
+
+
+def make_classifier(files: Iterable[tuple[str, dict]], data=None, **options) -> "Classifier":
+    """See :func:`load_classifier`; for the result of :func:`read_files`."""
+    models, task = [], None
+    if data is not None:
+        options["data"] = str(data)
+    for path, state in files:
+        if head_size(state) is None:
+            raise ValueError(f"{path} is not the checkpoint of a classifier")
+        model, task, _ = load(path, options, task, state)
         models.append(model)
     return Classifier(models, task)
 
 
-def load_generator(checkpoint, data, options: dict, kind: type, name: str) -> "Generator":
+def make_translator(files: Iterable[tuple[str, dict]], data=None, **options) -> "Generator":
+    """See :func:`load_translator`; for the result of :func:`read_files`."""
+    return make_generator(files, data, options, FairseqEncoderDecoderModel, "a translator")
+
+
+def make_generator(files, data, options: dict, kind: type, name: str) -> "Generator":
     """See :func:`load_translator`; messages call a model of the class *kind* by its *name*."""
-    task, models = None, []
-    for path in utils.split_paths(str(checkpoint)):
-        state = loading.read_checkpoint(path)
-        trained = state["cfg"].task
-        folder = data or getattr(trained, "data", None)  # the task parity has none
-        found = {"data": str(folder), **byte_pairs(str(folder))} if folder else {}
-        for language in ("source_lang", "target_lang"):  # for a tokenizer
-            if value := getattr(trained, language, None):
-                found[language] = value
-        model, cfg, task = loading.load_model(path, {**found, **options}, task, state)
+    models, task, cfg = [], None, None
+    for path, state in files:
+        overrides = {**text_options(state["cfg"].task, data), **options}
+        model, task, cfg = load(path, overrides, task, state)
         if not isinstance(model, kind):
             raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
         models.append(model)
-    with naming(checkpoint, "does not fit its tokenizer or byte pairs"):
+    with naming(path, "does not fit its tokenizer or byte pairs"):
         return Generator(cfg, task, models).eval()
+
+
+def text_options(cfg, data=None) -> dict[str, str]:
+    """The options that turn text into tokens of a data set.
+
+    Args:
+        cfg: options of the task of a training.
+        data: folder with the dictionaries (default: the data set of the training).
+    """
+    names = {"source_lang", "target_lang"}  # for a tokenizer
+    options = {name: value for name in names if (value := getattr(cfg, name, None))}
+    if folder := str(data or getattr(cfg, "data", None) or ""):  # the task parity has none
+        options |= {"data": folder, **byte_pairs(folder)}
+    return options
 
 
 def byte_pairs(data: str) -> dict[str, str]:

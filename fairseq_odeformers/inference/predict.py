@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from tqdm import tqdm
 
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of
-from fairseq_odeformers.files import decode_lines, read_lines, reading, replacing
+from fairseq_odeformers.files import decode_lines, naming, read_lines, replacing
 from fairseq_odeformers.inference.hub import (
     Classifier,
     TooLong,
@@ -152,8 +152,7 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
 
 def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
     """Load a split; its batches, on the device of the models, without what is too long for them."""
-    with reading_split(task, split):
-        task.load_dataset(split)
+    task.load_dataset(split)
     found = task.get_batch_iterator(
         task.dataset(split),
         max_sentences=batch_size,
@@ -167,9 +166,9 @@ def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
         yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
 
 
-def reading_split(task, split: str):
-    """:func:`reading` for a split; the task parity has no data."""
-    return reading(getattr(task.cfg, "data", "the task"), f"has no whole {split}")
+def naming_split(task, split: str):
+    """:func:`~fairseq_odeformers.files.naming` for a split; the task parity has no data."""
+    return naming(getattr(task.cfg, "data", "the task"), f"has no whole {split}")
 
 
 @torch.no_grad()
@@ -181,7 +180,7 @@ def probabilities(task, models, split, batch_size):
         probabilities of the classes (N, K), averaged over the models.
     """
     ids, targets, probs = [], [], []
-    with reading_split(task, split):
+    with naming_split(task, split):
         for sample in batches(task, split, models, batch_size):
             ids.append(sample["id"].view(-1))
             if "target" in sample:

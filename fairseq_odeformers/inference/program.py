@@ -32,12 +32,7 @@ from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from fairseq_odeformers.checkpoints.load import (
-    load_classifier,
-    load_model,
-    read_checkpoint,
-    sizes_of_heads,
-)
+from fairseq_odeformers.checkpoints import Trained, load
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos
 from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
@@ -52,19 +47,21 @@ from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 DESCRIPTION = "description.json"
 
 
-def load(path: str, data: str | None, overrides: dict):
-    """A trained model and its task, without what only training needs."""
-    state = read_checkpoint(path)
-    for name in overrides:
-        if name not in state["cfg"].model and name not in state["cfg"].task:
-            raise ValueError(f"--model-overrides: {path} has no option {name}")
-    overrides = {"checkpoint_activations": False, "adjoint": False, **overrides}
-    if sizes_of_heads(state):
-        return load_classifier(path, data, state=state, **overrides)
+def load_for_program(path: str, data: str | None, overrides: dict) -> Trained:
+    """A trained model without what only training needs.
+
+    Raises:
+        ValueError: the checkpoint has no option of that name; or see
+            :func:`~fairseq_odeformers.checkpoints.trained.load`.
+    """
+    options = {"checkpoint_activations": False, "adjoint": False, **overrides}
     if data is not None:
-        overrides["data"] = data
-    model, _, task = load_model(path, overrides, state=state)
-    return model, task
+        options["data"] = data
+    trained = load(path, options)
+    for name in overrides:
+        if name not in trained.cfg.model and name not in trained.cfg.task:
+            raise ValueError(f"--model-overrides: {path} has no option {name}")
+    return trained
 
 
 def write_program(model: nn.Module, task, path: Path) -> None:

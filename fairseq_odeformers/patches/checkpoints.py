@@ -26,77 +26,27 @@ through the first of these.
 """
 
 import ast
-import dataclasses
 import operator
-import pickle
 import re
 import sys
-import zipfile
 from argparse import Namespace
 from pathlib import Path
 
-import fairseq
 import torch
-from fairseq import checkpoint_utils, tasks
+from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
-from omegaconf import open_dict
 
-from fairseq_odeformers.files import naming, reading, replacing
+from fairseq_odeformers.checkpoints import read
+from fairseq_odeformers.files import naming, replacing
 from fairseq_odeformers.patches.patch import patch
 
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
 
 
-def check_sums(path: str) -> None:
-    """Compare a checkpoint with the CRC-32 that torch has saved of each of its parts.
-
-    Files of torch < 1.6 have none; where torch was told to compute none, each is 0.
-
-    Raises:
-        ValueError: one differs.
-    """
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            parts = archive.infolist()
-            if any(part.compress_type for part in parts):
-                raise ValueError("it is compressed, as no checkpoint of torch is")
-            if any(part.CRC for part in parts) and (part := archive.testzip()):
-                raise ValueError(f"the CRC-32 of {part} is not the one saved with it")
-
-
 @patch(checkpoint_utils)
-def load_checkpoint_to_cpu(original, path, *args, **kwargs):
-    """fairseq's function.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: the file is damaged, not a checkpoint, or refused by torch's safe loader.
-    """
-    with reading(path, "cannot be loaded"):
-        try:
-            check_sums(path)
-            state = original(path, *args, **kwargs)
-        except pickle.UnpicklingError as error:
-            # torch's own message advises to load the file nevertheless.
-            if found := re.search(r"GLOBAL (\S+)", str(error)):
-                reason = f"is refused: it holds {found[1]}, which could run code"
-            else:
-                reason = "cannot be loaded (torch's safe loader cannot read it)"
-            raise ValueError(f"{path} {reason}") from None
-    if fairseq.__version__ == "0.12.2":
-        drop_unknown_options(state)
-    return state
-
-
-def drop_unknown_options(state: dict) -> None:
-    """Leave out of a checkpoint what the dataclass of its task does not have."""
-    task = getattr(state.get("cfg"), "task", None)
-    dataclass = tasks.TASK_DATACLASS_REGISTRY.get(getattr(task, "_name", None))
-    if dataclass is not None:
-        known = {field.name for field in dataclasses.fields(dataclass)}
-        with open_dict(task):
-            for name in task.keys() - known:
-                del task[name]
+def load_checkpoint_to_cpu(_, *args, **kwargs):
+    """fairseq's function; see :func:`~fairseq_odeformers.checkpoints.state.read`."""
+    return read(*args, **kwargs)
 
 
 @patch(checkpoint_utils)
@@ -118,7 +68,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     except Exception as error:
         if not (found := re.search("model parameters from checkpoint (.*); please", str(error))):
             raise
-        state = checkpoint_utils.load_checkpoint_to_cpu(found[1])
+        state = read(found[1])
         differ = differing_options(state["cfg"].model, trainer.cfg.model)
         reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]
         sys.exit(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairseq_odeformers import load_translator
-from fairseq_odeformers.checkpoints.load import read_checkpoint
+from fairseq_odeformers.checkpoints import read
 from fairseq_odeformers.checkpoints.weights import OWN_SUM, write_export
 from odeformers import main
 
@@ -36,9 +36,9 @@ def test_tied_embeddings_are_written_once_and_stay_tied(data, exported):
 def test_classes_are_kept(exported, tmp_path):
     """By which the loaders refuse a data set of others."""
     path, _ = exported("transject")
-    state = {**read_checkpoint(str(path)), "task_state": {"classes": ["b", "a"]}}
+    state = {**read(str(path)), "task_state": {"classes": ["b", "a"]}}
     write_export(state, tmp_path / "named")
-    assert read_checkpoint(str(tmp_path / "named"))["task_state"] == {"classes": ["b", "a"]}
+    assert read(str(tmp_path / "named"))["task_state"] == {"classes": ["b", "a"]}
 
 
 def test_damaged_files_are_named(exported):
@@ -46,7 +46,7 @@ def test_damaged_files_are_named(exported):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     with pytest.raises(ValueError, match="model.safetensors is damaged .its SHA-256"):
-        read_checkpoint(str(folder))
+        read(str(folder))
     config = (folder / "config.json").read_text()
     flipped = config.replace('"seed": ', '"seed": 1')
     parts = json.loads(config)
@@ -56,4 +56,4 @@ def test_damaged_files_are_named(exported):
         assert damaged != config
         (folder / "config.json").write_text(damaged)
         with pytest.raises(ValueError, match="config.json is not of an export, or damaged"):
-            read_checkpoint(str(folder))
+            read(str(folder))
