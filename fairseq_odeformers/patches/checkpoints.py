@@ -1,29 +1,4 @@
-"""Makes fairseq run no code of a checkpoint, name one that it cannot read, and write whole ones.
-
-=================================  =================================================================
-change in fairseq                  why; whose issue; until when
-=================================  =================================================================
-``load_checkpoint_to_cpu``         Errors of torch name no file, and advise to switch its safe
-                                   loader off. torch compares no checksums, so that damaged weights
-                                   load in silence (pytorch #126952). With fairseq 0.12.2, options
-                                   that later versions have given to a task are left out (fairseq
-                                   #4905, merged). Until torch does both, and Python 3.10 goes.
-``load_checkpoint``                If the file of ``--restore-file`` is missing, fairseq begins anew
-                                   and saves over what is there. If a training resumes with another
-                                   model, it ends in two tracebacks that name no option. Until
-                                   fairseq refuses the one and explains the other.
-``torch_persistent_save``          After a failure, as on a full disk, fairseq tries again, behind
-                                   what the failure has left in the file. Until fairseq stops.
-``PathManager.copy``               A training that is killed while it copies leaves half a
-                                   checkpoint. Until fairseq copies to another name first.
-``eval`` in ``fairseq.models``     fairseq evaluates options of a checkpoint as Python, such as
-and ``fairseq.utils``              ``encoder_layers`` of ``fconv`` and ``xformers_att_config`` of
-                                   every Transformer. Until it reads literals.
-=================================  =================================================================
-
-Every command of fairseq, every loader here and ``scripts/average_checkpoints.py`` read checkpoints
-through the first of these.
-"""
+"""Makes fairseq run no code of a checkpoint, name one that it cannot read, and write whole ones."""
 
 import ast
 import operator
@@ -33,23 +8,19 @@ from argparse import Namespace
 from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from fairseq_odeformers.checkpoints import read
 from fairseq_odeformers.files import naming, replacing
-from fairseq_odeformers.patches.patch import patch
 
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
 
 
-@patch(checkpoint_utils)
 def load_checkpoint_to_cpu(_, *args, **kwargs):
     """fairseq's function; see :func:`~fairseq_odeformers.checkpoints.state.read`."""
     return read(*args, **kwargs)
 
 
-@patch(checkpoint_utils)
 def load_checkpoint(original, cfg, trainer, **kwargs):
     """fairseq's function, with which a training starts.
 
@@ -86,7 +57,6 @@ def differing_options(saved, given) -> str:
     return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in differ.items())
 
 
-@patch(checkpoint_utils)
 def torch_persistent_save(original, obj, filename, async_write=False):
     """fairseq's function; the file appears complete or not at all.
 
@@ -104,7 +74,6 @@ def torch_persistent_save(original, obj, filename, async_write=False):
             torch.save(obj, file)
 
 
-@patch(PathManager)
 def copy(original, src_path, dst_path, overwrite=False):
     """fairseq's function; the copy appears complete or not at all."""
     if not overwrite or not PathManager.supports_rename(dst_path):
@@ -132,6 +101,8 @@ def value_of(node: ast.expr):
     return ast.literal_eval(node)
 
 
-for name, module in [*sys.modules.items()]:
-    if name == "fairseq.utils" or name.startswith("fairseq.models."):
-        module.eval = evaluate
+def replace_eval() -> None:
+    """Have fairseq's models and their utilities call :func:`evaluate` instead of ``eval``."""
+    for name, module in [*sys.modules.items()]:
+        if name == "fairseq.utils" or name.startswith("fairseq.models."):
+            vars(module)["eval"] = evaluate

@@ -4,7 +4,6 @@ import importlib.util
 import io
 import os
 import re
-import runpy
 import subprocess
 import sys
 import types
@@ -80,8 +79,9 @@ def test_lengths_are_divided_into_buckets(buckets):
 
 def test_data_sets_of_text_without_numpy_s_compat(monkeypatch):
     """As on numpy 2."""
-    monkeypatch.delattr(np, "compat", raising=False)
-    runpy.run_path(versions.__file__)
+    monkeypatch.setattr(np, "compat", None, raising=False)  # back to what it was, afterwards
+    monkeypatch.delattr(np, "compat")
+    versions.add_numpy_compat()
     sizes = np.array([3, 2])
     texts = [torch.full((size,), 4) for size in sizes]
     blocks = TokenBlockDataset(texts, list(sizes), None, pad=1, eos=2, break_mode="eos")
@@ -110,22 +110,22 @@ def fake_xm(monkeypatch):
     for module in (xla, core, xm, runtime):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(distributed_utils, "xm", xm)
+    monkeypatch.setattr(versions, "xm", xm)
     monkeypatch.setattr(distributed_utils, "_USE_XLA", True)
     return xm
 
 
 def test_xla_names(fake_xm):
-    runpy.run_path(versions.__file__)
+    versions.add_xla_names()
     assert distributed_utils.get_global_world_size() == 8
     assert distributed_utils.get_global_rank() == 2
-    memory = fake_xm.get_memory_info("xla:2")
+    memory = versions.get_memory_info(fake_xm.get_memory_info, "xla:2")
     assert (memory["kb_free"], memory["kb_total"]) == (2 << 10, 5 << 10)
 
 
 def test_xla_memory_is_that_of_the_host_on_cpu(fake_xm):
     sys.modules["torch_xla.runtime"].device_type = lambda: "CPU"
-    runpy.run_path(versions.__file__)
-    memory = fake_xm.get_memory_info("xla:0")
+    memory = versions.get_memory_info(fake_xm.get_memory_info, "xla:0")
     assert 0 < memory["kb_free"] < memory["kb_total"]
 
 
