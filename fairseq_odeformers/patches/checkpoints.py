@@ -11,7 +11,7 @@ import torch
 from fairseq.file_io import PathManager
 
 from fairseq_odeformers.checkpoints import read
-from fairseq_odeformers.files import naming, replacing
+from fairseq_odeformers.files import replacing, writing
 
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
 
@@ -69,7 +69,7 @@ def torch_persistent_save(original, obj, filename, async_write=False):
         "cannot be saved; earlier checkpoints are whole, and the same command goes on from the "
         "last of them"
     )
-    with replacing(Path(filename)) as temporary, naming(filename, fault, OSError):
+    with replacing(Path(filename)) as temporary, writing(filename, fault):
         with open(temporary, "wb") as file:
             torch.save(obj, file)
 
