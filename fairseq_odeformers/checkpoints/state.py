@@ -53,6 +53,8 @@ def read(
             check_sums(path)
             state = unpickle_safely(path, arg_overrides, load_on_all_ranks)
         state["args"] = None  # fairseq has made cfg of it, and would prefer it to cfg
+        if not {"model", "task"} <= set(state["cfg"]) or not isinstance(state["model"], dict):
+            raise ValueError("it has no model, or no configuration of a model and a task")
     if fairseq.__version__ == "0.12.2":
         drop_unknown_options(state)
     if is_trust_required():

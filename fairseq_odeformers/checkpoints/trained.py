@@ -52,7 +52,7 @@ def load(
     data = getattr(state["cfg"].task, "data", None)
     if data and task is None:
         check_regular(data)
-    size = head_size(state)  # before building, which may drop a head of the state
+    size = count_classes(state)  # before building, which may drop a head of the state
     classes = (state.get("task_state") or {}).get("classes")  # which the task may forget
     with naming(path, f"does not fit its model or {data}"), no_more_than(state["model"]):
         (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
@@ -88,7 +88,7 @@ def no_more_than(weights: dict[str, Tensor]) -> Iterator[None]:
         hook.remove()
 
 
-def head_size(state: dict) -> int | None:
+def count_classes(state: dict) -> int | None:
     """The number of classes that a checkpoint was trained on; None if it is of no classifier."""
     task = state["cfg"].task
     if getattr(task, "regression_target", False):

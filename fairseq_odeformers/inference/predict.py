@@ -17,13 +17,11 @@ from tqdm import tqdm
 
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of
 from fairseq_odeformers.files import decode_lines, naming, read_lines, replacing
-from fairseq_odeformers.inference.hub import (
-    Classifier,
-    TooLong,
-    load_classifier,
-    mean_probabilities,
-)
 from fairseq_odeformers.options import add_user_dir, positive_int
+
+from .classifier import Classifier, average_probabilities
+from .hub import load_classifier
+from .texts import TooLong
 
 GLUE = ("CoLA", "SST-2", "MRPC", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks with classes
 
@@ -185,7 +183,7 @@ def probabilities(task, models, split, batch_size):
             ids.append(sample["id"].view(-1))
             if "target" in sample:
                 targets.append(sample["target"].view(-1))
-            probs.append(mean_probabilities(models, task, sample["net_input"]))
+            probs.append(average_probabilities(models, task, sample["net_input"]))
     ids = torch.cat(ids).cpu() if ids else torch.empty(0)
     total = len(task.dataset(split))
     if len(ids) < total:

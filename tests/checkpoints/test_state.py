@@ -40,6 +40,9 @@ def saved(state, **options):
         flip,
         lambda content: saved([1]),
         lambda content: saved({"weight": torch.zeros(2)}),
+        lambda content: saved({**STATE, "model": [torch.zeros(2)]}),
+        lambda content: saved({**STATE, "cfg": None}),
+        lambda content: saved({**STATE, "cfg": {"model": {}}}),
     ],
 )
 def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):

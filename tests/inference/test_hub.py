@@ -12,7 +12,8 @@ from make_checkpoints import PATHS, write_rows
 from omegaconf import OmegaConf
 
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
-from fairseq_odeformers.inference import hub
+from fairseq_odeformers.inference.classifier import Classifier
+from fairseq_odeformers.inference.texts import TooLong, warn_once
 
 TEXTS = ["7 3 5", "1 2 3 4 5 6", "19"]
 
@@ -94,13 +95,13 @@ def test_one_rule_for_empty_unknown_and_long_texts(name, checkpoint, data, caplo
     assert [str(first), str(second)] == list(map(str, use(["3 1", "2 7 5"])))
     assert not caplog.records
 
-    hub.warn_once.cache_clear()
+    warn_once.cache_clear()
     for text in ("bad film", "good film"):
         assert use(text)
     (warning,) = caplog.messages
     assert re.search("no symbol of the dictionary.* such as 0 1 2", warning)
 
-    with pytest.raises(hub.TooLong, match=r"'1 1 .* has \d+ tokens, more than \d+"):
+    with pytest.raises(TooLong, match=r"'1 1 .* has \d+ tokens, more than \d+"):
         use("1 " * 2000)
     assert getattr(load(path, data / "words", **{cuts: value}), method)("1 " * 2000, **options)
 
@@ -112,9 +113,9 @@ def test_a_text_begins_and_ends_as_those_of_the_data(checkpoint, data, tmp_path)
     (tmp_path / "input0").mkdir()
     write_rows(tmp_path / "input0/test", [[5, 4]])
     task.cfg.data, task.cfg.init_token = str(tmp_path), 0
-    assert hub.Classifier(models, task).encode("1 2")[0].tolist() == [0, 5, 6]
+    assert Classifier(models, task).encode("1 2")[0].tolist() == [0, 5, 6]
     task.cfg.data = ""  # as that of the task parity
-    assert hub.Classifier(models, task).encode("12")[0].tolist() == [0, 5, 6]
+    assert Classifier(models, task).encode("12")[0].tolist() == [0, 5, 6]
 
 
 def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):

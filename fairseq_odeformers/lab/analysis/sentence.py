@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.checkpoints import read
-from fairseq_odeformers.checkpoints.trained import head_size
+from fairseq_odeformers.checkpoints.trained import count_classes
 from fairseq_odeformers.inference.hub import make_classifier, make_translator
 from fairseq_odeformers.lab.plots import grouped, panels, title
 
@@ -49,7 +49,7 @@ def encode(path: str, args: argparse.Namespace):
     ``</s>`` first; a query is named by the token that it predicts.
     """
     state = read(path)
-    if head_size(state) is not None:
+    if count_classes(state) is not None:
         classifier = make_classifier([(path, state)], args.data).to(args.device)
         net_input = classifier.collate([classifier.encode(args.text)])
         source = [classifier.task.source_dictionary[n] for n in net_input["src_tokens"][0]]
