@@ -1,6 +1,8 @@
 """Whole checkpoints load; a damaged one, or another file, is named."""
 
 import io
+import struct
+import zipfile
 
 import pytest
 import torch
@@ -49,6 +51,20 @@ def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match=f"^{path} cannot be loaded "):
         read(str(path))
+
+
+def test_the_sum_of_each_part_is_compared(path):
+    """Also beside an empty part, whose sum is 0 as if there were none."""
+    whole = saved({**STATE, "model": {**STATE["model"], "empty": torch.zeros(0)}})
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        parts = [part for part in archive.infolist() if part.file_size]
+        assert len(parts) >= 3 and not all(part.CRC for part in archive.infolist())
+    for part in parts:
+        name, extra = struct.unpack("<HH", whole[part.header_offset + 26 : part.header_offset + 30])
+        end = part.header_offset + 30 + name + extra + part.file_size
+        path.write_bytes(whole[: end - 1] + bytes([whole[end - 1] ^ 1]) + whole[end:])
+        with pytest.raises(ValueError, match=f"^{path} .*CRC-32 of {part.filename} is not the one"):
+            read(str(path))
 
 
 @pytest.mark.parametrize("zipped, sums", [(True, True), (False, True), (True, False)])

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 from functools import partial
 
 import pytest
@@ -104,6 +105,95 @@ def test_one_rule_for_empty_unknown_and_long_texts(name, checkpoint, data, caplo
     with pytest.raises(TooLong, match=r"'1 1 .* has \d+ tokens, more than \d+"):
         use("1 " * 2000)
     assert getattr(load(path, data / "words", **{cuts: value}), method)("1 " * 2000, **options)
+
+
+@pytest.fixture
+def shorter(checkpoint):
+    """Writes a checkpoint, and the same one of a model with so many positions; returns both."""
+
+    def write(name, **positions):
+        path = checkpoint(name)
+        state = torch.load(path, weights_only=True)
+        state["cfg"]["model"].update(positions)
+        torch.save(state, path.with_name("shorter.pt"))
+        return str(path), str(path.with_name("shorter.pt"))
+
+    return write
+
+
+def assert_takes_five_words(use):
+    """And the end of the sentence."""
+    assert use("1 2 3 4 5")
+    with pytest.raises(TooLong, match="has 7 tokens, more than 6"):
+        use("1 2 3 4 5 6")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_ensemble_takes_the_texts_that_all_of_its_models_take(order, shorter, data):
+    """Whichever model has fewer positions."""
+    paths = shorter("macaron_transformer", max_source_positions=6)[::order]
+    assert_takes_five_words(load_translator(":".join(paths), data / "words").translate)
+    path = shorter("transject")[0]
+    both = load_classifier(f"{path}:{path}", data / "words")
+    both.models[0].encoder.max_source_positions = 6
+    assert_takes_five_words(Classifier([*both.models][::order], both.task).classify)
+
+
+@pytest.mark.parametrize(
+    "name, positions, options",
+    [
+        ("macaron_transformer", {"max_source_positions": 6}, {"truncate_source": True}),
+        ("macaron_transformer_lm", {"max_target_positions": 6}, {"shorten_method": "truncate"}),
+    ],
+)
+def test_a_truncated_sentence_keeps_its_end(name, positions, options, shorter, data):
+    """So that it is the sentence of its first words."""
+    _, path = shorter(name, **positions)
+    if "_lm" in name:
+        model = load_language_model(path, data / "words", **options)
+        whole, found = model.score(["1 2 3 4 5", "1 2 3 4 5 6 7"])
+        assert found["tokens"].tolist() == [5, 6, 7, 8, 9]
+        assert torch.allclose(found["positional_scores"], whole["positional_scores"], atol=1e-5)
+        return
+    model = load_translator(path, data / "words", **options)
+    assert model.fit(model.encode("1 2 3 4 5 6 7")).tolist() == [5, 6, 7, 8, 9, EOS]
+    whole, found = model.generate([model.encode(text) for text in ("1 2 3 4 5", "1 2 3 4 5 6 7")])
+    assert [best["tokens"].tolist() for best in found] == [
+        best["tokens"].tolist() for best in whole
+    ]
+    assert found[0]["score"].item() == pytest.approx(whole[0]["score"].item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("init_token", [None, 0])
+@pytest.mark.parametrize(
+    "task_name, options",
+    [
+        ("sentence_prediction", {"shorten_method": "truncate", "max_positions": 5}),
+        ("long_range_arena", {"max_positions": 5}),
+    ],
+)
+@pytest.mark.parametrize("words", [3, 4, 5, 6])
+def test_a_typed_text_has_the_tokens_of_the_data_set(
+    task_name, options, words, init_token, data, tmp_path
+):
+    """At the limits of --max-positions, too: what the task loads of the same text."""
+    shutil.copytree(data / "words", tmp_path / "words")
+    tokens = [*range(5, 5 + words), EOS]
+    write_rows(tmp_path / "words/input0/test", [tokens])
+    line = [str(tmp_path / "words"), "--arch", "transformer_classifier", "--task", task_name]
+    cfg = configs([*line, "--criterion", "sequence_classification", "--num-classes", "3"])
+    cfg.task.update({**options, "init_token": init_token})
+    if task_name == "long_range_arena":
+        cfg.task.lra_task = "text"
+    task = setup_task(cfg.task)
+    write_rows(tmp_path / "words/label/test", [[4, EOS]])
+    task.load_dataset("test")
+    expected = task.dataset("test").collater([task.dataset("test")[0]])["net_input"]["src_tokens"]
+    classifier = Classifier([task.build_model(cfg.model)], task)
+    (found,) = classifier.encode(" ".join(str(token - 4) for token in tokens[:-1]))
+    assert found.tolist() == expected[0].tolist()
+    start = [] if init_token is None else [init_token]
+    assert found.tolist() == [*start, *tokens][:5]
 
 
 def test_a_text_begins_and_ends_as_those_of_the_data(checkpoint, data, tmp_path):

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import setup_task
 from helpers import SMALL, configs, scores
 
@@ -83,6 +83,19 @@ def test_inputs_are_cut(data):
     task = make_task(data, "--max-positions", "10")
     assert max(batch["net_input"]["src_lengths"].max() for batch in batches(task)) == 10
     assert make_task_model(task).max_positions() == 10
+
+
+@pytest.mark.parametrize("longest", [1, 2, 29, 33])
+def test_the_init_token_is_one_of_the_positions(data, longest):
+    """It comes first, then the text's first tokens: the longest input has so many tokens in all."""
+    texts = data_utils.load_indexed_dataset(str(data / "input0/train"), None)
+    options = ["--init-token", "0", "--no-shuffle", "--max-positions", str(longest)]
+    dataset = make_task(data, *options).dataset("train")
+    for index, text in enumerate(texts):
+        expected = [0, *text.tolist()][:longest]
+        assert dataset[index]["net_input.src_tokens"].tolist() == expected
+        assert dataset[index]["net_input.src_lengths"] == len(expected)
+        assert dataset.num_tokens(index) == len(expected)
 
 
 # --- pairs, lengths, pixels ------------------------------------------------
