@@ -52,14 +52,15 @@ def load(
     data = getattr(state["cfg"].task, "data", None)
     if data and task is None:
         check_regular(data)
-    size = count_classes(state)  # before building, which may drop a head of the state
-    classes = (state.get("task_state") or {}).get("classes")  # which the task may forget
-    with naming(path, f"does not fit its model or {data}"), no_more_than(state["model"]):
-        (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-            [path], overrides, task, state=state
-        )
-    if size is not None:
-        check_classes(path, task, size, classes)
+    with naming(path, f"does not fit its model or {data}"):
+        # Building may drop a head of the state, and a task keeps nothing of its own state.
+        size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
+        with no_more_than(state["model"]):
+            (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+                [path], overrides, task, state=state
+            )
+        if size is not None:
+            check_classes(path, task, size, classes)
     return Trained(model, task, cfg)
 
 

@@ -79,6 +79,13 @@ READERS = {
 }
 
 
+@pytest.mark.parametrize("task_state", [3, [1], {"classes": 3}, {"classes": [1]}])
+def test_a_task_state_of_no_sense_is_named(task_state, change):
+    path = change("transject", lambda state: state.update(task_state=task_state))
+    with pytest.raises(ValueError, match="^checkpoint.pt does not fit its model or words"):
+        load(path, {"data": "words"})
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_a_file_is_read_once(reader, change, monkeypatch):
     """Its sums are compared once, too; in an ensemble, those of each file."""
