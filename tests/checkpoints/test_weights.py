@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fairseq import checkpoint_utils
 
 from fairseq_odeformers import load_translator
 from fairseq_odeformers.checkpoints import read
@@ -39,6 +40,15 @@ def test_classes_are_kept(exported, tmp_path):
     state = {**read(str(path)), "task_state": {"classes": ["b", "a"]}}
     write_export(state, tmp_path / "named")
     assert read(str(tmp_path / "named"))["task_state"] == {"classes": ["b", "a"]}
+
+
+def test_options_of_an_export_can_be_changed(data, exported):
+    """As those of a checkpoint, and by fairseq's own function, which takes the folder, too."""
+    for path in map(str, exported("transject")):
+        assert read(path, {"data": "other"})["cfg"].task.data == "other"
+        overrides = {"data": str(data / "words")}
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], overrides)
+        assert task.cfg.data == overrides["data"]
 
 
 def test_damaged_files_are_named(exported):

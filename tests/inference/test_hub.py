@@ -196,6 +196,26 @@ def test_a_typed_text_has_the_tokens_of_the_data_set(
     assert found.tolist() == [*start, *tokens][:5]
 
 
+@pytest.mark.parametrize("init_token", [None, 0])
+def test_a_typed_pair_has_the_tokens_of_the_data_set(init_token, data, tmp_path):
+    """Where the task joins its two texts, by a separator."""
+    shutil.copytree(data / "pairs", tmp_path / "pairs")
+    pair = ([5, 6, EOS], [7, 8, 9, EOS])
+    for number, tokens in enumerate(pair):
+        write_rows(tmp_path / f"pairs/input{number}/test", [tokens])
+    write_rows(tmp_path / "pairs/label/test", [[4, EOS]])
+    line = [str(tmp_path / "pairs"), "--arch", "transformer_classifier"]
+    line += ["--task", "sentence_prediction", "--criterion", "sequence_classification"]
+    cfg = configs([*line, "--num-classes", "3", "--separator-token", "3"])
+    cfg.task.init_token = init_token
+    task = setup_task(cfg.task)
+    task.load_dataset("test")
+    expected = task.dataset("test")[0]["net_input.src_tokens"].tolist()
+    (found,) = Classifier([task.build_model(cfg.model)], task).encode(("1 2", "3 4 5"))
+    start = [] if init_token is None else [init_token]
+    assert found.tolist() == expected == [*start, *pair[0], 3, *pair[1]]
+
+
 def test_a_text_begins_and_ends_as_those_of_the_data(checkpoint, data, tmp_path):
     classifier = load_classifier(checkpoint("transject"), data / "words")
     task, models = classifier.task, classifier.models
@@ -258,12 +278,20 @@ def test_models_without_a_data_set_are_refused(load, checkpoint):
         load(path)
 
 
-def test_byte_pairs_beside_the_data_are_applied_and_joined(checkpoint, data, tmp_path):
-    (data / "words" / "code").write_text("#version: 0.2\n1 2</w>\n")
+@pytest.mark.parametrize("codes", ["words/code", "words/bpecodes", "code"])
+def test_byte_pairs_beside_the_data_are_applied_and_joined(codes, checkpoint, data):
+    """Or in the folder above, where the preparation of parallel text leaves them."""
+    (data / codes).write_text("#version: 0.2\n1 2</w>\n")
     try:
         translator = load_translator(checkpoint("transevolve"), data / "words")
         assert translator.apply_bpe("12 3") == "12 3"
         assert translator.apply_bpe("34") == "3@@ 4"
         assert translator.decode(translator.tgt_dict.encode_line("3 4")) == "3 4"
     finally:
-        (data / "words" / "code").unlink()
+        (data / codes).unlink()
+
+
+def test_options_that_are_given_come_before_those_of_the_data(checkpoint, data):
+    options = {"source_lang": "en", "target_lang": "de"}
+    translator = load_translator(checkpoint("transevolve"), data / "words", **options)
+    assert (translator.task.cfg.source_lang, translator.task.cfg.target_lang) == ("en", "de")
