@@ -8,6 +8,7 @@ import subprocess
 import sys
 import types
 import zipfile
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -88,6 +89,22 @@ def test_data_sets_of_text_without_numpy_s_compat(monkeypatch):
     assert [len(block) for block in blocks] == [3, 2]
     pairs = LanguagePairDataset(texts, sizes, Task.make_dictionary(9), num_buckets=2)
     assert list(pairs.bucketed_num_tokens) == [3, 2]
+
+
+@pytest.mark.parametrize("gpus, device", [(0, 0), (2, 1), (8, 3)])
+def test_processes_of_torchrun_are_one_training(gpus, device, monkeypatch):
+    """The fourth of four, on machines of so many GPUs each, or of none."""
+    launched = {"MASTER_ADDR": "a", "MASTER_PORT": "1", "WORLD_SIZE": "4", "RANK": "3"}
+    for name, value in launched.items():
+        monkeypatch.setenv(name, value)
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    cfg = Namespace(tpu=False, pipeline_model_parallel=False, distributed_init_method=None)
+    distributed_utils.infer_init_method(cfg)
+    assert (cfg.distributed_rank, cfg.distributed_world_size, cfg.device_id) == (3, 4, device)
+    assert cfg.distributed_init_method == "env://" and cfg.distributed_no_spawn
+    assert chosen == [device] * (device > 0)
 
 
 def test_unknown_words_are_replaced_by_those_that_they_are_aligned_with():

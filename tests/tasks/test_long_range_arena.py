@@ -132,6 +132,8 @@ def test_buckets_fix_the_shapes(tmp_path, inputs):
         shapes, by_id = set(), {}
         for batch in batches(task, max_tokens=70):
             tokens = [t for name, t in batch["net_input"].items() if "tokens" in name]
+            lengths = [t for name, t in batch["net_input"].items() if "lengths" in name]
+            assert all(torch.equal(n, t.ne(1).sum(1)) for n, t in zip(lengths, tokens))
             assert tokens[0].numel() <= 70
             shapes |= {t.size(1) for t in tokens}
             by_id.update(zip(batch["id"].tolist(), scores(model, *tokens)))
@@ -267,7 +269,7 @@ def test_missing_files(data, split, removed, message):
         (2, "--lra-task text"),
         (1, "--separator-token 2"),
         (1, "--shorten-method random_crop"),
-        (1, "--init-token 99"),
+        (1, "--init-token 12"),  # the first that is no symbol
         (2, "--lra-task retrieval --arch macaron_bert_base"),
         ("pixels", "--init-token 0 --pixel-input value"),
         ("pixels", "--pixel-input value --arch macaron_bert_base"),
