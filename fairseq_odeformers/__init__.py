@@ -5,11 +5,20 @@ criterions. ``load_translator``, ``load_classifier`` and ``load_language_model``
 trained; see ``inference.hub``.
 """
 
-from . import patches  # noqa: F401
+from . import patches
 
-# isort: split
-from . import criterions, tasks  # noqa: F401
-from .models import baselines, macaron, node_transformer, transevolve, transject  # noqa: F401
+from . import patches
+
+patches.apply()
+
+from . import criterions, tasks  # noqa: E402, F401
+from .models import (  # noqa: E402, F401
+    baselines,
+    macaron,
+    node_transformer,
+    transevolve,
+    transject,
+)
 
 LOADERS = ("load_classifier", "load_language_model", "load_translator")
 

@@ -21,34 +21,56 @@ LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 
 
 @contextmanager
-def naming(
-    name: object, fault: str = "cannot be read", kind: type[Exception] = ValueError
-) -> Iterator[None]:
-    """Have whatever a library raises become an error of one line that names a file or an option.
+def naming(name: str | Path, fault: str = "cannot be read") -> Iterator[None]:
+    """Have an error about an input be one line that names the file or the option.
 
-    Damaged bytes raise anything, from a KeyError to a MemoryError. These pass as they are: errors
-    of the system that name a file, messages that have the name already, and missing libraries.
+    Whatever a library raises is a fault of the input: damaged bytes raise anything, from a KeyError
+    to a MemoryError. Two kinds pass as they are: what is missing (a file, a library), and errors
+    that name a file or *name* already.
 
     Args:
-        fault: what the line says of the name; the reason follows in brackets.
-        kind: the class of the error; an OSError where something is written, as to a full disk.
+        fault: what the line says of *name*; the reason follows in brackets.
+
+    Raises:
+        ValueError: an error occurred that names nothing.
     """
     try:
         yield
+    except (ImportError, FileNotFoundError):
+        raise
     except (Exception, SystemExit) as error:  # subword-nmt exits
-        named = isinstance(error, (ValueError, OSError)) and str(name) in str(error)
-        if named or getattr(error, "filename", None) is not None:
+        if is_named(error, name):
             raise
-        if isinstance(error, (ImportError, FileNotFoundError)):
+        raise ValueError(f"{name} {fault} ({reason(error)})") from error
+
+
+@contextmanager
+def writing(path: str | Path, fault: str = "cannot be written") -> Iterator[None]:
+    """Have a failure to write, as on a full disk, be one line that names the file.
+
+    A ValueError passes, as it is about the content; so do errors that name a file already. Torch
+    and others raise errors of their own, which say less than the system's behind them.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    try:
+        yield
+    except (ImportError, ValueError):
+        raise
+    except Exception as error:
+        if is_named(error, path):
             raise
-        if kind is OSError:
-            if isinstance(error, ValueError):  # of what was to be written
-                raise
-            cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, OSError):
-                cause = cause.__context__
-            error = cause or error  # that of the system, if a library's is due to one
-        raise kind(f"{name} {fault} ({reason(error)})") from error
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OSError):
+            cause = cause.__context__
+        raise OSError(f"{path} {fault} ({reason(cause or error)})") from error
+
+
+def is_named(error: BaseException, name: str | Path) -> bool:
+    """Whether an error that the commands print names a file, or has *name* in its message."""
+    names = str(name) in str(error) or getattr(error, "filename", None) is not None
+    return names and isinstance(error, (ValueError, OSError))
 
 
 def reason(error: BaseException) -> str:
@@ -159,7 +181,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         OSError: it cannot be written, as on a full disk.
     """
-    with naming(path, "cannot be written", OSError):
+    with writing(path):
         if path.exists() and not path.is_file():
             yield path
             return

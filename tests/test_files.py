@@ -17,6 +17,7 @@ from fairseq_odeformers.files import (
     replacing,
     sha256,
     write_csv,
+    writing,
 )
 
 
@@ -177,20 +178,33 @@ def test_whatever_a_library_raises_is_a_line_that_names_the_file(error, reason):
 
 
 def test_a_full_disk_behind_the_error_of_a_library_is_named():
-    with pytest.raises(OSError, match="File too large"), naming("file", kind=OSError):
+    with pytest.raises(OSError, match="File too large"), writing("file"):
         try:
             raise OSError("File too large")
         except OSError as error:
             raise RuntimeError("unexpected position in it") from error
 
 
+NAMED = [ValueError("file: line 3"), OSError(28, "full", "a"), ImportError("x")]
+
+
 @pytest.mark.parametrize(
-    "error", [ValueError("file: line 3"), OSError(2, "none", "a"), ImportError("x")]
+    "context, error",
+    [(naming, error) for error in [*NAMED, FileNotFoundError("none")]]
+    + [(writing, error) for error in [*NAMED, ValueError("a column too many")]],
 )
-def test_an_error_that_says_enough_passes(error):
-    with pytest.raises(type(error)) as found, naming("file"):
+def test_an_error_that_says_enough_passes(context, error):
+    with pytest.raises(type(error)) as found, context("file"):
         raise error
     assert found.value is error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("file"), SyntaxError("x y", ("a", 1, 1, ""))])
+def test_an_error_that_no_command_prints_is_changed_though_it_names_a_file(error):
+    with pytest.raises(ValueError, match="^file cannot be read"), naming("file"):
+        raise error
+    with pytest.raises(OSError, match="^file cannot be written"), writing("file"):
+        raise error
 
 
 @pytest.mark.parametrize("name", ["pipe", "null", "dangling"])

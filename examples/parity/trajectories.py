@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 from torchdiffeq import odeint
 
-from fairseq_odeformers.checkpoints.load import load_classifier
+from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.files import write_csv
 from fairseq_odeformers.lab.plots import (
     BLACK,
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder")
     args = parser.parse_args()
     try:
-        model, task = load_classifier(args.checkpoint, "")
+        model, task, _ = load(args.checkpoint)
         model.eval()
         check(model, task, args.checkpoint)
         longest = task.max_positions() - 1

@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from fairseq_odeformers.files import naming, replacing
 from fairseq_odeformers.options import positive_int
 
+from .state import read
 from .trust import check_finite
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -48,8 +49,8 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
     """
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
+        state = read(str(path))
         with naming(path, "is not a checkpoint of a training"):
-            state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
             model = dict(state["model"])
             check_finite(str(path), model)
         for name in sorted(sums.keys() | model.keys()) if sums else ():

@@ -1,8 +1,14 @@
-"""Checks of checkpoints before they are built: known models and tasks, and finite weights."""
+"""May this checkpoint be built? Its model and task must be safe, and its weights finite."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor
+
+from fairseq_odeformers.files import naming
 
 # The modules of fairseq whose models and tasks do nothing but what their names say.
 SAFE = {
@@ -13,21 +19,39 @@ SAFE = {
 }
 
 
-def check_checkpoint(path: str, state: dict) -> None:
-    """Check a checkpoint, as fairseq's ``load_checkpoint_to_cpu`` reads it, before it is built.
+def check(path: str, state: dict) -> None:
+    """Check what is in a checkpoint before a model is built from it.
+
+    Args:
+        state: the result of :func:`~fairseq_odeformers.checkpoints.state.read` for *path*.
 
     Raises:
         ValueError: its model or task is not registered, or is one of fairseq's that is not known to
             be safe; or a weight is not finite.
     """
-    model, task = state["cfg"].model, state["cfg"].task
-    # The names that fairseq looks up.
-    arch = getattr(model, "_name", None) or getattr(model, "arch", None)
-    legacy = getattr(task, "task", None)
-    name = legacy if isinstance(legacy, str) else getattr(task, "_name", None)
-    check_name(path, "architecture", str(arch), ARCH_MODEL_REGISTRY)
-    check_name(path, "task", str(name), TASK_REGISTRY)
-    check_finite(path, dict(state["model"]))
+    with naming(path, "is not a checkpoint of a training"):
+        model, task = state["cfg"].model, state["cfg"].task
+        # The names that fairseq looks up.
+        arch = getattr(model, "_name", None) or getattr(model, "arch", None)
+        legacy = getattr(task, "task", None)
+        name = legacy if isinstance(legacy, str) else getattr(task, "_name", None)
+        check_name(path, "architecture", str(arch), ARCH_MODEL_REGISTRY)
+        check_name(path, "task", str(name), TASK_REGISTRY)
+        check_finite(path, dict(state["model"]))
+
+
+_trust_required = ContextVar("trust_required", default=False)
+is_trust_required = _trust_required.get
+
+
+@contextmanager
+def require_trust() -> Iterator[None]:
+    """Have each checkpoint that fairseq reads checked, where it reads and builds in one call."""
+    token = _trust_required.set(True)
+    try:
+        yield
+    finally:
+        _trust_required.reset(token)
 
 
 def check_name(path: str, kind: str, name: str, registry: dict) -> None:

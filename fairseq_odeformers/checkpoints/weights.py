@@ -12,7 +12,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from fairseq_odeformers.files import naming, reading, replacing_folder, sha256
+from fairseq_odeformers.files import reading, replacing_folder, sha256, writing
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 OWN_SUM = "sha256 of the above"  # of CONFIG
@@ -24,7 +24,7 @@ def write_export(state: dict, folder: Path) -> None:
     A tensor of several parameters, such as tied embeddings, is written once.
 
     Args:
-        state: the result of fairseq's ``load_checkpoint_to_cpu``.
+        state: the result of :func:`~fairseq_odeformers.checkpoints.state.read`.
         folder: for both files.
     """
     from safetensors.torch import save_file
@@ -38,7 +38,7 @@ def write_export(state: dict, folder: Path) -> None:
         else:
             places[place] = name
             weights[name] = tensor.contiguous()
-    with replacing_folder(folder) as temporary, naming(folder, "cannot be written", OSError):
+    with replacing_folder(folder) as temporary, writing(folder):
         save_file(weights, temporary / WEIGHTS)
         config = {
             "config": OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True),

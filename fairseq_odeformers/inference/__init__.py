@@ -1,5 +1,6 @@
 """Uses of a trained model: call it from Python, classify a file with it, export it.
 
-Read ``hub``, the interface from Python, and ``predict``, a command. ``export`` is the command that
-writes safetensors or a ``program`` (``torch.export``).
+Read ``hub``, which loads models, then what it returns: a ``classifier``, or a ``generator`` of
+translations or of text; both treat ``texts`` alike. ``predict`` is a command, and so is ``export``,
+which writes safetensors or a ``program`` (``torch.export``).
 """

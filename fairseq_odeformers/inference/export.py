@@ -4,7 +4,7 @@ import argparse
 import ast
 from pathlib import Path
 
-from fairseq_odeformers.checkpoints.load import read_checkpoint
+from fairseq_odeformers.checkpoints import check, read
 from fairseq_odeformers.checkpoints.weights import CONFIG, WEIGHTS, write_export
 from fairseq_odeformers.options import add_user_dir
 
@@ -35,16 +35,18 @@ def main(arguments=None) -> None:
     add_user_dir(parser)
     args = parser.parse_args(arguments)
     if args.out.suffix == PROGRAM:
-        from .program import load, write_program
+        from .program import load_for_program, write_program
 
         if not args.out.parent.is_dir():
             raise ValueError(f"{args.out}: there is no folder {args.out.parent}")
-        model, task = load(args.checkpoint, args.data, args.model_overrides)
+        model, task, _ = load_for_program(args.checkpoint, args.data, args.model_overrides)
         write_program(model, task, args.out)
     else:
         if args.out.exists():
             raise ValueError(f"{args.out} is in the way; move it, or choose another folder")
-        write_export(read_checkpoint(args.checkpoint), args.out)
+        state = read(args.checkpoint)
+        check(args.checkpoint, state)
+        write_export(state, args.out)
     print(f"wrote {args.out}")
 
 

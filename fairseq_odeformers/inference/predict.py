@@ -16,14 +16,12 @@ from scipy.stats import binomtest
 from tqdm import tqdm
 
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of
-from fairseq_odeformers.files import decode_lines, read_lines, reading, replacing
-from fairseq_odeformers.inference.hub import (
-    Classifier,
-    TooLong,
-    load_classifier,
-    mean_probabilities,
-)
+from fairseq_odeformers.files import decode_lines, naming, read_lines, replacing
 from fairseq_odeformers.options import add_user_dir, positive_int
+
+from .classifier import Classifier, average_probabilities
+from .hub import load_classifier
+from .texts import TooLong
 
 GLUE = ("CoLA", "SST-2", "MRPC", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks with classes
 
@@ -152,8 +150,7 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
 
 def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
     """Load a split; its batches, on the device of the models, without what is too long for them."""
-    with reading_split(task, split):
-        task.load_dataset(split)
+    task.load_dataset(split)
     found = task.get_batch_iterator(
         task.dataset(split),
         max_sentences=batch_size,
@@ -167,9 +164,9 @@ def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
         yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
 
 
-def reading_split(task, split: str):
-    """:func:`reading` for a split; the task parity has no data."""
-    return reading(getattr(task.cfg, "data", "the task"), f"has no whole {split}")
+def naming_split(task, split: str):
+    """:func:`~fairseq_odeformers.files.naming` for a split; the task parity has no data."""
+    return naming(getattr(task.cfg, "data", "the task"), f"has no whole {split}")
 
 
 @torch.no_grad()
@@ -181,12 +178,12 @@ def probabilities(task, models, split, batch_size):
         probabilities of the classes (N, K), averaged over the models.
     """
     ids, targets, probs = [], [], []
-    with reading_split(task, split):
+    with naming_split(task, split):
         for sample in batches(task, split, models, batch_size):
             ids.append(sample["id"].view(-1))
             if "target" in sample:
                 targets.append(sample["target"].view(-1))
-            probs.append(mean_probabilities(models, task, sample["net_input"]))
+            probs.append(average_probabilities(models, task, sample["net_input"]))
     ids = torch.cat(ids).cpu() if ids else torch.empty(0)
     total = len(task.dataset(split))
     if len(ids) < total:

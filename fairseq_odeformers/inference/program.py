@@ -20,51 +20,44 @@ and, where the data set has word pieces, the ``tokenizer`` in the form of the li
 import copy
 import io
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from fairseq import utils
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqLanguageModel
+from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from fairseq_odeformers.checkpoints.load import (
-    load_classifier,
-    load_model,
-    read_checkpoint,
-    sizes_of_heads,
-)
+from fairseq_odeformers.checkpoints import Trained, load
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos
 from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
 from fairseq_odeformers.files import replacing
-from fairseq_odeformers.models.node_transformer import layout
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.methods import FIXED_GRID
 from fairseq_odeformers.models.node_transformer.solver import FixedGrid
 from fairseq_odeformers.models.transevolve.attention import TimeEvolvingAttention
-from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 
 DESCRIPTION = "description.json"
 
 
-def load(path: str, data: str | None, overrides: dict):
-    """A trained model and its task, without what only training needs."""
-    state = read_checkpoint(path)
-    for name in overrides:
-        if name not in state["cfg"].model and name not in state["cfg"].task:
-            raise ValueError(f"--model-overrides: {path} has no option {name}")
-    overrides = {"checkpoint_activations": False, "adjoint": False, **overrides}
-    if sizes_of_heads(state):
-        return load_classifier(path, data, state=state, **overrides)
+def load_for_program(path: str, data: str | None, overrides: dict) -> Trained:
+    """A trained model without what only training needs.
+
+    Raises:
+        ValueError: the checkpoint has no option of that name; or see
+            :func:`~fairseq_odeformers.checkpoints.trained.load`.
+    """
+    options = {"checkpoint_activations": False, "adjoint": False, **overrides}
     if data is not None:
-        overrides["data"] = data
-    model, _, task = load_model(path, overrides, state=state)
-    return model, task
+        options["data"] = data
+    trained = load(path, options)
+    for name in overrides:
+        if name not in trained.cfg.model and name not in trained.cfg.task:
+            raise ValueError(f"--model-overrides: {path} has no option {name}")
+    return trained
 
 
 def write_program(model: nn.Module, task, path: Path) -> None:
@@ -84,7 +77,7 @@ def write_program(model: nn.Module, task, path: Path) -> None:
         torch.export.Dim(f"length{n}", min=1, max=program.longest) for n, _ in enumerate(texts)
     ]
     sizes = tuple({0: batch, 1: length} for length in lengths)
-    with torch.no_grad(), Unbranched(), fused_attention():
+    with torch.no_grad():
         exported = torch.export.export(program, texts, dynamic_shapes=(sizes,), strict=False)
     description = json.dumps(describe(task, program))
     content = io.BytesIO()  # torch aborts where it cannot write, as to a full disk
@@ -107,13 +100,11 @@ class Program(nn.Module):
         name = getattr(task.cfg, "classification_head_name", None)
         self.head = name if name in heads else None
         self.towers = getattr(model, "towers", 1)
+        self.padding = task.source_dictionary.pad()
         translates = isinstance(model, FairseqEncoderDecoderModel)
         model = copy.deepcopy(model.encoder if translates else model)
-        self.model = model.cpu().float().eval()
         self.longest = model.max_positions()
-        self.padding = task.source_dictionary.pad()
-        for module in list(self.modules()):
-            prepare(module)
+        self.model = make_exportable(model.cpu().float().eval())
 
     def forward(self, *tokens: Tensor) -> Tensor:
         """Probabilities (B, K) or states (B, T, C), of tokens (B, T) of each tower."""
@@ -129,8 +120,56 @@ class Program(nn.Module):
         return self.model(**call, features_only=True)[0]
 
 
+def make_exportable(module: nn.Module) -> nn.Module:
+    """A module that computes the same as another, of which it has parts, by one path for all data.
+
+    Raises:
+        ValueError: a solver takes adaptive steps.
+    """
+    if isinstance(module, NodeBlock) and not isinstance(module.solver, FixedGrid):
+        raise ValueError(
+            "adaptive steps depend on the data, as no program can; give the solver a fixed grid, "
+            f"such as --model-overrides \"{{'ode_method': 'rk4', 'ode_steps': 8}}\" "
+            f"(or {', '.join(FIXED_GRID)})"
+        )
+    for name, child in module.named_children():
+        setattr(module, name, make_exportable(child))
+    if isinstance(module, TimeEvolvingAttention):
+        module.backend = "fused"  # the others are chosen by the length
+    if isinstance(module, TransformerEncoderBase):
+        return PaddedEncoder(module)
+    if isinstance(module, SinusoidalPositionalEmbedding):
+        return Positions(module)
+    return module
+
+
+class PaddedEncoder(FairseqEncoder):
+    """fairseq's Transformer encoder over any layers, which get the mask of any padding.
+
+    fairseq's own code looks whether there is padding; without any, a mask changes nothing.
+    """
+
+    def __init__(self, encoder: TransformerEncoderBase):
+        super().__init__(encoder.dictionary)
+        self.encoder = encoder
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
+    ) -> dict[str, list[Tensor]]:
+        """The states (T, B, C) of tokens (B, T), and the mask (B, T), in fairseq's form."""
+        padding_mask = src_tokens.eq(self.encoder.padding_idx)
+        x, _ = self.encoder.forward_embedding(src_tokens)
+        x = (x * (1 - padding_mask.unsqueeze(-1).type_as(x))).transpose(0, 1)
+        for layer in self.encoder.layers:
+            out = layer(x, encoder_padding_mask=padding_mask)
+            x = out[0] if isinstance(out, tuple) else out
+        if self.encoder.layer_norm is not None:
+            x = self.encoder.layer_norm(x)
+        return {"encoder_out": [x], "encoder_padding_mask": [padding_mask]}
+
+
 class Positions(nn.Module):
-    """The sinusoidal positions of a fairseq module, whose own code looks at sizes as numbers."""
+    """fairseq's sinusoidal positions, whose own code looks at sizes as numbers."""
 
     weights: Tensor
 
@@ -142,42 +181,6 @@ class Positions(nn.Module):
     def forward(self, tokens: Tensor, incremental_state=None) -> Tensor:
         """Embeddings (B, T, C) of tokens (B, T); there is no state of a decoder."""
         return F.embedding(utils.make_positions(tokens, self.padding), self.weights)
-
-
-class Unbranched(TorchFunctionMode):
-    """Takes the branches for some padding and for finite states, which are right for all data."""
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in (Tensor.any, Tensor.all) and len(args) == 1 and not kwargs:
-            return torch.tensor(True)
-        return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def fused_attention() -> Iterator[None]:
-    """Makes the fields of N-ODE Transformers use torch's kernel, whatever the length."""
-    few, layout.FEW_KEY_ELEMENTS = layout.FEW_KEY_ELEMENTS, 0
-    try:
-        yield
-    finally:
-        layout.FEW_KEY_ELEMENTS = few
-
-
-def prepare(module: nn.Module) -> None:
-    """Make a module take branches that compute the same, and that do not depend on sizes."""
-    if isinstance(module, NodeBlock) and not isinstance(module.solver, FixedGrid):
-        raise ValueError(
-            "adaptive steps depend on the data, as no program can; give the solver a fixed grid, "
-            f"such as --model-overrides \"{{'ode_method': 'rk4', 'ode_steps': 8}}\" "
-            f"(or {', '.join(FIXED_GRID)})"
-        )
-    if isinstance(module, TimeEvolvingAttention):
-        module.backend = "fused"
-    if isinstance(module, MixtureOfExperts):
-        module.matrices_first = lambda x, sigma: False
-    for name, child in module.named_children():
-        if isinstance(child, SinusoidalPositionalEmbedding):
-            setattr(module, name, Positions(child))
 
 
 def describe(task, program: Program) -> dict:

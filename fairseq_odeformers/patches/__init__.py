@@ -1,10 +1,17 @@
 """All that this package changes in fairseq, torch, torch_xla, numpy, warnings and logging.
 
-Importing it makes the changes. The table at the top of each file has, for each change, the reason,
-the issue where one is known, and when it can go.
+``fairseq_odeformers`` calls :func:`apply` once, before anything else. ``table`` lists the changes;
+each has its reason, and what has to happen before it can go. The functions that make them are in
+the other files. Importing a file changes nothing.
 """
 
-from . import warnings  # noqa: F401
 
-# isort: split
-from . import checkpoints, command_line, versions  # noqa: F401
+def apply() -> None:
+    """Make all changes of :data:`~fairseq_odeformers.patches.table.PATCHES`."""
+    from .warnings import import_fairseq
+
+    import_fairseq()  # the other files import it, and it sets up logging
+    from .table import PATCHES
+
+    for patch in PATCHES:
+        patch.apply()

@@ -1,105 +1,26 @@
-"""Makes fairseq run no code of a checkpoint, name one that it cannot read, and write whole ones.
-
-=================================  =================================================================
-change in fairseq                  why; whose issue; until when
-=================================  =================================================================
-``load_checkpoint_to_cpu``         Errors of torch name no file, and advise to switch its safe
-                                   loader off. torch compares no checksums, so that damaged weights
-                                   load in silence (pytorch #126952). With fairseq 0.12.2, options
-                                   that later versions have given to a task are left out (fairseq
-                                   #4905, merged). Until torch does both, and Python 3.10 goes.
-``load_checkpoint``                If the file of ``--restore-file`` is missing, fairseq begins anew
-                                   and saves over what is there. If a training resumes with another
-                                   model, it ends in two tracebacks that name no option. Until
-                                   fairseq refuses the one and explains the other.
-``torch_persistent_save``          After a failure, as on a full disk, fairseq tries again, behind
-                                   what the failure has left in the file. Until fairseq stops.
-``PathManager.copy``               A training that is killed while it copies leaves half a
-                                   checkpoint. Until fairseq copies to another name first.
-``eval`` in ``fairseq.models``     fairseq evaluates options of a checkpoint as Python, such as
-and ``fairseq.utils``              ``encoder_layers`` of ``fconv`` and ``xformers_att_config`` of
-                                   every Transformer. Until it reads literals.
-=================================  =================================================================
-
-Every command of fairseq, every loader here and ``scripts/average_checkpoints.py`` read checkpoints
-through the first of these.
-"""
+"""Makes fairseq run no code of a checkpoint, name one that it cannot read, and write whole ones."""
 
 import ast
-import dataclasses
 import operator
-import pickle
 import re
 import sys
-import zipfile
 from argparse import Namespace
 from pathlib import Path
 
-import fairseq
 import torch
-from fairseq import checkpoint_utils, tasks
 from fairseq.file_io import PathManager
-from omegaconf import open_dict
 
-from fairseq_odeformers.files import naming, reading, replacing
-from fairseq_odeformers.patches.patch import patch
+from fairseq_odeformers.checkpoints import read
+from fairseq_odeformers.files import replacing, writing
 
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
 
 
-def check_sums(path: str) -> None:
-    """Compare a checkpoint with the CRC-32 that torch has saved of each of its parts.
-
-    Files of torch < 1.6 have none; where torch was told to compute none, each is 0.
-
-    Raises:
-        ValueError: one differs.
-    """
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            parts = archive.infolist()
-            if any(part.compress_type for part in parts):
-                raise ValueError("it is compressed, as no checkpoint of torch is")
-            if any(part.CRC for part in parts) and (part := archive.testzip()):
-                raise ValueError(f"the CRC-32 of {part} is not the one saved with it")
+def load_checkpoint_to_cpu(_, *args, **kwargs):
+    """fairseq's function; see :func:`~fairseq_odeformers.checkpoints.state.read`."""
+    return read(*args, **kwargs)
 
 
-@patch(checkpoint_utils)
-def load_checkpoint_to_cpu(original, path, *args, **kwargs):
-    """fairseq's function.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: the file is damaged, not a checkpoint, or refused by torch's safe loader.
-    """
-    with reading(path, "cannot be loaded"):
-        try:
-            check_sums(path)
-            state = original(path, *args, **kwargs)
-        except pickle.UnpicklingError as error:
-            # torch's own message advises to load the file nevertheless.
-            if found := re.search(r"GLOBAL (\S+)", str(error)):
-                reason = f"is refused: it holds {found[1]}, which could run code"
-            else:
-                reason = "cannot be loaded (torch's safe loader cannot read it)"
-            raise ValueError(f"{path} {reason}") from None
-    if fairseq.__version__ == "0.12.2":
-        drop_unknown_options(state)
-    return state
-
-
-def drop_unknown_options(state: dict) -> None:
-    """Leave out of a checkpoint what the dataclass of its task does not have."""
-    task = getattr(state.get("cfg"), "task", None)
-    dataclass = tasks.TASK_DATACLASS_REGISTRY.get(getattr(task, "_name", None))
-    if dataclass is not None:
-        known = {field.name for field in dataclasses.fields(dataclass)}
-        with open_dict(task):
-            for name in task.keys() - known:
-                del task[name]
-
-
-@patch(checkpoint_utils)
 def load_checkpoint(original, cfg, trainer, **kwargs):
     """fairseq's function, with which a training starts.
 
@@ -118,7 +39,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     except Exception as error:
         if not (found := re.search("model parameters from checkpoint (.*); please", str(error))):
             raise
-        state = checkpoint_utils.load_checkpoint_to_cpu(found[1])
+        state = read(found[1])
         differ = differing_options(state["cfg"].model, trainer.cfg.model)
         reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]
         sys.exit(
@@ -136,7 +57,6 @@ def differing_options(saved, given) -> str:
     return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in differ.items())
 
 
-@patch(checkpoint_utils)
 def torch_persistent_save(original, obj, filename, async_write=False):
     """fairseq's function; the file appears complete or not at all.
 
@@ -149,12 +69,11 @@ def torch_persistent_save(original, obj, filename, async_write=False):
         "cannot be saved; earlier checkpoints are whole, and the same command goes on from the "
         "last of them"
     )
-    with replacing(Path(filename)) as temporary, naming(filename, fault, OSError):
+    with replacing(Path(filename)) as temporary, writing(filename, fault):
         with open(temporary, "wb") as file:
             torch.save(obj, file)
 
 
-@patch(PathManager)
 def copy(original, src_path, dst_path, overwrite=False):
     """fairseq's function; the copy appears complete or not at all."""
     if not overwrite or not PathManager.supports_rename(dst_path):
@@ -182,6 +101,8 @@ def value_of(node: ast.expr):
     return ast.literal_eval(node)
 
 
-for name, module in [*sys.modules.items()]:
-    if name == "fairseq.utils" or name.startswith("fairseq.models."):
-        module.eval = evaluate
+def replace_eval() -> None:
+    """Have fairseq's models and their utilities call :func:`evaluate` instead of ``eval``."""
+    for name, module in [*sys.modules.items()]:
+        if name == "fairseq.utils" or name.startswith("fairseq.models."):
+            vars(module)["eval"] = evaluate

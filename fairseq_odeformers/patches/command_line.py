@@ -1,32 +1,16 @@
-"""Makes fairseq's command line refuse what cannot train, and train in bfloat16 without a TPU.
-
-=================================  =================================================================
-change                             why; until when
-=================================  =================================================================
-``parse_args_and_arch``            fairseq does not compare the task, the criterion and the model,
-                                   and ends in a traceback while it trains. It takes any number for
-                                   ``--label-smoothing`` and the like. ``fairseq-validate`` without
-                                   ``--task`` ends in "KeyError: None". It takes ``--bf16`` for
-                                   ``--tpu``, also where there is none. For a misspelt name it
-                                   prints 200 others. Until fairseq checks all, and asks argparse
-                                   to suggest names (from Python 3.14 on).
-=================================  =================================================================
-"""
+"""Makes fairseq's command line refuse what cannot train, and train in bfloat16 without a TPU."""
 
 import sys
 from argparse import Action, ArgumentError, ArgumentParser, Namespace
 from dataclasses import fields
 from importlib.util import find_spec
 
-from fairseq import options
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import did_you_mean, validate
-
-from .patch import patch
 
 
 def check_head(task: str | None, criterion: str | None) -> None:
@@ -73,7 +57,6 @@ def check_value(parser: ArgumentParser, action: Action, value: str) -> None:
     ArgumentParser._check_value(parser, action, value)
 
 
-@patch(options)
 def parse_args_and_arch(original, parser, *args, **kwargs):
     """fairseq's function, with :func:`check_command_line` of what it reads.
 

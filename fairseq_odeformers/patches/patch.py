@@ -1,25 +1,46 @@
-"""The decorator by which a function of this folder takes the place of one elsewhere."""
+"""A change to something that is not this package's, with its reason and its end."""
 
 import functools
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
 
 
-def patch(owner, when: bool = True):
-    """Put a function in the place of one with its name, which it gets as its first argument.
+@dataclass(frozen=True)
+class Patch:
+    """A change that a function makes.
 
-    Args:
-        owner: the module or class that has the other function.
-        when: false to leave that as it is.
+    Attributes:
+        name: what is changed.
+        function: makes the change; it has no arguments.
+        reason: why, and whose issue it is where one is known.
+        until: what has to happen before the change can go.
     """
 
-    def decorate(function):
-        if when:
-            original = getattr(owner, function.__name__)
+    name: str
+    function: Callable
+    reason: str
+    until: str
 
-            @functools.wraps(original)
-            def patched(*args, **kwargs):
-                return function(original, *args, **kwargs)
+    def apply(self) -> None:
+        """Make the change."""
+        self.function()
 
-            setattr(owner, function.__name__, patched)
-        return function
 
-    return decorate
+class Replacement(Patch):
+    """A function or class that takes the place of the one called ``name``.
+
+    It gets the original as its first argument.
+    """
+
+    def apply(self) -> None:
+        """Put ``function`` in the place of ``name``."""
+        owner_name, attribute = self.name.rsplit(".", 1)
+        owner = pkgutil.resolve_name(owner_name)
+        original, function = getattr(owner, attribute), self.function
+
+        @functools.wraps(original)
+        def patched(*args, **kwargs):
+            return function(original, *args, **kwargs)
+
+        setattr(owner, attribute, patched)

@@ -158,17 +158,21 @@ class LongRangeArenaTask(SentencePredictionTask):
         }
         padding, buckets = self.source_dictionary.pad(), self.cfg.num_batch_buckets
         sizes = np.max([tokens.sizes for tokens in inputs], axis=0)
-        for suffix, tokens in zip(("", "1"), inputs):
-            padded = tokens
-            if buckets:
-                padded = BucketPadLengthDataset(tokens, sizes, buckets, padding, left_pad=False)
+        padded = inputs
+        if buckets:  # each text of a pair has the length of the longer one
+            padded = [
+                BucketPadLengthDataset(tokens, sizes, buckets, padding, left_pad=False)
+                for tokens in inputs
+            ]
+            sizes = padded[0].sizes
+        for suffix, tokens, texts in zip(("", "1"), inputs, padded):
             dataset["net_input"] |= {
-                f"src_tokens{suffix}": RightPadDataset(padded, pad_idx=padding),
+                f"src_tokens{suffix}": RightPadDataset(texts, pad_idx=padding),
                 f"src_lengths{suffix}": NumelDataset(tokens),
             }
         if labels is not None:
             dataset["target"] = RawLabelDataset(labels)
-        dataset = Examples(dataset, padded.sizes if buckets else sizes, few_lengths=buckets > 0)
+        dataset = Examples(dataset, sizes, few_lengths=buckets > 0)
         if not self.cfg.no_shuffle:
             with data_utils.numpy_seed(self.cfg.seed):
                 dataset = SortDataset(dataset, sort_order=[np.random.permutation(len(sizes))])

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 from functools import partial
 
 import pytest
@@ -12,7 +13,8 @@ from make_checkpoints import PATHS, write_rows
 from omegaconf import OmegaConf
 
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
-from fairseq_odeformers.inference import hub
+from fairseq_odeformers.inference.classifier import Classifier
+from fairseq_odeformers.inference.texts import TooLong, warn_once
 
 TEXTS = ["7 3 5", "1 2 3 4 5 6", "19"]
 
@@ -94,15 +96,124 @@ def test_one_rule_for_empty_unknown_and_long_texts(name, checkpoint, data, caplo
     assert [str(first), str(second)] == list(map(str, use(["3 1", "2 7 5"])))
     assert not caplog.records
 
-    hub.warn_once.cache_clear()
+    warn_once.cache_clear()
     for text in ("bad film", "good film"):
         assert use(text)
     (warning,) = caplog.messages
     assert re.search("no symbol of the dictionary.* such as 0 1 2", warning)
 
-    with pytest.raises(hub.TooLong, match=r"'1 1 .* has \d+ tokens, more than \d+"):
+    with pytest.raises(TooLong, match=r"'1 1 .* has \d+ tokens, more than \d+"):
         use("1 " * 2000)
     assert getattr(load(path, data / "words", **{cuts: value}), method)("1 " * 2000, **options)
+
+
+@pytest.fixture
+def shorter(checkpoint):
+    """Writes a checkpoint, and the same one of a model with so many positions; returns both."""
+
+    def write(name, **positions):
+        path = checkpoint(name)
+        state = torch.load(path, weights_only=True)
+        state["cfg"]["model"].update(positions)
+        torch.save(state, path.with_name("shorter.pt"))
+        return str(path), str(path.with_name("shorter.pt"))
+
+    return write
+
+
+def assert_takes_five_words(use):
+    """And the end of the sentence."""
+    assert use("1 2 3 4 5")
+    with pytest.raises(TooLong, match="has 7 tokens, more than 6"):
+        use("1 2 3 4 5 6")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_ensemble_takes_the_texts_that_all_of_its_models_take(order, shorter, data):
+    """Whichever model has fewer positions."""
+    paths = shorter("macaron_transformer", max_source_positions=6)[::order]
+    assert_takes_five_words(load_translator(":".join(paths), data / "words").translate)
+    path = shorter("transject")[0]
+    both = load_classifier(f"{path}:{path}", data / "words")
+    both.models[0].encoder.max_source_positions = 6
+    assert_takes_five_words(Classifier([*both.models][::order], both.task).classify)
+
+
+@pytest.mark.parametrize(
+    "name, positions, options",
+    [
+        ("macaron_transformer", {"max_source_positions": 6}, {"truncate_source": True}),
+        ("macaron_transformer_lm", {"max_target_positions": 6}, {"shorten_method": "truncate"}),
+    ],
+)
+def test_a_truncated_sentence_keeps_its_end(name, positions, options, shorter, data):
+    """So that it is the sentence of its first words."""
+    _, path = shorter(name, **positions)
+    if "_lm" in name:
+        model = load_language_model(path, data / "words", **options)
+        whole, found = model.score(["1 2 3 4 5", "1 2 3 4 5 6 7"])
+        assert found["tokens"].tolist() == [5, 6, 7, 8, 9]
+        assert torch.allclose(found["positional_scores"], whole["positional_scores"], atol=1e-5)
+        return
+    model = load_translator(path, data / "words", **options)
+    assert model.fit(model.encode("1 2 3 4 5 6 7")).tolist() == [5, 6, 7, 8, 9, EOS]
+    whole, found = model.generate([model.encode(text) for text in ("1 2 3 4 5", "1 2 3 4 5 6 7")])
+    assert [best["tokens"].tolist() for best in found] == [
+        best["tokens"].tolist() for best in whole
+    ]
+    assert found[0]["score"].item() == pytest.approx(whole[0]["score"].item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("init_token", [None, 0])
+@pytest.mark.parametrize(
+    "task_name, options",
+    [
+        ("sentence_prediction", {"shorten_method": "truncate", "max_positions": 5}),
+        ("long_range_arena", {"max_positions": 5}),
+    ],
+)
+@pytest.mark.parametrize("words", [3, 4, 5, 6])
+def test_a_typed_text_has_the_tokens_of_the_data_set(
+    task_name, options, words, init_token, data, tmp_path
+):
+    """At the limits of --max-positions, too: what the task loads of the same text."""
+    shutil.copytree(data / "words", tmp_path / "words")
+    tokens = [*range(5, 5 + words), EOS]
+    write_rows(tmp_path / "words/input0/test", [tokens])
+    line = [str(tmp_path / "words"), "--arch", "transformer_classifier", "--task", task_name]
+    cfg = configs([*line, "--criterion", "sequence_classification", "--num-classes", "3"])
+    cfg.task.update({**options, "init_token": init_token})
+    if task_name == "long_range_arena":
+        cfg.task.lra_task = "text"
+    task = setup_task(cfg.task)
+    write_rows(tmp_path / "words/label/test", [[4, EOS]])
+    task.load_dataset("test")
+    expected = task.dataset("test").collater([task.dataset("test")[0]])["net_input"]["src_tokens"]
+    classifier = Classifier([task.build_model(cfg.model)], task)
+    (found,) = classifier.encode(" ".join(str(token - 4) for token in tokens[:-1]))
+    assert found.tolist() == expected[0].tolist()
+    start = [] if init_token is None else [init_token]
+    assert found.tolist() == [*start, *tokens][:5]
+
+
+@pytest.mark.parametrize("init_token", [None, 0])
+def test_a_typed_pair_has_the_tokens_of_the_data_set(init_token, data, tmp_path):
+    """Where the task joins its two texts, by a separator."""
+    shutil.copytree(data / "pairs", tmp_path / "pairs")
+    pair = ([5, 6, EOS], [7, 8, 9, EOS])
+    for number, tokens in enumerate(pair):
+        write_rows(tmp_path / f"pairs/input{number}/test", [tokens])
+    write_rows(tmp_path / "pairs/label/test", [[4, EOS]])
+    line = [str(tmp_path / "pairs"), "--arch", "transformer_classifier"]
+    line += ["--task", "sentence_prediction", "--criterion", "sequence_classification"]
+    cfg = configs([*line, "--num-classes", "3", "--separator-token", "3"])
+    cfg.task.init_token = init_token
+    task = setup_task(cfg.task)
+    task.load_dataset("test")
+    expected = task.dataset("test")[0]["net_input.src_tokens"].tolist()
+    (found,) = Classifier([task.build_model(cfg.model)], task).encode(("1 2", "3 4 5"))
+    start = [] if init_token is None else [init_token]
+    assert found.tolist() == expected == [*start, *pair[0], 3, *pair[1]]
 
 
 def test_a_text_begins_and_ends_as_those_of_the_data(checkpoint, data, tmp_path):
@@ -112,9 +223,9 @@ def test_a_text_begins_and_ends_as_those_of_the_data(checkpoint, data, tmp_path)
     (tmp_path / "input0").mkdir()
     write_rows(tmp_path / "input0/test", [[5, 4]])
     task.cfg.data, task.cfg.init_token = str(tmp_path), 0
-    assert hub.Classifier(models, task).encode("1 2")[0].tolist() == [0, 5, 6]
+    assert Classifier(models, task).encode("1 2")[0].tolist() == [0, 5, 6]
     task.cfg.data = ""  # as that of the task parity
-    assert hub.Classifier(models, task).encode("12")[0].tolist() == [0, 5, 6]
+    assert Classifier(models, task).encode("12")[0].tolist() == [0, 5, 6]
 
 
 def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
@@ -167,12 +278,20 @@ def test_models_without_a_data_set_are_refused(load, checkpoint):
         load(path)
 
 
-def test_byte_pairs_beside_the_data_are_applied_and_joined(checkpoint, data, tmp_path):
-    (data / "words" / "code").write_text("#version: 0.2\n1 2</w>\n")
+@pytest.mark.parametrize("codes", ["words/code", "words/bpecodes", "code"])
+def test_byte_pairs_beside_the_data_are_applied_and_joined(codes, checkpoint, data):
+    """Or in the folder above, where the preparation of parallel text leaves them."""
+    (data / codes).write_text("#version: 0.2\n1 2</w>\n")
     try:
         translator = load_translator(checkpoint("transevolve"), data / "words")
         assert translator.apply_bpe("12 3") == "12 3"
         assert translator.apply_bpe("34") == "3@@ 4"
         assert translator.decode(translator.tgt_dict.encode_line("3 4")) == "3 4"
     finally:
-        (data / "words" / "code").unlink()
+        (data / codes).unlink()
+
+
+def test_options_that_are_given_come_before_those_of_the_data(checkpoint, data):
+    options = {"source_lang": "en", "target_lang": "de"}
+    translator = load_translator(checkpoint("transevolve"), data / "words", **options)
+    assert (translator.task.cfg.source_lang, translator.task.cfg.target_lang) == ("en", "de")

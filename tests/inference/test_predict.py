@@ -16,7 +16,9 @@ from make_checkpoints import PATHS, parsed, write_data, write_splits
 from script_helpers import IN_MAIN_THREAD, lines, trainings
 from sklearn.metrics import accuracy_score
 
+from fairseq_odeformers import load_classifier
 from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.inference.predict import probabilities as probabilities_of
 from odeformers import main
 
 CLASSES = ["neither", "left", "right"]  # not sorted
@@ -81,6 +83,17 @@ def test_ensemble_averages_probabilities(predict):
     )
     assert (one - other).abs().max() > 1e-3
     assert torch.allclose(both, (one + other) / 2, atol=2e-6)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_ensemble_counts_the_texts_that_one_of_its_models_cannot_take(predict, order):
+    classifier = load_classifier("classifier.pt:other.pt", "words")
+    classifier.models[0].encoder.max_source_positions = 5
+    texts = data_utils.load_indexed_dataset("words/input0/test", None)
+    longer = sum(len(text) > 5 for text in texts)
+    assert 0 < longer < 13
+    with pytest.raises(ValueError, match=f"^{longer} of 13 inputs of test are longer"):
+        probabilities_of(classifier.task, [*classifier.models][::order], "test", 4)
 
 
 def test_split_without_labels(predict):

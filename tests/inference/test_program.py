@@ -10,8 +10,7 @@ from fairseq.models import FairseqEncoderDecoderModel
 from helpers import EOS, HEAD, PAD
 from make_checkpoints import PATHS
 
-from fairseq_odeformers import load_classifier
-from fairseq_odeformers.checkpoints.load import load_model
+from fairseq_odeformers import checkpoints, load_classifier
 from fairseq_odeformers.inference import program
 from odeformers import main
 
@@ -38,7 +37,7 @@ def load(data, checkpoint, monkeypatch):
     monkeypatch.chdir(data)
 
     def load(name, **overrides):
-        model, _, task = load_model(str(checkpoint(name)), overrides)
+        model, task, _ = checkpoints.load(str(checkpoint(name)), overrides)
         return model.eval(), task
 
     return load

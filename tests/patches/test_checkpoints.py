@@ -1,6 +1,5 @@
-"""fairseq reads whole checkpoints or names the file, writes whole ones, and runs no code of one."""
+"""fairseq writes whole checkpoints, runs no code of one, and explains one that does not fit."""
 
-import io
 import os
 import subprocess
 from argparse import Namespace
@@ -19,57 +18,10 @@ SAFE_BY_DEFAULT = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint
 STATE = checkpoint_of({"weight": torch.rand(2000)})
 
 
-def flip(content):
-    """Two bits of the weights, which torch reads in silence."""
-    place = content.index(STATE["model"]["weight"].numpy().tobytes()) + 1000
-    flipped = bytes(byte ^ 1 for byte in content[place : place + 2])
-    return content[:place] + flipped + content[place + 2 :]
-
-
 @pytest.fixture
 def path(tmp_path):
     torch.save(STATE, tmp_path / "checkpoint_last.pt")
     return tmp_path / "checkpoint_last.pt"
-
-
-def saved(state, **options):
-    file = io.BytesIO()
-    torch.save(state, file, **options)
-    return file.getvalue()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: b"",
-        lambda content: b"text",
-        lambda content: content[: len(content) // 2],
-        lambda content: content[:-30],
-        flip,
-        lambda content: saved([1]),
-        lambda content: saved({"weight": torch.zeros(2)}),
-    ],
-)
-def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError, match=f"^{path} cannot be loaded "):
-        checkpoint_utils.load_checkpoint_to_cpu(str(path))
-
-
-@pytest.mark.parametrize("zipped, sums", [(True, True), (False, True), (True, False)])
-def test_whole_checkpoints_load(zipped, sums, path):
-    """Also those of torch < 1.6, and those without check sums, where torch may leave them out."""
-    switch = getattr(torch.serialization, "set_crc32_options", lambda compute: None)
-    switch(sums)
-    path.write_bytes(saved(STATE, _use_new_zipfile_serialization=zipped))
-    switch(True)
-    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-    assert torch.equal(loaded["model"]["weight"], STATE["model"]["weight"])
-
-
-def test_a_missing_file_is_an_error_of_the_system(tmp_path):
-    with pytest.raises(FileNotFoundError, match="absent.pt"):
-        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "absent.pt"))
 
 
 def test_a_full_disk_leaves_earlier_files_and_no_part_of_another(path):

@@ -4,11 +4,11 @@ import importlib.util
 import io
 import os
 import re
-import runpy
 import subprocess
 import sys
 import types
 import zipfile
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -80,14 +80,31 @@ def test_lengths_are_divided_into_buckets(buckets):
 
 def test_data_sets_of_text_without_numpy_s_compat(monkeypatch):
     """As on numpy 2."""
-    monkeypatch.delattr(np, "compat", raising=False)
-    runpy.run_path(versions.__file__)
+    monkeypatch.setattr(np, "compat", None, raising=False)  # back to what it was, afterwards
+    monkeypatch.delattr(np, "compat")
+    versions.add_numpy_compat()
     sizes = np.array([3, 2])
     texts = [torch.full((size,), 4) for size in sizes]
     blocks = TokenBlockDataset(texts, list(sizes), None, pad=1, eos=2, break_mode="eos")
     assert [len(block) for block in blocks] == [3, 2]
     pairs = LanguagePairDataset(texts, sizes, Task.make_dictionary(9), num_buckets=2)
     assert list(pairs.bucketed_num_tokens) == [3, 2]
+
+
+@pytest.mark.parametrize("gpus, device", [(0, 0), (2, 1), (8, 3)])
+def test_processes_of_torchrun_are_one_training(gpus, device, monkeypatch):
+    """The fourth of four, on machines of so many GPUs each, or of none."""
+    launched = {"MASTER_ADDR": "a", "MASTER_PORT": "1", "WORLD_SIZE": "4", "RANK": "3"}
+    for name, value in launched.items():
+        monkeypatch.setenv(name, value)
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    cfg = Namespace(tpu=False, pipeline_model_parallel=False, distributed_init_method=None)
+    distributed_utils.infer_init_method(cfg)
+    assert (cfg.distributed_rank, cfg.distributed_world_size, cfg.device_id) == (3, 4, device)
+    assert cfg.distributed_init_method == "env://" and cfg.distributed_no_spawn
+    assert chosen == [device] * (device > 0)
 
 
 def test_unknown_words_are_replaced_by_those_that_they_are_aligned_with():
@@ -110,22 +127,22 @@ def fake_xm(monkeypatch):
     for module in (xla, core, xm, runtime):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(distributed_utils, "xm", xm)
+    monkeypatch.setattr(versions, "xm", xm)
     monkeypatch.setattr(distributed_utils, "_USE_XLA", True)
     return xm
 
 
 def test_xla_names(fake_xm):
-    runpy.run_path(versions.__file__)
+    versions.add_xla_names()
     assert distributed_utils.get_global_world_size() == 8
     assert distributed_utils.get_global_rank() == 2
-    memory = fake_xm.get_memory_info("xla:2")
+    memory = versions.get_memory_info(fake_xm.get_memory_info, "xla:2")
     assert (memory["kb_free"], memory["kb_total"]) == (2 << 10, 5 << 10)
 
 
 def test_xla_memory_is_that_of_the_host_on_cpu(fake_xm):
     sys.modules["torch_xla.runtime"].device_type = lambda: "CPU"
-    runpy.run_path(versions.__file__)
-    memory = fake_xm.get_memory_info("xla:0")
+    memory = versions.get_memory_info(fake_xm.get_memory_info, "xla:0")
     assert 0 < memory["kb_free"] < memory["kb_total"]
 
 

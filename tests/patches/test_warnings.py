@@ -1,6 +1,5 @@
 """The warnings that fairseq causes in hydra and torch are not shown; others are."""
 
-import importlib
 import warnings
 
 import pytest
@@ -16,7 +15,7 @@ def shown():
     """The warnings that are shown; as they are before pytest collects them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        importlib.reload(patch)
+        patch.filter_warnings()
         yield caught
 
 

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import setup_task
 from helpers import SMALL, configs, scores
 
@@ -85,6 +85,19 @@ def test_inputs_are_cut(data):
     assert make_task_model(task).max_positions() == 10
 
 
+@pytest.mark.parametrize("longest", [1, 2, 29, 33])
+def test_the_init_token_is_one_of_the_positions(data, longest):
+    """It comes first, then the text's first tokens: the longest input has so many tokens in all."""
+    texts = data_utils.load_indexed_dataset(str(data / "input0/train"), None)
+    options = ["--init-token", "0", "--no-shuffle", "--max-positions", str(longest)]
+    dataset = make_task(data, *options).dataset("train")
+    for index, text in enumerate(texts):
+        expected = [0, *text.tolist()][:longest]
+        assert dataset[index]["net_input.src_tokens"].tolist() == expected
+        assert dataset[index]["net_input.src_lengths"] == len(expected)
+        assert dataset.num_tokens(index) == len(expected)
+
+
 # --- pairs, lengths, pixels ------------------------------------------------
 
 
@@ -119,6 +132,8 @@ def test_buckets_fix_the_shapes(tmp_path, inputs):
         shapes, by_id = set(), {}
         for batch in batches(task, max_tokens=70):
             tokens = [t for name, t in batch["net_input"].items() if "tokens" in name]
+            lengths = [t for name, t in batch["net_input"].items() if "lengths" in name]
+            assert all(torch.equal(n, t.ne(1).sum(1)) for n, t in zip(lengths, tokens))
             assert tokens[0].numel() <= 70
             shapes |= {t.size(1) for t in tokens}
             by_id.update(zip(batch["id"].tolist(), scores(model, *tokens)))
@@ -254,7 +269,7 @@ def test_missing_files(data, split, removed, message):
         (2, "--lra-task text"),
         (1, "--separator-token 2"),
         (1, "--shorten-method random_crop"),
-        (1, "--init-token 99"),
+        (1, "--init-token 12"),  # the first that is no symbol
         (2, "--lra-task retrieval --arch macaron_bert_base"),
         ("pixels", "--init-token 0 --pixel-input value"),
         ("pixels", "--pixel-input value --arch macaron_bert_base"),

@@ -10,8 +10,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from fairseq_odeformers.checkpoints.load import load_model
-from fairseq_odeformers.inference.predict import batches
+from fairseq_odeformers.checkpoints import load
+from fairseq_odeformers.inference.predict import batches, naming_split
 from fairseq_odeformers.lab.plots import grouped, legend, lines, panels
 
 from .maps import KINDS, attention_maps
@@ -24,9 +24,10 @@ SHOWN = 5  # tokens shown with the highest bias, and with the lowest
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
     """The tables of a checkpoint."""
-    model, _, task = load_model(path, {"data": args.data})
+    model, task, _ = load(path, {"data": args.data})
     model = model.to(args.device).eval()
-    tables = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
+    with naming_split(task, args.split):
+        tables = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
     if not tables["attention"]:
         raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")
     return tables

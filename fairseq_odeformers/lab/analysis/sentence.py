@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.checkpoints.load import read_checkpoint, sizes_of_heads
-from fairseq_odeformers.inference.hub import load_classifier, load_translator
+from fairseq_odeformers.checkpoints import read
+from fairseq_odeformers.checkpoints.trained import count_classes
+from fairseq_odeformers.inference.hub import make_classifier, make_translator
 from fairseq_odeformers.lab.plots import grouped, panels, title
 
 from .maps import attention_maps
@@ -47,12 +48,13 @@ def encode(path: str, args: argparse.Namespace):
     own translation. It reads each token of it one place after the one that predicts it, and
     ``</s>`` first; a query is named by the token that it predicts.
     """
-    if sizes_of_heads(read_checkpoint(path)):
-        classifier = load_classifier(path, args.data).to(args.device)
+    state = read(path)
+    if count_classes(state) is not None:
+        classifier = make_classifier([(path, state)], args.data).to(args.device)
         net_input = classifier.collate([classifier.encode(args.text)])
         source = [classifier.task.source_dictionary[n] for n in net_input["src_tokens"][0]]
         return classifier.models[0], net_input, {"encoder": (source, source)}
-    translator = load_translator(path, args.data).to(args.device)
+    translator = make_translator([(path, state)], args.data).to(args.device)
     ids = translator.encode(args.text)
     hypotheses = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MOST_TOKENS - 1)
     translation = hypotheses[0][0]["tokens"].to(args.device)

@@ -12,8 +12,10 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from fairseq_odeformers.data.raw_text import tokenize
-from fairseq_odeformers.inference.hub import Classifier, TooLong, load_classifier
-from fairseq_odeformers.inference.predict import probabilities, reading_split
+from fairseq_odeformers.inference.classifier import Classifier
+from fairseq_odeformers.inference.hub import load_classifier
+from fairseq_odeformers.inference.predict import naming_split, probabilities
+from fairseq_odeformers.inference.texts import TooLong
 from fairseq_odeformers.lab.plots import grouped
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.models.transject.models import TransJect
@@ -37,7 +39,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     (model,), task = classifier.models, classifier.task
     if not isinstance(model, SequenceClassifier):
         raise ValueError(f"{path}: {type(model).__name__} is not a classifier of this project")
-    with reading_split(task, args.split):
+    with naming_split(task, args.split):
         task.load_dataset(args.split)
         texts = draw_texts(task, args.split, args.texts)
     if (longest := max(map(len, texts.values()))) > model.max_positions():

@@ -1,15 +1,13 @@
 """The base of all models of this package: how they declare and check their options."""
 
-import os
 from argparse import SUPPRESS
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from fairseq import checkpoint_utils
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf, gen_parser_from_dataclass
+from fairseq.dataclass.utils import gen_parser_from_dataclass
 
-from fairseq_odeformers.checkpoints.trust import check_checkpoint
+from fairseq_odeformers.checkpoints.trust import require_trust
 from fairseq_odeformers.options import add_choices, flag, import_plugins, validate
 
 from .dictionary_digest import DictionaryDigest
@@ -40,17 +38,14 @@ class BaseModel(DictionaryDigest):
         """fairseq's method, for a folder and its files; it loads what the loaders here do.
 
         Raises:
-            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.check_checkpoint`.
+            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.check`.
         """
         if "user_dir" in kwargs:
             import_plugins([kwargs["user_dir"]])
-        for name in checkpoint_file.split(os.pathsep):
-            path = os.path.join(model_name_or_path, name)
-            state = checkpoint_utils.load_checkpoint_to_cpu(path)
-            if state.get("args") is not None:  # which fairseq reads in the place of cfg
-                state["cfg"] = convert_namespace_to_omegaconf(state["args"])
-            check_checkpoint(path, state)
-        return super().from_pretrained(model_name_or_path, checkpoint_file, *args, **kwargs)
+        with require_trust():
+            return super().from_pretrained(  # pyright: ignore[reportAttributeAccessIssue]
+                model_name_or_path, checkpoint_file, *args, **kwargs
+            )
 
     @classmethod
     def check_config(cls, cfg):

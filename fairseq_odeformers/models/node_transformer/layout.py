@@ -12,7 +12,8 @@ from torch import Tensor
 from fairseq_odeformers.modules.precision import at_least_float32
 
 # Attention is computed by sums of products where the keys of a head, of one sequence, have fewer
-# elements than this: products of many small matrices are slower.
+# elements than this: products of many small matrices are slower. Compiled code, which holds for any
+# length, always computes products of matrices.
 FEW_KEY_ELEMENTS = 64
 
 
@@ -60,7 +61,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, num_heads: int, bias: Tensor | None)
         bias: added to the scores (S, T or 1, B or 1); or None.
     """
     q, k, v = (x.unflatten(0, (num_heads, -1)) for x in (q, k, v))  # H, C/H, T or S, B
-    if k.size(2) * k.size(1) >= FEW_KEY_ELEMENTS:
+    if torch.compiler.is_compiling() or k.size(2) * k.size(1) >= FEW_KEY_ELEMENTS:
         # B, H, T, C/H; torch's fused kernels take only contiguous tensors.
         q, k, v = (x.permute(3, 0, 2, 1).contiguous() for x in (q, k, v))
         if bias is not None:

@@ -74,8 +74,11 @@ class MixtureOfExperts(nn.Module):
 
     @staticmethod
     def matrices_first(x: Tensor, sigma: Tensor) -> bool:
-        """Whether to compute U_e diag(sigma) V_e first, because X has more rows than they have."""
-        return sigma.numel() < x.size(0) * x.size(1)
+        """Whether to compute U_e diag(sigma) V_e first, because X has more rows than they have.
+
+        Compiled code never does, so that it holds for any size.
+        """
+        return not torch.compiler.is_compiling() and sigma.numel() < x.size(0) * x.size(1)
 
     def weights(
         self,

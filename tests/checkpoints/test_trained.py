@@ -10,10 +10,12 @@ from fairseq import checkpoint_utils
 from helpers import OLD
 from make_checkpoints import PATHS
 
-from fairseq_odeformers import load_translator
-from fairseq_odeformers.checkpoints import load as loading
-from fairseq_odeformers.checkpoints import weights
+from fairseq_odeformers import load_classifier, load_translator
+from fairseq_odeformers.checkpoints import average, load, read, weights
+from fairseq_odeformers.checkpoints import state as state_module
+from fairseq_odeformers.checkpoints.trained import no_more_than
 from fairseq_odeformers.inference import export
+from fairseq_odeformers.lab.analysis import sentence
 from fairseq_odeformers.models.macaron.models import MacaronTransformerModel
 
 CODE = "__import__('pathlib').Path('trace').touch()"
@@ -68,10 +70,55 @@ def test_no_other_model_or_task_of_fairseq_is_built(disguise, use, change, tmp_p
     assert not {"trace", "out", "out.pt2"}.intersection(entry.name for entry in tmp_path.iterdir())
 
 
+SENTENCE = Namespace(data="words", text="1 2", device="cpu")
+READERS = {
+    **{name: ("macaron_transformer", use) for name, use in USES.items()},
+    "classifier": ("transject", lambda path: load_classifier(path, "words")),
+    "sentence of a classifier": ("transject", lambda path: sentence.encode(path, SENTENCE)),
+    "sentence": ("macaron_transformer", lambda path: sentence.encode(path, SENTENCE)),
+    "average": ("transject", lambda path: average.average([path])),
+}
+
+
+@pytest.mark.parametrize("task_state", [3, [1], {"classes": 3}, {"classes": [1]}])
+def test_a_task_state_of_no_sense_is_named(task_state, change):
+    path = change("transject", lambda state: state.update(task_state=task_state))
+    with pytest.raises(ValueError, match="^checkpoint.pt does not fit its model or words"):
+        load(path, {"data": "words"})
+
+
+@pytest.mark.parametrize("sizes", [[1] * 108, [4 * 10 + 10**6]])
+def test_no_larger_model_is_built_than_the_weights_are_of(sizes):
+    """Two weights of ten numbers allow 108 parameters, and 1,000,040 numbers: not one more."""
+    weights = {"a": torch.zeros(4), "b": torch.zeros(2, 3)}
+    with no_more_than(weights):
+        layer = torch.nn.Module()
+        for index, size in enumerate(sizes):
+            layer.register_parameter(str(index), torch.nn.Parameter(torch.empty(size)))
+        with pytest.raises(ValueError, match="larger model than its weights"):
+            layer.register_parameter("more", torch.nn.Parameter(torch.empty(1)))
+    layer.register_parameter("more", torch.nn.Parameter(torch.empty(1)))
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_is_read_once(reader, change, monkeypatch):
+    """Its sums are compared once, too; in an ensemble, those of each file."""
+    name, use = READERS[reader]
+    path, loads, sums = change(name, lambda state: None), [], []
+    original, check_sums = torch.load, state_module.check_sums
+    monkeypatch.setattr(torch, "load", lambda *args, **k: loads.append(1) or original(*args, **k))
+    monkeypatch.setattr(state_module, "check_sums", lambda path: sums.append(1) or check_sums(path))
+    use(path)
+    assert len(loads) == len(sums) == 1
+    if reader in ("classifier", "load_translator"):
+        use(f"{path}:{path}")
+        assert len(loads) == len(sums) == 3
+
+
 def test_an_export_is_read_as_carefully(change, tmp_path):
     """Even with check sums that fit."""
     pytest.importorskip("safetensors")
-    state = loading.read_checkpoint(change("macaron_transformer", lambda state: None))
+    state = read(change("macaron_transformer", lambda state: None))
     weights.write_export(state, tmp_path / "out")
     config = json.loads((tmp_path / "out/config.json").read_text())
     config["config"]["model"] = {"_name": "fconv", "encoder_layers": CODE}
@@ -96,7 +143,7 @@ def test_options_of_known_models_are_not_evaluated(name, options, change, tmp_pa
     """By the loaders, and by fairseq's own commands."""
     path = change(name, lambda state: state["cfg"]["model"].update(options))
     with pytest.raises(ValueError, match="checkpoint.pt does not fit its model"):
-        loading.load_model(path, {"data": "words"})
+        load(path, {"data": "words"})
     with pytest.raises(Exception):  # noqa: B017  whatever fairseq makes of it
         checkpoint_utils.load_model_ensemble_and_task([path], {"data": "words"})
     assert not (tmp_path / "trace").exists()

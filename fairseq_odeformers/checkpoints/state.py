@@ -1,0 +1,102 @@
+"""What is in a checkpoint, as the dictionary that fairseq calls its state."""
+
+import dataclasses
+import pickle
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import fairseq
+
+# fairseq's own function: this module is imported before patches.apply() replaces it by read().
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu as unpickle
+from fairseq.dataclass.utils import overwrite_args_by_name
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from omegaconf import open_dict
+
+from fairseq_odeformers.files import reading
+
+from .trust import check, is_trust_required
+from .weights import read_export
+
+
+def read(
+    path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False
+) -> dict[str, Any]:
+    """What fairseq's trainer saved to a file, or ``odeformers export`` wrote to a folder.
+
+    It has the arguments of fairseq's ``load_checkpoint_to_cpu``, and takes its place: fairseq's
+    commands read checkpoints here, too. They load any model of fairseq's, so whether a model may be
+    built is another question; see :func:`~fairseq_odeformers.checkpoints.trust.check`.
+
+    Args:
+        arg_overrides: new values of options, by name.
+        load_on_all_ranks: of a distributed training, for files that fairseq downloads.
+
+    Returns:
+        ``cfg``, the configuration, also of old checkpoints, which have ``args`` instead; ``model``,
+        the weights by name; ``task_state``; and, if the file is not an export, what a training
+        needs to resume.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: the file is damaged, not a checkpoint, or refused by torch's safe loader.
+    """
+    if not path:
+        raise ValueError("'' is not a checkpoint; give a file")
+    with reading(path, "cannot be loaded"):
+        if Path(path).is_dir():
+            state = read_export(Path(path))
+            overwrite_args_by_name(state["cfg"], arg_overrides or {})
+        else:
+            check_sums(path)
+            state = unpickle_safely(path, arg_overrides, load_on_all_ranks)
+        state["args"] = None  # fairseq has made cfg of it, and would prefer it to cfg
+        if not {"model", "task"} <= set(state["cfg"]) or not isinstance(state["model"], dict):
+            raise ValueError("it has no model, or no configuration of a model and a task")
+    if fairseq.__version__ == "0.12.2":
+        drop_unknown_options(state)
+    if is_trust_required():
+        check(path, state)
+    return state
+
+
+def check_sums(path: str) -> None:
+    """Compare a checkpoint with the CRC-32 that torch has saved of each of its parts.
+
+    Files of torch < 1.6 have none; where torch was told to compute none, each is 0.
+
+    Raises:
+        ValueError: one differs.
+    """
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            parts = archive.infolist()
+            if any(part.compress_type for part in parts):
+                raise ValueError("it is compressed, as no checkpoint of torch is")
+            if any(part.CRC for part in parts) and (part := archive.testzip()):
+                raise ValueError(f"the CRC-32 of {part} is not the one saved with it")
+
+
+def unpickle_safely(path: str, *args) -> dict[str, Any]:
+    """Call fairseq's function, whose errors advise to switch torch's safe loader off."""
+    try:
+        return unpickle(path, *args)
+    except pickle.UnpicklingError as error:
+        if name := re.search(r"GLOBAL (\S+)", str(error)):
+            fault = f"is refused: it holds {name[1]}, which could run code"
+        else:
+            fault = "cannot be loaded (torch's safe loader cannot read it)"
+        raise ValueError(f"{path} {fault}") from None
+
+
+def drop_unknown_options(state: dict) -> None:
+    """Leave out of a checkpoint the options that the dataclass of its task does not have."""
+    task = getattr(state.get("cfg"), "task", None)
+    dataclass = TASK_DATACLASS_REGISTRY.get(getattr(task, "_name", None))
+    if task is not None and dataclass is not None:
+        names = {field.name for field in dataclasses.fields(dataclass)}
+        with open_dict(task):
+            for name in task.keys() - names:
+                del task[name]

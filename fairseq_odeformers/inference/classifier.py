@@ -1,0 +1,134 @@
+"""Classifiers of typed texts."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from fairseq.data import data_utils
+from torch import Tensor, nn
+
+from fairseq_odeformers.data.classification import classes_of
+from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
+
+from .texts import allows_truncation, truncate, warn_of_unknown
+
+
+class Classification(NamedTuple):
+    """The most probable class of a text, and the probability of each; nothing if it is empty."""
+
+    label: str
+    probabilities: dict[str, float]
+
+
+class Classifier(nn.Module):
+    """One or several classifiers of the same classes, and the task of their data set.
+
+    Attributes:
+        classes: their names.
+        longest: most tokens of a text that all models take.
+        towers: number of texts that are encoded separately and classified together.
+        separator: token between two texts that are encoded as one; None if they are not.
+    """
+
+    def __init__(self, models, task):
+        super().__init__()
+        self.models = nn.ModuleList(models).eval()
+        self.task = task
+        self.appends_eos = appends_eos(task)
+        self.classes = classes_of(task)
+        self.longest = min(task.max_positions(), *(model.max_positions() for model in models))
+        self.towers = getattr(task, "towers", 1)
+        self.separator = getattr(task.cfg, "separator_token", None)
+
+    def classify(self, texts, batch_size: int = 32):
+        """The class of each text and the probabilities of all classes.
+
+        Args:
+            texts: a text, or a sequence of texts; a model of pairs takes pairs of texts. They are
+                tokenized as the data set is.
+            batch_size: number of texts, of similar length, that are classified together.
+
+        Returns:
+            A :class:`Classification`, or a list of them; for errors see :meth:`encode`.
+        """
+        if isinstance(texts, str):
+            return self.classify([texts], batch_size)[0]
+        return self.classify_tokens([self.encode(text) for text in texts], batch_size)
+
+    @torch.no_grad()
+    def classify_tokens(self, inputs: list[list[Tensor]], batch_size: int) -> list[Classification]:
+        """See :meth:`classify`; for the result of :meth:`encode` for each text."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size {batch_size}: give at least 1")
+        results = [Classification("", {}) for _ in inputs]
+        texts = [index for index, tokens in enumerate(inputs) if tokens]
+        order = sorted(texts, key=lambda index: len(inputs[index][0]))
+        for start in range(0, len(order), batch_size):
+            batch = order[start : start + batch_size]
+            net_input = self.collate([inputs[index] for index in batch])
+            for index, row in zip(batch, average_probabilities(self.models, self.task, net_input)):
+                shares = dict(zip(self.classes, row.tolist()))
+                results[index] = Classification(max(shares, key=lambda name: shares[name]), shares)
+        return results
+
+    def encode(self, text: str | Sequence[str]) -> list[Tensor]:
+        """The tokens (T) of a text or a joined pair, or of each text of a pair; none of no text.
+
+        They are what the task makes of the same text in its data set.
+
+        Raises:
+            TooLong: a text is longer than a model's positions, and the task does not truncate it.
+            ValueError: a text is given where the model takes pairs, or the reverse.
+        """
+        dictionary = self.task.source_dictionary
+        parts = [
+            [dictionary.index(symbol) for symbol in tokenize(self.task, part)[0]]
+            for part in self.split(text)
+        ]
+        if not all(parts):
+            return []
+        for symbols in parts:
+            warn_of_unknown(dictionary, symbols)
+        if len(parts) > self.towers:
+            parts = [self.join(*parts)]
+        allowed = allows_truncation(self.task.cfg) or hasattr(self.task, "towers")
+        encoded = (add_special_tokens(self.task, part, self.appends_eos) for part in parts)
+        return [truncate(tokens, self.longest, allowed, dictionary) for tokens in encoded]
+
+    def split(self, text: str | Sequence[str]) -> list[str]:
+        """The parts of an input: a text, or two texts for a model of pairs.
+
+        Raises:
+            ValueError: there are more or fewer than the model takes.
+        """
+        parts = [text] if isinstance(text, str) else list(text)
+        joins = len(parts) == 2 and self.towers == 1 and self.separator is not None
+        if len(parts) != self.towers and not joins:
+            kind = {1: "a text alone", 2: "a pair of texts"}[self.towers]
+            raise ValueError(f"{text!r}: the model classifies {kind}")
+        return parts
+
+    def join(self, first: list[int], second: list[int]) -> list[int]:
+        """The tokens of a pair that one encoder reads, as fairseq's task joins them."""
+        assert self.separator is not None
+        end = [self.task.source_dictionary.eos()] if self.appends_eos else []
+        return [*first, *end, self.separator, *second]
+
+    def collate(self, inputs: list[list[Tensor]]) -> dict[str, Tensor]:
+        """The arguments of the models for texts (B), or pairs of them."""
+        device = next(self.parameters()).device
+        padding = self.task.source_dictionary.pad()
+        net_input = {}
+        for suffix, texts in zip(("", "1"), zip(*inputs)):
+            lengths = torch.tensor([len(tokens) for tokens in texts], device=device)
+            batch = data_utils.collate_tokens(texts, padding).to(device)
+            net_input.update({f"src_tokens{suffix}": batch, f"src_lengths{suffix}": lengths})
+        return net_input
+
+
+def average_probabilities(models, task, net_input: dict[str, Tensor]) -> Tensor:
+    """Probabilities of the classes (B, K), averaged over the models."""
+    name = task.cfg.classification_head_name
+    outputs = (m(**net_input, features_only=True, classification_head_name=name) for m in models)
+    each = [m.get_normalized_probs(out, log_probs=False) for m, out in zip(models, outputs)]
+    return torch.stack(each).mean(0)

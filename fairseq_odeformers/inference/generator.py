@@ -1,0 +1,86 @@
+"""Translators and language models, as fairseq's interface to them."""
+
+from dataclasses import fields
+from functools import partial
+
+import torch
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.hub_utils import GeneratorHubInterface
+from torch import Tensor
+
+from .texts import allows_truncation, apply_to_texts, truncate, warn_of_unknown
+
+GENERATION_OPTIONS = {
+    *(item.name for item in fields(GenerationConfig)),
+    *("prefix_allowed_tokens_fn", "inference_step_args"),
+}
+
+
+class Generator(GeneratorHubInterface):
+    """fairseq's interface, which treats texts as all of this project's do."""
+
+    def translate(self, sentences, beam=5, verbose=False, **options):
+        """The best translation of a sentence, or a list of those of several.
+
+        Args:
+            sentences: a text, or several, as the data set had them before byte pairs.
+            beam: number of hypotheses that are kept.
+            verbose: log sentences, hypotheses and scores.
+            options: those of ``fairseq-generate``, such as ``max_len_a`` and ``max_len_b`` (the
+                most tokens of a translation are ``max_len_a`` times those of the sentence, and
+                ``max_len_b``), ``min_len``, ``lenpen``, ``unkpen``, ``no_repeat_ngram_size``,
+                ``sampling`` with ``sampling_topk`` or ``sampling_topp``, ``temperature`` and
+                ``diverse_beam_groups``.
+
+        Raises:
+            TypeError: there is no such option.
+            ValueError: *beam* is below 1; or a sentence is too long (:class:`TooLong`).
+        """
+        function = partial(super().translate, beam=beam, verbose=verbose, **options)
+        return apply_to_texts(function, sentences, str)
+
+    def sample(self, sentences, beam=1, verbose=False, **options):
+        """The best continuation of a text, or a list of those of several; a text may be empty.
+
+        Arguments and errors are those of :meth:`translate`. With ``sampling=True`` tokens are
+        drawn, instead of the most probable ones.
+        """
+        if isinstance(sentences, str) or len(sentences):
+            return super().sample(sentences, beam, verbose, **options)
+        return []
+
+    def score(self, sentences, **options):
+        """The log-probabilities of a text, or a list of those of several.
+
+        Args:
+            sentences: a text, or several.
+            options: ``replace_newline_with_eos=True`` makes the end of a sentence of each "\\n".
+
+        Returns:
+            A dictionary: ``tokens`` (T); ``positional_scores`` (T), the logarithm of the
+            probability of each token after those before it; and ``score``, their mean. It is empty
+            for an empty text.
+
+        Raises:
+            TypeError, ValueError: see :meth:`translate`.
+        """
+        return apply_to_texts(partial(super().score, **options), sentences, dict)
+
+    def generate(self, tokenized_sentences, beam=5, verbose=False, **options):
+        """fairseq's method for tokens, which the others use; for errors see :meth:`translate`."""
+        if beam < 1:
+            raise ValueError(f"beam {beam}: give at least 1")
+        for name in options.keys() - GENERATION_OPTIONS:
+            raise TypeError(f"there is no option {name} of generation")
+        if torch.is_tensor(tokenized_sentences) and tokenized_sentences.dim() == 1:
+            return self.generate([tokenized_sentences], beam, verbose, **options)[0]
+        sentences = [self.fit(tokens) for tokens in tokenized_sentences]
+        return super().generate(sentences, beam, verbose, **options)
+
+    def fit(self, tokens: Tensor) -> Tensor:
+        """A sentence (T) of at most so many tokens as all models take; ``</s>`` remains its end."""
+        warn_of_unknown(self.src_dict, tokens[:-1])
+        positions = self.max_positions  # of source and target, or of a language model
+        longest = positions[0] if isinstance(positions, tuple) else positions
+        allowed = allows_truncation(self.cfg.task)
+        return truncate(tokens, longest, allowed, self.src_dict, ending=1)

@@ -1,0 +1,80 @@
+"""One rule for texts that are empty, too long for a model, or unknown to its dictionary."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+class TooLong(ValueError):
+    """A text has more tokens than the model has positions, and is not truncated."""
+
+
+def apply_to_texts(
+    function: Callable[[list[str]], Sequence[Result]],
+    texts: str | Sequence[str],
+    make_empty: Callable[[], Result],
+) -> Any:
+    """Apply a function to a text, or to each of several; a text of spaces has an empty result.
+
+    Args:
+        function: from several texts to their results.
+        make_empty: makes the result of a text of spaces.
+
+    Returns:
+        A result, or a list of them.
+    """
+    if isinstance(texts, str):
+        return apply_to_texts(function, [texts], make_empty)[0]
+    words = [text for text in texts if text.strip()]
+    results = iter(function(words) if words else [])
+    return [next(results) if text.strip() else make_empty() for text in texts]
+
+
+def allows_truncation(cfg) -> bool:
+    """Whether a task truncates the long texts of its data set, by its options."""
+    shorten = getattr(cfg, "shorten_method", "none")
+    return shorten != "none" or getattr(cfg, "truncate_source", False)
+
+
+def truncate(
+    tokens: Tensor, longest: int, allowed: bool, dictionary: Dictionary, ending: int = 0
+) -> Tensor:
+    """Tokens (T); if there are more than *longest*, the first of them and the last *ending*.
+
+    Raises:
+        TooLong: there are more, which is not *allowed*.
+    """
+    if len(tokens) <= longest:
+        return tokens
+    if not allowed:
+        raise TooLong(
+            f"{dictionary.string(tokens[:40])[:40]!r}... has {len(tokens)} tokens, more than "
+            f"{longest}, the longest that the model takes; cut it, or use --truncate (in Python "
+            "see the options of the loader)"
+        )
+    return torch.cat([tokens[: longest - ending], tokens[len(tokens) - ending :]])
+
+
+def warn_of_unknown(dictionary: Dictionary, symbols: Sequence[int] | Tensor) -> None:
+    """Warn of a text without a symbol of the dictionary, at most once for each dictionary."""
+    if len(symbols) and all(symbol == dictionary.unk() for symbol in symbols):
+        first = " ".join(dictionary.symbols[dictionary.nspecial :][:8])
+        warn_once(
+            "a text has no symbol of the dictionary, so that its result says nothing; give texts "
+            f"as the data set has them, such as {first}"
+        )
+
+
+@lru_cache
+def warn_once(message: str) -> None:
+    """Log a warning, unless it has been logged."""
+    logger.warning(message)

@@ -1,0 +1,154 @@
+"""The list of all changes: what is changed, by which function, why, and until when."""
+
+import fairseq
+
+from . import checkpoints, command_line, versions, warnings
+from .patch import Patch, Replacement
+
+PATCHES: list[Patch] = [
+    # Checkpoints: run no code of one, name one that cannot be read, and write whole ones.
+    Replacement(
+        "fairseq.checkpoint_utils.load_checkpoint_to_cpu",
+        checkpoints.load_checkpoint_to_cpu,
+        "Errors of torch name no file, and advise to switch its safe loader off. torch compares no "
+        "checksums, so that damaged weights load in silence (pytorch #126952). fairseq 0.12.2 "
+        "refuses options that later versions have given to a task (fairseq #4905, merged).",
+        "torch does both, and Python 3.10 goes",
+    ),
+    Replacement(
+        "fairseq.checkpoint_utils.load_checkpoint",
+        checkpoints.load_checkpoint,
+        "If the file of --restore-file is missing, fairseq begins anew and saves over what is "
+        "there. If a training resumes with another model, it ends in two tracebacks that name no "
+        "option.",
+        "fairseq refuses the one and explains the other",
+    ),
+    Replacement(
+        "fairseq.checkpoint_utils.torch_persistent_save",
+        checkpoints.torch_persistent_save,
+        "After a failure, as on a full disk, fairseq tries again and appends to what the failure "
+        "has left in the file.",
+        "fairseq stops",
+    ),
+    Replacement(
+        "fairseq.file_io.PathManager.copy",
+        checkpoints.copy,
+        "A training that is killed while it copies leaves half a checkpoint.",
+        "fairseq copies to another name first",
+    ),
+    Patch(
+        "eval in fairseq.models and fairseq.utils",
+        checkpoints.replace_eval,
+        "fairseq evaluates options of a checkpoint as Python, such as encoder_layers of fconv and "
+        "xformers_att_config of every Transformer.",
+        "fairseq reads literals",
+    ),
+    Patch(
+        "safe globals of torch",
+        versions.add_safe_globals,
+        "torch >= 2.6 unpickles only types that it trusts. A checkpoint of fairseq has "
+        "argparse.Namespace; after validation with --eval-bleu or a correlation, numbers and "
+        "arrays of numpy, by their names in numpy 1 or 2; and a checkpoint of the Macaron Net's "
+        "authors, the meters of fairseq 0.6. fairseq #5603, #5610.",
+        "fairseq adds them",
+    ),
+    # The command line.
+    Replacement(
+        "fairseq.options.parse_args_and_arch",
+        command_line.parse_args_and_arch,
+        "fairseq does not compare the task, the criterion and the model, and ends in a traceback "
+        "while it trains. It takes any number for --label-smoothing and the like. fairseq-validate "
+        'without --task ends in "KeyError: None". fairseq takes --bf16 for --tpu, also where there '
+        "is no TPU. For a misspelt name it prints 200 others.",
+        "fairseq checks all, and asks argparse to suggest names (from Python 3.14 on)",
+    ),
+    # Versions of numpy and Python.
+    Patch(
+        "numpy.compat",
+        versions.add_numpy_compat,
+        "fairseq's data sets of text use numpy.compat.long, which numpy 2 lacks.",
+        "fairseq writes int",
+    ),
+    Replacement(
+        "fairseq.data.bucket_pad_length_dataset.get_buckets",
+        versions.get_buckets,
+        "--num-batch-buckets uses percentile(interpolation=), which numpy 2.4 lacks.",
+        "fairseq writes method=",
+    ),
+    # Trainings on several CPUs.
+    Replacement(
+        "fairseq.distributed.utils.infer_init_method",
+        versions.infer_init_method,
+        "With torchrun fairseq divides by the number of GPUs, which may be 0, and trains alone "
+        "unless --distributed-world-size is given. fairseq #2879.",
+        "fairseq trains on several CPUs",
+    ),
+    Replacement(
+        "fairseq.models.distributed_fairseq_model.DistributedDataParallel",
+        versions.DistributedDataParallel,
+        "It takes no devices for a model on the CPU, and fairseq gives it one. fairseq #2879.",
+        "fairseq trains on several CPUs",
+    ),
+    Replacement(
+        "fairseq.optim.fp16_optimizer.FP16Optimizer.build_optimizer",
+        versions.build_optimizer,
+        "It keeps the gradients of --fp16 in one tensor of a GPU; on a CPU "
+        "--fp16-no-flatten-grads is set.",
+        "fairseq asks where the parameters are",
+    ),
+    Replacement(
+        "fairseq.distributed.utils._broadcast_object_slow",
+        versions.broadcast_object_slow,
+        "The other processes of a training that resumes unpickle, with the safe loader, a "
+        "configuration that the first one sends.",
+        "fairseq sends plain dictionaries",
+    ),
+    Replacement(
+        "fairseq.utils.replace_unk",
+        versions.replace_unk,
+        "--replace-unk expects a number where --print-alignment makes a pair. fairseq #3533.",
+        "the issue is closed",
+    ),
+    # torch_xla.
+    Replacement(
+        "fairseq.utils.tpu_data_loader",
+        versions.tpu_data_loader,
+        "fairseq's TPU mode asks how many batches are behind it after torch_xla has begun to read "
+        "ahead, and loses these.",
+        "fairseq asks before",
+    ),
+    # Logging and warnings, which nobody can act on.
+    Patch(
+        "filters of warnings",
+        warnings.filter_warnings,
+        "fairseq calls functions of hydra and torch that were renamed since. Warnings of the "
+        "plugin, of torch and of a user's code are shown as before.",
+        "fairseq calls the new ones",
+    ),
+]
+
+if versions.xm is not None:
+    PATCHES += [
+        Patch(
+            "xrt_world_size and get_ordinal of torch_xla.core.xla_model",
+            versions.add_xla_names,
+            "torch_xla 2.7 has dropped both. xla #7654.",
+            "fairseq calls torch_xla.runtime",
+        ),
+        Replacement(
+            "torch_xla.core.xla_model.get_memory_info",
+            versions.get_memory_info,
+            "It has other keys today. xla #7655.",
+            "fairseq calls torch_xla.runtime",
+        ),
+    ]
+if fairseq.__version__ == "0.12.2":
+    PATCHES += [
+        Replacement(
+            "fairseq.modules.SinusoidalPositionalEmbedding.__init__",
+            versions.save_no_float_tensor,
+            "fairseq 0.12.2 saves a number with it that later versions do not have. fairseq #5213, "
+            "merged.",
+            "Python 3.10 goes",
+        ),
+    ]

@@ -1,0 +1,83 @@
+"""Whole checkpoints load; a damaged one, or another file, is named."""
+
+import io
+import struct
+import zipfile
+
+import pytest
+import torch
+from helpers import checkpoint_of
+
+from fairseq_odeformers.checkpoints import read
+
+STATE = checkpoint_of({"weight": torch.rand(2000)})
+
+
+def flip(content):
+    """Two bits of the weights, which torch reads in silence."""
+    place = content.index(STATE["model"]["weight"].numpy().tobytes()) + 1000
+    flipped = bytes(byte ^ 1 for byte in content[place : place + 2])
+    return content[:place] + flipped + content[place + 2 :]
+
+
+@pytest.fixture
+def path(tmp_path):
+    torch.save(STATE, tmp_path / "checkpoint_last.pt")
+    return tmp_path / "checkpoint_last.pt"
+
+
+def saved(state, **options):
+    file = io.BytesIO()
+    torch.save(state, file, **options)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: b"text",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-30],
+        flip,
+        lambda content: saved([1]),
+        lambda content: saved({"weight": torch.zeros(2)}),
+        lambda content: saved({**STATE, "model": [torch.zeros(2)]}),
+        lambda content: saved({**STATE, "cfg": None}),
+        lambda content: saved({**STATE, "cfg": {"model": {}}}),
+    ],
+)
+def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=f"^{path} cannot be loaded "):
+        read(str(path))
+
+
+def test_the_sum_of_each_part_is_compared(path):
+    """Also beside an empty part, whose sum is 0 as if there were none."""
+    whole = saved({**STATE, "model": {**STATE["model"], "empty": torch.zeros(0)}})
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        parts = [part for part in archive.infolist() if part.file_size]
+        assert len(parts) >= 3 and not all(part.CRC for part in archive.infolist())
+    for part in parts:
+        name, extra = struct.unpack("<HH", whole[part.header_offset + 26 : part.header_offset + 30])
+        end = part.header_offset + 30 + name + extra + part.file_size
+        path.write_bytes(whole[: end - 1] + bytes([whole[end - 1] ^ 1]) + whole[end:])
+        with pytest.raises(ValueError, match=f"^{path} .*CRC-32 of {part.filename} is not the one"):
+            read(str(path))
+
+
+@pytest.mark.parametrize("zipped, sums", [(True, True), (False, True), (True, False)])
+def test_whole_checkpoints_load(zipped, sums, path):
+    """Also those of torch < 1.6, and those without check sums, where torch may leave them out."""
+    switch = getattr(torch.serialization, "set_crc32_options", lambda compute: None)
+    switch(sums)
+    path.write_bytes(saved(STATE, _use_new_zipfile_serialization=zipped))
+    switch(True)
+    loaded = read(str(path))
+    assert torch.equal(loaded["model"]["weight"], STATE["model"]["weight"])
+
+
+def test_a_missing_file_is_an_error_of_the_system(tmp_path):
+    with pytest.raises(FileNotFoundError, match="absent.pt"):
+        read(str(tmp_path / "absent.pt"))

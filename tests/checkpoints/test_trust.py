@@ -1,0 +1,35 @@
+"""What may be built: finite weights of every precision; and only while trust is required."""
+
+import math
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from helpers import checkpoint_of
+
+from fairseq_odeformers.checkpoints.trust import check_finite, require_trust
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_value_that_is_not_finite_is_refused(dtype, value):
+    weights = {"whole": torch.tensor([3]), "finite": torch.zeros(5), "w": torch.zeros(2, 3)}
+    weights["w"] = weights["w"].to(dtype)
+    check_finite("a.pt", weights)
+    weights["w"][1, 2] = value
+    with pytest.raises(ValueError, match="^a.pt: w is not finite"):
+        check_finite("a.pt", weights)
+
+
+def test_trust_is_required_in_its_block_alone(tmp_path):
+    """Before and after it, as in fairseq's commands, any model is read."""
+    path = str(tmp_path / "a.pt")
+    state = checkpoint_of({"w": torch.zeros(1)})
+    torch.save({**state, "cfg": {**state["cfg"], "model": {"_name": "fconv"}}}, path)
+    checkpoint_utils.load_checkpoint_to_cpu(path)
+    with pytest.raises(ValueError, match="^.*a.pt is of the architecture fconv"):
+        with require_trust():
+            checkpoint_utils.load_checkpoint_to_cpu(path)
+    checkpoint_utils.load_checkpoint_to_cpu(path)
