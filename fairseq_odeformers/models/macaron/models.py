@@ -147,6 +147,9 @@ class MacaronBertConfig(EncoderConfig):
         False, "(re-)register and load heads when loading checkpoints"
     )
     untie_weights_roberta: bool = option(False, "untie embeddings and language model head")
+    segment_embeddings: bool = option(
+        False, "add an embedding of the first or second text to that of each token"
+    )
     spectral_norm_classification_head: bool = option(
         False, "apply spectral normalization on the classification head"
     )
