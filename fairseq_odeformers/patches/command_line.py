@@ -12,8 +12,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import did_you_mean, validate
 
-
-BERT = "bert_pretraining"  # the task, and the only criterion of its next-sentence head
+BERT = "bert_pretraining"  # a task and a criterion
 
 
 def check_head(task: str | None, criterion: str | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from fairseq import utils
 from fairseq.data import FairseqDataset, data_utils
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import BaseFairseqModel
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import register_task
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
@@ -101,13 +101,14 @@ class BertPretrainingTask(MaskedLMTask):
         return dataset
 
     def build_model(self, cfg: FairseqDataclass, *args: Any, **kwargs: Any) -> BaseFairseqModel:
+        arch = getattr(cfg, "_name", None) or cfg.arch
+        if not issubclass(ARCH_MODEL_REGISTRY[arch], RobertaModel):
+            raise ValueError(
+                f"--arch {arch}: it has no segment embeddings for --task bert_pretraining; use "
+                "macaron_bert_base or roberta_prenorm"
+            )
         with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():
             cfg.segment_embeddings = True
         model = super().build_model(cfg, *args, **kwargs)
-        if not isinstance(model, RobertaModel):
-            raise ValueError(
-                f"--task bert_pretraining: {type(model).__name__} has no segment embeddings; use "
-                "--arch macaron_bert_base or roberta_prenorm"
-            )
         model.register_classification_head(NEXT_SENTENCE, num_classes=2)
         return model
