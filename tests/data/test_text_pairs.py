@@ -137,10 +137,8 @@ def test_a_batch_is_padded_on_the_right():
     batch = dataset.collater(samples)
     lengths = [len(sample["source"]) for sample in samples]
     for row, sample in enumerate(samples):
-        for name, tokens in (
-            ("source", batch["net_input"]["src_tokens"]),
-            ("target", batch["target"]),
-        ):
+        padded = {"source": batch["net_input"]["src_tokens"], "target": batch["target"]}
+        for name, tokens in padded.items():
             assert torch.equal(tokens[row, : lengths[row]], sample[name])
             assert (tokens[row, lengths[row] :] == PAD).all()
     assert batch["net_input"]["src_lengths"].tolist() == lengths
