@@ -8,9 +8,10 @@ from fairseq import utils
 from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
+from fairseq.models.roberta import RobertaModel
 from fairseq.tasks import FairseqTask
 from omegaconf import II
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_odeformers.data.text_pairs import NEXT_SENTENCE
 
@@ -36,7 +37,7 @@ class BertPretrainingCriterion(FairseqCriterion):
         self.tpu = cfg.tpu
 
     def forward(
-        self, model: nn.Module, sample: dict, reduce: bool = True
+        self, model: RobertaModel, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, Tensor, dict]:
         """The loss (summed over masked tokens), their number, and what to log."""
         features, _ = model(**sample["net_input"], features_only=True)  # (B, T, C)

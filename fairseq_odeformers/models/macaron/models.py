@@ -160,8 +160,8 @@ class MacaronBertModel(BaseModel, RobertaModel):
     """Masked language model with classification heads.
 
     fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it as they do
-    RoBERTa; its twin is ``roberta_prenorm``. Unlike the paper's model it has RoBERTa's learned
-    positions and no next-sentence prediction.
+    RoBERTa; ``bert_pretraining`` adds next-sentence prediction, and turns the segment embeddings
+    on. Its twin is ``roberta_prenorm``. Unlike the paper's model it has learned positions.
     """
 
     ffns_per_layer = 2

@@ -1,6 +1,7 @@
 """The published tables become examples of sentence_prediction; bad ones are named."""
 
 import pytest
+import torch
 from helpers import HEAD, make_classifier
 from published import write_archive, write_folder
 from script_helpers import contents, sentence_prediction
@@ -182,6 +183,42 @@ def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
         expected = [f"{n}\t{label}" for n, (label, _) in enumerate(classifier.classify(texts))]
         lines = (tmp_path / f"{name}.tsv").read_text().splitlines()
         assert lines == ["index\tprediction", *expected]
+
+
+def test_a_submission_of_scores(out, tmp_path, monkeypatch):
+    """STS-B's, five times the only output of each head, averaged, and within 0 and 5."""
+    setup, dataset = sentence_prediction(out / "STS-B-bin", "test", 1, regression=True)
+    models = []
+    for bias in (0.2, 0.6):
+        model = make_classifier("transformer_classifier", task=setup, classes=1)
+        model.classification_heads["head"] = model.classification_heads.pop(HEAD)
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        torch.nn.init.constant_(model.classification_heads["head"].out_proj.bias, bias)
+        models.append(model.eval())
+    loaded = iter(models)
+    monkeypatch.setattr(predict, "load_model", lambda *args: (next(loaded), None, setup))
+    line = ["--path", "a.pt:b.pt", "--cpu", "--batch-size", "4", "--glue-submission"]
+    odeformers.main(["predict", str(out / "STS-B-bin"), *line, "--output", str(tmp_path)])
+    header, *rows = (tmp_path / "STS-B.tsv").read_text().splitlines()
+    assert header == "index\tprediction" and len(rows) == SIZES["test"]
+    for number, row in enumerate(rows):
+        inputs = dataset.collater([dataset[number]])["net_input"]
+        each = [model(**inputs, classification_head_name="head")[0].item() for model in models]
+        index, score = row.split("\t")
+        assert int(index) == number
+        assert float(score) == pytest.approx(min(5, max(0, 5 * sum(each) / 2)), abs=1e-3)
+    scores = [float(row.split("\t")[1]) for row in rows]
+    assert len(set(scores)) > 2 and any(0 < score < 5 for score in scores)
+
+
+def test_a_submission_of_scores_needs_a_regression(out, monkeypatch, capsys):
+    setup, _ = sentence_prediction(out / "RTE-bin", "test", 2)
+    monkeypatch.setattr(predict, "load_model", lambda *args: (None, None, setup))
+    line = ["predict", str(out / "STS-B-bin"), "--path", "best.pt", "--cpu", "--glue-submission"]
+    with pytest.raises(SystemExit, match="^2$"):
+        odeformers.main(line)
+    assert "best.pt was not trained with --regression-target" in capsys.readouterr().err
 
 
 def test_what_is_left_out_is_counted(caplog):
