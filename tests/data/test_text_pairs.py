@@ -119,6 +119,7 @@ def test_words_are_masked_and_separators_are_not():
     dataset, masked = MaskedPairs(pairs, DICTIONARY, **MASKING), 0
     for epoch in (1, 2):
         dataset.set_epoch(epoch)
+        assert [part.epoch for part in (pairs, dataset.source, dataset.target)] == [epoch] * 3
         for index in range(len(dataset)):
             sample, tokens = dataset[index], pairs[index]
             chosen = sample["target"] != PAD
