@@ -7,8 +7,6 @@ trained; see ``inference.hub``.
 
 from . import patches
 
-from . import patches
-
 patches.apply()
 
 from . import criterions, tasks  # noqa: E402, F401

@@ -5,9 +5,9 @@ import sys
 import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig
+from fairseq_odeformers.checkpoints.load import load_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
-from fairseq_odeformers.checkpoints.load import load_model
 from fairseq_odeformers.options import import_plugins
 
 PLUGIN = ROOT / "examples" / "extending"
