@@ -32,6 +32,7 @@ def test_list(capsys):
     names = [line.split()[0] for lines in groups.values() for line in lines.splitlines()]
     assert sorted(names) == sorted(
         [*ARCHITECTURES, "parity", "long_range_arena", "sequence_classification"]
+        + ["bert_pretraining", "bert_pretraining"]  # a task and a criterion
         + ["label_smoothed_cross_entropy_with_regularizers"]
     )
     found = groups["--arch, TransEvolve (Dutta et al. 2021), for --task translation"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from composing import AS_FAIRSEQ
+from documents import draw_documents, write_documents
 from fairseq.trainer import Trainer
 from make_checkpoints import parsed
 from script_helpers import (
@@ -18,15 +19,25 @@ from script_helpers import (
     ROOT,
     USER_DIR,
     command,
+    failing_command,
     module,
     trainings,
 )
+
+from fairseq_odeformers import load_classifier
 
 
 @pytest.fixture(scope="module")
 def data(training_data):
     """Sentence pairs, sentences, and sentences of three classes."""
     return training_data / "words"
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory):
+    """Documents of the same words."""
+    splits = {"train": draw_documents(4, 10), "valid": draw_documents(4, 3, seed=1)}
+    return write_documents(tmp_path_factory.mktemp("documents"), **splits)
 
 
 def last(folder):
@@ -114,6 +125,10 @@ def test_the_adjoint_method_trains(data, tmp_path):
     assert re.search(r"train \| .* arclength [\d.]+ \| .*encoder_accepted_1 \d", log)
 
 
+PRETRAINING = "--task bert_pretraining --criterion bert_pretraining --sample-break-mode eos"
+PRETRAINING += " --tokens-per-sample 32"
+
+
 def test_macaron_bert_is_pretrained_and_fine_tuned(data, tmp_path):
     """masked_lm, then sentence_prediction from its checkpoint, interrupted and resumed."""
     line = f"--user-dir {USER_DIR} --arch macaron_bert_base --encoder-layers 2 --no-progress-bar"
@@ -136,6 +151,57 @@ def test_macaron_bert_is_pretrained_and_fine_tuned(data, tmp_path):
     assert re.search(r"Loaded checkpoint .*tuned/checkpoint_last.pt \(epoch 1 @ 2 updates\)", log)
 
 
+@pytest.mark.parametrize("arch", ["macaron_bert_base", "roberta_prenorm"])
+def test_bert_is_pretrained_and_fine_tuned_on_pairs(arch, documents, data, tmp_path):
+    """Its segments are learnt further, and its next-sentence head is left out; then it predicts."""
+    line = f"--user-dir {USER_DIR} --arch {arch} --encoder-layers 2 --no-progress-bar"
+    line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
+    line += " --optimizer adam --lr 0.001 --max-update 2 --max-tokens 60"
+    line = ["train", *line.split()]
+    pretraining = [*line, documents, *PRETRAINING.split(), "--save-dir", tmp_path]
+    log = command(*pretraining)
+    logged = r"mlm_loss [\d.]+ \| nsp_loss [\d.]+ \| next_sentence_accuracy [\d.]+"
+    assert re.search(rf"train \| .*{logged}", log) and re.search(rf"valid \| .*{logged}", log)
+
+    line += "--task sentence_prediction --num-classes 3 --max-positions 32 --init-token 0".split()
+    line += "--criterion sequence_classification --separator-token 2".split()
+    line += [data.parent / "pairs", "--finetune-from-model", last(tmp_path)]
+    line += ["--save-dir", tmp_path / "tuned"]
+    log = failing_command(*line)
+    message = "does not fit the model: it has segment embeddings; give --segment-embeddings"
+    assert f"error: {last(tmp_path)} {message}" in log and "Traceback" not in log
+    command(*line, "--segment-embeddings")
+    pretrained, tuned = state(last(tmp_path)), state(last(tmp_path / "tuned"))
+    weight = "encoder.sentence_encoder.embed_tokens.segments.weight"
+    assert ((tuned[weight] - pretrained[weight]).abs().amax(1) > 0).all()
+    assert "classification_heads.next_sentence.out_proj.weight" in pretrained
+    assert not [name for name in tuned if "next_sentence" in name]
+    classifier = load_classifier(str(last(tmp_path / "tuned")), str(data.parent / "pairs"))
+    (there, back) = classifier.classify([("1 2 3", "4 5 6"), ("4 5 6", "1 2 3")])
+    assert there.probabilities != back.probabilities
+
+    with pytest.raises(ValueError, match=f"{last(tmp_path)} is not the checkpoint of a classifier"):
+        load_classifier(str(last(tmp_path)), str(documents))
+
+
+def test_bert_does_not_resume_a_training_without_next_sentences(documents, tmp_path):
+    """It starts from its weights, with a new head and new segments."""
+    line = f"--user-dir {USER_DIR} --arch roberta_prenorm --encoder-layers 1 --no-progress-bar"
+    line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
+    line += " --optimizer adam --lr 0.001 --max-tokens 60 --disable-validation --max-update"
+    masked = "--task masked_lm --criterion masked_lm --sample-break-mode complete"
+    line, saved = ["train", documents, *line.split()], ["--save-dir", tmp_path / "masked"]
+    command(*line, 1, *masked.split(), "--tokens-per-sample", 32, *saved)
+    log = failing_command(*line, 2, *PRETRAINING.split(), *saved)
+    checkpoint = last(tmp_path / "masked")
+    message = f"error: --save-dir {tmp_path}/masked: the training there had the criterion MaskedLm"
+    assert message in log and f"--finetune-from-model {checkpoint}" in log
+    assert "Traceback" not in log
+    line += [1, *PRETRAINING.split(), "--save-dir", tmp_path / "bert"]
+    command(*line, "--finetune-from-model", checkpoint)
+    assert "classification_heads.next_sentence.dense.bias" in state(last(tmp_path / "bert"))
+
+
 WIDTH = "--{0}-embed-dim 16 --{0}-ffn-embed-dim 32 --{0}-attention-heads 2 --max-tokens 60"
 NEW_BATCHES = "--update-epoch-batch-itr True"
 TRANSLATION = f"{WIDTH.format('encoder')} {NEW_BATCHES}"
@@ -144,6 +210,7 @@ BLOCKS = f"{WIDTH.format('decoder')} --decoder-layers 1 --tokens-per-sample 32 {
 CLASSES = "--criterion sequence_classification --max-tokens 60"
 FINETUNING = f"{WIDTH.format('encoder')} --criterion sentence_prediction --num-classes 3"
 FINETUNING += " --encoder-layers 1"
+BERT = f"{WIDTH.format('encoder')} --encoder-layers 1 {PRETRAINING}"
 PARITY = "--parity-max-length 4 --batch-size 8 --criterion sequence_classification"
 FAMILIES = {  # task, and options
     "transevolve_randomff_2": ("translation", TRANSLATION),
@@ -152,6 +219,7 @@ FAMILIES = {  # task, and options
     "transformer_lm_orthogonal": ("language_modeling", BLOCKS),
     "transject": ("long_range_arena", f"{CLASSES} --lra-task text --encoder-embed-dim 16"),
     "macaron_classifier": ("sentence_prediction", FINETUNING),
+    "macaron_bert": ("bert_pretraining", BERT),
     "node_transformer": ("parity", PARITY),
     "vanilla_transformer": ("parity", f"{PARITY} --dropout 0.1"),
 }
@@ -190,14 +258,14 @@ DEATHS = {
         *(pytest.param(arch, 5, marks=pytest.mark.slow) for arch in FAMILIES),
     ],
 )
-def test_killed_and_resumed(arch, kills, data, tmp_path, monkeypatch):
+def test_killed_and_resumed(arch, kills, data, documents, tmp_path, monkeypatch):
     """Bit for bit as not interrupted: by SIGKILL at an epoch's end and at random updates.
 
     The last of these die with half a checkpoint written, or half of one copied.
     """
     task, options = FAMILIES[arch]
     line = [*IN_MAIN_THREAD, "--task", task, "--arch", arch]
-    line += [] if task == "parity" else [data]
+    line += {"parity": [], "bert_pretraining": [documents]}.get(task, [data])
     line += [*options.split(), "--optimizer", "adam", "--lr", 0.005, "--no-progress-bar"]
     line += ["--max-epoch", 1 + max(1, kills // 2), *VALIDATION.get(arch, ["--disable-validation"])]
     line += ["--save-interval-updates", 2, "--keep-interval-updates", 1]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from documents import draw_documents, write_documents
 from helpers import OLD
 from make_checkpoints import MODELS, training_config
 from script_helpers import trainings
@@ -13,6 +14,9 @@ KINDS = {
     "legacy_ddp": (2, {"ddp_backend": "legacy_ddp"}),
     "pytorch_ddp": (2, {"ddp_backend": "pytorch_ddp", **UNUSED}),
 }
+BERT = "bert"  # whose two losses share a forward pass
+PRETRAINING = {"_name": "bert_pretraining", "data": "documents", "sample_break_mode": "eos"}
+TWO_LOSSES = {"task": PRETRAINING, "criterion": {"_name": "bert_pretraining"}}
 RESUMED = "resumed"  # of the first model: all processes get the checkpoint that the first reads
 RESET = [f"reset_{part}" for part in ("dataloader", "lr_scheduler", "meters", "optimizer")]
 
@@ -21,6 +25,7 @@ RESET = [f"reset_{part}" for part in ("dataloader", "lr_scheduler", "meters", "o
 def weights(training_data):
     """Of each way to train and each model, after three updates."""
     folder = training_data
+    write_documents(folder / "documents", train=draw_documents(4, 10), valid=draw_documents(2))
     start = str(folder / "alone" / MODELS[0] / "checkpoint_last.pt")
     resuming = {"restore_file": start, **dict.fromkeys(RESET, True)}
     for kind, (processes, options) in KINDS.items():
@@ -32,10 +37,12 @@ def weights(training_data):
                 optimization={"clip_norm": 1, "update_freq": [2 // processes]},
                 distributed_training={"distributed_backend": "gloo", **options},
                 checkpoint={"save_dir": str(folder / kind / name), **checkpoint},
+                **parts,
             )
-            for name, arch, checkpoint in [
-                *((arch, arch, {}) for arch in archs),
-                (RESUMED, MODELS[0], resuming),
+            for name, arch, checkpoint, parts in [
+                *((arch, arch, {}, {}) for arch in archs),
+                (RESUMED, MODELS[0], resuming, {}),
+                (BERT, "macaron_bert", {}, TWO_LOSSES),
             ]
         ]
         trainings(configs, folder, processes)
@@ -45,8 +52,8 @@ def weights(training_data):
 @pytest.mark.parametrize(
     "kind, name",
     [
-        *(("legacy_ddp", name) for name in (MODELS[0], RESUMED)),
-        *(("pytorch_ddp", name) for name in (*MODELS, RESUMED)),
+        *(("legacy_ddp", name) for name in (MODELS[0], RESUMED, BERT)),
+        *(("pytorch_ddp", name) for name in (*MODELS, RESUMED, BERT)),
     ],
 )
 def test_two_processes_are_one_with_twice_the_batches(kind, name, weights):

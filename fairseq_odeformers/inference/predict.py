@@ -7,7 +7,7 @@ prints the accuracy; ``... --text FILE`` takes a text a line, and ``... --text``
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -15,6 +15,7 @@ from fairseq import utils
 from scipy.stats import binomtest
 from tqdm import tqdm
 
+from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of
 from fairseq_odeformers.files import decode_lines, naming, read_lines, replacing
 from fairseq_odeformers.options import add_user_dir, positive_int
@@ -23,7 +24,9 @@ from .classifier import Classifier, average_probabilities
 from .hub import load_classifier
 from .texts import TooLong
 
-GLUE = ("CoLA", "SST-2", "MRPC", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks with classes
+GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
+SCORED = "STS-B"  # the only one without classes
+MAX_SCORE = 5  # of STS-B, whose targets in a data set are divided by it
 
 
 def main(arguments=None) -> None:
@@ -73,6 +76,8 @@ def main(arguments=None) -> None:
     args = parser.parse_args(arguments)
     files = glue_files(args.data) if args.glue_submission else {}
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
+    if f"{SCORED}.tsv" in files.values():
+        return predict_scores(args, cuts)
     classifier = load_classifier(args.path, args.data, **cuts)
     if torch.cuda.is_available() and not args.cpu:
         classifier.cuda()
@@ -101,6 +106,38 @@ def predict_glue(classifier: Classifier, split: str, path: Path, batch_size: int
     ids, _, probs = probabilities(classifier.task, classifier.models, split, batch_size)
     labels = [classifier.classes[index] for index in probs.argmax(1).tolist()]
     write_table([["index", "prediction"], *zip(map(str, ids.tolist()), labels)], path)
+
+
+def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
+    """Write STS-B's scores of the test set, from 0 to 5, as GLUE's server takes them.
+
+    Raises:
+        ValueError: a checkpoint is not of a regression.
+    """
+    device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+    task, models = None, []
+    for path in utils.split_paths(args.path):
+        model, task, _ = load(path, {"data": args.data, **cuts}, task)
+        if not getattr(task.cfg, "regression_target", False):
+            raise ValueError(
+                f"{path} was not trained with --regression-target, as {SCORED} needs; see its part "
+                "of examples/macaron/glue.yaml"
+            )
+        models.append(model.eval().to(device))
+    ids, _, found = outputs(task, models, "test", args.batch_size, mean_outputs)
+    scores = (MAX_SCORE * found).clamp(0, MAX_SCORE)
+    rows = ((str(number), f"{score:.3f}") for number, score in zip(ids.tolist(), scores.tolist()))
+    write_table([["index", "prediction"], *rows], (args.output or Path()) / f"{SCORED}.tsv")
+
+
+def mean_outputs(models, task, net_input: dict) -> torch.Tensor:
+    """The only output (B) of the head of a regression, averaged over the models."""
+    head = task.cfg.classification_head_name
+    each = [
+        model(**net_input, features_only=True, classification_head_name=head)[0].float().view(-1)
+        for model in models
+    ]
+    return torch.stack(each).mean(0)
 
 
 def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) -> None:
@@ -169,7 +206,6 @@ def naming_split(task, split: str):
     return naming(getattr(task.cfg, "data", "the task"), f"has no whole {split}")
 
 
-@torch.no_grad()
 def probabilities(task, models, split, batch_size):
     """The examples of a split in the order of the data.
 
@@ -177,13 +213,27 @@ def probabilities(task, models, split, batch_size):
         Their numbers (N) from 0, their classes (N), or None if these are not known, and the
         probabilities of the classes (N, K), averaged over the models.
     """
-    ids, targets, probs = [], [], []
+    ids, targets, probs = outputs(task, models, split, batch_size, average_probabilities)
+    classes = len(classes_of(task))
+    if targets is not None and not 0 <= targets.min() <= targets.max() < classes:
+        raise ValueError(f"{split} has labels that are none of the {classes} classes")
+    return ids, targets, probs
+
+
+@torch.no_grad()
+def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor]):
+    """What *compute* makes of models, a task and a batch, for a split in the order of the data.
+
+    Returns:
+        Numbers (N) and targets (N) as :func:`probabilities` returns them, and values (N, ...).
+    """
+    ids, targets, values = [], [], []
     with naming_split(task, split):
         for sample in batches(task, split, models, batch_size):
             ids.append(sample["id"].view(-1))
             if "target" in sample:
                 targets.append(sample["target"].view(-1))
-            probs.append(average_probabilities(models, task, sample["net_input"]))
+            values.append(compute(models, task, sample["net_input"]))
     ids = torch.cat(ids).cpu() if ids else torch.empty(0)
     total = len(task.dataset(split))
     if len(ids) < total:
@@ -194,10 +244,7 @@ def probabilities(task, models, split, batch_size):
         )
     order = ids.argsort()
     targets = torch.cat(targets).cpu()[order] if targets else None
-    classes = len(classes_of(task))
-    if targets is not None and not 0 <= targets.min() <= targets.max() < classes:
-        raise ValueError(f"{split} has labels that are none of the {classes} classes")
-    return ids[order], targets, torch.cat(probs).cpu()[order]
+    return ids[order], targets, torch.cat(values).cpu()[order]
 
 
 def write_predictions(name: str, classes: list[str], rows: Iterable[tuple], path) -> None:

@@ -2,6 +2,7 @@
 
 ``encoder_layer`` and ``block`` are what stands in fairseq's stacks of layers. ``orthogonal`` has
 matrices that stay orthogonal; ``classification_head``, the pooling and scores of classifiers;
-``intensity_embedding``, pixels as numbers. ``dropout`` and ``linear`` take the place of torch's.
-``incremental`` keeps the state of generation; ``precision`` leaves half precision.
+``intensity_embedding``, pixels as numbers; ``segment_embedding``, BERT's two segments. ``dropout``
+and ``linear`` take the place of torch's. ``incremental`` keeps the state of generation;
+``precision`` leaves half precision.
 """

@@ -25,7 +25,8 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     """fairseq's function, with which a training starts.
 
     Raises:
-        SystemExit: the checkpoint is of another model; the message names the options that differ.
+        SystemExit: the checkpoint is of another model, criterion or optimizer; the message names
+            what differs.
         ValueError: there is no file of the name that ``--restore-file`` gives.
     """
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
@@ -37,8 +38,19 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     try:
         return original(cfg, trainer, **kwargs)
     except Exception as error:
+        if found := re.search(r"(Criterion|Optimizer) does not match; .*\. (\w+) vs", str(error)):
+            option = f"--restore-file {restored}"
+            if cfg.restore_file == LAST:
+                option, restored = f"--save-dir {cfg.save_dir}", f"{cfg.save_dir}/{restored}"
+            sys.exit(
+                f"error: {option}: the training there had the {found[1].lower()} {found[2]}; give "
+                "the same, or another --save-dir, and to start from its weights "
+                f"--finetune-from-model {restored}"
+            )
         if not (found := re.search("model parameters from checkpoint (.*); please", str(error))):
             raise
+        if isinstance(error.__context__, ValueError):
+            sys.exit(f"error: {found[1]} does not fit the model: {error.__context__}")
         state = read(found[1])
         differ = differing_options(state["cfg"].model, trainer.cfg.model)
         reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]

@@ -12,6 +12,8 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import did_you_mean, validate
 
+BERT = "bert_pretraining"  # a task and a criterion
+
 
 def check_head(task: str | None, criterion: str | None) -> None:
     """Refuse a criterion that does not train the classification head of a task.
@@ -26,6 +28,11 @@ def check_head(task: str | None, criterion: str | None) -> None:
         raise ValueError(
             f"--criterion {criterion}: it does not train the classification head of --task {task}; "
             "use --criterion sequence_classification, or sentence_prediction"
+        )
+    if BERT in (task, criterion) and criterion is not None and task != criterion:
+        raise ValueError(
+            f"--criterion {criterion}: it does not train --task {task}; --task {BERT} and "
+            f"--criterion {BERT} belong together"
         )
 
 

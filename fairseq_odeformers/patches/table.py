@@ -2,7 +2,7 @@
 
 import fairseq
 
-from . import checkpoints, command_line, versions, warnings
+from . import checkpoints, command_line, segments, versions, warnings
 from .patch import Patch, Replacement
 
 PATCHES: list[Patch] = [
@@ -19,8 +19,8 @@ PATCHES: list[Patch] = [
         "fairseq.checkpoint_utils.load_checkpoint",
         checkpoints.load_checkpoint,
         "If the file of --restore-file is missing, fairseq begins anew and saves over what is "
-        "there. If a training resumes with another model, it ends in two tracebacks that name no "
-        "option.",
+        "there. If a training resumes with another model or criterion, it ends in tracebacks that "
+        "name no option.",
         "fairseq refuses the one and explains the other",
     ),
     Replacement(
@@ -51,6 +51,21 @@ PATCHES: list[Patch] = [
         "arrays of numpy, by their names in numpy 1 or 2; and a checkpoint of the Macaron Net's "
         "authors, the meters of fairseq 0.6. fairseq #5603, #5610.",
         "fairseq adds them",
+    ),
+    # Segments of texts.
+    *(
+        Replacement(
+            f"fairseq.models.roberta.{name}",
+            function,
+            "Next-sentence prediction needs --segment-embeddings, to tell two texts apart. Without "
+            "the option nothing changes.",
+            "fairseq has the option",
+        )
+        for name, function in (
+            ("RobertaModel.add_args", segments.add_args),
+            ("model.RobertaEncoder.build_embedding", segments.build_embedding),
+            ("RobertaModel.upgrade_state_dict_named", segments.upgrade_state_dict_named),
+        )
     ),
     # The command line.
     Replacement(

@@ -1,3 +1,3 @@
 """Registered tasks; importing this package registers them all."""
 
-from . import long_range_arena, parity  # noqa: F401
+from . import bert_pretraining, long_range_arena, parity  # noqa: F401

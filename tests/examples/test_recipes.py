@@ -53,7 +53,7 @@ MACARON = (
 )
 BERT = (
     "--adam-betas '(0.9, 0.999)' --adam-eps 1e-6 --clip-norm 0 --weight-decay 0.01 --lr 3e-4 "
-    "--max-update 800000 --max-tokens 6400 --update-freq 5 --tokens-per-sample 512"
+    "--max-update 800000 --max-tokens 6400 --update-freq 5 --tokens-per-sample 384"
 )
 SMALL_BERT = "--max-tokens 2048 --max-update 500 --encoder-layers 4 --encoder-embed-dim 256"
 GLUE = (
@@ -144,14 +144,17 @@ Lu et al. 2019, Table 1: the authors' scripts
     macaron/wmt14 big macaron_transformer_wmt_en_de_big: {MACARON} --lr 0.003 --max-tokens 4096
     macaron/wmt14 big transformer_wmt_en_de_big_t2t: --update-freq 16 --encoder-embed-dim 1024
 Lu et al. 2019, the authors' scripts of pretraining
-    macaron/pretraining base macaron_bert_base: {BERT}
+    macaron/pretraining base macaron_bert_base: {BERT} --task bert_pretraining
+    macaron/pretraining base roberta_prenorm: {BERT} --criterion bert_pretraining
 Lu et al. 2019, the authors' bert/macaron-scripts/test/test-our-best-setting.sh
     macaron/glue CoLA macaron_bert_base: {GLUE} --max-epoch 5 --batch-size 32 --lr 3e-5
+    macaron/glue CoLA roberta_prenorm: {GLUE} --max-positions 384
     macaron/glue SST-2 macaron_bert_base: {GLUE} --max-epoch 3 --batch-size 24 --lr 5e-5
     macaron/glue MRPC macaron_bert_base: {GLUE} --max-epoch 4 --batch-size 16 --lr 5e-5
     macaron/glue STS-B macaron_bert_base: {GLUE} --max-epoch 5 --batch-size 16 --lr 5e-5
     macaron/glue QQP macaron_bert_base: {GLUE} --max-epoch 5 --batch-size 16 --lr 5e-5
     macaron/glue MNLI macaron_bert_base: {GLUE} --max-epoch 3 --batch-size 24 --lr 5e-5
+    macaron/glue MNLI-mm macaron_bert_base: {GLUE} --max-epoch 3 --batch-size 16 --lr 5e-5
     macaron/glue QNLI macaron_bert_base: --max-epoch 4 --batch-size 16 --lr 3e-5 --weight-decay 0.01
     macaron/glue RTE macaron_bert_base: {GLUE} --max-epoch 4 --batch-size 16 --lr 5e-5
 examples/macaron/README.md, A small trial

@@ -147,10 +147,16 @@ def read_lengths(path: Path) -> list[int]:
     return dataset.sizes.tolist()
 
 
+def describe_documents(data: Path, task: str) -> tuple[int, Options]:
+    """The number of tokens, and the options of BERT's pretraining."""
+    return describe_text(data, task)[0], {"criterion": task, "sample-break-mode": "complete_doc"}
+
+
 DESCRIPTIONS = {  # by task, what measures the data and chooses the options for them
     "translation": describe_pairs,
     "long_range_arena": describe_classes,
     "sentence_prediction": describe_classes,
     "language_modeling": describe_text,
     "masked_lm": describe_text,
+    "bert_pretraining": describe_documents,
 }

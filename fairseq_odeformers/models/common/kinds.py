@@ -36,7 +36,7 @@ class Kind(Enum):
         "label_smoothed_cross_entropy_with_regularizers",
         "perplexity",
     )
-    MASKED_LM = ("masked_lm",), "masked_lm", "loss"
+    MASKED_LM = ("masked_lm", "bert_pretraining"), "masked_lm", "loss"
 
     def __init__(self, tasks: tuple[str, ...], criterion: str, score: str):
         self.tasks = tasks

@@ -147,6 +147,9 @@ class MacaronBertConfig(EncoderConfig):
         False, "(re-)register and load heads when loading checkpoints"
     )
     untie_weights_roberta: bool = option(False, "untie embeddings and language model head")
+    segment_embeddings: bool = option(
+        False, "add an embedding of the first or second text to that of each token"
+    )
     spectral_norm_classification_head: bool = option(
         False, "apply spectral normalization on the classification head"
     )
@@ -157,8 +160,8 @@ class MacaronBertModel(BaseModel, RobertaModel):
     """Masked language model with classification heads.
 
     fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it as they do
-    RoBERTa; its twin is ``roberta_prenorm``. Unlike the paper's model it has RoBERTa's learned
-    positions and no next-sentence prediction.
+    RoBERTa; ``bert_pretraining`` adds next-sentence prediction, and turns the segment embeddings
+    on. Its twin is ``roberta_prenorm``. Unlike the paper's model it has learned positions.
     """
 
     ffns_per_layer = 2

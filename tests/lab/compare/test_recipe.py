@@ -286,6 +286,7 @@ TRAINED = {  # by task: the data, and architectures
     "sentence_prediction": ("long_range_arena", "transject transevolve_classifier"),
     "language_modeling": ("language_modeling", "transject_lm transformer_lm_rezero"),
     "masked_lm": ("language_modeling", "macaron_bert"),
+    "bert_pretraining": ("language_modeling", "macaron_bert roberta_prenorm"),
 }
 
 

@@ -1,6 +1,7 @@
 """The published tables become examples of sentence_prediction; bad ones are named."""
 
 import pytest
+import torch
 from helpers import HEAD, make_classifier
 from published import write_archive, write_folder
 from script_helpers import contents, sentence_prediction
@@ -182,6 +183,42 @@ def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
         expected = [f"{n}\t{label}" for n, (label, _) in enumerate(classifier.classify(texts))]
         lines = (tmp_path / f"{name}.tsv").read_text().splitlines()
         assert lines == ["index\tprediction", *expected]
+
+
+@pytest.mark.parametrize("biases", [(0.2, 0.6), (2.0, 3.0), (-3.0, -2.0)])
+def test_a_submission_of_scores(biases, out, tmp_path, monkeypatch):
+    """STS-B's, five times the only output of each head, averaged, and within 0 and 5."""
+    setup, dataset = sentence_prediction(out / "STS-B-bin", "test", 1, regression=True)
+    models = []
+    for bias in biases:
+        model = make_classifier("transformer_classifier", task=setup, classes=1)
+        model.classification_heads["head"] = model.classification_heads.pop(HEAD)
+        last = model.classification_heads["head"].out_proj
+        torch.nn.init.normal_(last.weight, std=0.1)
+        torch.nn.init.constant_(last.bias, bias)
+        models.append(model.eval())
+    loaded = iter(models)
+    monkeypatch.setattr(predict, "load", lambda *args: (next(loaded), setup, None))
+    line = ["--path", "a.pt:b.pt", "--cpu", "--batch-size", "4", "--glue-submission"]
+    odeformers.main(["predict", str(out / "STS-B-bin"), *line, "--output", str(tmp_path)])
+    header, *rows = (tmp_path / "STS-B.tsv").read_text().splitlines()
+    assert header == "index\tprediction" and len(rows) == SIZES["test"]
+    for number, row in enumerate(rows):
+        inputs = dataset.collater([dataset[number]])["net_input"]
+        each = [model(**inputs, classification_head_name="head")[0].item() for model in models]
+        index, score = row.split("\t")
+        assert int(index) == number
+        assert float(score) == pytest.approx(min(5, max(0, 5 * sum(each) / 2)), abs=1e-3)
+    assert (len({row.split("\t")[1] for row in rows}) > 2) == (biases == (0.2, 0.6))
+
+
+def test_a_submission_of_scores_needs_a_regression(out, monkeypatch, capsys):
+    setup, _ = sentence_prediction(out / "RTE-bin", "test", 2)
+    monkeypatch.setattr(predict, "load", lambda *args: (None, setup, None))
+    line = ["predict", str(out / "STS-B-bin"), "--path", "best.pt", "--cpu", "--glue-submission"]
+    with pytest.raises(SystemExit, match="^2$"):
+        odeformers.main(line)
+    assert "best.pt was not trained with --regression-target" in capsys.readouterr().err
 
 
 def test_what_is_left_out_is_counted(caplog):

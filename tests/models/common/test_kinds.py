@@ -46,6 +46,7 @@ def test_every_architecture_here_has_a_kind(arch):
         ("long_range_arena", Kind.CLASSIFICATION),
         ("parity", Kind.CLASSIFICATION),
         ("masked_lm", Kind.MASKED_LM),
+        ("bert_pretraining", Kind.MASKED_LM),
         ("audio_pretraining", None),
         ("no_such_task", None),
     ],

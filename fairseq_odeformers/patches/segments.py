@@ -1,0 +1,41 @@
+"""Gives fairseq's RoBERTa, and the models built on it, BERT's segment embeddings."""
+
+import logging
+
+from fairseq_odeformers.modules.segment_embedding import SegmentEmbedding
+
+logger = logging.getLogger(__name__)
+
+WEIGHT = "encoder.sentence_encoder.embed_tokens.segments.weight"
+
+
+def add_args(original, parser):
+    """fairseq's method, with one more option."""
+    original(parser)
+    parser.add_argument(
+        "--segment-embeddings",
+        action="store_true",
+        help="add an embedding of the first or second text to that of each token",
+    )
+
+
+def build_embedding(original, self, vocab_size, embedding_dim, padding_idx):
+    """fairseq's method; with ``--segment-embeddings`` the embedding has segments."""
+    if not getattr(self.args, "segment_embeddings", False):
+        return original(self, vocab_size, embedding_dim, padding_idx)
+    return SegmentEmbedding(vocab_size, embedding_dim, padding_idx, self.dictionary.eos())
+
+
+def upgrade_state_dict_named(original, self, state_dict, name):
+    """fairseq's method; segments that a checkpoint lacks keep their initial values, as heads do.
+
+    Raises:
+        ValueError: the checkpoint has segments and the model has none.
+    """
+    original(self, state_dict, name)
+    key, initial = f"{name}.{WEIGHT}" if name else WEIGHT, self.state_dict().get(WEIGHT)
+    if key in state_dict and initial is None:
+        raise ValueError("it has segment embeddings; give --segment-embeddings")
+    if key not in state_dict and initial is not None:
+        logger.warning(f"{key} is not in the checkpoint, and keeps its initial values")
+        state_dict[key] = initial

@@ -1,0 +1,45 @@
+"""Segments of checkpoints and models that have them, or one of the two."""
+
+import pytest
+import torch
+from helpers import EOS, make_model
+
+PLAIN, SEGMENTS = [], ["--segment-embeddings"]
+WEIGHT = "encoder.sentence_encoder.embed_tokens.segments.weight"
+TOKENS = torch.tensor([[0, 5, 6, EOS, 7, 8, EOS]])
+
+
+def make(arch, options):
+    model = make_model(arch, "--encoder-layers", "2", *options).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+both = pytest.mark.parametrize("arch", ["macaron_bert", "roberta_prenorm"])
+
+
+@both
+def test_segments_are_an_embedding_that_is_added(arch):
+    """A model without the option has none, and computes what the one with zeros computes."""
+    plain, segments = make(arch, PLAIN), make(arch, SEGMENTS)
+    assert {*segments.state_dict()} - {*plain.state_dict()} == {WEIGHT}
+    segments.load_state_dict({**plain.state_dict(), WEIGHT: torch.zeros(2, 16)})
+    assert torch.equal(segments(TOKENS)[0], plain(TOKENS)[0])
+    torch.nn.init.normal_(segments.state_dict()[WEIGHT])
+    assert not torch.allclose(segments(TOKENS)[0], plain(TOKENS)[0], atol=1e-3)
+
+
+@both
+def test_a_checkpoint_without_segments_starts_a_model_with_them(arch, caplog):
+    plain, segments = make(arch, PLAIN), make(arch, SEGMENTS)
+    initial = segments.state_dict()[WEIGHT].clone()
+    segments.load_state_dict(plain.state_dict())
+    assert torch.equal(segments.state_dict()[WEIGHT], initial)
+    assert f"{WEIGHT} is not in the checkpoint" in caplog.text
+
+
+@both
+def test_a_checkpoint_with_segments_asks_for_them(arch):
+    with pytest.raises(ValueError, match="give --segment-embeddings"):
+        make(arch, PLAIN).load_state_dict(make(arch, SEGMENTS).state_dict())
