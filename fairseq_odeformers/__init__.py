@@ -9,7 +9,14 @@ from . import patches  # noqa: F401
 
 # isort: split
 from . import criterions, tasks  # noqa: F401
-from .models import baselines, macaron, node_transformer, transevolve, transject  # noqa: F401
+from .models import (  # noqa: F401
+    baselines,
+    macaron,
+    node_transformer,
+    ode_transformer,
+    transevolve,
+    transject,
+)
 
 LOADERS = ("load_classifier", "load_language_model", "load_translator")
 

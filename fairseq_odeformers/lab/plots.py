@@ -25,6 +25,7 @@ ARCHITECTURES = {
     "transevolve": BLUE,
     "transject": GREEN,
     "node_transformer": PURPLE,
+    "ode_transformer": ORANGE,
     "transformer": BLACK,
 }
 LINES = ("-", "--", ":", "-.")
