@@ -32,6 +32,7 @@ class RungeKuttaLayer(nn.Module):
             child of the stack, not of its blocks, so that its parameters have one name.
     """
 
+    embed_dim: int  # of fairseq's layer
     coefficients: nn.Module
 
     def __init__(self, cfg: TransformerConfig, *args, **kwargs):
