@@ -7,6 +7,7 @@ import torch
 from helpers import make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
+from fairseq_odeformers.checkpoints.load import load_model
 from fairseq_odeformers.options import import_plugins
 
 PLUGIN = ROOT / "examples" / "extending"
@@ -59,6 +60,12 @@ def test_every_program_takes_the_folder(words, checkpoint, tmp_path):
 def plugin():
     import_plugins([str(PLUGIN)])
     return sys.modules["extending"]
+
+
+def test_the_option_reaches_the_layers(checkpoint):
+    """fairseq's layers take fairseq's config, which has it."""
+    model, *_ = load_model(str(checkpoint))
+    assert [layer.iterations for layer in model.encoder.layers] == [4, 4]
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 30])

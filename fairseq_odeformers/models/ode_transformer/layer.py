@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.modules.decoder_layer import Output, RepeatedDecoderLayer
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
-from fairseq_odeformers.modules.incremental import IncrementalState
 
 from .coefficients import weighted_sum
 from .tableaus import TABLEAUS
@@ -61,30 +60,19 @@ class RungeKuttaLayer(nn.Module):
 class RungeKuttaEncoderLayer(RungeKuttaLayer, EncoderLayer):
     """Runge-Kutta block of an encoder."""
 
-    def forward(
-        self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
         """As fairseq's layer, from and to (T, B, C)."""
         layer = super().forward
-        return self.step(lambda _, y: layer(y, encoder_padding_mask, attn_mask), x)
+        return self.step(lambda _, y: layer(y, *args, **kwargs), x)
 
 
 class RungeKuttaDecoderLayer(RungeKuttaLayer, RepeatedDecoderLayer):
     """Runge-Kutta block of a decoder without an encoder: causal self-attention and FFN."""
 
-    def forward(
-        self,
-        x: Tensor,
-        encoder_out: Tensor | None = None,
-        encoder_padding_mask: Tensor | None = None,
-        incremental_state: IncrementalState = None,
-        *args,
-        **kwargs,
-    ) -> Output:
+    def forward(self, x: Tensor, *args, **kwargs) -> Output:
         """As fairseq's layer, from and to (T, B, C); without attention weights."""
-        inputs = encoder_out, encoder_padding_mask, incremental_state, *args
 
         def evaluate(index: int, y: Tensor) -> Tensor:
-            return self.evaluate(index, y, *inputs, **kwargs)[0]
+            return self.evaluate(index, y, *args, **kwargs)[0]
 
         return self.step(evaluate, x), None, None

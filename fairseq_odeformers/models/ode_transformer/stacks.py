@@ -14,7 +14,7 @@ class RungeKuttaStack(nn.Module):
 
     def __init__(self, cfg, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
-        # Not self.layers, which leaves layers out where --layerdrop is given.
+        # To iterate over self.layers would leave out those that layerdrop happens to drop.
         blocks = [module for module in self.modules() if isinstance(module, RungeKuttaLayer)]
         form = cfg.rk_coefficients or default_coefficients(cfg.rk_order)
         self.coefficients = make_coefficients(cfg.rk_order, form, blocks[0].embed_dim)
