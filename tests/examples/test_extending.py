@@ -62,7 +62,7 @@ def plugin():
     return sys.modules["extending"]
 
 
-def test_the_option_reaches_the_layers(checkpoint):
+def test_the_option_reaches_the_layers(plugin, checkpoint):
     """fairseq's layers take fairseq's config, which has it."""
     model, *_ = load_model(str(checkpoint))
     assert [layer.iterations for layer in model.encoder.layers] == [4, 4]
