@@ -14,6 +14,7 @@ from .models import (  # noqa: E402, F401
     baselines,
     macaron,
     node_transformer,
+    ode_transformer,
     transevolve,
     transject,
 )

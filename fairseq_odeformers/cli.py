@@ -34,6 +34,7 @@ PAPERS = {
     "transevolve": "TransEvolve (Dutta et al. 2021)",
     "transject": "TransJect (Sengupta et al. 2023)",
     "node_transformer": "N-ODE Transformer (Baier-Reinio and De Sterck 2020)",
+    "ode_transformer": "ODE Transformer (Li et al. 2022)",
     "baselines": "baselines",
 }
 OWN = "your own"  # in place of a paper, for what a plugin registers

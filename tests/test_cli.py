@@ -70,13 +70,18 @@ def test_a_plugin_is_listed(tmp_path):
     plugin = ["--user-dir", tmp_path / "linked", "--user-dir", tmp_path / "preset"]
     line = [sys.executable, "-m", "fairseq_odeformers", "list", *plugin]
     run = subprocess.run(line, capture_output=True, text=True)
-    for task, name in (("sentence_prediction.*", "ode_transformer"), ("translation", "own_preset")):
+    names = {
+        "sentence_prediction.*": "implicit_transformer_classifier",
+        "language_modeling": "implicit_transformer_lm",
+        "translation": "own_preset",
+    }
+    for task, name in names.items():
         group = rf"your own, for --task {task}\n(  .*\n)*  {name} "
         assert re.search(group, run.stdout), run.stderr
     assert "Warning" not in run.stderr
     plugin = ["--user-dir", ROOT / "examples" / "extending"]  # which may be imported already
-    shown = module("fairseq_odeformers", "options", "ode_transformer_rk2", *plugin)
-    assert re.search("--runge-kutta-order  +2  ", shown)
+    shown = module("fairseq_odeformers", "options", "implicit_transformer_classifier_4", *plugin)
+    assert re.search("--implicit-iterations  +4  ", shown)
 
 
 @pytest.mark.parametrize("line", [[], ["--help"], ["prepare", "--help"], ["lst"]])

@@ -11,9 +11,11 @@ from helpers import COPY
 from make_checkpoints import parsed, training_config
 from script_helpers import IN_MAIN_THREAD, trainings
 
-ALIGNED = ["macaron_transformer", "transformer_prenorm"]
+ALIGNED = ["macaron_transformer", "ode_transformer", "transformer_prenorm"]
 TRANSLATION = [*ALIGNED, "transevolve", "node_transformer_mt"]
-LANGUAGE_MODELS = ["macaron_transformer_lm", "transject_lm", "transformer_lm_orthogonal"]
+LANGUAGE_MODELS = [
+    *("macaron_transformer_lm", "ode_transformer_lm", "transject_lm", "transformer_lm_orthogonal"),
+]
 FAMILIES = [*TRANSLATION, *LANGUAGE_MODELS]
 
 

@@ -40,7 +40,7 @@ FLOORS = (
     ("inference",),
     ("tasks", "criterions"),
     ("patches", "models/baselines", "models/macaron", "models/transevolve", "models/transject")
-    + ("models/node_transformer",),
+    + ("models/node_transformer", "models/ode_transformer"),
     ("models/common",),
     ("models",),
     ("checkpoints",),

@@ -21,13 +21,15 @@ OURS = sorted(
 )
 # Patterns of names.
 MACARON = "macaron_transformer(?!_lm).*|transformer_.*_macaron.*"
-BASE, BIG = "macaron_transformer|.*wmt_en_de(_macaron_v2)?", ".*_big.*"
+BASE, BIG = "macaron_transformer|(?!ode).*wmt_en_de(_macaron_v2)?", "(?!ode).*_big.*"
 IWSLT, BERT = ".*iwslt.*", "macaron_bert.*"
 CLASSIFIERS = "transformer_classifier.*"
 LANGUAGE_MODELS = "transformer_lm_.*"
 TRANSLATION, SMALL = "transevolve(?!_classifier).*", "transevolve_classifier.*"
 TRANSJECT, LRA = "transject.*", "transject_lra.*"
 PARITY = "node_transformer|vanilla_transformer"
+ODE, ODE_BASE = "ode_transformer.*", "ode_transformer(_wmt_en_de(_rk4)?)?"
+ODE_BIG = "ode_transformer_wmt_en_de_big.*"
 
 # Architectures and their options, * for encoder and decoder; by where the options are from.
 PRESETS = {
@@ -37,6 +39,18 @@ PRESETS = {
         (IWSLT, "*_layers=6 *_embed_dim=512 *_attention_heads=4"),
         (BERT, "*_layers=12 *_embed_dim=768 *_attention_heads=12 *_ffn_embed_dim=1536"),
         ("macaron_classifier", "*_embed_dim=256 *_ffn_embed_dim=512"),
+    ],
+    "the code of Li et al. 2022; docs/decisions.md": [
+        (ODE_BASE, "*_layers=6 *_embed_dim=512 *_attention_heads=8 *_ffn_embed_dim=2048"),
+        (ODE_BIG, "*_layers=6 *_embed_dim=1024 *_attention_heads=16 *_ffn_embed_dim=4096"),
+        (ODE_BASE, "dropout=0.1"),
+        (ODE_BIG, "dropout=0.3"),
+        (f"(?!.*classifier){ODE}", "attention_dropout=0.1 activation_dropout=0.1"),
+        (ODE, "*_normalize_before=True rk_coefficients=None"),
+        (f"(?!.*rk4){ODE}", "rk_order=2"),
+        ("ode_.*_rk4", "rk_order=4"),
+        ("ode_transformer_wmt.*", "rk_field=released"),
+        ("ode_transformer(_lm|_classifier)?", "rk_field=textbook"),
     ],
     "the code of Lu et al. 2019; examples/macaron/README.md, Decisions": [
         (MACARON, "attention_dropout=0.1 activation_dropout=0.1"),

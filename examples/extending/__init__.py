@@ -1,92 +1,112 @@
-r"""An architecture of one's own: a Transformer over higher-order Runge-Kutta blocks.
+r"""An architecture of your own: a Transformer whose layers take implicit steps.
 
-After Li et al. 2022, "ODE Transformer". A layer with LayerNorm before its sub-layers adds
-:math:`F(y)` to its input y, one step of Euler's method. A block of a higher order evaluates the
-same layer several times,
+A layer with LayerNorm before its sub-layers adds :math:`F(x)` to its input x, one explicit step of
+Euler's method. An implicit step has the slope at its own end,
 
 .. math::
-    y' = y + \sum_i b_i F_i, \quad F_i = F(y + a_i F_{i-1})
+    x' = x + F(x'), \quad F(y) = \mathrm{layer}(y) - y
 
-with no more parameters. Train with ``--user-dir examples/extending --arch ode_transformer``.
+A few fixed-point iterations from x solve it: each evaluates the same layer once more, with no more
+parameters. One iteration is the Transformer. Train with ``--user-dir examples/extending --arch
+implicit_transformer_classifier``, or ``implicit_transformer_lm``.
 """
 
 from dataclasses import dataclass
 
+from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model, register_model_architecture
 
 # Registers tasks and criterions, too: no other --user-dir is needed.
 import fairseq_odeformers  # noqa: F401
-from fairseq_odeformers.models.common.transformer import Encoder
+from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
+from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
+from fairseq_odeformers.modules.decoder_layer import RepeatedDecoderLayer
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from fairseq_odeformers.options import option
 
-# By the order: a_i and b_i of each evaluation (the paper's RK1, RK2 and RK4).
-METHODS = {
-    1: ((0.0,), (1.0,)),
-    2: ((0.0, 1.0), (1 / 2, 1 / 2)),
-    4: ((0.0, 1 / 2, 1 / 2, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6)),
-}
+
+def implicit_step(layer, x, iterations):
+    """x' for states x (T, B, C), where *layer* is a function of the iteration's number and y."""
+    y = x
+    for index in range(iterations):
+        y = x + layer(index, y) - y
+    return y
 
 
-class RungeKuttaLayer(EncoderLayer):
-    """fairseq's encoder layer as the right-hand side of an ODE, over one step.
-
-    Args:
-        cfg: fairseq's config, which has the model's further options, too.
-    """
+class ImplicitEncoderLayer(EncoderLayer):
+    """fairseq's encoder layer, which may be evaluated as often as one likes."""
 
     def __init__(self, cfg, **kwargs):
         super().__init__(cfg, **kwargs)
-        self.method = METHODS[cfg.runge_kutta_order]
+        self.iterations = cfg.implicit_iterations
 
     def forward(self, x, encoder_padding_mask, attn_mask=None):
-        """
-        Args:
-            x: states y (T, B, C).
-            encoder_padding_mask: true where a token is padding (B, T).
+        layer = super().forward
 
-        Returns:
-            The states y' (T, B, C).
-        """
-        slope, increment = 0.0, 0.0
-        for a, b in zip(*self.method):
-            y = x + a * slope
-            slope = super().forward(y, encoder_padding_mask, attn_mask) - y
-            increment = increment + b * slope
-        return x + increment
+        def evaluate(index, y):
+            return layer(y, encoder_padding_mask, attn_mask)
+
+        return implicit_step(evaluate, x, self.iterations)
 
 
-class ODETransformerEncoder(Encoder):
-    """fairseq's encoder over Runge-Kutta layers; it derives from ``FairseqEncoder``."""
+class ImplicitDecoderLayer(RepeatedDecoderLayer):
+    """fairseq's decoder layer: ``evaluate`` gives each evaluation a key/value cache of its own."""
 
-    layer_class = RungeKuttaLayer
+    def __init__(self, cfg, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        self.iterations = cfg.implicit_iterations
+
+    def forward(self, x, *args, **kwargs):
+        def evaluate(index, y):
+            output, attention_weights, _ = self.evaluate(index, y, *args, **kwargs)
+            return output
+
+        return implicit_step(evaluate, x, self.iterations), None, None
+
+
+class ImplicitEncoder(Encoder):
+    layer_class = ImplicitEncoderLayer
+
+
+class ImplicitDecoder(Decoder):
+    layer_class = ImplicitDecoderLayer
 
 
 @dataclass
-class ODETransformerConfig(TransformerClassifierConfig):
-    """Options of fairseq's encoder, and the order of the method."""
+class ImplicitConfig(FairseqDataclass):
+    """An option of your own; fairseq's layers find it in their config."""
 
+    implicit_iterations: int = option(2, "fixed-point iterations of a layer", at_least=1)
+
+
+@dataclass
+class ImplicitClassifierConfig(ImplicitConfig, TransformerClassifierConfig):
     encoder_normalize_before: bool = option(True, "apply layernorm before each encoder block")
-    runge_kutta_order: int = option(4, "order of the Runge-Kutta method of a layer: 1, 2 or 4")
 
 
-@register_model("ode_transformer", dataclass=ODETransformerConfig)
-class ODETransformer(TransformerClassifier):
+@register_model("implicit_transformer_classifier", dataclass=ImplicitClassifierConfig)
+class ImplicitClassifier(TransformerClassifier):
     """The classifier; pooling, heads, tasks and predictions come with its base class."""
 
-    encoder_class = ODETransformerEncoder
-
-    @classmethod
-    def check_config(cls, cfg):
-        super().check_config(cfg)
-        if cfg.runge_kutta_order not in METHODS:
-            raise ValueError(f"--runge-kutta-order {cfg.runge_kutta_order}: give 1, 2 or 4")
+    encoder_class = ImplicitEncoder
 
 
-@register_model_architecture("ode_transformer", "ode_transformer_rk2")
-def ode_transformer_rk2(args):
-    args.runge_kutta_order = getattr(args, "runge_kutta_order", 2)
+@dataclass
+class ImplicitLanguageModelConfig(ImplicitConfig, LanguageModelConfig):
+    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+
+
+@register_model("implicit_transformer_lm", dataclass=ImplicitLanguageModelConfig)
+class ImplicitLanguageModel(LanguageModel):
+    """The language model, which fairseq also generates with."""
+
+    decoder_class = ImplicitDecoder
+
+
+@register_model_architecture("implicit_transformer_classifier", "implicit_transformer_classifier_4")
+def four_iterations(args):
+    args.implicit_iterations = getattr(args, "implicit_iterations", 4)

@@ -26,6 +26,7 @@ ARCHITECTURES = {
     "transevolve": BLUE,
     "transject": GREEN,
     "node_transformer": PURPLE,
+    "ode_transformer": ORANGE,
     "transformer": BLACK,
 }
 LINES = ("-", "--", ":", "-.")

@@ -3,7 +3,9 @@
 import torch
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
-from torch import nn
+from torch import Tensor, nn
+
+from .padding import key_padding_mask
 
 
 class EncoderLayer(TransformerEncoderLayerBase):
@@ -21,3 +23,9 @@ class EncoderLayer(TransformerEncoderLayerBase):
         for name in list(self._parameters):
             delattr(self, name)
             self.register_buffer(name, torch.empty(0), persistent=False)
+
+    def forward(
+        self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
+    ) -> Tensor:
+        """As fairseq's layer, from and to (T, B, C); a text of padding alone gives numbers."""
+        return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)

@@ -4,13 +4,13 @@ import sys
 
 import pytest
 import torch
-from fairseq.models.transformer import TransformerConfig
-from fairseq_odeformers.checkpoints.load import load_model
+from helpers import make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
 from fairseq_odeformers.options import import_plugins
 
 PLUGIN = ROOT / "examples" / "extending"
+ARCH = "implicit_transformer_classifier_4"
 SIZES = ["--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 32, "--encoder-attention-heads", 2]
 SIZES += ["--encoder-layers", 2]
 
@@ -24,7 +24,7 @@ def words(training_data):
 def checkpoint(words, tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpoints")
     command(
-        *["train", words, "--user-dir", PLUGIN, "--arch", "ode_transformer_rk2", *SIZES],
+        *["train", words, "--user-dir", PLUGIN, "--arch", ARCH, *SIZES],
         *["--task", "long_range_arena", "--criterion", "sequence_classification"],
         *["--optimizer", "adam", "--lr", 0.003, "--batch-size", 8, "--max-update", 2],
         *["--save-dir", folder, "--no-progress-bar", "--disable-validation"],
@@ -51,8 +51,8 @@ def test_every_program_takes_the_folder(words, checkpoint, tmp_path):
         run("analyse", what, checkpoint, *out)
         assert (tmp_path / what / "index.md").exists()
     sizes = "--lengths 8 --batch 1 --rounds 1 --vocabulary 20 --layers 1 --embed-dim 16"
-    sizes += " --ffn-embed-dim 32 --heads 2 --models transformer_classifier ode_transformer_rk2"
-    assert "| ode_transformer_rk2 |" in run("benchmark", "encoder", *sizes.split())
+    sizes += f" --ffn-embed-dim 32 --heads 2 --models transformer_classifier {ARCH}"
+    assert f"| {ARCH} |" in run("benchmark", "encoder", *sizes.split())
 
 
 @pytest.fixture(scope="module")
@@ -64,19 +64,27 @@ def plugin():
 def test_the_option_reaches_the_layers(plugin, checkpoint):
     """fairseq's layers take fairseq's config, which has it."""
     model, *_ = load_model(str(checkpoint))
-    assert [layer.method for layer in model.encoder.layers] == [plugin.METHODS[2]] * 2
+    assert [layer.iterations for layer in model.encoder.layers] == [4, 4]
 
 
-@pytest.mark.parametrize("order", [1, 2, 4])
-def test_order_of_the_method(plugin, monkeypatch, order):
-    """On y' = y a layer multiplies by the Taylor polynomial of exp(1) of this order."""
+@pytest.mark.parametrize("iterations", [1, 2, 30])
+def test_iterations_solve_the_implicit_step(plugin, iterations):
+    """Of y' = y / 2 they are the terms of a geometric series, whose limit is implicit Euler's."""
+    x = torch.ones(3, 2, 8)
+    y = plugin.implicit_step(lambda index, y: y + y / 2, x, iterations)
+    assert torch.allclose(y, x * (2 - 0.5**iterations))
 
-    config = TransformerConfig()
-    config.encoder.embed_dim = config.encoder.ffn_embed_dim = 8
-    config.encoder.attention_heads = 2
-    config.runge_kutta_order = order
-    layer = plugin.RungeKuttaLayer(config)
-    monkeypatch.setattr(plugin.EncoderLayer, "forward", lambda self, y, *args: 2 * y)
-    y = layer(torch.ones(3, 2, 8), None)
-    expected = {1: 2.0, 2: 2.5, 4: 1 + 1 + 1 / 2 + 1 / 6 + 1 / 24}[order]
-    assert torch.allclose(y, torch.full((3, 2, 8), expected))
+
+@pytest.mark.parametrize("iterations", ["1", "3"])
+def test_language_model_generates_as_it_trains(plugin, iterations):
+    """Token by token, with texts dropped and reordered; every evaluation has its own cache."""
+    model = make_model("implicit_transformer_lm", "--implicit-iterations", iterations).eval()
+    tokens, state = torch.randint(4, 50, (3, 7)), {}
+    for length in range(1, 8):
+        if length == 4:
+            order = torch.tensor([2, 0])
+            tokens = tokens[order]
+            model.decoder.reorder_incremental_state_scripting(state, order)
+        step, _ = model.decoder(tokens[:, :length], incremental_state=state)
+        full, _ = model.decoder(tokens[:, :length])
+        assert (step[:, 0] - full[:, -1]).abs().max() < 1e-5

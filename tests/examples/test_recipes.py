@@ -60,6 +60,11 @@ GLUE = (
     "--optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-6 --clip-norm 0 --weight-decay 0 "
     "--lr-scheduler polynomial_decay --total-num-update 1000 --warmup-updates 100"  # of 1,000
 )
+ODE = (
+    "--optimizer adam --adam-betas '(0.9, 0.997)' --clip-norm 0 --lr-scheduler inverse_sqrt "
+    "--warmup-updates 16000 --warmup-init-lr 1e-7 --lr 0.002 --label-smoothing 0.1 "
+    "--max-tokens 4096 --max-epoch 20 --attention-dropout 0.1 --activation-dropout 0.1"
+)
 CAPTIONS = (
     "--optimizer adam --lr 2e-3 --lr-scheduler polynomial_decay --warmup-updates 400 "
     "--total-num-update 1210 --max-epoch 10 --max-tokens 4096 --label-smoothing 0.1 --dropout 0.3 "
@@ -143,6 +148,11 @@ Lu et al. 2019, Table 1: the authors' scripts
     macaron/wmt14 base macaron_transformer_wmt_en_de: {MACARON} --lr 0.0015 --max-tokens 8192
     macaron/wmt14 big macaron_transformer_wmt_en_de_big: {MACARON} --lr 0.003 --max-tokens 4096
     macaron/wmt14 big transformer_wmt_en_de_big_t2t: --update-freq 16 --encoder-embed-dim 1024
+Li et al. 2022, the authors' README
+    ode_transformer/wmt14 en-de rk2-6: {ODE} --update-freq 4 --dropout 0.3 --encoder-layers 6
+    ode_transformer/wmt14 en-de rk2-12: {ODE} --update-freq 4 --encoder-layers 12 --rk-order 2
+    ode_transformer/wmt14 en-fr rk2-12: {ODE} --update-freq 8 --dropout 0.1 --rk-field released
+    ode_transformer/wmt14 en-fr transformer-12: {ODE} --encoder-embed-dim 1024
 Lu et al. 2019, the authors' scripts of pretraining
     macaron/pretraining base macaron_bert_base: {BERT} --task bert_pretraining
     macaron/pretraining base roberta_prenorm: {BERT} --criterion bert_pretraining
@@ -168,6 +178,9 @@ examples/multi30k/README.md
     multi30k/recipe transevolve_fullff_1: {CAPTIONS} {BLOCKS} 1 --decoder-depth 4
     multi30k/recipe transevolve_randomff_2: {CAPTIONS} {BLOCKS} 2 --decoder-depth 2
     multi30k/recipe node_transformer_mt: {CAPTIONS} --encoder-layers 2 --decoder-layers 2
+examples/ode_transformer/README.md
+    ode_transformer/multi30k rk2-gated: {CAPTIONS} {LAYERS} --encoder-ffn-embed-dim 1024
+    ode_transformer/multi30k rk4-released: {CAPTIONS} {LAYERS} --rk-order 4 --rk-field released
 examples/l10n/README.md
     l10n/recipe transformer_prenorm: {SOFTWARE} {LAYERS} --encoder-ffn-embed-dim 1024
     l10n/recipe macaron_transformer: {SOFTWARE} {LAYERS} --encoder-ffn-embed-dim 512
@@ -280,6 +293,7 @@ def test_every_recipe_is_in_the_table():
 
 
 def test_the_last_ten_checkpoints_are_averaged():
-    """One in 2,000 updates: Dutta et al. 2021, section 7.3."""
-    for name in ("transevolve/wmt14 en-de", "transevolve/figure2 en-fr"):
-        assert recipe(name).average == 10
+    """One in 2,000 updates (Dutta et al. 2021, section 7.3), or an epoch (Li et al. 2022)."""
+    wmt14 = [f"{paper}/wmt14 en-de" for paper in ("transevolve", "ode_transformer")]
+    for part in (*wmt14, "transevolve/figure2 en-fr"):
+        assert recipe(part).average == 10

@@ -17,6 +17,7 @@ TABLES = {  # page, what stands before the table, and the columns of the results
     "imdb": ("text_classification", "**All of IMDb**", slice(2, 3)),
     "polarity": ("text_classification", "**Sentence polarity**", slice(2, 3)),
     "listops": ("lra", "## Short ListOps", slice(1, 2)),
+    "ode_transformer": ("ode_transformer", "### A small trial", slice(1, 2)),
     "ptb": ("transject", "## Table 3", slice(5, 6)),
 }
 

@@ -23,6 +23,7 @@ QUICK = (
     "transevolve_classifier",
     "macaron_classifier.pairs",
     "transject_lra_random",
+    "ode_transformer",
 )
 NAMES = [
     pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)

@@ -35,6 +35,8 @@ CLASSIFYING = [arch for arch in CLASSIFIERS if arch not in ALIKE]
 LANGUAGE_MODELS = [
     *("macaron_transformer_lm", "transformer_lm_rezero", "transformer_lm_orthogonal"),
     *("transject_lm", "transject_lm_random"),
+    *("ode_transformer_lm", "ode_transformer_lm --rk-order 4 --rk-field released"),
+    *("ode_transformer_lm --rk-order 3", "ode_transformer_lm --rk-coefficients learned"),
 ]
 TRANSLATING = [
     "transevolve_fullff_1",
@@ -46,6 +48,8 @@ TRANSLATING = [
     "macaron_transformer",
     "macaron_transformer --cross-self-attention --no-cross-attention",
     "node_transformer_mt",
+    "ode_transformer",
+    "ode_transformer_wmt_en_de_rk4",
 ]
 DECODING = [*TRANSLATING, *LANGUAGE_MODELS]
 EVERY = [*CLASSIFYING, "macaron_bert", *DECODING]

@@ -48,6 +48,17 @@ REFUSED = {
         "--decoder-embed-dim 15",
         "--decoder-embed-dim 6",
     ],
+    "ode_transformer": [
+        "--rk-order 5",
+        "--rk-order 0",
+        "--rk-field layer",
+        "--rk-order 4 --rk-coefficients gated",
+        "--rk-order 1 --rk-coefficients learned",
+        "--rk-coefficients free",
+    ],
+    "ode_transformer_wmt_en_de_rk4": ["--rk-coefficients gated"],
+    "ode_transformer_lm": ["--rk-order 3 --rk-coefficients gated"],
+    "ode_transformer_classifier": ["--rk-order 5", "--quant-noise-scalar 0.1"],
     "node_transformer": [
         "--ode-rtol 0.0",
         "--ode-atol -0.5",
@@ -117,6 +128,7 @@ def test_switches_keep_their_meaning(arch):
         ("transformer_prenorm", 0.3),
         ("macaron_transformer", 0.3),
         ("macaron_classifier", 0.3),
+        ("ode_transformer", 0.3),
     ],
 )
 def test_dropout_of_embeddings_has_its_own_option(arch, default):

@@ -31,6 +31,15 @@ def test_as_large_as_the_transformer(twin, symbols, width, parameters):
     assert count(f"macaron_{twin} {TIED}", symbols) == transformer + 12 * 3 * width == parameters
 
 
+@pytest.mark.parametrize("size, width", [("", 512), ("_big", 1024)])
+@pytest.mark.parametrize("method, gate", [("", 2), ("_rk4", 0)])
+def test_evaluating_a_layer_again_costs_no_parameters(size, width, method, gate):
+    """Those of the Transformer, and of one gate with a weight for each of 2 d slopes and a bias."""
+    transformer = count(f"transformer_wmt_en_de{size} {TIED} {PRE_NORM}", 32_000)
+    ours = count(f"ode_transformer_wmt_en_de{size}{method} {TIED}", 32_000)
+    assert ours == transformer + gate * width + bool(gate)
+
+
 @pytest.mark.parametrize(
     "arch, parameters, attentions, paper",
     [

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import LayerNorm
 from fairseq.modules.quant_noise import quant_noise
-from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.decoder_layer import DecoderLayer, Output
 from fairseq_odeformers.modules.dropout import Dropout
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 
@@ -80,12 +80,9 @@ class MacaronLayer(nn.Module):
 class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
     """Macaron layer of an encoder."""
 
-    def forward(
-        self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
         """As fairseq's layer, from and to (T, B, C)."""
-        x = self.first_half_step(x)
-        return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)
+        return super().forward(self.first_half_step(x), *args, **kwargs)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Rename the LayerNorms of the authors' checkpoints, as fairseq does the first two."""
@@ -96,28 +93,9 @@ class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
                 state_dict[f"{name}.macaron_layer_norm.{parameter}"] = state_dict.pop(old)
 
 
-class MacaronDecoderLayer(MacaronLayer, TransformerDecoderLayerBase):
+class MacaronDecoderLayer(MacaronLayer, DecoderLayer):
     """Macaron layer of a decoder: FFN, self-attention, encoder-decoder attention, FFN."""
 
-    def forward(
-        self,
-        x: Tensor,
-        encoder_out: Tensor | None = None,
-        encoder_padding_mask: Tensor | None = None,
-        *args,
-        **kwargs,
-    ) -> tuple[Tensor, Tensor | None, list[Tensor | None] | None]:
+    def forward(self, x: Tensor, *args, **kwargs) -> Output:
         """As fairseq's layer, from and to (T, B, C)."""
-        x = self.first_half_step(x)
-        mask = key_padding_mask(encoder_padding_mask)
-        return super().forward(x, encoder_out, mask, *args, **kwargs)
-
-
-def key_padding_mask(padding_mask: Tensor | None) -> Tensor | None:
-    """The keys that attention leaves out (B, T): padding, but not in a sequence of padding alone.
-
-    Without any key the attention weights would not be numbers.
-    """
-    if padding_mask is None:
-        return None
-    return padding_mask & ~padding_mask.all(1, keepdim=True)
+        return super().forward(self.first_half_step(x), *args, **kwargs)

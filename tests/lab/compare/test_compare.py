@@ -195,7 +195,7 @@ MISTAKES = [
     ("--archs transformer --task parsing", "--task parsing: .* translation, "),
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
-    ("--archs ode_transformr --user-dir {root}/examples/extending", "did you mean ode_transf"),
+    ("--archs implicit_transformer_ml --user-dir {root}/examples/extending", "did you mean impl"),
     ("--archs transformer_prenorm --max-tokens 2", "(--max-tokens|dataset is empty)"),
 ]
 

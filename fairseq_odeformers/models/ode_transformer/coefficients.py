@@ -1,0 +1,72 @@
+"""How a block sums its slopes F_1, ..., F_s: by fixed, learned or gated coefficients.
+
+One such module serves all blocks of an encoder or decoder.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from .tableaus import TABLEAUS
+
+COEFFICIENTS = ("fixed", "learned", "gated")
+
+
+class FixedCoefficients(nn.Module):
+    """b_1 F_1 + ... + b_s F_s with the weights b of a tableau; without parameters."""
+
+    def __init__(self, weights: Sequence[float]):
+        super().__init__()
+        self.weights = weights
+
+    def forward(self, slopes: Sequence[Tensor]) -> Tensor:
+        """The increment (T, B, C) of s slopes (T, B, C)."""
+        return weighted_sum(self.weights, slopes)
+
+
+class LearnedCoefficients(nn.Module):
+    """gamma_1 F_1 + gamma_2 F_2 with parameters gamma, which start at 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(2))
+
+    def forward(self, slopes: Sequence[Tensor]) -> Tensor:
+        """The increment (T, B, C) of two slopes (T, B, C)."""
+        return weighted_sum(self.gamma.unbind(), slopes)
+
+
+class GatedCoefficients(nn.Module):
+    r""":math:`g F_1 + (1 - g) F_2`, where :math:`g = \sigma([F_1; F_2] W + b)`, a number per token.
+
+    Args:
+        embed_dim: width C.
+    """
+
+    def __init__(self, embed_dim: int):
+        super().__init__()
+        self.gate = nn.Linear(2 * embed_dim, 1)
+        nn.init.xavier_uniform_(self.gate.weight)
+        nn.init.zeros_(self.gate.bias)
+
+    def forward(self, slopes: Sequence[Tensor]) -> Tensor:
+        """The increment (T, B, C) of two slopes (T, B, C)."""
+        first, second = slopes
+        g = self.gate(torch.cat([first, second], -1)).sigmoid()  # T, B, 1
+        return g * first + (1 - g) * second
+
+
+def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
+    """The coefficients of blocks of an order in one of the forms of :data:`COEFFICIENTS`."""
+    if form == "gated":
+        return GatedCoefficients(embed_dim)
+    if form == "learned":
+        return LearnedCoefficients()
+    return FixedCoefficients(TABLEAUS[order].weights)
+
+
+def weighted_sum(weights: Sequence[float | Tensor], slopes: Sequence[Tensor]) -> Tensor:
+    """w_1 F_1 + w_2 F_2 + ..., without the terms whose weight is the number 0."""
+    terms = [w * slope for w, slope in zip(weights, slopes) if isinstance(w, Tensor) or w]
+    return sum(terms[1:], terms[0])

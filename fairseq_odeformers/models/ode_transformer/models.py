@@ -1,0 +1,139 @@
+"""The registered models: the ODE Transformer (Li et al. 2022) on fairseq's Transformer."""
+
+from dataclasses import dataclass
+from typing import Optional
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import register_model
+
+from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
+from fairseq_odeformers.models.common.model import BaseModel
+from fairseq_odeformers.models.common.preset import register_preset
+from fairseq_odeformers.models.common.transformer import (
+    PreNormTransformer,
+    PreNormTransformerConfig,
+)
+from fairseq_odeformers.models.common.transformer_classifier import (
+    TransformerClassifier,
+    TransformerClassifierConfig,
+)
+from fairseq_odeformers.options import option
+
+from .coefficients import COEFFICIENTS
+from .layer import FIELDS
+from .stacks import ODELanguageModelDecoder, ODETransformerDecoder, ODETransformerEncoder
+from .tableaus import TABLEAUS
+
+
+@dataclass
+class RungeKuttaConfig(FairseqDataclass):
+    """Options of the Runge-Kutta method of a block."""
+
+    rk_order: int = option(
+        2,
+        "order of the Runge-Kutta method of a block, which evaluates its layer as often: 1 to 4",
+        at_least=min(TABLEAUS),
+        at_most=max(TABLEAUS),
+    )
+    rk_coefficients: Optional[str] = option(
+        None,
+        "coefficients of the slopes: fixed, the method's; with --rk-order 2 also learned, or gated "
+        "(default: gated with --rk-order 2, else fixed)",
+        choices=COEFFICIENTS,
+    )
+    rk_field: str = option(
+        "textbook",
+        "slope F(y) of a layer: textbook, layer(y) - y, or released, layer(y) as in the authors' "
+        "code",
+        choices=FIELDS,
+    )
+
+
+class RungeKuttaModel(BaseModel):
+    """The base of the models, a mixin: it checks that options of the method go together."""
+
+    @classmethod
+    def check_config(cls, cfg):
+        """As the base class's; also for coefficients that a method does not have."""
+        super().check_config(cfg)
+        if cfg.rk_coefficients in ("learned", "gated") and cfg.rk_order != 2:
+            raise ValueError(
+                f"--rk-coefficients {cfg.rk_coefficients}: a block of --rk-order {cfg.rk_order} "
+                "has fixed ones alone; give --rk-order 2, or --rk-coefficients fixed"
+            )
+
+
+# --- translation -----------------------------------------------------------
+
+
+@dataclass
+class ODETransformerConfig(RungeKuttaConfig, PreNormTransformerConfig):
+    """Options of fairseq's Transformer; the defaults have the size of the paper's base model."""
+
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_dropout: float = option(
+        0.1, "dropout probability after activation in FFN", argparse_alias="--relu-dropout"
+    )
+
+
+@register_model("ode_transformer", dataclass=ODETransformerConfig)
+class ODETransformerModel(RungeKuttaModel, PreNormTransformer):
+    """Encoder of Runge-Kutta blocks with an ordinary pre-norm decoder."""
+
+    encoder_class = ODETransformerEncoder
+    decoder_class = ODETransformerDecoder
+
+
+# The models of the released code, whose F(y) is the output of a layer.
+BIG = dict(
+    encoder_embed_dim=1024,
+    encoder_ffn_embed_dim=4096,
+    encoder_attention_heads=16,
+    decoder_attention_heads=16,
+    dropout=0.3,
+)
+for size, sizes in (("", {}), ("_big", BIG)):
+    for method, order in (("", 2), ("_rk4", 4)):
+        register_preset(
+            "ode_transformer",
+            f"ode_transformer_wmt_en_de{size}{method}",
+            rk_order=order,
+            rk_field="released",
+            **sizes,
+        )
+
+
+# --- language model --------------------------------------------------------
+
+
+@dataclass
+class ODETransformerLanguageModelConfig(RungeKuttaConfig, LanguageModelConfig):
+    """Options of fairseq's Transformer LM, with LayerNorm before each sub-layer."""
+
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_dropout: float = option(0.1, "dropout probability after activation in FFN")
+    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+
+
+@register_model("ode_transformer_lm", dataclass=ODETransformerLanguageModelConfig)
+class ODETransformerLanguageModel(RungeKuttaModel, LanguageModel):
+    """Causal language model of Runge-Kutta blocks, for fairseq's ``language_modeling`` task."""
+
+    decoder_class = ODELanguageModelDecoder
+
+
+# --- classifier ------------------------------------------------------------
+
+
+@dataclass
+class ODETransformerClassifierConfig(RungeKuttaConfig, TransformerClassifierConfig):
+    """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
+
+    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+
+
+@register_model("ode_transformer_classifier", dataclass=ODETransformerClassifierConfig)
+class ODETransformerClassifier(RungeKuttaModel, TransformerClassifier):
+    """The ODE Transformer's encoder as a classifier."""
+
+    encoder_class = ODETransformerEncoder

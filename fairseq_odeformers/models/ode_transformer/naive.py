@@ -1,0 +1,115 @@
+"""The ODE Transformer as its paper writes it, for reading.
+
+The equations of Li et al. (2022) as functions of tensors. Tests hold the layers against them.
+Matrices multiply rows from the right; a state is one sequence (T, d), without padding.
+
+A vector field is a function F from states to slopes. The paper's F is what a Transformer layer adds
+to its input; in its released code F is what the layer returns.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Function = Callable[[Tensor], Tensor]
+SubLayer = tuple[Function, Function]
+
+# --- blocks (section 3) ----------------------------------------------------
+
+
+def rk1_block(y: Tensor, f: Function) -> Tensor:
+    """y + F(y): Euler's method, a Transformer layer."""
+    return y + f(y)
+
+
+def rk2_block(y: Tensor, f: Function) -> Tensor:
+    """y + (F_1 + F_2) / 2: the improved Euler method, of Heun."""
+    f1 = f(y)
+    f2 = f(y + f1)
+    return y + (f1 + f2) / 2
+
+
+def rk2_block_learned(y: Tensor, f: Function, gamma: Tensor) -> Tensor:
+    """y + gamma_1 F_1 + gamma_2 F_2, with gamma of two numbers that start at 1."""
+    f1 = f(y)
+    f2 = f(y + f1)
+    return y + gamma[0] * f1 + gamma[1] * f2
+
+
+def rk2_block_gated(y: Tensor, f: Function, w: Tensor, b: Tensor) -> Tensor:
+    """y + g F_1 + (1 - g) F_2 with g = sigmoid([F_1, F_2] W + b): W is (2d, 1), g is (T, 1)."""
+    f1 = f(y)
+    f2 = f(y + f1)
+    g = torch.sigmoid(torch.cat([f1, f2], -1) @ w + b)
+    return y + g * f1 + (1 - g) * f2
+
+
+def rk3_block(y: Tensor, f: Function) -> Tensor:
+    """y + (F_1 + 4 F_2 + F_3) / 6: Kutta's method of order 3."""
+    f1 = f(y)
+    f2 = f(y + f1 / 2)
+    f3 = f(y - f1 + 2 * f2)
+    return y + (f1 + 4 * f2 + f3) / 6
+
+
+def rk4_block(y: Tensor, f: Function) -> Tensor:
+    """y + (F_1 + 2 F_2 + 2 F_3 + F_4) / 6: the classical method of Runge and Kutta."""
+    f1 = f(y)
+    f2 = f(y + f1 / 2)
+    f3 = f(y + f2 / 2)
+    f4 = f(y + f3)
+    return y + (f1 + 2 * f2 + 2 * f3 + f4) / 6
+
+
+# --- vector fields ---------------------------------------------------------
+
+
+def layer(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
+    """A Transformer layer: attention and FFN, each a pair (F, LN), as x + F(LN(x))."""
+    for f, norm in (attention, ffn):
+        y = y + f(norm(y))
+    return y
+
+
+def vector_field(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
+    """What a layer adds to its input: the paper's F."""
+    return layer(y, attention, ffn) - y
+
+
+def released_vector_field(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
+    """What a layer returns, its input included: F in the released code."""
+    return layer(y, attention, ffn)
+
+
+# --- sub-layers ------------------------------------------------------------
+
+
+def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, num_heads: int, causal: bool) -> Tensor:
+    """Concat(head_1, ..., head_H) of softmax(Q K^T / sqrt(d / H)) V each: (T, d).
+
+    The projections of Q, K, V and of the result are the caller's.
+
+    Args:
+        q, k, v: (T, d).
+        causal: whether a query sees no key after its own position.
+    """
+    heads = []
+    for q_head, k_head, v_head in zip(*(z.chunk(num_heads, -1) for z in (q, k, v))):
+        scores = q_head @ k_head.T / math.sqrt(q_head.size(-1))  # T, T
+        if causal:
+            scores = scores + torch.full_like(scores, -math.inf).triu(1)
+        heads.append(scores.softmax(-1) @ v_head)
+    return torch.cat(heads, -1)
+
+
+def feed_forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+    """relu(x W_1 + b_1) W_2 + b_2: (T, d)."""
+    return torch.relu(x @ w1 + b1) @ w2 + b2
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias, of the features of each token: (T, d)."""
+    x = x - x.mean(-1, keepdim=True)
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias

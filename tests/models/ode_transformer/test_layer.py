@@ -1,0 +1,134 @@
+"""Runge-Kutta blocks against the paper's equations, and against a flow that is known."""
+
+import math
+
+import pytest
+import torch
+from fairseq.models.transformer import TransformerConfig
+from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
+from helpers import assert_same_gradients
+
+from fairseq_odeformers.models.ode_transformer import naive
+from fairseq_odeformers.models.ode_transformer.coefficients import make_coefficients
+from fairseq_odeformers.models.ode_transformer.layer import (
+    RungeKuttaDecoderLayer,
+    RungeKuttaEncoderLayer,
+)
+from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+
+C, H, INNER = 8, 2, 12
+FORMS = [(1, "fixed"), (2, "fixed"), (2, "learned"), (2, "gated"), (3, "fixed"), (4, "fixed")]
+
+
+def make_layer(cls, order, form="fixed", field="textbook"):
+    torch.manual_seed(0)
+    sizes = dict(embed_dim=C, ffn_embed_dim=INNER, attention_heads=H, normalize_before=True)
+    cfg = TransformerConfig(
+        encoder=EncDecBaseConfig(**sizes), decoder=DecoderConfig(**sizes), dropout=0.0
+    )
+    cfg.rk_order, cfg.rk_field = order, field
+    layer = cls(cfg, *[True] * (cls is RungeKuttaDecoderLayer))  # without an encoder
+    layer.share(make_coefficients(order, form, C))
+    for parameter in [*layer.parameters(), *layer.coefficients.parameters()]:
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
+    return layer
+
+
+def formula(layer, x, form, causal):
+    """The block by the paper's equations, from and to (T, C)."""
+
+    def linear(module):
+        return module.weight.T, module.bias
+
+    def norm(module):
+        return lambda x: naive.layer_norm(x, module.weight, module.bias, module.eps)
+
+    def attend(x):
+        def project(projection, x):
+            weight, bias = linear(projection)
+            return x @ weight + bias
+
+        maps = layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj
+        q, k, v = (project(projection, x) for projection in maps)
+        heads = naive.multi_head_attention(q, k, v, H, causal)
+        return project(layer.self_attn.out_proj, heads)
+
+    attention = attend, norm(layer.self_attn_layer_norm)
+    ffn = (
+        lambda x: naive.feed_forward(x, *linear(layer.fc1), *linear(layer.fc2)),
+        norm(layer.final_layer_norm),
+    )
+    field = naive.released_vector_field if layer.released else naive.vector_field
+    f = lambda y: field(y, attention, ffn)  # noqa: E731
+    if form == "learned":
+        return naive.rk2_block_learned(x, f, layer.coefficients.gamma)
+    if form == "gated":
+        return naive.rk2_block_gated(x, f, *linear(layer.coefficients.gate))
+    blocks = [naive.rk1_block, naive.rk2_block, naive.rk3_block, naive.rk4_block]
+    return blocks[len(layer.matrix)](x, f)
+
+
+@pytest.mark.parametrize("field", ["textbook", "released"])
+@pytest.mark.parametrize("order, form", FORMS)
+@pytest.mark.parametrize("cls", [RungeKuttaEncoderLayer, RungeKuttaDecoderLayer])
+def test_block_equals_the_formula(float64, cls, order, form, field):
+    """Output, and gradients of input and parameters, those of the coefficients included.
+
+    fairseq's causal attention takes its softmax in float32, whatever the input.
+    """
+    layer = make_layer(cls, order, form, field)
+    x = torch.randn(5, 1, C, requires_grad=True)
+    causal = cls is RungeKuttaDecoderLayer
+    if causal:
+        ours, _, _ = layer(x, self_attn_mask=torch.full((5, 5), -math.inf).triu(1))
+    else:
+        ours = layer(x, None)
+    inputs = [x, *layer.parameters(), *layer.coefficients.parameters()]
+    theirs = formula(layer, x[:, 0], form, causal)
+    assert_same_gradients(ours[:, 0], theirs, inputs, 1e-6 if causal else 1e-9)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_error_falls_with_the_order(float64, monkeypatch, order):
+    """For a smooth field whose flow is known: the error over a unit of time is that of h^order.
+
+    Of z' = A z, y = sinh z has the field sqrt(1 + y^2) A arcsinh(y), which is not linear.
+    """
+    layer = make_layer(RungeKuttaEncoderLayer, order)
+    matrix = torch.randn(C, C) / C
+    start = torch.randn(3, 1, C)
+    end = (start.arcsinh() @ torch.linalg.matrix_exp(matrix)).sinh()
+
+    def euler_step(self, y, *args):
+        return y + step * (1 + y**2).sqrt() * (y.arcsinh() @ matrix)
+
+    monkeypatch.setattr(EncoderLayer, "forward", euler_step)
+    errors = []
+    for steps in (32, 64):
+        y, step = start, 1 / steps
+        for _ in range(steps):
+            y = layer(y, None)
+        errors.append((y - end).norm().item())
+    assert math.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.15)
+
+
+def test_released_slopes_have_the_input_in_addition(float64):
+    """F(y) is y more than the textbook's, so that a block of order 1 is y more, too."""
+    layers = [make_layer(RungeKuttaEncoderLayer, 1, field=f) for f in ("textbook", "released")]
+    x = torch.randn(5, 2, C)
+    textbook, released = (layer(x, None) for layer in layers)
+    assert torch.allclose(released, textbook + x)
+    assert torch.allclose(textbook, EncoderLayer.forward(layers[0], x, None))
+
+
+@pytest.mark.parametrize("order, form", FORMS)
+def test_released_slopes_multiply_the_state(float64, order, form):
+    """A layer that adds nothing: a block grows by the Taylor polynomial of e, but for gamma."""
+    layer = make_layer(RungeKuttaEncoderLayer, order, form, field="released")
+    for parameter in [*layer.parameters(), *layer.coefficients.parameters()]:
+        parameter.data.zero_()
+    if form == "learned":
+        layer.coefficients.gamma.data.fill_(1 / 2)
+    factor = sum(1 / math.factorial(n) for n in range(order + 1))
+    x = torch.randn(5, 2, C)
+    assert torch.allclose(layer(x, None), factor * x)
