@@ -7,6 +7,7 @@ import torch
 from helpers import make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
+from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.options import import_plugins
 
 PLUGIN = ROOT / "examples" / "extending"
@@ -63,7 +64,7 @@ def plugin():
 
 def test_the_option_reaches_the_layers(plugin, checkpoint):
     """fairseq's layers take fairseq's config, which has it."""
-    model, *_ = load_model(str(checkpoint))
+    model, *_ = load(str(checkpoint))
     assert [layer.iterations for layer in model.encoder.layers] == [4, 4]
 
 
