@@ -26,6 +26,7 @@ from fairseq_odeformers.models.common.sequence_classifier import SequenceClassif
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
 SIZES = {  # by the beginning of an architecture
     "transject": "--encoder-embed-dim 16 --encoder-experts 2".split(),
+    "node_transformer_lm": SMALL,
     "node_transformer_mt": [*SMALL, "--ode-method", "rk4", "--ode-steps", "2"],
     "node_transformer": [*SMALL, "--adaptivity", "sequence"],
     "": SMALL,

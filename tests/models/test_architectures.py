@@ -1,7 +1,7 @@
 """Every architecture: what a token may see, gradients, precision, decoding step by step, options.
 
-Left out are presets of TransEvolve and TransJect whose feed-forward layers, blocks and norms others
-have.
+Presets of TransEvolve and TransJect are left out if others have their feed-forward layers, blocks
+and norms.
 """
 
 import copy
@@ -32,11 +32,15 @@ ALIKE = [
     *(f"transevolve_classifier_{name}_prenorm" for name in ("fullff_2", "randomff_1")),
 ]
 CLASSIFYING = [arch for arch in CLASSIFIERS if arch not in ALIKE]
+MASKING = [  # language models that take texts of padding alone
+    *("transevolve_lm_fullff_2", "transevolve_lm_randomff_1_prenorm", "node_transformer_lm"),
+    *("transject_lm", "transject_lm_random"),
+]
 LANGUAGE_MODELS = [
     *("macaron_transformer_lm", "transformer_lm_rezero", "transformer_lm_orthogonal"),
-    *("transject_lm", "transject_lm_random"),
     *("ode_transformer_lm", "ode_transformer_lm --rk-order 4 --rk-field released"),
     *("ode_transformer_lm --rk-order 3", "ode_transformer_lm --rk-coefficients learned"),
+    *("transformer_lm_prenorm", *MASKING),
 ]
 TRANSLATING = [
     "transevolve_fullff_1",
@@ -161,9 +165,7 @@ def test_every_parameter_gets_a_gradient(line, mixed):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(
-    "line", [*CLASSIFYING, "macaron_bert", *TRANSLATING, "transject_lm", "transject_lm_random"]
-)
+@pytest.mark.parametrize("line", [*CLASSIFYING, "macaron_bert", *TRANSLATING, *MASKING])
 def test_a_text_of_padding_alone(line, dtype):
     """Beside others; outputs and gradients are numbers, in training and in evaluation."""
     model, (source, target) = build(line).to(dtype), batch()

@@ -17,6 +17,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
+from fairseq_odeformers.options import option
 
 from . import layers
 
@@ -96,7 +97,22 @@ class VanillaTransformer(ParityModel, ClassifierWithoutLayerNorm):
     encoder_class = PlainEncoder
 
 
-# --- language models: the baselines of TransJect's Table 3 -----------------
+# --- language models -------------------------------------------------------
+
+
+@dataclass
+class PreNormLanguageModelConfig(LanguageModelConfig):
+    """Options of fairseq's Transformer LM, with LayerNorm before each sub-layer."""
+
+    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+
+
+@register_model("transformer_lm_prenorm", dataclass=PreNormLanguageModelConfig)
+class PreNormLanguageModel(LanguageModel):
+    """fairseq's own Transformer LM, whose residual stream no LayerNorm breaks."""
+
+
+# The baselines of TransJect's Table 3.
 
 
 class ReZeroDecoder(Decoder):

@@ -1,11 +1,16 @@
-"""fairseq's Transformer LM over another decoder."""
+"""Causal language models: fairseq's Transformer LM over any decoder, and one with other options."""
 
 from dataclasses import dataclass
+from typing import Optional
 
-from fairseq.models import FairseqIncrementalDecoder
+from fairseq.data import Dictionary
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel
+from fairseq.models.transformer import Embedding, TransformerDecoderBase
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig, OmegaConf
+from torch import nn
 
 from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.options import option
@@ -21,16 +26,16 @@ class LanguageModelConfig(TransformerLanguageModelConfig):
 
     decoder_input_dim: int = option(II("model.decoder_embed_dim"), "decoder input dimension")
     decoder_output_dim: int = option(II("model.decoder_embed_dim"), "decoder output dimension")
+    embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
 
 
 class LanguageModel(BaseModel, TransformerLanguageModel):
-    """A model is a subclass that names its ``decoder_class``.
+    """fairseq's Transformer LM, with :class:`LanguageModelConfig`.
 
-    The class is made of fairseq's Transformer config, a dictionary and an embedding, and takes
-    ``no_encoder_attn``.
+    A subclass may name a ``decoder_class`` that derives from fairseq's.
     """
 
-    decoder_class: type[FairseqIncrementalDecoder]
+    decoder_class: type[TransformerDecoderBase] = TransformerDecoderBase
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "LanguageModel":
@@ -48,4 +53,45 @@ class LanguageModel(BaseModel, TransformerLanguageModel):
             embeddings.embed_tokens,
             no_encoder_attn=True,
         )
+        decoder.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
         return cls(decoder)
+
+
+@dataclass
+class DecoderOnlyConfig(FairseqDataclass):
+    """Options of any causal decoder and its embeddings, with the sizes of fairseq's LM."""
+
+    decoder_embed_dim: int = option(512, "decoder width")
+    decoder_ffn_embed_dim: int = option(2048, "decoder inner width")
+    decoder_attention_heads: int = option(8, "decoder attention heads")
+    share_decoder_input_output_embed: bool = option(False, "share input and output embeddings")
+    tokens_per_sample: int = II("task.tokens_per_sample")
+    max_target_positions: Optional[int] = II("task.max_target_positions")
+
+
+class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
+    """A language model that does not take fairseq's Transformer config.
+
+    It is a subclass that names its ``decoder_class``, which is made of the config, a dictionary and
+    an embedding.
+    """
+
+    decoder_class: type[FairseqIncrementalDecoder]
+
+    @classmethod
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "DecoderOnlyModel":
+        """A model of the language of a task.
+
+        Raises:
+            ValueError: as :meth:`check_config`.
+        """
+        cls.check_config(cfg)
+        positions = cfg.max_target_positions or cfg.tokens_per_sample
+        merged = OmegaConf.merge(cfg, {"max_target_positions": positions})
+        embed_tokens = cls.build_embedding(cfg, task.source_dictionary)
+        return cls(cls.decoder_class(merged, task.target_dictionary, embed_tokens))
+
+    @classmethod
+    def build_embedding(cls, cfg: DictConfig, dictionary: Dictionary) -> nn.Embedding:
+        """The embedding of the symbols of a dictionary."""
+        return Embedding(len(dictionary), cfg.decoder_embed_dim, dictionary.pad())

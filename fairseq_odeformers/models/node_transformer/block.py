@@ -85,7 +85,7 @@ class NodeBlock(Block):
 
 
 class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
-    """Decoder block.
+    """Decoder block, with or without an encoder's output to attend to.
 
     Its solver has a fixed grid, so that the trajectory of a token does not depend on later tokens.
     Incremental decoding is exact: at each time a new token attends to the keys and values that the
@@ -95,7 +95,7 @@ class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
     def forward(
         self,
         x: Tensor,
-        encoder_out: Tensor,
+        encoder_out: Tensor | None = None,
         encoder_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
         self_attn_mask: Tensor | None = None,
@@ -106,7 +106,7 @@ class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
         """
         Args:
             x: X(0) (T, B, C); in incremental decoding, of the newest token alone (1, B, C).
-            encoder_out: the encoder's output (S, B, C).
+            encoder_out: the encoder's output (S, B, C); None in a language model.
             encoder_padding_mask: true where a source token is padding (B, S).
             self_attn_mask: given if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).

@@ -1,4 +1,4 @@
-"""The decoder of the N-ODE Transformer.
+"""The decoders of the N-ODE Transformer, for translation and language models.
 
 The paper leaves a decoder open, since its adaptive steps would differ from one token to the next.
 Here the decoder's solver has a fixed grid.
@@ -30,6 +30,7 @@ class NodeTransformerDecoder(TransformerDecoderBase):
 
     spec_class = BlockSpec
     field_class = TransformerField
+    attends_to_source = True
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Module):
         spec = self.spec_class.from_options(cfg, "decoder")
@@ -41,11 +42,15 @@ class NodeTransformerDecoder(TransformerDecoderBase):
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> NodeDecoderBlock:
-        spec, field = cfg.spec, self.field_class(cfg.spec, decoder=True)
+        spec, field = cfg.spec, self.field_class(cfg.spec, decoder=self.attends_to_source)
         return NodeDecoderBlock(field, make_solver(spec), spec.ode_final_time, spec.arclength_order)
 
     def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Any], *args: Any, **kwargs: Any
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Any] | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
         """The states (B, T, C) at the end of the last block, of tokens (B, T), and fairseq's extra.
 
@@ -54,8 +59,14 @@ class NodeTransformerDecoder(TransformerDecoderBase):
         """
         with recorded(self.layers) as calls:
             x, extra = super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
-        both = summary("decoder", calls)
-        for name, value in encoder_out.get("regularizers", {}).items():
+        both, encoder = summary("decoder", calls), encoder_out or {}
+        for name, value in encoder.get("regularizers", {}).items():
             both["regularizers"][name] = both["regularizers"].get(name, 0) + value
-        both["statistics"].update(encoder_out.get("statistics", {}))
+        both["statistics"].update(encoder.get("statistics", {}))
         return x, {**extra, **both}
+
+
+class NodeTransformerCausalDecoder(NodeTransformerDecoder):
+    """The decoder of a language model, without an encoder."""
+
+    attends_to_source = False

@@ -1,4 +1,4 @@
-"""The N-ODE Transformer as models of fairseq: a classifier, a translator, and their options."""
+"""The N-ODE Transformer as models of fairseq: classifier, translator, LM, and their options."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 from omegaconf import II
 
+from fairseq_odeformers.models.common.language_model import DecoderOnlyConfig, DecoderOnlyModel
 from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
 from fairseq_odeformers.options import option
 
-from .decoder import NodeTransformerDecoder
+from .decoder import NodeTransformerCausalDecoder, NodeTransformerDecoder
 from .encoder import NodeTransformerEncoder
 from .methods import ADAPTIVE, FIXED_GRID
 
@@ -25,7 +26,29 @@ NORMALIZE = "apply layernorm before each part of X' in the {}, and after the las
 
 
 @dataclass
-class NodeEncoderConfig(FairseqDataclass):
+class FieldConfig(FairseqDataclass):
+    """Options of the ODE; the defaults are the paper's."""
+
+    vector_field: str = option("composed", FORMULAS, choices=FORMS)
+    skip_connection: bool = option(False, "alpha is 1 in the composed vector field")
+    time_dependent_attention: bool = option(
+        False, "give the affine maps of the attention a term c t, too"
+    )
+    ode_final_time: float = option(1.0, "final time T_F", above=0)
+    checkpoint_activations: bool = option(
+        False, "compute the activations of a solve again in the backward pass, to save memory"
+    )
+    arclength_order: int = option(
+        1,
+        "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
+        "which take several times as long, with or without a weight",
+        at_least=1,
+        at_most=3,
+    )
+
+
+@dataclass
+class NodeEncoderConfig(FieldConfig):
     """Options of the ODE and of its solver in the encoder; the defaults are the paper's."""
 
     ode_method: str = option(
@@ -36,7 +59,6 @@ class NodeEncoderConfig(FairseqDataclass):
     ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver", above=0)
     ode_steps: Optional[int] = option(None, "steps of a solver on a fixed grid", at_least=1)
-    ode_final_time: float = option(1.0, "final time T_F", above=0)
     ode_max_steps: int = option(
         1000, "most steps of an adaptive solve, beyond which it stops", at_least=1
     )
@@ -46,55 +68,64 @@ class NodeEncoderConfig(FairseqDataclass):
         "compute gradients of the encoder by the adjoint method: slower, in a memory "
         "that does not grow with the number of adaptive steps",
     )
-    checkpoint_activations: bool = option(
-        False, "compute the activations of a solve again in the backward pass, to save memory"
-    )
-    vector_field: str = option("composed", FORMULAS, choices=FORMS)
-    skip_connection: bool = option(False, "alpha is 1 in the composed vector field")
-    time_dependent_attention: bool = option(
-        False, "give the affine maps of the attention a term c t, too"
-    )
     encoder_normalize_before: bool = option(False, NORMALIZE.format("encoder"))
-    arclength_order: int = option(
-        1,
-        "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
-        "which take several times as long, with or without a weight",
-        at_least=1,
-        at_most=3,
-    )
     tpu: bool = II("common.tpu")
 
 
-class SolverOptions(BaseModel):
+@dataclass
+class DecoderSolverConfig(FairseqDataclass):
+    """Options of the solver of a decoder."""
+
+    decoder_ode_method: str = option(
+        "rk4", "solver of the decoder, on a fixed grid", choices=tuple(FIXED_GRID)
+    )
+    decoder_ode_steps: int = option(1, "steps of the decoder's solver", at_least=1)
+
+
+class CheckedOptions(BaseModel):
     """Mixin of the models, which refuses options that exclude each other."""
 
     @classmethod
-    def check_config(cls, cfg: NodeEncoderConfig) -> None:
+    def check_config(cls, cfg: FieldConfig) -> None:
         super().check_config(cfg)
-        for message in conflicts(cfg):
+        for message in cls.conflicts(cfg):
             raise ValueError(message)
 
+    @classmethod
+    def conflicts(cls, cfg: FieldConfig) -> Iterator[str]:
+        """Messages about options that exclude each other: the option, why, and what to do."""
+        if cfg.skip_connection and cfg.vector_field == "residual":
+            yield (
+                "--skip-connection: --vector-field residual has all skip connections; leave it out"
+            )
 
-def conflicts(cfg: NodeEncoderConfig) -> Iterator[str]:
-    """Messages about options that exclude each other: the option, why, and what to do."""
-    method, grid = f"--ode-method {cfg.ode_method}", f"choose one of {', '.join(FIXED_GRID)}"
-    if cfg.ode_method in FIXED_GRID:
-        if cfg.ode_steps is None:
-            yield f"{method}: give --ode-steps, too"
-    else:
-        if cfg.ode_steps is not None:
-            yield f"--ode-steps {cfg.ode_steps}: {method} is adaptive; leave it out, or {grid}"
-        if cfg.tpu:
-            yield f"{method}: XLA cannot compile it; {grid} with --ode-steps, or leave out --tpu"
-    if cfg.adjoint:
-        if cfg.adaptivity == "sequence" and cfg.ode_method in ADAPTIVE:
-            yield "--adjoint: it solves the whole batch; give --adaptivity batch"
-        if cfg.checkpoint_activations:
-            yield "--checkpoint-activations: --adjoint keeps no activations either; leave it out"
-        if cfg.tpu:
-            yield "--adjoint: torchdiffeq's solver does not compile with XLA; leave it out"
-    if cfg.skip_connection and cfg.vector_field == "residual":
-        yield "--skip-connection: --vector-field residual has all skip connections; leave it out"
+
+class CheckedSolver(CheckedOptions):
+    """Mixin of the models with an encoder, whose solver may be adaptive."""
+
+    @classmethod
+    def conflicts(cls, cfg: NodeEncoderConfig) -> Iterator[str]:
+        method, grid = f"--ode-method {cfg.ode_method}", f"choose one of {', '.join(FIXED_GRID)}"
+        if cfg.ode_method in FIXED_GRID:
+            if cfg.ode_steps is None:
+                yield f"{method}: give --ode-steps, too"
+        else:
+            if cfg.ode_steps is not None:
+                yield f"--ode-steps {cfg.ode_steps}: {method} is adaptive; leave it out, or {grid}"
+            if cfg.tpu:
+                yield (
+                    f"{method}: XLA cannot compile it; {grid} with --ode-steps, or leave out --tpu"
+                )
+        if cfg.adjoint:
+            if cfg.adaptivity == "sequence" and cfg.ode_method in ADAPTIVE:
+                yield "--adjoint: it solves the whole batch; give --adaptivity batch"
+            if cfg.checkpoint_activations:
+                yield (
+                    "--checkpoint-activations: --adjoint keeps no activations either; leave it out"
+                )
+            if cfg.tpu:
+                yield "--adjoint: torchdiffeq's solver does not compile with XLA; leave it out"
+        yield from super().conflicts(cfg)
 
 
 @dataclass
@@ -103,14 +134,14 @@ class NodeTransformerConfig(NodeEncoderConfig, ParityModelConfig):
 
 
 @register_model("node_transformer", dataclass=NodeTransformerConfig)
-class NodeTransformer(SolverOptions, ParityModel):
+class NodeTransformer(CheckedSolver, ParityModel):
     """The N-ODE Transformer as a classifier."""
 
     encoder_class = NodeTransformerEncoder
 
 
 @dataclass
-class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
+class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, TranslationConfig):
     """The sizes are those of a Transformer; vector field and normalisation are near to its own."""
 
     encoder_embed_dim: int = option(512, "encoder width d")
@@ -122,10 +153,6 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
     decoder_normalize_before: bool = option(
         II("model.encoder_normalize_before"), NORMALIZE.format("decoder")
     )
-    decoder_ode_method: str = option(
-        "rk4", "solver of the decoder, on a fixed grid", choices=tuple(FIXED_GRID)
-    )
-    decoder_ode_steps: int = option(1, "steps of the decoder's solver", at_least=1)
     vector_field: str = option("residual", FORMULAS, choices=FORMS)
     ode_rtol: float = option(1e-3, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-3, "absolute tolerance of an adaptive solver", above=0)
@@ -135,7 +162,7 @@ class NodeTransformerMTConfig(NodeEncoderConfig, TranslationConfig):
 
 
 @register_model("node_transformer_mt", dataclass=NodeTransformerMTConfig)
-class NodeTransformerMT(SolverOptions, TranslationModel):
+class NodeTransformerMT(CheckedSolver, TranslationModel):
     """Encoder-decoder over N-ODE blocks: the encoder adaptive, the decoder on a fixed grid.
 
     Each sentence has its own adaptive steps (``--adaptivity sequence``), so that its states do not
@@ -145,3 +172,21 @@ class NodeTransformerMT(SolverOptions, TranslationModel):
 
     encoder_class = NodeTransformerEncoder
     decoder_class = NodeTransformerDecoder
+
+
+@dataclass
+class NodeTransformerLMConfig(DecoderSolverConfig, DecoderOnlyConfig, FieldConfig):
+    """The defaults are those of the decoder of ``node_transformer_mt``."""
+
+    decoder_layers: int = option(3, "number of blocks")
+    decoder_normalize_before: bool = option(True, NORMALIZE.format("decoder"))
+    vector_field: str = option("residual", FORMULAS, choices=FORMS)
+    dropout: float = option(0.1, "dropout probability")
+    no_token_positional_embeddings: bool = option(False, "leave out positional embeddings")
+
+
+@register_model("node_transformer_lm", dataclass=NodeTransformerLMConfig)
+class NodeTransformerLM(CheckedOptions, DecoderOnlyModel):
+    """Causal language model of N-ODE blocks on a fixed grid, which is not in the paper."""
+
+    decoder_class = NodeTransformerCausalDecoder

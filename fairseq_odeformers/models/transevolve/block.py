@@ -123,28 +123,17 @@ class TransEvolveEncoderBlock(Block):
         return self.layer_norm(x) if before == self.normalize_before else x
 
 
-class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
-    """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
-
-    In the encoder-decoder attention, queries come from the block's input and keys from the encoder
-    output, and the values are the encoder output in every layer. So one product computes the
-    attention of all layers, unless options map the values in each layer.
+class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
+    """Decoder block of depth L without an encoder: causal self-attention, which evolves (Eq. 12).
 
     In incremental decoding, a new token adds its key, the key's bias, and in each layer its value
     to the saved state of the block.
     """
 
-    cross_attention = True
-    encoder_attn: TimeEvolvingAttention
-
-    def __init__(self, spec: BlockSpec):
-        super().__init__(spec)
-        self.map_values = spec.cross_attention_value_norm or spec.cross_attention_value_projection
-
     def forward(
         self,
         x: Tensor,
-        encoder_out: Tensor,
+        encoder_out: Tensor | None = None,
         encoder_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
         self_attn_mask: Tensor | None = None,
@@ -155,9 +144,7 @@ class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         """
         Args:
             x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
-            encoder_out: encoder output (S, B, C); in beam search B / beams sentences, see
-                :func:`shared_rows`.
-            encoder_padding_mask: true where a source token is padding (B, S).
+            encoder_out, encoder_padding_mask: see :class:`TransEvolveDecoderBlock`.
             self_attn_mask: given if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
             need_attn, need_head_weights: fairseq asks for attention weights, which a block may
@@ -169,7 +156,7 @@ class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         x = x.transpose(0, 1)
         saved = self.get_incremental_state(incremental_state, "saved") or {}
         x0 = self.maybe_layer_norm(x, before=True)
-        source = self._attend_source(x0, encoder_out.transpose(0, 1), encoder_padding_mask, saved)
+        source = self._attend_source(x0, encoder_out, encoder_padding_mask, saved)
         key, bias = self.self_attn.keys(x0, self_attn_padding_mask)
         attend = self.self_attn.evolve(
             self.self_attn.queries(x0),
@@ -184,14 +171,59 @@ class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         return self.maybe_layer_norm(x, before=False).transpose(0, 1), None, None
 
     def _attend_source(
-        self, x: Tensor, encoder_out: Tensor, padding_mask: Tensor | None, saved: dict[str, Tensor]
+        self,
+        x: Tensor,
+        encoder_out: Tensor | None,
+        padding_mask: Tensor | None,
+        saved: dict[str, Tensor],
+    ) -> Sequence[Tensor | None]:
+        """What each of the L layers adds from an encoder: nothing."""
+        return [None] * len(self.depths)
+
+    def reorder_incremental_state(
+        self, incremental_state: IncrementalState, new_order: Tensor
+    ) -> None:
+        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
+        saved = self.get_incremental_state(incremental_state, "saved")
+        if saved is not None:
+            self.set_incremental_state(incremental_state, "saved", self._reorder(saved, new_order))
+
+    def _reorder(self, saved: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
+        return {name: tensor.index_select(0, new_order) for name, tensor in saved.items()}
+
+
+class TransEvolveDecoderBlock(TransEvolveCausalBlock):
+    """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
+
+    In the encoder-decoder attention, queries come from the block's input and keys from the encoder
+    output, and the values are the encoder output in every layer. So one product computes the
+    attention of all layers, unless options map the values in each layer.
+
+    Its ``forward`` takes the encoder output (S, B, C), in beam search of B / beams sentences (see
+    :func:`shared_rows`), and a mask that is true where a source token is padding (B, S).
+    """
+
+    cross_attention = True
+    encoder_attn: TimeEvolvingAttention
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec)
+        self.map_values = spec.cross_attention_value_norm or spec.cross_attention_value_projection
+
+    def _attend_source(
+        self,
+        x: Tensor,
+        encoder_out: Tensor,
+        padding_mask: Tensor | None,
+        saved: dict[str, Tensor],
     ) -> Sequence[Tensor]:
-        """A_ed^l X_enc of every layer: L tensors (B, H, T, C/H), from (B, T, C) and (B, S, C)."""
-        beams = x.size(0) // encoder_out.size(0)
+        """A_ed^l X_enc of every layer: L tensors (B, H, T, C/H), from (B, T, C) and (S, B, C)."""
+        source = encoder_out.transpose(0, 1)
+        beams = x.size(0) // source.size(0)
         if "source_key" not in saved:
-            key, bias = self.encoder_attn.keys(encoder_out, padding_mask)
+            key, bias = self.encoder_attn.keys(source, padding_mask)
             saved["source_key"], saved["source_bias"] = key.contiguous(), bias
-            saved["source_value"] = self._source_values(encoder_out).contiguous()
+            saved["source_value"] = self._source_values(source).contiguous()
         # The beams of a sentence are more queries to its encoder output: B, H, beams * T, D.
         query = self.encoder_attn.queries(x).unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
         attend = self.encoder_attn.evolve(query, saved["source_key"], saved["source_bias"])
@@ -211,19 +243,12 @@ class TransEvolveDecoderBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         values = (layer.encoder_attn_value(encoder_out) for layer in self.depths)
         return torch.stack([split_heads(value, self.num_heads) for value in values], 1)
 
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> None:
-        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
-        saved = self.get_incremental_state(incremental_state, "saved")
-        if saved is None:
-            return
+    def _reorder(self, saved: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
         rows, _ = shared_rows(new_order, saved["key"].size(0) // saved["source_key"].size(0))
-        saved = {
+        return {
             name: tensor.index_select(0, rows if name.startswith("source") else new_order)
             for name, tensor in saved.items()
         }
-        self.set_incremental_state(incremental_state, "saved", saved)
 
 
 def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:

@@ -1,4 +1,4 @@
-"""The decoder: fairseq's Transformer decoder over blocks of TransEvolve."""
+"""The decoders: fairseq's Transformer decoder over blocks of TransEvolve."""
 
 from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
 
-from .block import TransEvolveDecoderBlock
+from .block import TransEvolveCausalBlock, TransEvolveDecoderBlock
 from .encoder import depth_states
 from .spec import BlockSpec
 
@@ -16,7 +16,7 @@ class TransEvolveDecoder(TransformerDecoderBase):
     """fairseq's Transformer decoder over ``--decoder-blocks`` blocks."""
 
     spec_class = BlockSpec
-    block_class = TransEvolveDecoderBlock
+    block_class: type[TransEvolveCausalBlock] = TransEvolveDecoderBlock
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
         config = stack_config(
@@ -41,3 +41,9 @@ class TransEvolveDecoder(TransformerDecoderBase):
         if return_all_hiddens:
             extra = {**extra, "inner_states": extra["inner_states"][:1] + states}
         return x, extra
+
+
+class TransEvolveCausalDecoder(TransEvolveDecoder):
+    """The decoder of a language model, without an encoder."""
+
+    block_class = TransEvolveCausalBlock

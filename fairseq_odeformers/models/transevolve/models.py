@@ -1,4 +1,4 @@
-"""The registered models: TransEvolve (Dutta et al. 2021) for translation and as a classifier."""
+"""The registered models: TransEvolve (Dutta et al. 2021) for translation, classes and language."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from fairseq.models import register_model
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
+from fairseq_odeformers.models.common.language_model import DecoderOnlyConfig, DecoderOnlyModel
 from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.sequence_classifier import (
@@ -18,40 +19,39 @@ from fairseq_odeformers.models.common.sequence_classifier import (
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
 from fairseq_odeformers.options import option
 
-from .decoder import TransEvolveDecoder
+from .decoder import TransEvolveCausalDecoder, TransEvolveDecoder
 from .encoder import TransEvolveEncoder
 from .spec import BACKENDS, INITIALIZATIONS
 
+NORMALIZE = (
+    "apply layernorm before the queries and keys of each {} block and after the last block, "
+    "instead of after each"
+)
+
+
+def time_dim_of(side: str) -> Any:
+    """The option of d', by default the width of the ``encoder`` or ``decoder``."""
+    return option(
+        II(f"model.{side}_embed_dim"),
+        "width d' of the time map; even",
+        at_least=2,
+        multiple_of=(2, "encoder_attention_heads", "decoder_attention_heads"),
+    )
+
 
 @dataclass
-class TransEvolveEncoderConfig(FairseqDataclass):
-    """Options of the encoder; the defaults are the paper's base model, fullFF-2."""
+class TransEvolveBlockConfig(FairseqDataclass):
+    """Options of the blocks of any side."""
 
-    encoder_embed_dim: int = option(512, "encoder width d")
-    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
-    encoder_attention_heads: int = option(8, "encoder attention heads")
-    encoder_blocks: int = option(2, "encoder blocks, each of which computes its attention once")
-    encoder_depth: int = option(3, "depth of an encoder block")
     ffn_type: str = option(
         "full",
         "feed-forward layers: the Transformer's, or made of random rotations",
         choices=("full", "random"),
     )
-    time_dim: int = option(
-        II("model.encoder_embed_dim"),
-        "width d' of the time map; even",
-        at_least=2,
-        multiple_of=(2, "encoder_attention_heads", "decoder_attention_heads"),
-    )
     attention_backend: str = option(
         "auto",
         "how to evaluate the attention; same numbers (factored: in float32 on a CPU, else fused)",
         choices=BACKENDS,
-    )
-    encoder_normalize_before: bool = option(
-        False,
-        "apply layernorm before the queries and keys of each encoder block and after "
-        "the last block, instead of after each",
     )
     initialization: str = option(
         "auto",
@@ -82,16 +82,25 @@ class TransEvolveEncoderConfig(FairseqDataclass):
 
 
 @dataclass
+class TransEvolveEncoderConfig(TransEvolveBlockConfig):
+    """Options of the encoder; the defaults are the paper's base model, fullFF-2."""
+
+    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
+    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_blocks: int = option(2, "encoder blocks, each of which computes its attention once")
+    encoder_depth: int = option(3, "depth of an encoder block")
+    time_dim: int = time_dim_of("encoder")
+    encoder_normalize_before: bool = option(False, NORMALIZE.format("encoder"))
+
+
+@dataclass
 class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     """Options of encoder and decoder."""
 
     decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks")
     decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block")
-    decoder_normalize_before: bool = option(
-        False,
-        "apply layernorm before the queries and keys of each decoder block and after "
-        "the last block, instead of after each",
-    )
+    decoder_normalize_before: bool = option(False, NORMALIZE.format("decoder"))
     cross_attention_value_norm: bool = option(
         False, "apply layernorm to the values of the cross-attention at each depth"
     )
@@ -152,31 +161,47 @@ class TransEvolveClassifier(BlockSizes, SequenceClassifier):
     encoder_class = TransEvolveEncoder
 
 
+@dataclass
+class TransEvolveLanguageModelConfig(DecoderOnlyConfig, TransEvolveBlockConfig):
+    """The defaults have the sizes of the paper's base model, fullFF-2."""
+
+    decoder_blocks: int = option(2, "decoder blocks, each of which computes its attention once")
+    decoder_depth: int = option(3, "depth of a decoder block")
+    time_dim: int = time_dim_of("decoder")
+    decoder_normalize_before: bool = option(False, NORMALIZE.format("decoder"))
+
+
+@register_model("transevolve_lm", dataclass=TransEvolveLanguageModelConfig)
+class TransEvolveLanguageModel(BlockSizes, DecoderOnlyModel):
+    """TransEvolve's decoder without an encoder, as a causal language model.
+
+    It is not in the paper. The architectures have the sizes of the paper's four variants.
+    """
+
+    decoder_class = TransEvolveCausalDecoder
+
+
 # --- the paper's variants (section 7.1) ------------------------------------
 
-# Six depths in one block or in two, and randomFF or fullFF. Translators have tied embeddings. Those
+# Feed-forward layers, blocks and the depth of each. Translators have tied embeddings. The presets
 # named _prenorm have LayerNorm before, not after, the blocks.
 VARIANTS = {
-    "randomff_1": dict(ffn_type="random", encoder_blocks=1, encoder_depth=6),
-    "randomff_2": dict(ffn_type="random", encoder_blocks=2, encoder_depth=3),
-    "fullff_1": dict(ffn_type="full", encoder_blocks=1, encoder_depth=6),
-    "fullff_2": dict(ffn_type="full", encoder_blocks=2, encoder_depth=3),
+    "randomff_1": ("random", 1, 6),
+    "randomff_2": ("random", 2, 3),
+    "fullff_1": ("full", 1, 6),
+    "fullff_2": ("full", 2, 3),
+}
+MODELS = {  # the sides of each model, and what else its presets have
+    "transevolve_classifier": (("encoder",), {}),
+    "transevolve": (("encoder", "decoder"), {"share_all_embeddings": True}),
+    "transevolve_lm": (("decoder",), {}),
 }
 
-for _name, _options in VARIANTS.items():
-    register_preset("transevolve_classifier", f"transevolve_classifier_{_name}", **_options)
-    register_preset(
-        "transevolve_classifier",
-        f"transevolve_classifier_{_name}_prenorm",
-        encoder_normalize_before=True,
-        **_options,
-    )
-    register_preset("transevolve", f"transevolve_{_name}", share_all_embeddings=True, **_options)
-    register_preset(
-        "transevolve",
-        f"transevolve_{_name}_prenorm",
-        share_all_embeddings=True,
-        encoder_normalize_before=True,
-        decoder_normalize_before=True,
-        **_options,
-    )
+for _name, (_ffn_type, _blocks, _depth) in VARIANTS.items():
+    for _model, (_sides, _options) in MODELS.items():
+        _first = _sides[0]  # which the decoder of a translator follows
+        _sizes = {f"{_first}_blocks": _blocks, f"{_first}_depth": _depth}
+        _options = {"ffn_type": _ffn_type, **_sizes, **_options}
+        _norms = {f"{side}_normalize_before": True for side in _sides}
+        register_preset(_model, f"{_model}_{_name}", **_options)
+        register_preset(_model, f"{_model}_{_name}_prenorm", **_options, **_norms)

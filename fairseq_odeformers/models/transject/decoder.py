@@ -32,7 +32,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         super().__init__(dictionary)
         spec = self.spec_class.from_options(cfg, "decoder")
         self.padding_idx = dictionary.pad()
-        self.max_target_positions = cfg.max_target_positions or cfg.tokens_per_sample
+        self.max_target_positions = cfg.max_target_positions
         self.embedding = ConcatenatedPositions(
             embed_tokens, len(embed_tokens.weight), self.max_target_positions
         )

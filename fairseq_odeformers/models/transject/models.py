@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Optional
 
+from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqLanguageModel, register_model
-from fairseq.tasks import FairseqTask
-from omegaconf import II
+from fairseq.models import register_model
+from omegaconf import II, DictConfig
 
-from fairseq_odeformers.models.common.model import BaseModel
+from fairseq_odeformers.models.common.language_model import DecoderOnlyModel
 from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
@@ -75,20 +75,15 @@ class RandomTransJect(TransJect):
 
 
 @register_model("transject_lm", dataclass=TransJectLanguageModelConfig)
-class TransJectLanguageModel(BaseModel, FairseqLanguageModel):
+class TransJectLanguageModel(DecoderOnlyModel):
     """TransJect as a language model."""
 
     decoder_class = TransJectDecoder
     regularizer_weights = REGULARIZER_WEIGHTS
 
     @classmethod
-    def build_model(
-        cls, cfg: TransJectLanguageModelConfig, task: FairseqTask
-    ) -> "TransJectLanguageModel":
-        cls.check_config(cfg)
-        symbols, dictionary = len(task.source_dictionary), task.target_dictionary
-        embed_tokens = OrthonormalEmbedding(symbols, cfg.decoder_embed_dim // 2, dictionary.pad())
-        return cls(cls.decoder_class(cfg, dictionary, embed_tokens))
+    def build_embedding(cls, cfg: DictConfig, dictionary: Dictionary) -> OrthonormalEmbedding:
+        return OrthonormalEmbedding(len(dictionary), cfg.decoder_embed_dim // 2, dictionary.pad())
 
 
 @register_model("transject_lm_random", dataclass=TransJectLanguageModelConfig)

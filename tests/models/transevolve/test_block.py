@@ -8,6 +8,7 @@ from helpers import assert_same_gradients, layer_norm
 
 from fairseq_odeformers.models.transevolve import naive
 from fairseq_odeformers.models.transevolve.block import (
+    TransEvolveCausalBlock,
     TransEvolveDecoderBlock,
     TransEvolveEncoderBlock,
     shared_rows,
@@ -17,7 +18,7 @@ from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 
 def block_formula(block, x, padding, source=None, source_padding=None):
-    """X^L from X^0 (B, T, d) as Eqs. 9 and 11 write it, or with a source (B, S, d) Eq. 13.
+    """X^L from X^0 (B, T, d) as Eqs. 9, 11 and 12 write it, or with a source (B, S, d) Eq. 13.
 
     The masks are true where a key is padding. LayerNorm is after the block, or before the inputs of
     Eq. 6, and then nothing normalises X.
@@ -31,9 +32,10 @@ def block_formula(block, x, padding, source=None, source_padding=None):
 
     x0 = block.layer_norm(x) if block.normalize_before else x
     own_scores, mask = initial_scores(block.self_attn, x0, x0), padding[:, None, None]
+    if isinstance(block, TransEvolveCausalBlock):
+        mask = mask | torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)
     if source is not None:
         source_scores = initial_scores(block.encoder_attn, x0, source)
-        mask = mask | torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)
     for number, layer in enumerate(block.depths, start=1):
 
         def time_map(attn, number=number):
@@ -91,7 +93,9 @@ def whole(part):
     ],
 )
 @pytest.mark.parametrize("backend", BACKENDS[1:])
-@pytest.mark.parametrize("cls", [TransEvolveEncoderBlock, TransEvolveDecoderBlock])
+@pytest.mark.parametrize(
+    "cls", [TransEvolveEncoderBlock, TransEvolveCausalBlock, TransEvolveDecoderBlock]
+)
 def test_equals_the_formula(float64, cls, backend, choices):
     """Output, and gradients of inputs and parameters; a text of each batch is padded.
 
@@ -103,17 +107,14 @@ def test_equals_the_formula(float64, cls, backend, choices):
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     x, source = (torch.randn(n, 2, 8, requires_grad=True) for n in (4, 5))
     padding, source_padding = (torch.arange(n) >= torch.tensor([[n], [n - 2]]) for n in (4, 5))
-    inputs, batch = [x, *block.parameters()], [x.transpose(0, 1), padding]
+    inputs, batch, sources = [x, *block.parameters()], [x.transpose(0, 1), padding], ()
     if block.cross_attention:
         inputs.append(source)
         batch += [source.transpose(0, 1), source_padding]
-        out, _, _ = block(
-            x,
-            source,
-            source_padding,
-            self_attn_mask=torch.empty(0),
-            self_attn_padding_mask=padding,
-        )
+        sources = source, source_padding
+    if isinstance(block, TransEvolveCausalBlock):
+        causal = {"self_attn_mask": torch.empty(0), "self_attn_padding_mask": padding}
+        out, _, _ = block(x, *sources, **causal)
     else:
         out = block(x, padding)
     assert_same_gradients(out, block_formula(block, *batch).transpose(0, 1), inputs)
