@@ -68,6 +68,7 @@ def test_the_jobs_of_a_command_end_with_it(number, holding, tmp_path):
     """However it ends; the next command finds the run free."""
 
     def compare():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.default_int_handler)
         watch.execute([holding], Machine(1, 0))
@@ -77,7 +78,9 @@ def test_the_jobs_of_a_command_end_with_it(number, holding, tmp_path):
     wait_until((tmp_path / "begun").exists)
     os.kill(command.pid, number)
     command.join(60)
-    assert command.exitcode
+    ended = not command.is_alive()
+    command.kill()  # or pytest would wait for it
+    assert ended and command.exitcode
     with FileLock(tmp_path / "alive", timeout=20):
         wait_until(lambda: not holding.busy)
     assert holding.failure is None
