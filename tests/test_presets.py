@@ -66,7 +66,7 @@ PRESETS = {
         ("transformer_prenorm", "*_layers=6"),
         (f"{CLASSIFIERS}|macaron_classifier|{LANGUAGE_MODELS}", "dropout=0.1"),
         (f"{CLASSIFIERS}|{LANGUAGE_MODELS}", "attention_dropout=0.0 activation_dropout=0.0"),
-        (f"{CLASSIFIERS}(?<!prenorm)|{LANGUAGE_MODELS}", "*_normalize_before=False"),
+        (f"({CLASSIFIERS}|{LANGUAGE_MODELS})(?<!prenorm)", "*_normalize_before=False"),
         (LANGUAGE_MODELS, "*_attention_heads=8"),
     ],
     "Devlin et al. 2019, appendix A.2, and its code": [
@@ -108,7 +108,7 @@ PRESETS = {
     ],
     "Baier-Reinio and De Sterck 2020, section 3": [
         (PARITY, "*_ffn_embed_dim=8 dropout=0.0 *_normalize_before=False"),
-        ("node_transformer.*", "ode_final_time=1.0 ode_method=dopri5 adjoint=False"),
+        ("node_transformer(?!_lm).*", "ode_final_time=1.0 ode_method=dopri5 adjoint=False"),
         ("node_transformer", "ode_rtol=1e-05 ode_atol=1e-05 adaptivity=batch"),
         ("vanilla_transformer", "attention_dropout=0.0 activation_dropout=0.0"),
     ],

@@ -269,7 +269,7 @@ def test_missing_files(data, split, removed, message):
         (2, "--lra-task text"),
         (1, "--separator-token 2"),
         (1, "--shorten-method random_crop"),
-        (1, "--init-token 12"),  # the first that is no symbol
+        (1, "--init-token 13"),  # the first that is no symbol
         (2, "--lra-task retrieval --arch macaron_bert_base"),
         ("pixels", "--init-token 0 --pixel-input value"),
         ("pixels", "--pixel-input value --arch macaron_bert_base"),

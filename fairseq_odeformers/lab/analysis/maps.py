@@ -8,7 +8,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from fairseq_odeformers.models.common.recording import Call, recorded
+from fairseq_odeformers.models.common.recording import Call, first_calls, recorded
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.layout import features_first, layer_norm
 from fairseq_odeformers.models.transevolve.attention import DirectAttention, split_heads
@@ -41,7 +41,8 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
 
     The model runs as always; the maps are computed from the inputs of its layers. A block of the
     N-ODE Transformer, which has a map at each time, has the two at t = 0 and T_F: of the states
-    that it starts from and ends in, at depths 0 and 1 of the block.
+    that it starts from and ends in, at depths 0 and 1 of the block. A layer that is evaluated several
+    times, as in a Runge-Kutta block, has the map of its first evaluation.
 
     Args:
         net_input: of a batch; of a model without a decoder, its encoder takes the first text.
@@ -60,7 +61,7 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
         else:
             model.encoder(net_input["src_tokens"], net_input.get("src_lengths"))
     blocks = {kind: [] for kind in KINDS}
-    for call in calls:
+    for call in first_calls(calls):
         for kind, *block in blocks_of(call, sides[call.module]):
             blocks[kind].append(block)
     return {kind: join_blocks(*zip(*of_kind)) for kind, of_kind in blocks.items() if of_kind}

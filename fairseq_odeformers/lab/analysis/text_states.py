@@ -8,7 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from fairseq_odeformers.models.baselines.layers import ReZero
-from fairseq_odeformers.models.common.recording import Call, recorded
+from fairseq_odeformers.models.common.recording import Call, first_calls, recorded
 from fairseq_odeformers.models.transevolve.attention import split_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts, TransJectLayer
@@ -46,7 +46,7 @@ def text_states(model, tokens: Tensor) -> States:
     with recorded(attentions) as attended, recorded(mixtures) as mixed:
         lengths = tokens.new_tensor([len(tokens)])
         out = model.encoder(tokens.unsqueeze(0), lengths, return_all_hiddens=True)
-    parts, weights = list(map(head_outputs, attended)), []
+    parts, weights = list(map(head_outputs, first_calls(attended))), []
     if mixed:
         parts, weights = zip(*map(expert_states, mixed))
     return States(

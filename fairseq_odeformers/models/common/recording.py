@@ -27,3 +27,11 @@ def recorded(modules: Iterable[nn.Module]) -> Iterator[list[Call]]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def first_calls(calls: Iterable[Call]) -> list[Call]:
+    """The first call of each module, in the order of these calls."""
+    first: dict[nn.Module, Call] = {}
+    for call in calls:
+        first.setdefault(call.module, call)
+    return list(first.values())
