@@ -37,7 +37,7 @@ def test_list(capsys):
     )
     found = groups["--arch, TransEvolve (Dutta et al. 2021), for --task translation"]
     assert re.search(
-        r"^  transevolve_randomff_1 +transevolve .*--ffn-type random .*--encoder-depth 6",
+        r"^  transevolve_randomff_1 .*--ffn-type random .*--encoder-depth 6",
         found,
         re.M,
     )

@@ -41,8 +41,8 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
 
     The model runs as always; the maps are computed from the inputs of its layers. A block of the
     N-ODE Transformer, which has a map at each time, has the two at t = 0 and T_F: of the states
-    that it starts from and ends in, at depths 0 and 1 of the block. A layer that is evaluated several
-    times, as in a Runge-Kutta block, has the map of its first evaluation.
+    that it starts from and ends in, at depths 0 and 1 of the block. A layer that is evaluated
+    several times, as in a Runge-Kutta block, has the map of its first evaluation.
 
     Args:
         net_input: of a batch; of a model without a decoder, its encoder takes the first text.

@@ -9,7 +9,7 @@ from fairseq.modules import MultiheadAttention
 from helpers import CLASSIFIERS, SMALL, make_classifier
 
 from fairseq_odeformers.lab.analysis.text_states import residual_weights, text_states
-from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.common.recording import first_calls, recorded
 from fairseq_odeformers.models.transevolve.attention import merge_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts
@@ -70,7 +70,9 @@ def test_heads_joined_are_the_attention(arch):
     with recorded(attentions) as calls, recorded(projections) as projected:
         heads = text_states(model, text()).parts
     text_states(model, text())  # which is not recorded
-    outputs = [call.output[0][:, 0] for call in calls] or [call.output[0] for call in projected]
+    outputs = [call.output[0][:, 0] for call in first_calls(calls)] or [
+        call.output[0] for call in projected
+    ]
     assert len(heads) == len(outputs) == depth(model)
     with torch.no_grad():
         for head, project, output in zip(heads, projections, outputs):
