@@ -15,7 +15,7 @@ from pathlib import Path
 import griffe
 from mkdocs.structure.files import File, Files
 
-from fairseq_odeformers import cli
+import odeformers
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
@@ -77,7 +77,7 @@ def printed(match) -> str:
     """A command of this project, and what it prints."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
-        cli.main(match[1].split())
+        odeformers.main(match[1].split())
     return match[0] + text.getvalue().replace(f"{ROOT}/", "")
 
 
