@@ -217,6 +217,8 @@ FAMILIES = {  # task, and options
     "macaron_transformer": ("translation", f"{TRANSLATION} --encoder-layers 1 --decoder-layers 1"),
     "node_transformer_mt": ("translation", f"{TRANSLATION} --encoder-layers 1 {FIXED_GRID}"),
     "transformer_lm_orthogonal": ("language_modeling", BLOCKS),
+    "node_transformer_lm": ("language_modeling", BLOCKS),
+    "transevolve_lm": ("language_modeling", BLOCKS.replace("layers", "blocks")),
     "transject": ("long_range_arena", f"{CLASSES} --lra-task text --encoder-embed-dim 16"),
     "macaron_classifier": ("sentence_prediction", FINETUNING),
     "macaron_bert": ("bert_pretraining", BERT),

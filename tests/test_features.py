@@ -15,6 +15,7 @@ ALIGNED = ["macaron_transformer", "ode_transformer", "transformer_prenorm"]
 TRANSLATION = [*ALIGNED, "transevolve", "node_transformer_mt"]
 LANGUAGE_MODELS = [
     *("macaron_transformer_lm", "ode_transformer_lm", "transject_lm", "transformer_lm_orthogonal"),
+    *("transevolve_lm", "node_transformer_lm", "transformer_lm_prenorm"),
 ]
 FAMILIES = [*TRANSLATION, *LANGUAGE_MODELS]
 

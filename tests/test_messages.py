@@ -91,6 +91,15 @@ def test_classifier_as_a_translator(name):
         make_model("transject", task=task)
 
 
+@pytest.mark.parametrize("arch", ["transevolve_lm", "transject_lm", "transformer_lm_prenorm"])
+def test_language_model_as_a_translator(arch):
+    """As fairseq-generate would take a checkpoint, without --task language_modeling."""
+    task = Task()
+    task.cfg = Namespace(_name="translation", tokens_per_sample=64)
+    with pytest.raises(ValueError, match=f"--task translation: .* --arch {arch}, .*modeling"):
+        make_model(arch, task=task)
+
+
 @pytest.mark.parametrize("arch", CLASSIFIERS)
 @pytest.mark.parametrize("criterion", ["sequence_classification", "sentence_prediction"])
 def test_what_fits_is_not_refused(arch, criterion):

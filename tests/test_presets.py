@@ -59,10 +59,10 @@ PRESETS = {
         (BERT, "activation_fn=gelu *_normalize_before=True encoder_learned_pos=True"),
     ],
     "Vaswani et al. 2017, Table 3": [
-        (f"{BASE}|{IWSLT}|transformer_prenorm|node_transformer_mt", "dropout=0.1"),
+        (f"{BASE}|{IWSLT}|transformer_prenorm|node_transformer_(mt|lm)", "dropout=0.1"),
         (BIG, "dropout=0.3"),
-        ("node_transformer_mt|transformer_prenorm", "*_embed_dim=512 *_attention_heads=8"),
-        ("node_transformer_mt|transformer_prenorm", "*_ffn_embed_dim=2048"),
+        ("node_transformer_(mt|lm)|transformer_prenorm", "*_embed_dim=512 *_attention_heads=8"),
+        ("node_transformer_(mt|lm)|transformer_prenorm", "*_ffn_embed_dim=2048"),
         ("transformer_prenorm", "*_layers=6"),
         (f"{CLASSIFIERS}|macaron_classifier|{LANGUAGE_MODELS}", "dropout=0.1"),
         (f"{CLASSIFIERS}|{LANGUAGE_MODELS}", "attention_dropout=0.0 activation_dropout=0.0"),
@@ -108,7 +108,8 @@ PRESETS = {
     ],
     "Baier-Reinio and De Sterck 2020, section 3": [
         (PARITY, "*_ffn_embed_dim=8 dropout=0.0 *_normalize_before=False"),
-        ("node_transformer(?!_lm).*", "ode_final_time=1.0 ode_method=dopri5 adjoint=False"),
+        ("node_transformer.*", "ode_final_time=1.0"),
+        ("node_transformer(_mt)?", "ode_method=dopri5 adjoint=False"),
         ("node_transformer", "ode_rtol=1e-05 ode_atol=1e-05 adaptivity=batch"),
         ("vanilla_transformer", "attention_dropout=0.0 activation_dropout=0.0"),
     ],

@@ -33,7 +33,7 @@ USES = {
 def line(arch, *options):
     """Of four epochs of the same shapes, the last of which is validated."""
     model = ARCH_MODEL_NAME_REGISTRY[arch]
-    solver = SOLVER if model.startswith("node_transformer") else []
+    solver = SOLVER if model in ("node_transformer", "node_transformer_mt") else []
     line = training_line(arch, *EPOCHS, *OPTIONS.get(task_of(arch), []), *solver, *options)
     line[line.index("--disable-validation")] = "--validate-interval=4"
     return line

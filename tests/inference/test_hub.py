@@ -240,6 +240,7 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
         (load_classifier, "transevolve", None, "is not the checkpoint of a classifier"),
         (load_language_model, "transevolve", None, "is of a TransEvolveModel"),
         (load_translator, "transject_lm", None, "is of a TransJectLanguageModel"),
+        (load_translator, "node_transformer_lm", None, "is of a NodeTransformerLM"),
         (load_translator, "transevolve", lambda m: m.translate("1", bem=3), "no option bem"),
         (load_translator, "transevolve", lambda m: m.translate("1", beam=0), "beam 0: "),
         (load_language_model, "transject_lm", lambda m: m.sample("1", beam=-1), "beam -1: "),

@@ -10,11 +10,10 @@ from helpers import (
     make_model,
     model_config,
     source_batch,
-    task_of,
 )
 from omegaconf import OmegaConf
 
-from fairseq_odeformers.models.node_transformer.solver import Adaptive
+from fairseq_odeformers.models.node_transformer.solver import Adaptive, FixedGrid
 
 # In each line the last option is at fault; the message names it with its value.
 REFUSED = {
@@ -28,6 +27,7 @@ REFUSED = {
     "transformer_classifier": ["--quant-noise-scalar 0.1"],
     "transformer_classifier_rezero": ["--encoder-normalize-before"],
     "transformer_classifier_orthogonal": ["--quant-noise-pq 0.5"],
+    "transformer_lm_prenorm": ["--decoder-attention-heads 3"],
     "transformer_lm_rezero": ["--decoder-attention-heads 3"],
     "transformer_lm_orthogonal": ["--quant-noise-pq 0.5"],
     "vanilla_transformer": ["--encoder-attention-heads 4 --encoder-embed-dim 9"],
@@ -37,6 +37,12 @@ REFUSED = {
         "--time-dim 10 --encoder-attention-heads 4",
         "--decoder-embed-dim 32",
         "--quant-noise-pq 0.5",
+    ],
+    "transevolve_lm": [
+        "--time-dim 7",
+        "--decoder-depth 0",
+        "--decoder-attention-heads 3",
+        "--cross-attention-value-norm",
     ],
     "transject": [
         "--encoder-embed-dim 15",
@@ -81,6 +87,12 @@ REFUSED = {
         "--ode-method dopri7",
         "--decoder-ode-method dopri5",
         "--quant-noise-pq 0.5",
+    ],
+    "node_transformer_lm": [
+        "--decoder-ode-method dopri5",
+        "--decoder-ode-steps 0",
+        "--ode-method rk4",
+        "--skip-connection",
     ],
 }
 
@@ -129,16 +141,20 @@ def test_switches_keep_their_meaning(arch):
         ("macaron_transformer", 0.3),
         ("macaron_classifier", 0.3),
         ("ode_transformer", 0.3),
+        ("transevolve_lm", 0.0),
+        ("transformer_lm_prenorm", 0.3),
+        ("macaron_transformer_lm", 0.3),
     ],
 )
 def test_dropout_of_embeddings_has_its_own_option(arch, default):
     tokens = torch.full((1, 200), 7)
     for extra, p in [((), default), (("--embedding-dropout", "0.2"), 0.2)]:
         model = make_any(arch, "--dropout", "0.3", *extra)
-        sides = [model.encoder, *([model.decoder] if task_of(arch) == "translation" else [])]
+        sides = [side for side in map(model._modules.get, ("encoder", "decoder")) if side]
         assert {side.dropout_module.p for side in sides} == {p}
-        embedded = model.encoder.train().forward_embedding(tokens)[0]
-        assert embedded.eq(0).float().mean().item() == pytest.approx(p, abs=0.03)
+        if hasattr(model, "encoder"):
+            embedded = model.encoder.train().forward_embedding(tokens)[0]
+            assert embedded.eq(0).float().mean().item() == pytest.approx(p, abs=0.03)
 
 
 def test_layers_to_keep():
@@ -187,6 +203,36 @@ def test_quant_noise_reaches_both_ffns():
             before = linear.weight.clone()
             linear(torch.randn(2, linear.in_features))
             assert (linear.weight == 0).sum() > (before == 0).sum()
+
+
+def test_the_transformer_lm_with_pre_norm_is_fairseq_s():
+    """The same parameters compute the same."""
+    ours = make_model("transformer_lm_prenorm").eval()
+    widths = "--decoder-input-dim 16 --decoder-output-dim 16".split()
+    theirs = make_model("transformer_lm", "--decoder-normalize-before", *widths).eval()
+    state = ours.state_dict()
+    theirs.load_state_dict({name: state[name] for name in theirs.state_dict()})
+    tokens, _ = source_batch()
+    assert torch.equal(ours(tokens)[0], theirs(tokens)[0])
+
+
+@pytest.mark.parametrize("arch", ["transevolve_lm", "node_transformer_lm", "transject_lm"])
+def test_positions_of_a_language_model(arch):
+    """As many as the task's samples have tokens, unless --max-target-positions is given."""
+    assert make_model(arch).max_positions() == 1024
+    task = ("--tokens-per-sample", "20")
+    assert make_model(arch, *task).max_positions() == 20
+    assert make_model(arch, *task, "--max-target-positions", "30").max_positions() == 30
+
+
+def test_embeddings_of_a_language_model_are_shared_if_asked():
+    model = make_model("transevolve_lm", "--share-decoder-input-output-embed")
+    assert model.decoder.output_projection.weight is model.decoder.embed_tokens.weight
+
+
+def test_options_reach_the_solver_of_a_language_model():
+    model = make_model("node_transformer_lm", *"--decoder-ode-method euler".split())
+    assert {block.solver for block in model.decoder.layers} == {FixedGrid("euler", 1)}
 
 
 def test_language_models_keep_fairseq_s_embeddings():

@@ -15,6 +15,7 @@ from torch import nn
 from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.options import option
 
+from .kinds import check_kind
 from .transformer import stack_config
 
 NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers": 0}
@@ -42,8 +43,9 @@ class LanguageModel(BaseModel, TransformerLanguageModel):
         """A model of the language of a task.
 
         Raises:
-            ValueError: as :meth:`check_config`.
+            ValueError: the task is none of language models; or as :meth:`check_config`.
         """
+        check_kind(cfg._name, getattr(task.cfg, "_name", ""))
         cls.check_config(cfg)
         # fairseq's model makes the embeddings, in whatever form the options ask for.
         embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder
@@ -83,8 +85,9 @@ class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
         """A model of the language of a task.
 
         Raises:
-            ValueError: as :meth:`check_config`.
+            ValueError: the task is none of language models; or as :meth:`check_config`.
         """
+        check_kind(cfg._name, getattr(task.cfg, "_name", ""))
         cls.check_config(cfg)
         positions = cfg.max_target_positions or cfg.tokens_per_sample
         merged = OmegaConf.merge(cfg, {"max_target_positions": positions})

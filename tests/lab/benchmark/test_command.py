@@ -81,7 +81,7 @@ STEPS = {
     "generate": TRANSLATORS,
     "classify": CLASSIFIERS,
     "memory": TRANSLATORS,
-    "state": ["transformer_lm", "transject_lm", "transevolve_fullff_2"],
+    "state": ["transformer_lm", "transject_lm", "transevolve_lm_fullff_2", "transevolve_fullff_2"],
 }
 
 

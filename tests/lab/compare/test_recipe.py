@@ -284,7 +284,7 @@ TRAINED = {  # by task: the data, and architectures
     "translation": ("translation", "macaron_transformer transevolve node_transformer_mt"),
     "long_range_arena": ("long_range_arena", "transject macaron_classifier"),
     "sentence_prediction": ("long_range_arena", "transject transevolve_classifier"),
-    "language_modeling": ("language_modeling", "transject_lm transformer_lm_rezero"),
+    "language_modeling": ("language_modeling", "transject_lm transevolve_lm node_transformer_lm"),
     "masked_lm": ("language_modeling", "macaron_bert"),
     "bert_pretraining": ("language_modeling", "macaron_bert roberta_prenorm"),
 }

@@ -26,6 +26,16 @@ SIZES = {"embed_dim": 32, "ffn_embed_dim": 64, "attention_heads": 4, "layers": 6
             {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 64}
             | {"encoder_attention_heads": 4, "encoder_depth": 3},
         ),
+        (
+            "transevolve_lm_fullff_2",
+            {"decoder_embed_dim": 32, "decoder_ffn_embed_dim": 64}
+            | {"decoder_attention_heads": 4, "decoder_depth": 3},
+        ),
+        (
+            "node_transformer_lm",
+            {"decoder_embed_dim": 32, "decoder_ffn_embed_dim": 64}
+            | {"decoder_attention_heads": 4, "decoder_layers": 6},
+        ),
         ("transject", {"encoder_embed_dim": 32, "encoder_layers": 6}),
         (
             "transformer_lm_rezero",

@@ -46,7 +46,7 @@ def with_warmth(stack):
 @pytest.mark.parametrize(
     "arch",
     ["transevolve", "transevolve_classifier", "node_transformer", "node_transformer_mt"]
-    + ["transject", "transject_lm"],
+    + ["transject", "transject_lm", "transevolve_lm", "node_transformer_lm"],
 )
 def test_the_option_of_a_plugin_reaches_its_layers(arch):
     base, layers, stacks = ARCH_MODEL_REGISTRY[arch], {}, {}
