@@ -77,7 +77,7 @@ def test_label_smoothing():
 def test_logged_values():
     """Bits, and percentages equal to scikit-learn's, over batches and devices summed in any way."""
     model, criterion = Model().eval(), make_criterion()
-    samples = [make_sample(30, 3, seed) for seed in (1, 2)]
+    samples = [make_sample(size, 3, seed=size) for size in (30, 7)]
     outputs = [criterion(model, sample)[2] for sample in samples]
     scores = torch.cat([sample["net_input"]["scores"] for sample in samples])
     target = torch.cat([sample["target"].view(-1) for sample in samples])
@@ -93,6 +93,10 @@ def test_logged_values():
     assert values["macro_f1"] == pytest.approx(100 * each.mean(), abs=0.01)
     assert criterion.logging_outputs_can_be_summed()
     assert reduced([{name: a + outputs[1][name] for name, a in outputs[0].items()}]) == values
+    with metrics.aggregate(new_root=True) as meters:  # batch by batch, as in a validation
+        for output in outputs:
+            SequenceClassificationCriterion.reduce_metrics([output])
+    assert meters.get_smoothed_values() == pytest.approx(values, abs=1e-3)
     _, _, output = criterion(Model().train(), samples[0])
     assert set(reduced([output])) == {"loss", "cross_entropy", "accuracy"}  # no F1 in training
 
