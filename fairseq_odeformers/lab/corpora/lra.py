@@ -25,13 +25,13 @@ import io
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
-from torch.utils.data import random_split
 from tqdm import tqdm
 
 from fairseq_odeformers.data.classification import (
@@ -175,10 +175,15 @@ def convert_to_grey(rgb: np.ndarray) -> np.ndarray:
 
 
 def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
-    """Draw a tenth of *examples* for each part but the first, which has the rest."""
+    """Draw a tenth of *examples* for each part but the first, which has the rest.
+
+    The parts are those of torch's ``random_split``.
+    """
     tenth = len(examples) // 10
     sizes = [len(examples) - tenth * (parts - 1)] + [tenth] * (parts - 1)
-    return random_split(examples, sizes, torch.Generator().manual_seed(SEED))
+    generator = torch.Generator().manual_seed(SEED)
+    drawn = map(examples.__getitem__, torch.randperm(len(examples), generator=generator).tolist())
+    return [list(islice(drawn, size)) for size in sizes]
 
 
 class Task(NamedTuple):
