@@ -63,7 +63,8 @@ def request_hidden_states(module: nn.Module, args: tuple, kwargs: dict) -> tuple
 
 def call_arclength(call: Call) -> Tensor:
     """The arclength (B) of a call of an encoder or decoder that returns all hidden states."""
-    tokens, padding = call.args[0], call.module.dictionary.pad()  # pyright: ignore
+    tokens = call.args[0]
+    padding = call.module.dictionary.pad()  # pyright: ignore[reportAttributeAccessIssue,reportCallIssue]
     if isinstance(call.module, FairseqEncoder):
         states = call.output["encoder_states"]
     else:

@@ -101,7 +101,8 @@ class Translations(Outcome):
             n_samples=SAMPLES,
         )
         # The first is the metric's name, the others are results.
-        return test()[1]["BLEU"][1].p_value  # pyright: ignore
+        result = test()[1]["BLEU"][1]
+        return result.p_value  # pyright: ignore[reportAttributeAccessIssue,reportReturnType]
 
     def qualities(self) -> list[float]:
         """chrF of each sentence."""
