@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 logger = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ def read_lines(path: Path) -> Iterator[str]:
         yield from decode_lines(file, path)
 
 
-def decode_lines(file: BinaryIO, name: str | Path) -> Iterator[str]:
+def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
     r"""The same for the lines of a file called *name* that is open, or in an archive."""
     for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
         if len(line) == LONGEST_LINE:

@@ -9,7 +9,7 @@ without the text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -61,7 +61,7 @@ def check_unlabelled(labels: Path, *endings: str) -> None:
 
 
 def write_dictionaries(
-    folder: Path, inputs: int, dictionary: Dictionary, classes: Sequence[str]
+    folder: Path, inputs: int, dictionary: Dictionary, classes: Collection[str]
 ) -> None:
     """Write the ``dict.txt`` of each part of a data set.
 
@@ -80,7 +80,7 @@ def write_dictionaries(
 
 
 def write_split(
-    folder: Path, split: str, examples: Iterable[tuple[Sequence, str]], labelled: bool = True
+    folder: Path, split: str, examples: Iterable[tuple[Sequence, str | None]], labelled: bool = True
 ) -> int:
     """Write a split of a data set whose dictionaries stand in *folder*.
 

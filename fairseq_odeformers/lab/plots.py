@@ -75,7 +75,9 @@ def panels(count: int, columns: int, width: float, height: float, **sharing):
 
 def title(axes: Axes, text: str) -> None:
     """Set the title of a panel, in lines no wider than the panel; a name breaks after its parts."""
-    width = axes.figure.get_figwidth() / axes.get_subplotspec().get_gridspec().ncols
+    figure, place = axes.figure, axes.get_subplotspec()
+    assert isinstance(figure, Figure) and place is not None  # a panel of panels()
+    width = figure.get_figwidth() / place.get_gridspec().ncols
     lines = [""]
     for piece in re.findall(r"[^-_/ ]*[-_/ ]|[^-_/ ]+$", text):
         if len(lines[-1] + piece) > width * LETTERS:

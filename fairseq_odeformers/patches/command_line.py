@@ -22,9 +22,10 @@ def check_head(task: str | None, criterion: str | None) -> None:
         ValueError: it names the option, its value and the remedy.
     """
     head = "classification_head_name"
-    registries = (TASK_DATACLASS_REGISTRY.get(task), CRITERION_DATACLASS_REGISTRY.get(criterion))
-    fields_of = [getattr(config, "__dataclass_fields__", None) for config in registries]
-    if None not in fields_of and head in fields_of[0] and head not in fields_of[1]:
+    table = "__dataclass_fields__"
+    of_task = getattr(TASK_DATACLASS_REGISTRY.get(task), table, {})
+    of_criterion = getattr(CRITERION_DATACLASS_REGISTRY.get(criterion), table, {})
+    if head in of_task and of_criterion and head not in of_criterion:
         raise ValueError(
             f"--criterion {criterion}: it does not train the classification head of --task {task}; "
             "use --criterion sequence_classification, or sentence_prediction"
@@ -58,8 +59,9 @@ def check_command_line(args: Namespace) -> None:
 
 def check_value(parser: ArgumentParser, action: Action, value: str) -> None:
     """argparse's method, which asks whether a name like an unknown one is meant."""
-    remedy = did_you_mean(value, action.choices or ()) if isinstance(value, str) else ""
-    if remedy and value not in action.choices:
+    choices = action.choices or ()
+    remedy = did_you_mean(value, choices) if isinstance(value, str) else ""
+    if remedy and value not in choices:
         raise ArgumentError(action, f"{value}: {remedy}")
     ArgumentParser._check_value(parser, action, value)
 

@@ -6,13 +6,14 @@ The only file that knows their versions. fairseq 0.12.2 is the release for Pytho
 import argparse
 import os
 import types
+from typing import Any
 
 import numpy as np
 import torch
 from fairseq.logging import meters
 
 try:
-    import torch_xla.core.xla_model as xm
+    import torch_xla.core.xla_model as xm  # pyright: ignore[reportMissingImports]
 except ImportError:
     xm = None
 
@@ -30,7 +31,7 @@ def trusted_types() -> list:
 
     numpy's two functions make an array and a number.
     """
-    functions = [np.zeros(1).__reduce__()[0], np.float64(0).__reduce__()[0]]
+    functions: list[Any] = [np.zeros(1).__reduce__()[0], np.float64(0).__reduce__()[0]]
     modules = ("numpy.core.multiarray", "numpy._core.multiarray")
     old_meters = (meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter)
     return [
@@ -44,7 +45,7 @@ def trusted_types() -> list:
 def add_numpy_compat() -> None:
     """Give numpy >= 2 its former ``compat.long``."""
     if not hasattr(np, "compat"):
-        vars(np)["compat"] = types.SimpleNamespace(long=int)
+        np.__dict__["compat"] = types.SimpleNamespace(long=int)
 
 
 def get_buckets(_, sizes, num_buckets):
@@ -106,7 +107,7 @@ def tpu_data_loader(original, itr):
 
 def add_xla_names() -> None:
     """Give torch_xla >= 2.7 the names of two functions that fairseq calls."""
-    from torch_xla import runtime
+    from torch_xla import runtime  # pyright: ignore[reportMissingImports]
 
     for name, function in (
         ("xrt_world_size", runtime.world_size),
@@ -118,7 +119,7 @@ def add_xla_names() -> None:
 
 def get_memory_info(original, device=None):
     """torch_xla's function, with its earlier keys; a CPU has the memory of the host."""
-    from torch_xla import runtime
+    from torch_xla import runtime  # pyright: ignore[reportMissingImports]
 
     info = host_memory() if runtime.device_type() == "CPU" else original(device)
     free = info["bytes_limit"] - info["bytes_used"]

@@ -14,6 +14,7 @@ import argparse
 import itertools
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -44,8 +45,7 @@ MODELS = (
 UNSHOWN = ("quick", "check", "json", "models", "user_dir")  # options that a table does not repeat
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+def main(arguments: Sequence[str] | None = None) -> None:
     args = parse_args(arguments)
     logging.disable(logging.WARNING)
     if args.what == "growth":
@@ -80,8 +80,7 @@ def draw_growth(args: argparse.Namespace) -> None:
     save(growth.draw, tables.values(), args.out)
 
 
-def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The values of all options."""
+def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="odeformers benchmark",
         description=__doc__,
@@ -129,7 +128,6 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -> None:
-    """Add the options of a measurement."""
     parser.add_argument(
         "--models",
         metavar="MODEL",

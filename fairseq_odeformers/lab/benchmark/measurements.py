@@ -143,7 +143,7 @@ class Measurement:
             raise ValueError(f"--models: {trainers}; measure them apart")
         steps = {subject.name: self.make_step(subject, args, length) for subject in subjects}
         if self.unit == "ms":
-            figures = timing.measure(steps, args.rounds, vars(args).get("device"))
+            figures = timing.measure(steps, args.rounds, vars(args).get("device", "cpu"))
         else:
             figures = {name: [step()] for name, step in steps.items()}
         return figures, {subject.name: subject.parameters for subject in subjects}

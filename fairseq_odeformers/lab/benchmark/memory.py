@@ -73,4 +73,5 @@ def measure_peak(subject: models.Subject, args: Namespace, length: int) -> float
 
 def read_resident(entry: str) -> int:
     """Bytes of an entry of Linux's status of this process."""
-    return int(re.search(rf"{entry}:\s*(\d+) kB", STATUS.read_text())[1]) * 1024
+    [kilobytes] = re.findall(rf"{entry}:\s*(\d+) kB", STATUS.read_text())
+    return int(kilobytes) * 1024

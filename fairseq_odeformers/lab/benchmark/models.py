@@ -12,7 +12,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
-from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_odeformers.data.classification import make_dictionary
@@ -29,16 +28,18 @@ OPTIONS = {
 
 
 class Subject(NamedTuple):
-    """A model to measure, with its configuration and task for training."""
+    """A model of fairseq to measure, or a module in its place.
+
+    Models have their configuration and task for training.
+    """
 
     name: str
-    model: nn.Module
+    model: Any
     cfg: Any
     task: Any
 
     @property
     def parameters(self) -> int:
-        """The number of parameters."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def attention(self) -> AbstractContextManager:
@@ -46,7 +47,7 @@ class Subject(NamedTuple):
         matrix = self.name.endswith(":matrix")
         return sdpa_kernel(SDPBackend.MATH) if matrix else nullcontext()
 
-    def convert(self, precision: str) -> nn.Module:
+    def convert(self, precision: str) -> Any:
         """The model in ``float32``, ``bf16`` or ``fp16``."""
         types = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
         return self.model.to(types[precision])

@@ -10,13 +10,14 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
 from fairseq_odeformers.files import reading
 
 Step = Callable[[], object]  # is timed, or returns the figure
-Row = dict[str, str | int | float | None]
+Row = dict[str, Any]
 
 # The types of the columns that are needed when a table is read again.
 COLUMNS = {

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from tqdm import tqdm
 
@@ -39,8 +39,8 @@ def download(url: str, path: Path) -> None:
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    start = partial.stat().st_size if partial.exists() else 0
+    part = path.with_name(path.name + ".part")
+    start = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     logger.info(f"downloading {url}" + (f" from byte {start:,}" if start else ""))
     try:
@@ -48,7 +48,7 @@ def download(url: str, path: Path) -> None:
     except urllib.error.HTTPError as error:
         if error.code != 416:
             raise OSError(f"{url}: {error}") from error
-        partial.unlink()  # nothing follows it: complete, or of another version of the file
+        part.unlink()  # nothing follows it: complete, or of another version of the file
         return download(url, path)
     with response:
         if response.status != 206:  # the server sends the whole file
@@ -56,20 +56,22 @@ def download(url: str, path: Path) -> None:
         length = response.headers["Content-Length"]
         total = start + int(length) if length else None
         with (
-            open(partial, "ab" if start else "wb") as file,
-            tqdm.wrapattr(file, "write", total, desc=path.name, initial=start, disable=None) as to,
+            open(part, "ab" if start else "wb") as file,
+            tqdm.wrapattr(
+                response, "read", total, desc=path.name, initial=start, disable=None
+            ) as counted,
         ):
-            shutil.copyfileobj(response, to)
-    size = partial.stat().st_size
+            shutil.copyfileobj(counted, file)
+    size = part.stat().st_size
     if total and size < total:
         raise ConnectionError(
             f"{url}: the connection closed after {size:,} of {total:,} bytes; run again to resume"
         )
     checksum = CHECKSUMS.get(url)
-    if checksum and sha256(partial) != checksum:
-        partial.unlink()
+    if checksum and sha256(part) != checksum:
+        part.unlink()
         raise ValueError(f"{url}: SHA-256 is not {checksum}; run again to fetch it anew")
-    partial.rename(path)
+    part.rename(path)
 
 
 def fetch(urls: Iterable[str], folder: Path) -> Path:
@@ -84,12 +86,12 @@ def strip_compression(name: str) -> str:
     return name.removesuffix(".gz").removesuffix(".xz")
 
 
-def decompress(name: str, stream: BinaryIO) -> BinaryIO:
+def decompress(name: str, stream: IO[bytes]) -> IO[bytes]:
     """The content of a file called *name* that is open as *stream*."""
     return COMPRESSED.get(Path(name).suffix, lambda file: file)(stream)
 
 
-def _list_files(source: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
+def _list_files(source: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
     """The name of each file, and a function that opens it."""
     if source.is_dir():
         for path in sorted(filter(Path.is_file, source.rglob("*"))):
@@ -103,13 +105,15 @@ def _list_files(source: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
         with tarfile.open(source) as archive:
             while info := archive.next():
                 if info.isfile():
-                    yield info.name, partial(archive.extractfile, info)
-                archive.members.clear()  # it would keep all of them, maybe millions
+                    # A regular file's is not None.
+                    yield info.name, partial(archive.extractfile, info)  # pyright: ignore[reportReturnType]
+                # It would keep all of them, maybe millions.
+                archive.members.clear()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def find(
     source: Path, patterns: Sequence[str]
-) -> Iterator[tuple[str, str, Callable[[], BinaryIO]]]:
+) -> Iterator[tuple[str, str, Callable[[], IO[bytes]]]]:
     """The files in a folder, tar or zip archive that match one of *patterns*.
 
     Links and devices in archives are skipped.
@@ -134,7 +138,7 @@ def read_files(
     source: Path,
     patterns: Sequence[str],
     optional: Iterable[str] = (),
-    read: Callable[[str, BinaryIO], Any] = lambda name, stream: stream.read(),
+    read: Callable[[str, IO[bytes]], Any] = lambda name, stream: stream.read(),
 ) -> dict[str, Any]:
     """Read the files of :func:`find` in place; no name in an archive becomes a path on disk.
 
@@ -213,7 +217,7 @@ def extract(
         inputs += [source / path for path, _, _ in find(source, origins[source])]
 
     def fill(folder: Path) -> None:
-        def copy(name: str, stream: BinaryIO) -> None:
+        def copy(name: str, stream: IO[bytes]) -> None:
             with open(folder / name, "wb") as file:
                 shutil.copyfileobj(stream, file)
 

@@ -16,7 +16,7 @@ number of tokens. Of the expressions with ``min_length < length < max_length`` e
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -88,7 +88,7 @@ class Shape:
     max_args: int = 10
 
 
-def generate(shape: Shape, seed: int, workers: int) -> Iterator[tuple[list[str], str]]:
+def generate(shape: Shape, seed: int, workers: int) -> Generator[tuple[list[str], str], None, None]:
     """Tokens and class of random expressions, all different, without end.
 
     They do not depend on the number of processes, *workers*.

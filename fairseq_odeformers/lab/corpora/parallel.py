@@ -53,7 +53,8 @@ def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Pa
     for split, paths in splits.items():
         if missing := [lang for lang in langs if lang not in paths]:
             raise ValueError(f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}")
-    return {split: tuple(paths[lang] for lang in langs) for split, paths in splits.items()}
+    source_lang, target_lang = langs
+    return {split: (paths[source_lang], paths[target_lang]) for split, paths in splits.items()}
 
 
 def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[SplitPair]:
