@@ -49,7 +49,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
-        """The loss (in bits, summed over sequences), their number, and what to log."""
+        """The loss (nats, summed over sequences), their number, and what to log, in bits."""
         logits, extra = self.regularizers.model_output(
             model,
             **sample["net_input"],

@@ -17,12 +17,13 @@ from fairseq_odeformers.options import add_user_dir, integer, positive_int
 from .child import call_in_child
 from .experiments import choose_experiments
 from .jobs import choose_machine
+from .logs import clock
 from .pages import csv_table, latex_table, markdown_page
 from .plan import PLAN, Plan, load_plan, make_plan, save_plan
 from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
 from .runs import Run, make_runs, prepare
-from .watch import clock, execute
+from .watch import execute
 
 PACKAGE = Path(__file__).resolve().parents[2]
 

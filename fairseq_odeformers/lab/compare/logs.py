@@ -84,3 +84,10 @@ def read_progress(log: Path) -> dict[str, Any]:
                 names = {"loss": "valid_loss", "ups": "ups"}
                 progress |= {key: stats[name] for key, name in names.items() if name in stats}
     return progress
+
+
+def clock(seconds: float) -> str:
+    """A time such as 1:05:09."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"

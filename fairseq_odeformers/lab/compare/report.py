@@ -16,16 +16,16 @@ from fairseq_odeformers.files import replacing
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .figures import learning_curves, quality_against
+from .logs import clock
 from .outcomes import Outcome
 from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import command_line
 from .results import Results, read_results
 from .runs import AVERAGED, BEST
-from .watch import clock
 
 PAGE, DOCUMENT = "report.md", "report.html"
-TITLES = {BEST: "best checkpoint", AVERAGED: "average of the last epochs"}
+TITLES = {BEST: "best checkpoint", AVERAGED: "average of the last checkpoints"}
 UNITS = {
     Kind.TRANSLATION: "label-smoothed, bits a token",
     Kind.CLASSIFICATION: "bits an example",

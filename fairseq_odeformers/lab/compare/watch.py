@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Column, Table
 
 from .jobs import Cluster, Job, Machine
-from .logs import read_progress
+from .logs import clock, read_progress
 from .runs import FAILURE, LOG, Run
 
 LOOK, LINE = 2.0, 60.0  # seconds between looks, and between lines where there is no terminal
@@ -94,10 +94,3 @@ def summary(runs: Sequence[Run], active: Collection[Run]) -> str:
         loss = f", validation loss {stats['loss']}" if "loss" in stats else ""
         parts.append(f"{run.folder.name}: update {stats['updates']}{loss}")
     return "; ".join(parts)
-
-
-def clock(seconds: float) -> str:
-    """A time such as 1:05:09."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"

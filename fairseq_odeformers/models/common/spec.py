@@ -13,8 +13,8 @@ class Spec:
 
     A field has the name of an option, without the side if the option begins with it: the field
     ``embed_dim`` of an encoder is the option ``encoder_embed_dim``, the field ``dropout`` is the
-    option ``dropout``. So an option that a derived model adds reaches the layers if a derived spec
-    has a field for it.
+    option ``dropout``. An option without a side, such as ``--time-dim``, reaches both sides. So an
+    option that a derived model adds reaches the layers if a derived spec has a field for it.
     """
 
     @classmethod

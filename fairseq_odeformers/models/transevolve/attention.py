@@ -50,18 +50,18 @@ class TimeEvolvingAttention(nn.Module):
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
-        d, d_time = spec.embed_dim, spec.time_dim
+        d, time_dim = spec.embed_dim, spec.time_dim
         self.num_heads = spec.attention_heads
         self.value_dim = d // self.num_heads
-        self.scaling = ((d + d_time) / self.num_heads) ** -0.5
+        self.scaling = ((d + time_dim) / self.num_heads) ** -0.5
         self.dropout_module = Dropout(spec.attention_dropout)
         self.weights_dropout_module = Dropout(spec.attention_weights_dropout)
         self.backend = spec.attention_backend
-        self.q_proj = LinearWithoutBias(d, d + d_time)
-        self.k_proj = LinearWithoutBias(d, d + d_time)
-        self.time_query = nn.Parameter(torch.empty(d_time, d + d_time))  # W~q
-        self.time_weight = nn.Parameter(torch.empty(spec.depth, d_time))  # w^l
-        self.register_buffer("time_basis", fourier_basis(spec.depth, d_time), persistent=False)
+        self.q_proj = LinearWithoutBias(d, d + time_dim)
+        self.k_proj = LinearWithoutBias(d, d + time_dim)
+        self.time_query = nn.Parameter(torch.empty(time_dim, d + time_dim))  # W~q
+        self.time_weight = nn.Parameter(torch.empty(spec.depth, time_dim))  # w^l
+        self.register_buffer("time_basis", fourier_basis(spec.depth, time_dim), persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -106,7 +106,8 @@ class TransEvolveEncoderBlock(Block):
         """
         x = x.transpose(0, 1)
         x0 = self.maybe_layer_norm(x, before=True)
-        attend = self.self_attn.evolve(*self.self_attn(x0, x0, encoder_padding_mask))
+        q, k, bias = self.self_attn(x0, x0, encoder_padding_mask)
+        attend = self.self_attn.evolve(q, k, bias)
         for index, layer in enumerate(self.depths):
             x = layer(x, attend(index, layer.values(x)))
         return self.maybe_layer_norm(x, before=False).transpose(0, 1)

@@ -34,6 +34,7 @@ class TransEvolveEncoder(TransformerEncoderBase):
         super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
+        """fairseq's method, which its constructor calls with the config above."""
         return wrap_layer(self.block_class(cfg.spec), cfg)
 
     def forward(

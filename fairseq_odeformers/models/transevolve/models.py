@@ -29,7 +29,7 @@ NORMALIZE = (
 )
 
 
-def time_dim_of(side: str) -> Any:
+def time_dim_option(side: str) -> Any:
     """The option of d', by default the width of the ``encoder`` or ``decoder``."""
     return option(
         II(f"model.{side}_embed_dim"),
@@ -90,7 +90,7 @@ class TransEvolveEncoderConfig(TransEvolveBlockConfig):
     encoder_attention_heads: int = option(8, "encoder attention heads")
     encoder_blocks: int = option(2, "encoder blocks, each of which computes its attention once")
     encoder_depth: int = option(3, "depth of an encoder block")
-    time_dim: int = time_dim_of("encoder")
+    time_dim: int = time_dim_option("encoder")
     encoder_normalize_before: bool = option(False, NORMALIZE.format("encoder"))
 
 
@@ -167,7 +167,7 @@ class TransEvolveLanguageModelConfig(DecoderOnlyConfig, TransEvolveBlockConfig):
 
     decoder_blocks: int = option(2, "decoder blocks, each of which computes its attention once")
     decoder_depth: int = option(3, "depth of a decoder block")
-    time_dim: int = time_dim_of("decoder")
+    time_dim: int = time_dim_option("decoder")
     decoder_normalize_before: bool = option(False, NORMALIZE.format("decoder"))
 
 
@@ -183,7 +183,8 @@ class TransEvolveLanguageModel(BlockSizes, DecoderOnlyModel):
 
 # --- the paper's variants (section 7.1) ------------------------------------
 
-# Feed-forward layers, blocks and the depth of each. Translators have tied embeddings. The presets
+# Feed-forward layers, blocks and the depth of each: transevolve_fullff_2, or
+# transevolve_classifier_randomff_1_prenorm. Translators have tied embeddings. The presets
 # named _prenorm have LayerNorm before, not after, the blocks.
 VARIANTS = {
     "randomff_1": ("random", 1, 6),
