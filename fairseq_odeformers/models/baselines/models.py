@@ -6,13 +6,12 @@ from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
-from fairseq_odeformers.models.common.preset import register_preset
-from fairseq_odeformers.models.common.transformer import (
-    Decoder,
-    Encoder,
+from fairseq_odeformers.models.common.prenorm_transformer import (
     PreNormTransformer,
     PreNormTransformerConfig,
 )
+from fairseq_odeformers.models.common.preset import register_preset
+from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,

@@ -1,33 +1,24 @@
-"""fairseq's Transformer: its stacks over other layers, its options, and the model with pre-norm."""
+"""fairseq's Transformer encoder and decoder over layers of one's own."""
 
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, make_dataclass
-from inspect import isclass
-from typing import Any, Optional
+from typing import Any
 
 from fairseq.data import Dictionary
-from fairseq.dataclass import FairseqDataclass
 from fairseq.distributed import fsdp_wrap
 from fairseq.models.transformer import (
     TransformerConfig,
     TransformerDecoderBase,
     TransformerEncoderBase,
-    TransformerModelBase,
 )
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
-from fairseq.tasks import FairseqTask
-from omegaconf import II, DictConfig
+from omegaconf import DictConfig
 from torch import nn
 
-from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
-from fairseq_odeformers.options import option
 
 Options = DictConfig | TransformerConfig  # of a model, or in fairseq's form
-
-# --- stacks of layers ------------------------------------------------------
 
 
 class Encoder(TransformerEncoderBase):
@@ -91,103 +82,3 @@ def stack_config(cfg: Options, **changes: Any) -> TransformerConfig:
         if kept := values.get(f"{side}_layers_to_keep"):
             options[f"{side}_layers"] = len(kept.split(","))
     return TransformerConfig.from_namespace(Namespace(**{**options, **changes}))
-
-
-# --- options ---------------------------------------------------------------
-
-
-def flat_fields(config: type, prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """The fields of a config, and of those nested in it with their place as prefix of the name.
-
-    fairseq's command line knows nested options by such names, but does not fill nested configs.
-
-    Returns:
-        Name, type and field of each, as ``make_dataclass`` takes them.
-    """
-    flat = []
-    for item in fields(config):
-        if isclass(item.type) and issubclass(item.type, FairseqDataclass):
-            flat += flat_fields(item.type, f"{prefix}{item.name}_")
-        elif not item.name.startswith("_"):
-            default = item.default
-            if isinstance(default, str):  # an interpolation may name a nested field
-                default = default.replace("model.decoder.", "model.decoder_")
-            copy = field(default=default, metadata=item.metadata)
-            pruned = item.name == "layers_to_keep"  # fairseq splits 0,2,4 where it makes the layers
-            flat.append((prefix + item.name, Optional[str] if pruned else item.type, copy))
-    return flat
-
-
-TransformerOptions = make_dataclass(
-    "TransformerOptions", flat_fields(TransformerConfig), bases=(FairseqDataclass,)
-)
-
-ENCODER_OPTIONS = (
-    "encoder_",
-    "quant_noise_",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "layernorm_embedding",
-    "no_token_positional_embeddings",
-    "checkpoint_activations",
-    "offload_activations",
-    "min_params_to_wrap",
-)
-
-EncoderConfig = make_dataclass(
-    "EncoderConfig",
-    [
-        item
-        for item in flat_fields(TransformerConfig)
-        if item[0].startswith(ENCODER_OPTIONS) and item[0] != "encoder_embed_path"
-    ],
-    bases=(FairseqDataclass,),
-)
-
-
-# --- the model with pre-norm -----------------------------------------------
-
-
-@dataclass
-class PreNormTransformerConfig(TransformerOptions):
-    """Options of fairseq's Transformer, with LayerNorm before each sub-layer."""
-
-    encoder_normalize_before: bool = option(True, "apply layernorm before each encoder block")
-    decoder_embed_dim: int = option(II("model.encoder_embed_dim"), "decoder embedding dimension")
-    decoder_ffn_embed_dim: int = option(
-        II("model.encoder_ffn_embed_dim"), "decoder embedding dimension for FFN"
-    )
-    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
-    embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
-
-
-class PreNormTransformer(BaseModel, TransformerModelBase):
-    """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`.
-
-    A subclass may name an ``encoder_class`` and a ``decoder_class`` that derive from fairseq's.
-    """
-
-    encoder_class: type[TransformerEncoderBase] = TransformerEncoderBase
-    decoder_class: type[TransformerDecoderBase] = TransformerDecoderBase
-
-    @classmethod
-    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "PreNormTransformer":
-        cls.check_config(cfg)
-        model = super().build_model(stack_config(cfg), task)
-        for stack in (model.encoder, model.decoder):
-            stack.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
-        return model
-
-    @classmethod
-    def build_encoder(
-        cls, cfg: TransformerConfig, src_dict: Dictionary, embed_tokens: nn.Embedding
-    ) -> TransformerEncoderBase:
-        return cls.encoder_class(cfg, src_dict, embed_tokens)
-
-    @classmethod
-    def build_decoder(
-        cls, cfg: TransformerConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding
-    ) -> TransformerDecoderBase:
-        no_encoder_attn = cfg.no_cross_attention
-        return cls.decoder_class(cfg, tgt_dict, embed_tokens, no_encoder_attn=no_encoder_attn)

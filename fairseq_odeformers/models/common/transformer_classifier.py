@@ -8,7 +8,8 @@ from omegaconf import II, DictConfig
 from fairseq_odeformers.options import option
 
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
-from .transformer import Encoder, EncoderConfig
+from .transformer import Encoder
+from .transformer_options import EncoderConfig
 
 
 @dataclass

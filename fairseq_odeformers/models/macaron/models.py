@@ -12,16 +12,16 @@ from omegaconf import II, DictConfig
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.model import BaseModel
-from fairseq_odeformers.models.common.preset import register_preset
-from fairseq_odeformers.models.common.transformer import (
-    EncoderConfig,
+from fairseq_odeformers.models.common.prenorm_transformer import (
     PreNormTransformer,
     PreNormTransformerConfig,
 )
+from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
+from fairseq_odeformers.models.common.transformer_options import EncoderConfig
 from fairseq_odeformers.options import option
 
 from .stacks import MacaronBertEncoder, MacaronDecoder, MacaronEncoder

@@ -8,11 +8,11 @@ from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.model import BaseModel
-from fairseq_odeformers.models.common.preset import register_preset
-from fairseq_odeformers.models.common.transformer import (
+from fairseq_odeformers.models.common.prenorm_transformer import (
     PreNormTransformer,
     PreNormTransformerConfig,
 )
+from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,

@@ -10,9 +10,15 @@ matrices to it, so the backward pass of E computes it for all depths at once, ti
 
     dE = N^1 W^1^T + ... + N^L W^L^T = [N^1 ... N^L] [W^1 ... W^L]^T
 
-A depth passes N^l and W^l to E as the gradients of two tensors of zeros, which E returns for this
-purpose alone. So autograd collects them from the depths that a backward pass reaches. A list to
-which the depths append would also keep what an earlier pass has left there.
+Autograd itself collects N^l and W^l. E returns two slots, tensors of zeros that nothing reads:
+
+    forward     E, left_slot, right_slot = Matrix(q, k)
+                out_l = Attend(E, V, left_slot[l], right_slot[l])       for each depth l
+    backward    Attend returns N^l as the gradient of left_slot[l], W^l as that of right_slot[l]
+                Matrix receives N and W of all depths, and computes dE
+
+A list that depths append to would be simpler, but a backward pass that stops early would leave its
+entries there for the next one.
 """
 
 from collections.abc import Iterator
@@ -59,8 +65,8 @@ class FactoredAttention:
         causal: bool,
     ):
         weights = (evolution + LOG_MAXIMUM).exp()
-        self.matrix, rowsum, left, right = _Matrix.apply(q, k, mean, weights, value_dim, causal)
-        self.all = weights, rowsum, left, right
+        self.matrix, *rest = _Matrix.apply(q, k, mean, weights, value_dim, causal)
+        self.all = weights, *rest  # with the row sums and the slots
         self.by_depth: list[tuple[Tensor, ...] | None] = list(
             zip(*(tensor.split(1, 3) for tensor in self.all))
         )
@@ -78,10 +84,10 @@ class FactoredAttention:
 
 
 class _Matrix(torch.autograd.Function):
-    """E (BH, T, S), its row sums r = E e^c (B, H, T, L), and the zeros whose gradients are N and W.
+    """E (BH, T, S), its row sums r = E e^c (B, H, T, L), and the slots whose gradients are N and W.
 
     The arguments are those of :class:`FactoredAttention`, with the weights e^c (B, H, S, L). The
-    zeros are (B, H, T, L, D) and (B, H, S, L, D); they take no memory, and nothing reads them.
+    slots are (B, H, T, L, D) and (B, H, S, L, D); expanded zeros, they take no memory.
 
     With dE from N and W, as above, and from the row sums, dr (e^c)^T: the weights have
     d(e^c) = E^T dr; the scores S, with E = e^S up to a constant for each row, have dS = dE * E, and
@@ -107,8 +113,8 @@ class _Matrix(torch.autograd.Function):
         ctx.save_for_backward(q, k, weights, matrix)
         ctx.mark_non_differentiable(matrix)
         ctx.set_materialize_grads(False)  # zeros for the matrix would be as large as it
-        zeros = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
-        return matrix, rowsum[..., :depth].unflatten(0, (b, h)), *zeros
+        slots = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
+        return matrix, rowsum[..., :depth].unflatten(0, (b, h)), *slots
 
     @staticmethod
     @once_differentiable
@@ -136,15 +142,15 @@ class _Matrix(torch.autograd.Function):
 class _Attend(torch.autograd.Function):
     r"""O = E W / r of some depths (B, H, T, L, D), with W = e^c V and r = E e^c.
 
-    The arguments are E, V (B, H, S, D), and of these depths e^c, r and the zeros for N and W.
+    The arguments are E, V (B, H, S, D), and for these depths e^c, r and the slots for N and W.
 
     With N = dO / r the gradients are dE = N W^T, dW = E^T N, and dr = -(N \cdot O) for each row.
     """
 
     @staticmethod
-    def forward(ctx, matrix, value, weights, rowsum, left, right):
+    def forward(ctx, matrix, value, weights, rowsum, left_slot, right_slot):
         weighted = weights.unsqueeze(-1) * value.unsqueeze(3)  # B, H, S, L, D
-        out = torch.bmm(matrix, weighted.flatten(3).flatten(0, 1)).view(left.shape)
+        out = torch.bmm(matrix, weighted.flatten(3).flatten(0, 1)).view(left_slot.shape)
         out.div_(rowsum.unsqueeze(-1))
         ctx.save_for_backward(matrix, value, weights, rowsum, weighted, out)
         return out

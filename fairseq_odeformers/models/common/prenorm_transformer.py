@@ -1,0 +1,63 @@
+"""fairseq's Transformer with LayerNorm before each sub-layer: a baseline, and a base of models."""
+
+from dataclasses import dataclass
+
+from fairseq.data import Dictionary
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+    TransformerModelBase,
+)
+from fairseq.tasks import FairseqTask
+from omegaconf import II, DictConfig
+from torch import nn
+
+from fairseq_odeformers.models.common.model import BaseModel
+from fairseq_odeformers.models.common.transformer import stack_config
+from fairseq_odeformers.models.common.transformer_options import TransformerOptions
+from fairseq_odeformers.options import option
+
+
+@dataclass
+class PreNormTransformerConfig(TransformerOptions):
+    """Options of fairseq's Transformer, with LayerNorm before each sub-layer."""
+
+    encoder_normalize_before: bool = option(True, "apply layernorm before each encoder block")
+    decoder_embed_dim: int = option(II("model.encoder_embed_dim"), "decoder embedding dimension")
+    decoder_ffn_embed_dim: int = option(
+        II("model.encoder_ffn_embed_dim"), "decoder embedding dimension for FFN"
+    )
+    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+    embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
+
+
+class PreNormTransformer(BaseModel, TransformerModelBase):
+    """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`.
+
+    A subclass may name an ``encoder_class`` and a ``decoder_class`` that derive from fairseq's.
+    """
+
+    encoder_class: type[TransformerEncoderBase] = TransformerEncoderBase
+    decoder_class: type[TransformerDecoderBase] = TransformerDecoderBase
+
+    @classmethod
+    def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "PreNormTransformer":
+        cls.check_config(cfg)
+        model = super().build_model(stack_config(cfg), task)
+        for stack in (model.encoder, model.decoder):
+            stack.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
+        return model
+
+    @classmethod
+    def build_encoder(
+        cls, cfg: TransformerConfig, src_dict: Dictionary, embed_tokens: nn.Embedding
+    ) -> TransformerEncoderBase:
+        return cls.encoder_class(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(
+        cls, cfg: TransformerConfig, tgt_dict: Dictionary, embed_tokens: nn.Embedding
+    ) -> TransformerDecoderBase:
+        no_encoder_attn = cfg.no_cross_attention
+        return cls.decoder_class(cfg, tgt_dict, embed_tokens, no_encoder_attn=no_encoder_attn)

@@ -1,0 +1,58 @@
+"""fairseq's nested Transformer options as flat dataclasses, the bases of the models' options."""
+
+from dataclasses import field, fields, make_dataclass
+from inspect import isclass
+from typing import Any, Optional
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models.transformer import TransformerConfig
+
+
+def flat_fields(config: type, prefix: str = "") -> list[tuple[str, Any, Any]]:
+    """The fields of a config, and of those nested in it with their place as prefix of the name.
+
+    fairseq's command line knows nested options by such names, but does not fill nested configs.
+
+    Returns:
+        Name, type and field of each, as ``make_dataclass`` takes them.
+    """
+    flat = []
+    for item in fields(config):
+        if isclass(item.type) and issubclass(item.type, FairseqDataclass):
+            flat += flat_fields(item.type, f"{prefix}{item.name}_")
+        elif not item.name.startswith("_"):
+            default = item.default
+            if isinstance(default, str):  # an interpolation may name a nested field
+                default = default.replace("model.decoder.", "model.decoder_")
+            copy = field(default=default, metadata=item.metadata)
+            pruned = item.name == "layers_to_keep"  # fairseq splits 0,2,4 where it makes the layers
+            flat.append((prefix + item.name, Optional[str] if pruned else item.type, copy))
+    return flat
+
+
+TransformerOptions = make_dataclass(
+    "TransformerOptions", flat_fields(TransformerConfig), bases=(FairseqDataclass,)
+)
+
+ENCODER_OPTIONS = (
+    "encoder_",
+    "quant_noise_",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "layernorm_embedding",
+    "no_token_positional_embeddings",
+    "checkpoint_activations",
+    "offload_activations",
+    "min_params_to_wrap",
+)
+
+EncoderConfig = make_dataclass(
+    "EncoderConfig",
+    [
+        item
+        for item in flat_fields(TransformerConfig)
+        if item[0].startswith(ENCODER_OPTIONS) and item[0] != "encoder_embed_path"
+    ],
+    bases=(FairseqDataclass,),
+)
