@@ -66,9 +66,9 @@ def list_options(arguments: Sequence[str]) -> None:
     parser = listing_parser("options")
     parser.add_argument("arch", help="name, as given to --arch")
     args = parser.parse_args(arguments)
-    known = architectures(packages_of(args))
-    if args.arch not in known:
-        remedy = did_you_mean(args.arch, known) or "odeformers list names them"
+    archs = architectures(packages_of(args))
+    if args.arch not in archs:
+        remedy = did_you_mean(args.arch, archs) or "odeformers list names them"
         raise ValueError(f"no architecture {args.arch!r}; {remedy}")
     rows = [("option", "default", ""), *option_rows(args.arch)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

@@ -27,7 +27,7 @@ from fairseq_odeformers.lab.plots import (
     GREEN,
     ORANGE,
     VERMILLION,
-    grouped,
+    group_by,
     integer_ticks,
     means_and_ranges,
     save,
@@ -169,7 +169,7 @@ def draw_trajectories(figure, trajectories: dict) -> None:
 
 def draw_steps(axes, rows: list[dict]) -> None:
     """Mean, fewest and most steps of the strings of each length and parity."""
-    for shift, (parity, strings) in zip((-0.1, 0.1), grouped(rows, "parity")):
+    for shift, (parity, strings) in zip((-0.1, 0.1), group_by(rows, "parity")):
         by_length = {}
         for row in strings:
             by_length.setdefault(len(row["string"]), []).append(row["steps"])

@@ -7,7 +7,7 @@ from itertools import pairwise
 from fairseq.models import FairseqDecoder, FairseqEncoder
 from torch import Tensor, nn
 
-from fairseq_odeformers.models.common.recording import Call, recorded
+from fairseq_odeformers.models.common.recording import Call, record_calls
 from fairseq_odeformers.modules.precision import at_least_float32
 
 
@@ -47,7 +47,7 @@ def with_arclength(model: nn.Module, inputs: dict) -> tuple:
         for stack in stacks:
             hook = stack.register_forward_pre_hook(request_hidden_states, with_kwargs=True)
             hooks.callback(hook.remove)
-        calls = hooks.enter_context(recorded(stacks))
+        calls = hooks.enter_context(record_calls(stacks))
         output, extra, *others = model(**inputs)
     if calls and "arclength" not in extra.get("regularizers", {}):
         arclength = sum(map(call_arclength, calls))

@@ -49,7 +49,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
         nsentences = sample["target"].size(0)
         sample_size = nsentences if self.sentence_avg else sample["ntokens"]
-        regularizer, logged = self.regularizers.weighted(net_output[1], model)
+        regularizer, logged = self.regularizers.weighted_sum(net_output[1], model)
         loss = loss + regularizer * sample_size / nsentences
         logging_output = {
             "loss": loss.data,

@@ -45,12 +45,12 @@ class Regularizers:
 
     def __init__(self, cfg: RegularizerConfig):
         names = [item.name for item in fields(RegularizerConfig) if item.name.endswith("_weight")]
-        given = {name.removesuffix("_weight"): getattr(cfg, name) for name in names}
-        self.given = {name: weight for name, weight in given.items() if weight is not None}
+        options = {name.removesuffix("_weight"): getattr(cfg, name) for name in names}
+        self.overrides = {name: weight for name, weight in options.items() if weight is not None}
 
     def weights(self, model: nn.Module) -> dict[str, float]:
         """The weight of each regulariser by its name: an option's, or else the model's own."""
-        return {**getattr(unwrap(model), "regularizer_weights", {}), **self.given}
+        return {**getattr(unwrap(model), "regularizer_weights", {}), **self.overrides}
 
     def model_output(self, model: nn.Module, **inputs: Any) -> Any:
         """The output of a model, with all regularisers that have a weight, if it can have them."""
@@ -58,7 +58,9 @@ class Regularizers:
             return with_arclength(model, inputs)
         return model(**inputs)
 
-    def weighted(self, extra: Any, model: nn.Module) -> tuple[Tensor | float, dict[str, Tensor]]:
+    def weighted_sum(
+        self, extra: Any, model: nn.Module
+    ) -> tuple[Tensor | float, dict[str, Tensor]]:
         """The weighted sum over regularisers and sequences, to add to a loss summed over sequences.
 
         Args:

@@ -65,7 +65,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         cross_entropy = F.cross_entropy(
             logits.float(), target, label_smoothing=self.cfg.label_smoothing, reduction="sum"
         )
-        regularizer, logged = self.regularizers.weighted(extra, model)
+        regularizer, logged = self.regularizers.weighted_sum(extra, model)
         loss = cross_entropy + regularizer
         sample_size = target.numel()
         predicted = logits.argmax(dim=1)
@@ -79,7 +79,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
             **logged,
         }
         if not model.training:
-            guessed, true = (F.one_hot(found, logits.size(1)) for found in (predicted, target))
+            guessed, true = (F.one_hot(index, logits.size(1)) for index in (predicted, target))
             named = getattr(self.task, "label_dictionary", None) is not None
             names = classes_of(self.task) if named else range(logits.size(1))
             counts = zip(names, (guessed * true).sum(0), (guessed + true).sum(0))

@@ -21,8 +21,8 @@ def read_pieces(path: Path) -> list[str]:
     pieces: dict[str, int] = {}
     for number, piece in enumerate(read_lines(path), start=1):
         if piece.split() != [piece] or piece in pieces:
-            found = "again" if piece in pieces else "instead of a word piece"
-            raise ValueError(f"{path}, line {number}: {piece[:40]!r} {found}")
+            fault = "again" if piece in pieces else "instead of a word piece"
+            raise ValueError(f"{path}, line {number}: {piece[:40]!r} {fault}")
         pieces[piece] = number
     if UNK not in pieces:
         raise ValueError(f"{path} has no {UNK}: it is not the vocabulary of a BERT")

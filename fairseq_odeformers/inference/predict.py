@@ -124,8 +124,8 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
                 "of examples/macaron/glue.yaml"
             )
         models.append(model.eval().to(device))
-    ids, _, found = outputs(task, models, "test", args.batch_size, mean_outputs)
-    scores = (MAX_SCORE * found).clamp(0, MAX_SCORE)
+    ids, _, values = outputs(task, models, "test", args.batch_size, mean_outputs)
+    scores = (MAX_SCORE * values).clamp(0, MAX_SCORE)
     rows = ((str(number), f"{score:.3f}") for number, score in zip(ids.tolist(), scores.tolist()))
     write_table([["index", "prediction"], *rows], (args.output or Path()) / f"{SCORED}.tsv")
 
@@ -147,10 +147,10 @@ def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) 
     if targets is None:
         check_unlabelled(Path(task.cfg.data, "label", split), ".idx", ".bin")
     if args.output:
-        given = [""] * len(ids) if targets is None else [classes[index] for index in targets]
+        truth = [""] * len(ids) if targets is None else [classes[index] for index in targets]
         labels = [classes[index] for index in probs.argmax(1)]
         shares = (dict(zip(classes, row)) for row in probs.tolist())
-        rows = zip(ids.tolist(), given, labels, shares)
+        rows = zip(ids.tolist(), truth, labels, shares)
         write_predictions("target", classes, rows, args.output)
     if targets is not None:
         correct, total = int((probs.argmax(1) == targets).sum()), len(targets)
@@ -180,15 +180,15 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
             inputs.append([])
         except ValueError as error:
             raise ValueError(f"{name}, line {number}: {error}") from error
-    found = classifier.classify_tokens(inputs, args.batch_size)
-    rows = [(number, text, *own) for number, (text, own) in enumerate(zip(texts, found))]
+    results = classifier.classify_tokens(inputs, args.batch_size)
+    rows = [(number, text, *result) for number, (text, result) in enumerate(zip(texts, results))]
     write_predictions("text", classifier.classes, rows, args.output)
 
 
 def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
     """Load a split; its batches, on the device of the models, without what is too long for them."""
     task.load_dataset(split)
-    found = task.get_batch_iterator(
+    iterator = task.get_batch_iterator(
         task.dataset(split),
         max_sentences=batch_size,
         max_positions=utils.resolve_max_positions(
@@ -197,7 +197,7 @@ def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
         ignore_invalid_inputs=True,
     ).next_epoch_itr(shuffle=False)
     device = next(models[0].parameters()).device
-    for batch in tqdm(found, split, unit=" batches", mininterval=1, disable=None):
+    for batch in tqdm(iterator, split, unit=" batches", mininterval=1, disable=None):
         yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
 
 
@@ -250,9 +250,9 @@ def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor
 def write_predictions(name: str, classes: list[str], rows: Iterable[tuple], path) -> None:
     """Write a table of numbers, texts or targets, predictions and their probabilities."""
     table = [["id", name, "prediction", *(f"p({label})" for label in classes)]]
-    for number, given, prediction, shares in rows:
+    for number, text_or_target, prediction, shares in rows:
         probabilities = [f"{share:.6f}" for share in shares.values()] or [""] * len(classes)
-        table.append([str(number), given, prediction, *probabilities])
+        table.append([str(number), text_or_target, prediction, *probabilities])
     write_table(table, path)
 
 

@@ -105,10 +105,10 @@ def styles(names: Iterable[str]) -> dict[str, dict]:
     The colour is the architecture's; names of no architecture take turns. Names that share a
     colour differ in their lines. Lines get thinner, so that those below others are seen.
     """
-    found = {name: architecture_color(name) for name in names}
-    others = cycle([color for color in COLORS if color not in found.values()] or COLORS)
+    colors = {name: architecture_color(name) for name in names}
+    others = cycle([color for color in COLORS if color not in colors.values()] or COLORS)
     drawn, looks = [], {}
-    for place, (name, color) in enumerate(found.items()):
+    for place, (name, color) in enumerate(colors.items()):
         color = color or next(others)
         variant = drawn.count(color)
         drawn.append(color)
@@ -125,7 +125,7 @@ def styles(names: Iterable[str]) -> dict[str, dict]:
 
 def lines(axes: Axes, rows: list[dict], x: str, y: str, by: str = "model") -> None:
     """Draw column *y* of a table against column *x*, a line for each value of column *by*."""
-    groups = dict(grouped(rows, by))
+    groups = dict(group_by(rows, by))
     for label, look in styles(groups).items():
         axes.plot(*columns(groups[label], x, y), label=label, **look)
     if all(isinstance(row[x], int) for row in rows):
@@ -136,14 +136,14 @@ def means_and_ranges(
     axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], **look
 ) -> None:
     """Draw the mean of the values at each x, with a bar from the lowest to the highest."""
-    means = [fmean(own) for own in values]
+    means = [fmean(group) for group in values]
     # The mean of equal numbers may differ from them in the last bit.
-    below = [max(0.0, mean - min(own)) for mean, own in zip(means, values)]
-    above = [max(0.0, max(own) - mean) for mean, own in zip(means, values)]
+    below = [max(0.0, mean - min(group)) for mean, group in zip(means, values)]
+    above = [max(0.0, max(group) - mean) for mean, group in zip(means, values)]
     axes.errorbar(x, means, (below, above), fmt="o-", capsize=3, **look)
 
 
-def grouped(rows: list[dict], by: str = "model") -> Iterator[tuple[Any, list[dict]]]:
+def group_by(rows: list[dict], by: str = "model") -> Iterator[tuple[Any, list[dict]]]:
     """The values of a column of a table, and the rows of each."""
     for value in dict.fromkeys(row[by] for row in rows):
         yield value, [row for row in rows if row[by] == value]

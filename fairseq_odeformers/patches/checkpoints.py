@@ -38,34 +38,34 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     try:
         return original(cfg, trainer, **kwargs)
     except Exception as error:
-        if found := re.search(r"(Criterion|Optimizer) does not match; .*\. (\w+) vs", str(error)):
+        if match := re.search(r"(Criterion|Optimizer) does not match; .*\. (\w+) vs", str(error)):
             option = f"--restore-file {restored}"
             if cfg.restore_file == LAST:
                 option, restored = f"--save-dir {cfg.save_dir}", f"{cfg.save_dir}/{restored}"
             sys.exit(
-                f"error: {option}: the training there had the {found[1].lower()} {found[2]}; give "
+                f"error: {option}: the training there had the {match[1].lower()} {match[2]}; give "
                 "the same, or another --save-dir, and to start from its weights "
                 f"--finetune-from-model {restored}"
             )
-        if not (found := re.search("model parameters from checkpoint (.*); please", str(error))):
+        if not (match := re.search("model parameters from checkpoint (.*); please", str(error))):
             raise
         if isinstance(error.__context__, ValueError):
-            sys.exit(f"error: {found[1]} does not fit the model: {error.__context__}")
-        state = read(found[1])
+            sys.exit(f"error: {match[1]} does not fit the model: {error.__context__}")
+        state = read(match[1])
         differ = differing_options(state["cfg"].model, trainer.cfg.model)
         reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]
         sys.exit(
-            f"error: {found[1]} does not fit the model: {reason.strip()}; give the same, or begin "
+            f"error: {match[1]} does not fit the model: {reason.strip()}; give the same, or begin "
             "anew with another --save-dir"
         )
 
 
-def differing_options(saved, given) -> str:
-    """The options of a saved config of a model that have other values in the *given* one."""
-    saved, given = (vars(cfg) if isinstance(cfg, Namespace) else cfg for cfg in (saved, given))
-    if saved.get("_name") != given.get("_name"):
+def differing_options(saved, current) -> str:
+    """The options of a saved config of a model that have other values in the *current* one."""
+    saved, current = (vars(cfg) if isinstance(cfg, Namespace) else cfg for cfg in (saved, current))
+    if saved.get("_name") != current.get("_name"):
         return f"--arch {saved.get('_name')}"
-    differ = {name: saved[name] for name in saved if given.get(name) != saved[name]}
+    differ = {name: saved[name] for name in saved if current.get(name) != saved[name]}
     return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in differ.items())
 
 

@@ -147,8 +147,8 @@ class LongRangeArenaTask(SentencePredictionTask):
         if labels is not None:
             counts[self.layout[2]] = len(labels)
         if len(set(counts.values())) > 1:
-            found = ", ".join(f"{part} {count:,}" for part, count in counts.items())
-            raise ValueError(f"{self.cfg.data}: the examples of {split} do not pair up: {found}")
+            differ = ", ".join(f"{part} {count:,}" for part, count in counts.items())
+            raise ValueError(f"{self.cfg.data}: the examples of {split} do not pair up: {differ}")
 
         dataset = {
             "id": IdDataset(),
@@ -248,9 +248,9 @@ class Examples(NestedDictionaryDataset):
         batches = []
         for length in np.unique(lengths):
             group = indices[lengths == length]
-            found = super().batch_by_size(group, *args, **kwargs)
-            remainder = np.setdiff1d(group, np.concatenate(found)) if found else group
-            batches += [*found, remainder] if len(remainder) else found
+            full = super().batch_by_size(group, *args, **kwargs)
+            remainder = np.setdiff1d(group, np.concatenate(full)) if full else group
+            batches += [*full, remainder] if len(remainder) else full
         return batches
 
 

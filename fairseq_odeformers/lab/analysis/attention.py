@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.inference.predict import batches, naming_split
-from fairseq_odeformers.lab.plots import grouped, legend, lines, panels
+from fairseq_odeformers.lab.plots import group_by, legend, lines, panels
 
 from .maps import KINDS, attention_maps
 from .result import Row, Tables, markdown
@@ -138,8 +138,8 @@ def bias_rows(kind: str, block: int, sums: Tensor, dictionary) -> list[Row]:
 def summary(rows: list[Row]) -> list[Row]:
     """Means over the maps of each model and kind; changes within and between blocks apart."""
     summaries = []
-    for model, of_model in grouped(rows):
-        for kind, maps in grouped(of_model, "kind"):
+    for model, of_model in group_by(rows):
+        for kind, maps in group_by(of_model, "kind"):
             pairs = list(zip(maps, maps[1:]))
             values = {
                 "change within blocks": [b["change"] for a, b in pairs if a["block"] == b["block"]],
@@ -160,7 +160,7 @@ def attention(tables: Tables) -> Figure:
     Transformer has one at its start and one at its end, so that two changes are at one depth.
     """
     rows = [row for row in tables["attention"] if row["change"] is not None]
-    kinds = dict(grouped(rows, "kind"))
+    kinds = dict(group_by(rows, "kind"))
     figure, grid = panels(len(kinds), len(kinds), 3.5, 3.4, sharey=True)
     for axes, (kind, of_kind) in zip(grid, kinds.items()):
         lines(axes, of_kind, "fraction", "change")

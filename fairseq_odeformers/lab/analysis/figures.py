@@ -6,7 +6,7 @@ from matplotlib.patches import Patch
 from fairseq_odeformers.lab import plots
 from fairseq_odeformers.lab.plots import (
     columns,
-    grouped,
+    group_by,
     integer_ticks,
     legend,
     lines,
@@ -23,7 +23,7 @@ LABELS = {"activation": "activation factor", "entropy": "entropy (nats)", "accur
 def means(tables: Tables) -> Figure:
     """Means over the texts, and in a text over its pairs of tokens or its tokens."""
     figure, grid = panels(2, 2, 4.2, 3.4)
-    for axes, (name, rows) in zip(grid, grouped(tables["layers"], "measure")):
+    for axes, (name, rows) in zip(grid, group_by(tables["layers"], "measure")):
         lines(axes, rows, "layer", "mean")
         axes.set(xlabel="layer", ylabel=f"mean {LABELS[name]}")
     grid[0].set_yscale("log")
@@ -37,7 +37,7 @@ def activation(tables: Tables) -> Figure:
     Box: quartiles of a text's pairs, averaged over the texts; whiskers: smallest and largest of all
     texts; dot: mean.
     """
-    rows = dict(grouped(tables["layers"], "measure"))["activation"]
+    rows = dict(group_by(tables["layers"], "measure"))["activation"]
     return boxes(rows, LABELS["activation"], "log")
 
 
@@ -54,7 +54,7 @@ def entropy(tables: Tables) -> Figure:
 
     Layer 0 is the embedding.
     """
-    return boxes(dict(grouped(tables["layers"], "measure"))["entropy"], LABELS["entropy"])
+    return boxes(dict(group_by(tables["layers"], "measure"))["entropy"], LABELS["entropy"])
 
 
 def boxes(rows: list[Row], label: str, scale: str = "linear", extremes: bool = True) -> Figure:
@@ -101,8 +101,8 @@ def expert_weights(tables: Tables) -> Figure:
     colors = {expert: plots.COLORS[expert % len(plots.COLORS)] for expert in range(1, most + 1)}
     for axes, rows in grid:
         experts = max(row["expert"] for row in rows)
-        for expert, of_expert in grouped(rows, "expert"):
-            layers = dict(grouped(of_expert, "layer"))
+        for expert, of_expert in group_by(rows, "expert"):
+            layers = dict(group_by(of_expert, "layer"))
             offset = (expert - (experts + 1) / 2) * 0.8 / experts
             axes.boxplot(
                 [columns(of_layer, "weight")[0] for of_layer in layers.values()],
@@ -131,7 +131,9 @@ def residual_weights(tables: Tables) -> Figure:
 
 def correlations(tables: Tables) -> Figure:
     """Means over texts and layers, and accuracy, of each model."""
-    pairs = dict(grouped([{**r, "pair": (r["x"], r["y"])} for r in tables["correlations"]], "pair"))
+    pairs = dict(
+        group_by([{**r, "pair": (r["x"], r["y"])} for r in tables["correlations"]], "pair")
+    )
     looks = plots.styles(row["model"] for row in tables["models"])
     figure, grid = panels(len(pairs), len(pairs), 3.8, 3.4)
     for axes, ((x, y), rows) in zip(grid, pairs.items()):
@@ -148,7 +150,7 @@ def correlations(tables: Tables) -> Figure:
 
 def distances(tables: Tables) -> Figure:
     """Distances of some tokens of the text."""
-    models = list(grouped(tables["distances"]))
+    models = list(group_by(tables["distances"]))
     figure, grid = panels(2 * len(models), 2, 4.2, 2.4)
     pairs = [(model, rows, name) for model, rows in models for name in ("euclidean", "cosine")]
     for axes, (model, rows, name) in zip(grid, pairs):
@@ -163,7 +165,7 @@ def distances(tables: Tables) -> Figure:
 def isomap(tables: Tables) -> Figure:
     """Isomap of the tokens of the text: one plane for all layers of a model, each with its mean at
     one place. Tokens whose distances are measured are in colour."""
-    models = list(grouped(tables["isomap"]))
+    models = list(group_by(tables["isomap"]))
     chosen = dict.fromkeys(t for row in tables["distances"] for t in row["tokens"].split(" - "))
     layers = 1 + max(row["layer"] for row in tables["isomap"])
     figure, grid = panels(layers * len(models), layers, 1.8, 2)
@@ -190,7 +192,7 @@ def isomap(tables: Tables) -> Figure:
 
 def model_panels(rows: list[Row], label: str):
     """A figure with a panel for each model of a table; a list of the panels with their rows."""
-    models = dict(grouped(rows))
+    models = dict(group_by(rows))
     figure, grid = panels(len(models), COLUMNS, 3.2, 2.6, sharey=True)
     for axes, model in zip(grid, models):
         title(axes, model)

@@ -8,7 +8,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from fairseq_odeformers.models.common.recording import Call, first_calls, recorded
+from fairseq_odeformers.models.common.recording import Call, first_calls, record_calls
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.layout import features_first, layer_norm
 from fairseq_odeformers.models.transevolve.attention import DirectAttention, split_heads
@@ -55,7 +55,7 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
     }
     if "encoder" not in sides.values():
         raise ValueError(f"{type(model).__name__} has no encoder with attention maps")
-    with recorded(sides) as calls:
+    with record_calls(sides) as calls:
         if hasattr(model, "decoder"):
             model(**net_input)
         else:
@@ -126,7 +126,7 @@ def field_maps(f, t: float, x: Tensor) -> Iterator[Tensor]:
         attention = sublayer.function
         z = x if sublayer.norm is None else layer_norm(x, *sublayer.norm)
         q, k, _ = (
-            split_heads(y.permute(2, 1, 0), attention.num_heads) for y in attention.projected(t, z)
+            split_heads(y.permute(2, 1, 0), attention.num_heads) for y in attention.project(t, z)
         )
         scores = q @ k.mT * q.size(-1) ** -0.5
         if attention.bias is not None:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fairseq_odeformers.checkpoints import read
 from fairseq_odeformers.checkpoints.trained import count_classes
 from fairseq_odeformers.inference.hub import make_classifier, make_translator
-from fairseq_odeformers.lab.plots import grouped, panels, title
+from fairseq_odeformers.lab.plots import group_by, panels, title
 
 from .maps import attention_maps
 from .result import Row, Tables
@@ -34,8 +34,8 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
     """The page in Markdown, with the translation by each model, and the figures."""
     what = f"head {args.head}" if args.head else "the mean over the heads"
     parts = [f"# Attention over a sentence: {what}\n", f"Source: {args.text}\n"]
-    kinds = dict(grouped(tables["sentence"], "kind"))
-    for name, rows in grouped(kinds.get("cross", [])):
+    kinds = dict(group_by(tables["sentence"], "kind"))
+    for name, rows in group_by(kinds.get("cross", [])):
         translation = {row["query"]: row["query_token"] for row in rows}.values()
         parts.append(f"Translation by {name}: {' '.join(translation)}\n")
     return "\n".join(parts), [plot for plot in (cross, encoder, decoder) if plot.__name__ in kinds]
@@ -117,8 +117,8 @@ def decoder(tables: Tables) -> Figure:
 
 def heat_maps(tables: Tables, kind: str, ylabel: str, xlabel: str) -> Figure:
     """A panel for each map of a kind, by model and depth, with one scale for all."""
-    rows = dict(grouped(tables["sentence"], "kind"))[kind]
-    models = {model: dict(grouped(of_model, "map")) for model, of_model in grouped(rows)}
+    rows = dict(group_by(tables["sentence"], "kind"))[kind]
+    models = {model: dict(group_by(of_model, "map")) for model, of_model in group_by(rows)}
     across = min(COLUMNS, max(map(len, models.values())))
     # Names of the queries stand beside a panel, those of the keys below it.
     counts = [1 + max(row[side] for row in rows) for side in ("key", "query")]

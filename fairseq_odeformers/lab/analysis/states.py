@@ -16,7 +16,7 @@ from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.hub import load_classifier
 from fairseq_odeformers.inference.predict import naming_split, probabilities
 from fairseq_odeformers.inference.texts import TooLong
-from fairseq_odeformers.lab.plots import grouped
+from fairseq_odeformers.lab.plots import group_by
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.models.transject.models import TransJect
 
@@ -230,10 +230,10 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
         "`left_out` counts them. Each table is in a CSV file.\n",
         markdown(tables["models"]),
     ]
-    for name, rows in grouped(tables["layers"], "measure"):
+    for name, rows in group_by(tables["layers"], "measure"):
         by_layer = [
             {"model": model, **{str(row["layer"]): row["mean"] for row in of_model}}
-            for model, of_model in grouped(rows)
+            for model, of_model in group_by(rows)
         ]
         parts += [f"Mean {name} by layer:\n", markdown(by_layer)]
     if tables["correlations"]:

@@ -8,7 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from fairseq_odeformers.models.baselines.layers import ReZero
-from fairseq_odeformers.models.common.recording import Call, first_calls, recorded
+from fairseq_odeformers.models.common.recording import Call, first_calls, record_calls
 from fairseq_odeformers.models.transevolve.attention import split_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts, TransJectLayer
@@ -43,7 +43,7 @@ def text_states(model, tokens: Tensor) -> States:
     modules = list(model.encoder.modules())
     attentions = (m for m in modules if isinstance(m, (MultiheadAttention, TransEvolveLayer)))
     mixtures = (m for m in modules if isinstance(m, MixtureOfExperts))
-    with recorded(attentions) as attended, recorded(mixtures) as mixed:
+    with record_calls(attentions) as attended, record_calls(mixtures) as mixed:
         lengths = tokens.new_tensor([len(tokens)])
         out = model.encoder(tokens.unsqueeze(0), lengths, return_all_hiddens=True)
     parts, weights = list(map(head_outputs, first_calls(attended))), []

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.lab.plots import columns, grouped, panels, styles
+from fairseq_odeformers.lab.plots import columns, group_by, panels, styles
 
 from . import timing
 from .timing import Row
@@ -19,7 +19,7 @@ def read_tables(paths: Iterable[Path]) -> dict[str, list[Row]]:
     tables = {}
     for path in paths:
         rows = [{"table": path.stem, **row} for row in timing.read_rows(path)]
-        tables |= dict(grouped(rows, "table"))
+        tables |= dict(group_by(rows, "table"))
     return tables
 
 
@@ -38,12 +38,12 @@ def draw(tables: Iterable[list[Row]]) -> Figure:
     """
     measured: dict[tuple, list[Row]] = {}
     for table in tables:
-        for what, rows in grouped(table, "what"):
+        for what, rows in group_by(table, "what"):
             against = "layers" if len({row["layers"] for row in rows}) > 1 else "length"
             measured.setdefault((against, what, rows[0]["unit"]), []).extend(rows)
     figure, grid = panels(len(measured), 2, 4.7, 3.9)
     for axes, ((against, what, unit), rows) in zip(grid, measured.items()):
-        models, powers = dict(grouped(rows)), []
+        models, powers = dict(group_by(rows)), []
         for model, look in styles(models).items():
             x, y = columns(models[model], against, "value")
             powers.append(fit_exponent(x, y))

@@ -15,7 +15,7 @@ class Call(NamedTuple):
 
 
 @contextmanager
-def recorded(modules: Iterable[nn.Module]) -> Iterator[list[Call]]:
+def record_calls(modules: Iterable[nn.Module]) -> Iterator[list[Call]]:
     """A list to which each call of one of *modules* is added as it ends, in any thread."""
     calls = []
     hooks = [

@@ -48,7 +48,7 @@ def size_options(
     """
     chosen, defaults = dict(chosen or {}), default_options(arch)
     side_sizes = getattr(ARCH_MODEL_REGISTRY[arch], "side_sizes", BaseModel.side_sizes)
-    found: dict[str, Any] = {}
+    options_of_sizes: dict[str, Any] = {}
     for side in SIDES:
         wanted = dict(sizes)
         if "embed_dim" in sizes and f"{side}_embed_dim" in chosen:
@@ -62,5 +62,5 @@ def size_options(
             default = defaults.get(f"{side}_{name}")
             follows = side == "decoder" and str(default).startswith("${model.encoder")
             if f"{side}_{name}" in defaults and not follows:
-                found[f"{side}_{name}"] = chosen.get(f"encoder_{name}", value)
-    return {name: value for name, value in found.items() if name not in chosen}
+                options_of_sizes[f"{side}_{name}"] = chosen.get(f"encoder_{name}", value)
+    return {name: value for name, value in options_of_sizes.items() if name not in chosen}

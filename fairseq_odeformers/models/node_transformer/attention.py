@@ -91,12 +91,12 @@ class BoundSelfAttention(NamedTuple):
     bias: Tensor | None
     cache: KeyValueCache | None
 
-    def projected(self, t: Time, x: Tensor) -> tuple[Tensor, ...]:
+    def project(self, t: Time, x: Tensor) -> tuple[Tensor, ...]:
         """Queries, keys and values (C, T, B)."""
         return self.qkv(t, x).chunk(3)
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
-        q, k, v = self.projected(t, x)
+        q, k, v = self.project(t, x)
         if self.cache is not None:
             k, v = self.cache.append(k, v)
         return self.out(t, attend(q, k, v, self.num_heads, self.bias))
@@ -138,11 +138,11 @@ class BoundSourceAttention(NamedTuple):
     out: Affine
     bias: Tensor | None
 
-    def projected(self, t: Time, x: Tensor) -> tuple[Tensor, ...]:
+    def project(self, t: Time, x: Tensor) -> tuple[Tensor, ...]:
         """Queries (C, T, B), and keys and values (C, S, B)."""
         kv = self.kv if self.kv_time is None else self.kv + self.kv_time.unsqueeze(1) * t
         return self.q(t, x), *kv.chunk(2)
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
-        q, k, v = self.projected(t, x)
+        q, k, v = self.project(t, x)
         return self.out(t, attend(q, k, v, self.num_heads, self.bias))

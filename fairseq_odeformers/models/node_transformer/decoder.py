@@ -12,7 +12,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.common.transformer import stack_config
 
 from .block import NodeDecoderBlock, summary
@@ -57,7 +57,7 @@ class NodeTransformerDecoder(TransformerDecoderBase):
         Raises:
             RuntimeError: a state is not finite.
         """
-        with recorded(self.layers) as calls:
+        with record_calls(self.layers) as calls:
             x, extra = super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
         both, encoder = summary("decoder", calls), encoder_out or {}
         for name, value in encoder.get("regularizers", {}).items():

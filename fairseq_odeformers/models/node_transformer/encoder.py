@@ -7,7 +7,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.common.transformer import stack_config
 
 from .adjoint import Adjoint
@@ -51,7 +51,7 @@ class NodeTransformerEncoder(TransformerEncoderBase):
         Raises:
             RuntimeError: a solve takes more than ``--ode-max-steps``, or a state is not finite.
         """
-        with recorded(self.layers) as calls:
+        with record_calls(self.layers) as calls:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         return {**out, **summary("encoder", calls)}
 

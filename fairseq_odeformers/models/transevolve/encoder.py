@@ -11,7 +11,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
 
 from .block import TransEvolveEncoderBlock, shared_rows
@@ -78,6 +78,6 @@ def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterat
         )
     states = []
     blocks = stack.layers if wanted else []
-    with recorded(module for block in blocks for module in block.state_modules()) as calls:
+    with record_calls(module for block in blocks for module in block.state_modules()) as calls:
         yield states
     states += [call.output.transpose(0, 1) for call in calls]

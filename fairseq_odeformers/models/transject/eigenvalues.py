@@ -44,7 +44,7 @@ class Eigenvalues(nn.Module):
         """
         squares = at_least_float32(x @ self.rotation()[0]).square()  # B, T, C
         eigenvalues = self.statistics.sum(squares, incremental_state)  # g
-        sigma = standardized(eigenvalues).to(x)
+        sigma = standardize(eigenvalues).to(x)
         if not self.training:
             return sigma, {}
         return sigma, {"reconstruction": reconstruction(x, eigenvalues[:, -1])}
@@ -65,7 +65,7 @@ class RandomEigenvalues(nn.Module):
         self, x: Tensor, incremental_state: IncrementalState = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """sigma (1, 1, C), and no regulariser."""
-        return standardized(self.weight).view(1, 1, -1), {}
+        return standardize(self.weight).view(1, 1, -1), {}
 
 
 def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
     return (squared_norm - (eigenvalues / largest).square().sum(1)).clamp(min=0)
 
 
-def standardized(x: Tensor) -> Tensor:
+def standardize(x: Tensor) -> Tensor:
     """x (*, C) over its largest absolute value."""
     return x / positive(x.abs().amax(-1, keepdim=True))
 

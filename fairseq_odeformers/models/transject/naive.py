@@ -1,7 +1,7 @@
 """TransJect as its paper writes it, for reading: every term, and no fast path.
 
 The equations of Sengupta et al. (2023) as functions of one sequence without padding, in the paper's
-order. X_0 is :func:`embedded`, and a layer is :func:`mixture`, then :func:`feed_forward` (Eq. 4).
+order. X_0 is :func:`embed`, and a layer is :func:`mixture`, then :func:`feed_forward` (Eq. 4).
 Tests hold the layers against them. Tokens are rows. sigma is the diagonal of Sigma: (C), or (T, C)
 in the causal form, in which each token has its own.
 """
@@ -26,7 +26,7 @@ def eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
     return torch.diag(u0.T @ x0.T @ x0 @ u0)
 
 
-def standardized(g: Tensor) -> Tensor:
+def standardize(g: Tensor) -> Tensor:
     """sigma, the eigenvalues over the largest of them, which becomes 1 (section 3.2): (C).
 
     The paper says "standardization"; the released code takes tanh and divides by the maximum.
@@ -83,7 +83,7 @@ def feed_forward(
     return residual(x, F.elu(F.elu(x @ w1 + b1) @ w2 + b2), alpha, depth)
 
 
-def embedded(tokens: Tensor, embedding: Tensor, positions: Tensor) -> Tensor:
+def embed(tokens: Tensor, embedding: Tensor, positions: Tensor) -> Tensor:
     """X_0 = Concat(Emb(x), PE) (section 3.5): (T, C).
 
     Args:
@@ -97,4 +97,4 @@ def embedded(tokens: Tensor, embedding: Tensor, positions: Tensor) -> Tensor:
 def causal_eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
     """sigma of each prefix of X_0, for its last token; the paper has no causal form: (T, C)."""
     prefixes = (x0[: t + 1] for t in range(len(x0)))
-    return torch.stack([standardized(eigenvalues(prefix, u0)) for prefix in prefixes])
+    return torch.stack([standardize(eigenvalues(prefix, u0)) for prefix in prefixes])

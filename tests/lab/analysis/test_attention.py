@@ -19,7 +19,7 @@ from fairseq_odeformers.lab.analysis.attention import (
     total_variation,
 )
 from fairseq_odeformers.lab.analysis.maps import KINDS, attention_maps
-from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.node_transformer import attention as node_attention
 from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
@@ -73,7 +73,7 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
 
     monkeypatch.setattr(node_attention, "attend", attend)
     used = [m for m in model.modules() if isinstance(m, (MultiheadAttention, TransEvolveLayer))]
-    with recorded(used) as calls, torch.no_grad():
+    with record_calls(used) as calls, torch.no_grad():
         model(**batch())
     after = torch.nn.Identity()
     if not used:

@@ -9,7 +9,7 @@ from fairseq.modules import MultiheadAttention
 from helpers import CLASSIFIERS, SMALL, make_classifier
 
 from fairseq_odeformers.lab.analysis.text_states import residual_weights, text_states
-from fairseq_odeformers.models.common.recording import first_calls, recorded
+from fairseq_odeformers.models.common.recording import first_calls, record_calls
 from fairseq_odeformers.models.transevolve.attention import merge_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts
@@ -67,7 +67,7 @@ def test_heads_joined_are_the_attention(arch):
         if isinstance(module, (MultiheadAttention, TransEvolveLayer))
     ]
     attentions = (m for m in model.encoder.modules() if isinstance(m, MultiheadAttention))
-    with recorded(attentions) as calls, recorded(projections) as projected:
+    with record_calls(attentions) as calls, record_calls(projections) as projected:
         heads = text_states(model, text()).parts
     text_states(model, text())  # which is not recorded
     outputs = [call.output[0][:, 0] for call in first_calls(calls)] or [
@@ -85,7 +85,7 @@ def test_heads_joined_are_the_attention(arch):
 def test_weighted_experts_are_the_mixture(arch, experts):
     model = make(arch, "--encoder-experts", str(experts))
     mixtures = (m for m in model.encoder.modules() if isinstance(m, MixtureOfExperts))
-    with recorded(mixtures) as calls:
+    with record_calls(mixtures) as calls:
         states = text_states(model, text())
     assert states.parts.shape == (depth(model), experts, 7, 16)
     assert torch.allclose(states.expert_weights.sum(1), torch.ones(depth(model)))

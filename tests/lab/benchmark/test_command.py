@@ -11,7 +11,7 @@ from torch import nn
 import odeformers
 from fairseq_odeformers.lab.benchmark import command, measurements, memory, models, timing
 from fairseq_odeformers.lab.benchmark.measurements import MEASUREMENTS
-from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.transevolve import attention
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 
@@ -104,7 +104,7 @@ def test_states_have_the_sizes_and_the_precision_of_the_options(what, precision,
     for name in STEPS[what]:
         subject, step = prepared(what, name, f"--layers 2 --precision {precision}")
         stack = getattr(subject.model, "decoder" if what == "state" else "encoder")
-        with recorded(stack.layers) as calls:
+        with record_calls(stack.layers) as calls:
             step()
         assert {call.module for call in calls} == {*stack.layers}
         tokens = set()
@@ -155,7 +155,7 @@ def test_experts_are_those_of_the_name(experts):
 
 def test_beams_are_those_of_the_options():
     subject, step = prepared("generate", "transformer", "--layers 2 --beam 3")
-    with recorded(subject.model.decoder.layers[:1]) as calls:
+    with record_calls(subject.model.decoder.layers[:1]) as calls:
         step()
     assert {call.output[0].size(1) for call in calls} == {2 * 3}
     assert len(calls) == 8 + 1  # words of the output, and its end

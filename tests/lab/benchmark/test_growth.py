@@ -6,7 +6,7 @@ import pytest
 from script_helpers import ROOT
 
 from fairseq_odeformers.lab.benchmark import command, growth
-from fairseq_odeformers.lab.plots import columns, grouped
+from fairseq_odeformers.lab.plots import columns, group_by
 
 
 def test_exponents_of_powers():
@@ -60,7 +60,7 @@ def test_tables_in_one_file_are_the_tables_that_it_was_made_from(tmp_path):
 
 def exponents(rows):
     """The exponent of each model of a table."""
-    models = grouped(rows)
+    models = group_by(rows)
     return {model: growth.fit_exponent(*columns(own, "length", "value")) for model, own in models}
 
 

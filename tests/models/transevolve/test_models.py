@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from helpers import Task, make_classifier, make_model
 
-from fairseq_odeformers.models.common.recording import recorded
+from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 
 
@@ -57,7 +57,7 @@ def test_activation_function_and_its_dropout(make, ffn_type):
     layers = [m.feed_forward for m in model.modules() if isinstance(m, TransEvolveLayer)]
     assert len(layers) == (6 if make is make_classifier else 12)
     for layer in layers:
-        with recorded([layer[1] if ffn_type == "full" else layer.activation]) as calls:
+        with record_calls([layer[1] if ffn_type == "full" else layer.activation]) as calls:
             layer.train()(x)
             layer.eval()(x)
         (expected, dropped), (other, kept) = ((F.gelu(*call.args), call.output) for call in calls)

@@ -22,7 +22,7 @@ def test_eigenvalues(length):
     x[1, 2:] = 0  # padding
     (sigma, regularizers), (causal_sigma, causal_regularizers) = full(x), causal(x)
     for row in range(3):
-        expected = naive.standardized(naive.eigenvalues(x[row], u))
+        expected = naive.standardize(naive.eigenvalues(x[row], u))
         assert (sigma[row, 0] - expected).abs().max() < 1e-12
         assert (causal_sigma[row] - naive.causal_eigenvalues(x[row], u)).abs().max() < 1e-12
         expected = naive.reconstruction(x[row], u)

@@ -20,7 +20,7 @@ def test_formula():
     position = torch.tensor([2.0, 3.0, 4.0]).unsqueeze(1)  # fairseq counts from padding_idx + 1
     angles = position * 10000 ** -(torch.arange(4) / 3)
     sinusoids = torch.cat([angles.sin(), angles.cos()], dim=1)
-    expected = naive.embedded(tokens[0, :3], 4 * module.embed_tokens.matrix(), sinusoids)
+    expected = naive.embed(tokens[0, :3], 4 * module.embed_tokens.matrix(), sinusoids)
     x = module(tokens)
     assert (x[0, :3] - expected).abs().max() < 1e-5
     assert not x[0, 3].any()
