@@ -46,9 +46,9 @@ def load(
         ValueError: the checkpoint cannot be read, may not be built, or does not fit its model, the
             data or their classes.
     """
-    state, overrides = state or read(path), overrides or {}
+    state = state or read(path)
     check(path, state)
-    overwrite_args_by_name(state["cfg"], overrides)
+    overwrite_args_by_name(state["cfg"], overrides or {})  # fairseq ignores its own with a state
     data = getattr(state["cfg"].task, "data", None)
     if data and task is None:
         check_regular(data)
@@ -57,7 +57,7 @@ def load(
         size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
         with no_more_than(state["model"]):
             (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-                [path], overrides, task, state=state
+                [path], task=task, state=state
             )
         if size is not None:
             check_classes(path, task, size, classes)
