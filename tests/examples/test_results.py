@@ -137,7 +137,7 @@ def summaries():
             f"a training step takes {1 / step:.1f} of the Transformer's time",
             f"parity {node}, vanilla Transformer {vanilla}",
         ),
-        "docs/speed": (f"here it is {randomff / matrix:.1f} times",),
+        "docs/speed": (f"Here it has {randomff / matrix:.1f} times",),
         "examples/lra/README": (
             f"TransEvolve is [{min(at_length):.1f} to {max(at_length):.1f} times]",
         ),
