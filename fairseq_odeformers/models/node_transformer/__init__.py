@@ -12,8 +12,9 @@ Then read
 
 - X' for batches: ``problem``, the problem to solve; ``layout``, states in memory; ``linear`` and
   ``attention``, the parts of X'; ``field``, X';
-- its solution: ``runge_kutta`` and ``methods``, a step; ``solver`` and ``adjoint``, a solve and its
-  gradients; ``arclength``, the regulariser, which ``criterions/regularizers.py`` adds to the loss;
+- its solution: ``runge_kutta`` and ``methods``, a step; ``controller``, its size; ``solver`` and
+  ``adjoint``, a solve and its gradients; ``failures``, what stops it; ``arclength``, the
+  regulariser, which ``criterions/regularizers.py`` adds to the loss;
 - the Transformer: ``block``, a layer; ``encoder``, ``decoder`` and ``models``.
 """
 

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torchdiffeq import odeint_adjoint
 
+from .failures import check_finite, check_step
 from .problem import Problem, Solution, VectorField
-from .solver import Adaptive, FixedGrid, check_finite
+from .solver import Adaptive, FixedGrid
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ def limit(solver: Adaptive, problem: Problem) -> Callable:
 
     def callback(t: Tensor, state: tuple[Tensor, ...], h: Tensor) -> None:
         taken, running = torch.tensor([next(steps)]), torch.tensor([True])
-        solver.check(problem, t.cpu().view(1), h.cpu().view(1), taken, running)
+        t, h = t.cpu().view(1), h.cpu().view(1)
+        check_step(problem, t, h, taken, running, solver.max_steps, per_sequence=False)
 
     return callback
 

@@ -1,0 +1,77 @@
+"""Step size control: how large the error of a step is, and how large the next step may be."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .methods import EULER
+from .problem import Time, VectorField
+from .runge_kutta import Step, Tableau
+
+SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # from one step to the next
+
+
+@dataclass(frozen=True)
+class Controller:
+    """Chooses the sizes of adaptive steps by the rules of torchdiffeq.
+
+    Sizes and error ratios are in double precision on the CPU, with one value for the batch (1) or
+    one per sequence (B).
+
+    Args:
+        tableau: an adaptive method.
+        rtol, atol: relative and absolute tolerance.
+        entries: the number of entries that are not padding, of the batch (1) or per sequence (B).
+        per_sequence: whether each sequence has its own steps.
+    """
+
+    tableau: Tableau
+    rtol: float
+    atol: float
+    entries: Tensor
+    per_sequence: bool
+
+    @torch.no_grad()
+    def first_step(self, f: VectorField, x: Tensor, slope: Tensor) -> Tensor:
+        """The size of the first step, from x and f(0, x).
+
+        The source is Hairer, Norsett and Wanner 1993, Solving Ordinary Differential Equations I,
+        section II.4.
+        """
+        scale = self.atol + x.abs() * self.rtol
+        d0, d1 = self.rms(x / scale), self.rms(slope / scale)
+        h0 = torch.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
+        size = self.time(h0, x)
+        change = f(size, EULER.step(f, 0.0, size, x, slope).end) - slope
+        d2 = self.rms(change / scale) / h0
+        largest = d1.maximum(d2)
+        h1 = (0.01 / largest) ** (1 / self.tableau.order)
+        h1 = torch.where(largest <= 1e-15, (h0 * 1e-3).clamp(min=1e-6), h1)
+        return h1.minimum(100 * h0)
+
+    def next_step(self, h: Tensor, ratio: Tensor) -> Tensor:
+        """The size of the step after a step of size h with this :meth:`error_ratio`.
+
+        A step that was accepted, with a ratio below 1, is not followed by a smaller one.
+        """
+        smallest = torch.where(ratio < 1, 1.0, SMALLEST_FACTOR)
+        factor = SAFETY * ratio ** (-1 / self.tableau.order)
+        return h * factor.clamp(smallest).clamp(max=LARGEST_FACTOR)
+
+    @torch.no_grad()
+    def error_ratio(self, h: Time, step: Step) -> Tensor:
+        """The root mean square of error over tolerance; a step is accepted if it is at most 1."""
+        error = self.tableau.error(h, step)
+        largest = step.states[0].abs().maximum(step.end.abs())
+        return self.rms(error / (self.atol + self.rtol * largest))
+
+    def rms(self, x: Tensor) -> Tensor:
+        """The root mean square over the entries of the batch (1) or of each sequence (B)."""
+        squares = x.square()
+        squares = squares.sum((0, 1)) if self.per_sequence else squares.sum().view(1)
+        return (squares.double().to(self.entries.device) / self.entries).sqrt()
+
+    def time(self, values: Tensor, x: Tensor) -> Time:
+        """Times or sizes in the form that a field takes: a float, or a tensor like *x* (B)."""
+        return values.to(x) if self.per_sequence else values.item()
