@@ -1,5 +1,7 @@
 """Options of models: what they change, and values that are refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from helpers import (
@@ -70,6 +72,8 @@ REFUSED = {
         "--ode-atol -0.5",
         "--ode-final-time 0.0",
         "--ode-max-steps 0",
+        "--ode-on-max-steps warn",
+        "--adjoint --ode-on-max-steps stop",
         "--arclength-order 4",
         "--ode-method rk4",
         "--ode-method rk4 --ode-steps 0",
@@ -176,7 +180,11 @@ def test_vanilla_transformer_has_positions_if_asked():
 def test_options_reach_the_solver():
     options = "--ode-method bosh3 --ode-rtol 0.1 --ode-atol 0.2 --ode-max-steps 7".split()
     block = make_classifier("node_transformer", *options).encoder.layers[-1]
-    assert block.solver == Adaptive("bosh3", rtol=0.1, atol=0.2, max_steps=7, per_sequence=True)
+    solver = Adaptive("bosh3", rtol=0.1, atol=0.2, max_steps=7, per_sequence=True)
+    assert block.solver == solver
+    options += ["--ode-on-max-steps", "stop"]
+    block = make_classifier("node_transformer", *options).encoder.layers[-1]
+    assert block.solver == replace(solver, stops=True)
 
 
 def test_decoder_follows_the_encoder_unless_told_otherwise():

@@ -49,7 +49,8 @@ class NodeTransformerEncoder(TransformerEncoderBase):
         """The states (T, B, C) at the end of the last block, of tokens (B, T), in fairseq's form.
 
         Raises:
-            RuntimeError: a solve takes more than ``--ode-max-steps``, or a state is not finite.
+            RuntimeError: a solve needs more than ``--ode-max-steps`` and may not stop there, or a
+                state is not finite.
         """
         with record_calls(self.layers) as calls:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
@@ -69,6 +70,7 @@ def make_solver(spec: BlockSpec) -> Solver:
             atol=spec.ode_atol,
             max_steps=spec.ode_max_steps,
             per_sequence=spec.adaptivity == "sequence",
+            stops=spec.ode_on_max_steps == "stop",
         )
     if spec.adjoint:
         return Adjoint(solver)

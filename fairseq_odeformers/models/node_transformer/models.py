@@ -20,6 +20,7 @@ from .methods import ADAPTIVE, FIXED_GRID
 
 FORMS = ("composed", "residual")
 ADAPTIVITY = ("batch", "sequence")
+ON_MAX_STEPS = ("raise", "stop")
 STEPS = "adaptive steps of the batch, or of each sequence"
 FORMULAS = "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
 NORMALIZE = "apply layernorm before each part of X' in the {}, and after the last block"
@@ -59,8 +60,12 @@ class NodeEncoderConfig(FieldConfig):
     ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver", above=0)
     ode_steps: Optional[int] = option(None, "steps of a solver on a fixed grid", at_least=1)
-    ode_max_steps: int = option(
-        1000, "most steps of an adaptive solve, beyond which it stops", at_least=1
+    ode_max_steps: int = option(1000, "most steps of an adaptive solve", at_least=1)
+    ode_on_max_steps: str = option(
+        "raise",
+        "after --ode-max-steps, raise an error, or stop at the state reached and log the share of "
+        "such sequences as encoder_unfinished_*",
+        choices=ON_MAX_STEPS,
     )
     adaptivity: str = option("batch", STEPS, choices=ADAPTIVITY)
     adjoint: bool = option(
@@ -117,6 +122,11 @@ class CheckedSolver(CheckedOptions):
                     f"{method}: XLA cannot compile it; {grid} with --ode-steps, or leave out --tpu"
                 )
         if cfg.adjoint:
+            if cfg.ode_on_max_steps == "stop":
+                yield (
+                    "--ode-on-max-steps stop: --adjoint solves backwards from T_F, which must be "
+                    "reached; leave one of them out"
+                )
             if cfg.adaptivity == "sequence" and cfg.ode_method in ADAPTIVE:
                 yield "--adjoint: it solves the whole batch; give --adaptivity batch"
             if cfg.checkpoint_activations:

@@ -34,10 +34,11 @@ class Solution(NamedTuple):
     """The end of a solve.
 
     Attributes:
-        state: X(T_F) (C, T, B).
-        integral: the integral of the integrand from 0 to T_F (B); 0 without an integrand.
+        state: X(T_F) (C, T, B); of an unfinished sequence, X(t) at the time t that it reached.
+        integral: the integral of the integrand from 0 to T_F or t (B); 0 without an integrand.
         statistics: for each sequence (B) the number of evaluations of f for the state, ``nfe``, and
-            the numbers of ``accepted`` and ``rejected`` adaptive steps.
+            the numbers of ``accepted`` and ``rejected`` adaptive steps; of a solver that stops
+            after a number of steps also ``unfinished``, 1 where T_F is not reached and else 0.
     """
 
     state: Tensor

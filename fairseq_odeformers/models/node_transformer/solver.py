@@ -6,9 +6,10 @@ integrals are computed beside the state. They also have a fraction of torchdiffe
 which a small model would spend most of its time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from .controller import SMALLEST_FACTOR, Controller
 from .failures import check_finite, check_step
 from .methods import ADAPTIVE, FIXED_GRID
-from .problem import Problem, Solution, Solver
+from .problem import Problem, Solution
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,10 @@ class Adaptive:
         per_sequence: whether each sequence has its own steps, as if it were alone. Otherwise all
             sequences have the same steps, and within the tolerance a solution depends on the rest
             of the batch.
+        stops: whether a solve stops after ``max_steps`` at the state reached, instead of an error.
+        kept_steps: the number of first steps that keep their activations for the backward pass.
+            It recomputes later steps, this many at a time, so that a solve which does not end
+            reaches ``max_steps`` before it fills the memory.
     """
 
     method: str = "dopri5"
@@ -94,19 +99,21 @@ class Adaptive:
     atol: float = 1e-5
     max_steps: int = 1000
     per_sequence: bool = False
+    stops: bool = False
+    kept_steps: int = 16
 
     def __call__(self, problem: Problem) -> Solution:
         """The solution.
 
         Raises:
-            RuntimeError: the solve needs more than ``max_steps``, or steps too small for a float,
-                since the state or its slope grows without bound.
+            RuntimeError: the solve needs more than ``max_steps`` and may not stop there, or needs
+                steps too small for a float, since the state or its slope grows without bound.
         """
         controller = self.control(problem)
-        progress = self.begin(problem, controller)
-        while (running := progress.t < problem.final_time).any():
-            progress = self.step(problem, controller, progress, running)
-        return Solution(progress.x, progress.integral, self.statistics(progress))
+        progress = self.advance(problem, controller, self.begin(problem, controller))
+        while self.running(problem, progress).any():
+            progress = checkpointed(self.advance)(problem, controller, progress)
+        return Solution(progress.x, progress.integral, self.statistics(problem, progress))
 
     def control(self, problem: Problem) -> Controller:
         """The controller of the steps of a problem."""
@@ -122,20 +129,35 @@ class Adaptive:
         h = controller.first_step(f, x, slope)
         return Progress(zero, h, x, slope, x.new_zeros(x.size(-1)), steps=zero, accepted=zero)
 
+    def running(self, problem: Problem, progress: Progress) -> Tensor:
+        """Where steps are to be taken still, of the batch (1) or of each sequence (B)."""
+        running = progress.t < problem.final_time
+        if self.stops:
+            running = running & (progress.steps < self.max_steps)
+        return running
+
+    def advance(self, problem: Problem, controller: Controller, progress: Progress) -> Progress:
+        """The progress after ``kept_steps`` more steps, or fewer where these reach the end."""
+        for _ in range(self.kept_steps):
+            if not (running := self.running(problem, progress)).any():
+                break
+            progress = self.step(problem, controller, progress, running)
+        return progress
+
     def step(
         self, problem: Problem, controller: Controller, progress: Progress, running: Tensor
     ) -> Progress:
         """The progress after one more step, whether it is accepted or not.
 
         Args:
-            running: where the end is not reached, of the batch (1) or of each sequence (B).
+            running: the result of :meth:`running`.
 
         Raises:
             RuntimeError: as :func:`check_step`.
         """
         f, final, tableau = problem.f, problem.final_time, controller.tableau
         t, next_h, x, slope, integral, steps, accepted = progress
-        h = next_h.minimum(final - t)  # 0 where the end is reached
+        h = next_h.minimum(final - t) * running  # 0 where nothing is left to do
         check_step(problem, t, h, steps, running, self.max_steps, self.per_sequence)
         size = controller.time(h, x)
         step = tableau.step(f, controller.time(t, x), size, x, slope)
@@ -158,25 +180,28 @@ class Adaptive:
         next_h = controller.next_step(h, ratio)
         return Progress(t, next_h, x, slope, integral, steps + running, accepted + accept)
 
-    def statistics(self, progress: Progress) -> dict[str, Tensor]:
+    def statistics(self, problem: Problem, progress: Progress) -> dict[str, Tensor]:
         """The statistics of a :class:`Solution`.
 
         f is evaluated at t = 0, for the size of the first step, and in each step for all stages
         but the first. Its slope is the last stage of the step before or, if the method has no such
-        stage, takes one evaluation after each accepted step but the last.
+        stage, takes one evaluation after each accepted step but the one that reaches the end.
         """
         tableau, steps, accepted = ADAPTIVE[self.method], progress.steps, progress.accepted
+        unfinished = progress.t < problem.final_time
         nfe = 2 + len(tableau.nodes) * steps
         if not tableau.first_same_as_last:
-            nfe = nfe + accepted - 1
+            nfe = nfe + accepted - 1 + unfinished
         counts = {"nfe": nfe, "accepted": accepted, "rejected": steps - accepted}
+        if self.stops:
+            counts["unfinished"] = unfinished
         x = progress.x
         return {name: count.to(x).expand(x.size(-1)) for name, count in counts.items()}
 
 
-def checkpointed(solver: Solver) -> Solver:
-    """The same solver, whose steps the backward pass computes again, to save memory."""
-    return partial(checkpoint, solver, use_reentrant=False)
+def checkpointed(solve: Callable[..., Any]) -> Callable[..., Any]:
+    """The same solver, or part of one, but the backward pass recomputes its steps."""
+    return partial(checkpoint, solve, use_reentrant=False)
 
 
 def merge(choose: Tensor, x: Tensor, y: Tensor) -> Tensor:

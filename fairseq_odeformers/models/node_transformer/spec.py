@@ -22,6 +22,7 @@ class BlockSpec(Spec):
     ode_rtol: float = 1e-5
     ode_atol: float = 1e-5
     ode_max_steps: int = 1000
+    ode_on_max_steps: str = "raise"
     ode_final_time: float = 1.0
     adaptivity: str = "batch"
     adjoint: bool = False

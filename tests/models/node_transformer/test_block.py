@@ -114,6 +114,23 @@ def test_arclength_has_gradients(float64, order, adjoint):
     assert abs((values[0] - values[1]) / 2e-5 - found) < 1e-4 * abs(found)
 
 
+@pytest.mark.parametrize("order", [1, 3])
+@pytest.mark.parametrize("per_sequence", [False, True])
+def test_steps_computed_again_have_the_same_gradients(float64, per_sequence, order):
+    """To the last bit, with arclength and dropout."""
+    x, padding = batch()
+    results = []
+    for kept_steps in (1, 10**6):
+        solver = Adaptive(per_sequence=per_sequence, kept_steps=kept_steps)
+        block = make_block(solver, order, vector_field="residual", dropout=0.1)
+        torch.manual_seed(3)
+        out, solution = block(x, padding)
+        assert solution.statistics["accepted"].max() > 2
+        loss = out.square().sum() + solution.integral.sum()
+        results.append([out, *torch.autograd.grad(loss, list(block.parameters()))])
+    assert all(torch.equal(a, b) for a, b in zip(*results))
+
+
 @pytest.mark.parametrize(
     "options",
     [

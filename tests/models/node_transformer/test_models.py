@@ -2,7 +2,9 @@
 
 import pytest
 import torch
-from helpers import make_classifier, make_model, scores, source_batch
+from helpers import SMALL, call, make_any, make_classifier, make_model, scores, source_batch
+
+from fairseq_odeformers.criterions.regularizers import RegularizerConfig, Regularizers
 
 NODE, MT = "node_transformer", "node_transformer_mt"
 
@@ -54,6 +56,17 @@ def test_both_sides_of_a_translation_are_regularized():
     assert (extra["regularizers"]["arclength"] > 0).all()
     _, extra = model.eval()(source, lengths, torch.randint(4, 50, (3, 7)))
     assert extra["regularizers"] == {}
+
+
+@pytest.mark.parametrize("arch", [NODE, MT])
+def test_a_share_of_unfinished_sequences_is_logged(arch):
+    options = "--ode-method dopri5 --ode-rtol 1e-9 --ode-max-steps 2 --ode-on-max-steps stop"
+    model = make_any(arch, *options.split(), "--adaptivity", "sequence", sizes=SMALL)
+    with torch.no_grad():
+        _, extra = model(**call(model, source_batch()[0], torch.randint(4, 50, (3, 7))))
+    _, sums = Regularizers(RegularizerConfig()).weighted_sum(extra, model)
+    assert {f"_mean_encoder_unfinished_{index}" for index in (1, 2)} <= sums.keys()
+    assert sums["_mean_encoder_unfinished_1"] == 3
 
 
 def test_errors_name_block_batch_step_and_remedy():

@@ -216,6 +216,72 @@ def test_steps_that_overflow_are_repeated(per_sequence):
         assert solution.statistics["rejected"][0] == 0 < solution.statistics["rejected"][1]
 
 
+@pytest.mark.parametrize("method", ["dopri5", "fehlberg2"])  # with the first stage the last, or not
+@pytest.mark.parametrize("per_sequence", [False, True])
+def test_a_solve_may_stop_at_the_state_it_reached(float64, per_sequence, method):
+    """All sequences, or the one that needs more steps; the others solve as if they were alone."""
+    limit = dict(rtol=1e-6, atol=1e-6, per_sequence=per_sequence)
+    f, x = Nonlinear(speed=torch.tensor([0.01, 500, 0.02])), start().requires_grad_()
+    time = lambda t, x, slope: torch.ones(B)  # noqa: E731
+    solver = Adaptive(method, max_steps=40, stops=True, **limit)
+    solution = solver(problem(f, x, integrand=time))
+    reached, counts = solution.integral, solution.statistics
+    unfinished = [False, True, False] if per_sequence else [True] * B
+    assert counts["unfinished"].tolist() == unfinished
+    assert (0 < reached).all() and (reached < 1 - 1e-9).tolist() == unfinished
+    steps = counts["accepted"] + counts["rejected"]
+    assert (steps == 40).tolist() == unfinished
+    if per_sequence:
+        free = Adaptive(method, **limit)(problem(Nonlinear(f.speed * torch.tensor([1, 0, 1])), x))
+        assert torch.equal(solution.state[..., ::2], free.state[..., ::2])
+        for name, count in free.statistics.items():
+            assert torch.equal(counts[name][::2], count[::2])
+    else:
+        assert counts["nfe"].tolist() == [f.evaluations] * B
+    for index in range(B):
+        alone = Nonlinear(f.speed[index])
+        exact = reference(alone, x[..., index : index + 1], reached[index].item())
+        assert (solution.state[..., index] - exact[..., 0]).abs().max() < 1e-3
+    (gradient,) = torch.autograd.grad(solution.state.sum(), x)
+    assert gradient.isfinite().all()
+
+
+def test_a_sequence_that_stopped_holds_up_no_other(float64):
+    """Not even one whose further steps would overflow, for which the others would wait."""
+    wave = lambda t, x: torch.cos(20 * t) * x  # noqa: E731
+    wall = torch.tensor([9, 0.5, 9])
+
+    def f(t, x):
+        return wave(t, x).where(wall != 0.5, torch.where(t < wall, 1, math.inf))
+
+    options = dict(rtol=1e-4, atol=1e-4, per_sequence=True)
+    solution = Adaptive("bosh3", max_steps=60, stops=True, **options)(problem(f, start()))
+    counts = solution.statistics
+    assert counts["unfinished"].tolist() == [0, 1, 0]
+    assert (counts["accepted"] + counts["rejected"])[1] == 60
+    alone = Adaptive("bosh3", **options)(problem(wave, start()))
+    assert torch.equal(solution.state[..., ::2], alone.state[..., ::2])
+
+
+def test_what_is_kept_for_backward_does_not_grow_with_the_steps(float64):
+    """Nor do the gradients change, not in their last bit."""
+
+    def solve(tolerance, kept_steps):
+        f, x, sizes = Nonlinear(), start().requires_grad_(), []
+        pack = lambda tensor: sizes.append(tensor.numel()) or tensor  # noqa: E731
+        solver = Adaptive(rtol=tolerance, atol=tolerance, kept_steps=kept_steps)
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            solution = solver(problem(f, x, integrand=squared))
+            loss = solution.state.square().sum() + solution.integral.sum()
+        gradients = torch.autograd.grad(loss, [x, f.matrix])
+        return sum(sizes), [solution.state, solution.integral, *gradients]
+
+    kept, results = solve(1e-9, kept_steps=2)
+    all_kept, expected = solve(1e-9, kept_steps=10**6)
+    assert kept == solve(1e-5, kept_steps=2)[0] < all_kept / 4
+    assert all(torch.equal(a, b) for a, b in zip(results, expected))
+
+
 def test_too_many_steps_backwards():
     """Of a field that is constant, with a gradient that is not."""
 
