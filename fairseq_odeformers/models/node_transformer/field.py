@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import dropout
+from fairseq_odeformers.modules.dropout import Dropout
 from fairseq_odeformers.modules.precision import at_least_float32
 
 from .attention import KeyValueCache, SelfAttention, SourceAttention
@@ -52,6 +52,7 @@ class TransformerField(nn.Module):
         norms = sublayers if spec.normalize_before else 0
         self.layer_norms = nn.ModuleList(nn.LayerNorm(spec.embed_dim) for _ in range(norms))
         self.encoder_attn = SourceAttention(*maps) if decoder else None
+        self.dropout_module = Dropout(spec.dropout, module_name=type(self).__name__)
 
     def bind(
         self,
@@ -67,8 +68,9 @@ class TransformerField(nn.Module):
         A solve evaluates it many times. So all that depends on neither t nor X is computed here,
         once.
 
-        In training each sub-layer has a dropout mask of its own for the whole solve. With a new
-        mask at each evaluation X' would not be a function of t and X.
+        In training, or with fairseq's ``--retain-dropout``, each sub-layer has a dropout mask of
+        its own for the whole solve. With a new mask at each evaluation X' would not be a function
+        of t and X.
 
         Args:
             x: X(0) (C, T, B); in incremental decoding, of the newest token alone.
@@ -86,8 +88,8 @@ class TransformerField(nn.Module):
         norms = masks = [None] * len(functions)
         if self.spec.normalize_before:
             norms = [tuple(map(at_least_float32, norm.parameters())) for norm in self.layer_norms]
-        if self.training and self.spec.dropout:
-            masks = [dropout(torch.ones_like(x), self.spec.dropout) for _ in functions]
+        if self.dropout_module.active_p:
+            masks = [self.dropout_module(torch.ones_like(x)) for _ in functions]
         sublayers = list(map(Sublayer, functions, norms, masks))
         return BoundField(
             attentions=sublayers[:-1],

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from helpers import SMALL, call, make_any, make_classifier, make_model, scores, source_batch
+from omegaconf import OmegaConf
 
 from fairseq_odeformers.criterions.regularizers import RegularizerConfig, Regularizers
 
@@ -56,6 +57,21 @@ def test_both_sides_of_a_translation_are_regularized():
     assert (extra["regularizers"]["arclength"] > 0).all()
     _, extra = model.eval()(source, lengths, torch.randint(4, 50, (3, 7)))
     assert extra["regularizers"] == {}
+
+
+@pytest.mark.parametrize("retained", [False, True])
+def test_dropout_is_retained_in_generation_if_asked_for(retained):
+    """In encoder and decoder, whose embeddings are without dropout here."""
+    model = make_model(MT, "--dropout", "0.5").eval()
+    for side in (model.encoder, model.decoder):
+        side.dropout_module.p = 0
+    generation = {"retain_dropout": retained, "retain_dropout_modules": None}
+    model.prepare_for_inference_(OmegaConf.create({"generation": generation}))
+    source, lengths = source_batch()
+    encoded, again = model.encoder(source, lengths), model.encoder(source, lengths)
+    states = [out["encoder_out"][0] for out in (encoded, again)]
+    decoded = [model.decoder(source, encoded)[0] for _ in range(2)]
+    assert torch.equal(*states) is torch.equal(*decoded) is not retained
 
 
 @pytest.mark.parametrize("arch", [NODE, MT])
