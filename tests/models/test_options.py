@@ -29,6 +29,7 @@ REFUSED = {
     "transformer_classifier": ["--quant-noise-scalar 0.1"],
     "transformer_classifier_rezero": ["--encoder-normalize-before"],
     "transformer_classifier_orthogonal": ["--quant-noise-pq 0.5"],
+    "transformer_classifier_linear": ["--attention-dropout 0.1"],
     "transformer_lm_prenorm": ["--decoder-attention-heads 3"],
     "transformer_lm_rezero": ["--decoder-attention-heads 3"],
     "transformer_lm_orthogonal": ["--quant-noise-pq 0.5"],

@@ -8,6 +8,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from fairseq_odeformers.models.baselines.layers import ReZero
+from fairseq_odeformers.models.baselines.linear_attention import LinearAttention
 from fairseq_odeformers.models.common.recording import Call, first_calls, record_calls
 from fairseq_odeformers.models.transevolve.attention import split_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
@@ -62,6 +63,9 @@ def head_outputs(call: Call) -> Tensor:
         _, heads = call.args
         return heads[0]
     attention: Any = call.module
+    if isinstance(attention, LinearAttention):
+        q, k, v = attention.features(call.kwargs["query"], None)
+        return (q @ (k.mT @ v))[0]
     x = call.kwargs["query"].transpose(0, 1)
     projections = attention.q_proj, attention.k_proj, attention.v_proj
     q, k, v = (split_heads(project(x), attention.num_heads) for project in projections)

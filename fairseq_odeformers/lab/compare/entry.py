@@ -57,12 +57,14 @@ def underscored(options: Options) -> Options:
 
 
 def option_names(recipe: Recipe, arch: str) -> set[str]:
-    """The names of the options that fairseq-train has for an architecture."""
+    """The names of the options that fairseq-train has for an architecture, and it supports."""
     parser = training_parser()
     choices = {name: recipe.train.get(name) for name in ("task", "criterion")}
     line = [recipe.data, "--arch", arch, *command_line(choices)]
     fairseq_options.parse_args_and_arch(parser, line, parse_known=True)  # adds to the parser
-    return {name[2:] for action in parser._actions for name in action.option_strings}
+    unsupported = getattr(ARCH_MODEL_REGISTRY[arch], "unsupported", {})
+    names = {name[2:] for action in parser._actions for name in action.option_strings}
+    return names - {flag(name)[2:] for name in unsupported}
 
 
 def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:

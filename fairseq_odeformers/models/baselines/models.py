@@ -1,4 +1,4 @@
-"""The registered baselines: fairseq's Transformer as it is, plain, with ReZero, and orthogonal."""
+"""The registered baselines: fairseq's Transformer as it is, plain, ReZero, orthogonal, linear."""
 
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
 from fairseq_odeformers.options import option
 
 from . import layers
+from .linear_attention import LinearEncoderLayer
 
 NO_LAYER_NORM = "the layers of this model have no LayerNorm"
 NO_QUANT_NOISE = "noise would not reach orthogonal matrices, which are made anew in each pass"
@@ -78,6 +79,21 @@ class OrthogonalClassifier(TransformerClassifier):
 
     encoder_class = OrthogonalEncoder
     unsupported = {**TransformerClassifier.unsupported, "quant_noise_pq": NO_QUANT_NOISE}
+
+
+class LinearEncoder(Encoder):
+    layer_class = LinearEncoderLayer
+
+
+@register_model("transformer_classifier_linear", dataclass=TransformerClassifierConfig)
+class LinearClassifier(TransformerClassifier):
+    """The Transformer with linear attention of TransEvolve's Table 4 (Dutta et al. 2021)."""
+
+    encoder_class = LinearEncoder
+    unsupported = {
+        **TransformerClassifier.unsupported,
+        "attention_dropout": "linear attention computes no weights to drop",
+    }
 
 
 class PlainEncoder(Encoder):

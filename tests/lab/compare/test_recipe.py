@@ -161,7 +161,10 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
 
 
 def test_what_an_entry_makes_of_the_options_of_a_recipe(recipe):
-    """Its architecture in their values, a size for both sides, and no option that is removed."""
+    """Its architecture in their values, a size for both sides, and no option that is removed.
+
+    A shared option is left out where the model does not have it or does not support it.
+    """
     recipe.train |= {"finetune-from-model": "runs/{arch}-seed1/best.pt", "clip-norm": 1}
     recipe.sizes = {"embed-dim": 256, "layers": 4}
     recipe.shared = {"dropout": 0.1, "attention-dropout": 0.2, "encoder-experts": 4}
@@ -173,6 +176,9 @@ def test_what_an_entry_makes_of_the_options_of_a_recipe(recipe):
     assert given["encoder-layers"] == given["decoder-layers"] == 4
     assert "clip-norm" not in given and "encoder-experts" not in given
     assert (given["dropout"], given["attention-dropout"]) == (0.1, 0.3), "an option of its own wins"
+    recipe.train = dict.fromkeys(("task", "criterion"), "sentence_prediction")
+    given = make_entry(recipe, "transformer_classifier_linear", {}).options
+    assert given["dropout"] == 0.1 and "attention-dropout" not in given
 
 
 @pytest.mark.parametrize(
