@@ -9,7 +9,6 @@ import numpy as np
 from PIL import Image
 
 ROOT = "lra_release/lra_release"
-PATHFINDER = f"{ROOT}/pathfinder32/curv_contour_length_14"
 
 
 def png(pixels):
@@ -18,9 +17,9 @@ def png(pixels):
     return file.getvalue()
 
 
-def picture(batch, number):
+def picture(batch, number, width=32):
     """A picture that no other image has."""
-    return (np.arange(32 * 32).reshape(32, 32) * (number + 3) + 7 * batch) % 251
+    return (np.arange(width * width).reshape(width, width) * (number + 3) + 7 * batch) % 251
 
 
 def listops():
@@ -46,8 +45,9 @@ def retrieval():
     }
 
 
-def pathfinder():
+def pathfinder(width=32):
     """Thirty images in three folders; line n of the metadata has class n modulo 2."""
+    folder = f"{ROOT}/pathfinder{width}/curv_contour_length_14"
     files = {
         f"{ROOT}/pathfinder64/curv_contour_length_14/imgs/0/sample_0.png": b"of another size",
         f"{ROOT}/pathfinder32/curv_baseline/imgs/0/sample_172.png": b"",
@@ -56,9 +56,10 @@ def pathfinder():
     for batch in (10, 2, 0):
         lines = []
         for number in range(10):
-            files[f"{PATHFINDER}/imgs/{batch}/sample_{number}.png"] = png(picture(batch, number))
+            image = png(picture(batch, number, width))
+            files[f"{folder}/imgs/{batch}/sample_{number}.png"] = image
             lines.append(f"imgs/{batch} sample_{number}.png {number} {number % 2} 1.0 14 4 2\n")
-        files[f"{PATHFINDER}/metadata/{batch}.npy"] = "".join(lines).encode()
+        files[f"{folder}/metadata/{batch}.npy"] = "".join(lines).encode()
     return files
 
 
@@ -85,7 +86,7 @@ def cifar10():
 
 
 LRA = {
-    "lra_release.gz": lambda: {**listops(), **retrieval(), **pathfinder()},
+    "lra_release.gz": lambda: {**listops(), **retrieval(), **pathfinder(), **pathfinder(128)},
     "aclImdb_v1.tar.gz": imdb,
     "cifar-10-binary.tar.gz": cifar10,
 }

@@ -45,6 +45,7 @@ MAX_POSITIONS = {
     "text": 4000,
     "retrieval": 4000,
     "pathfinder": 1024,
+    "pathx": 16384,
     "image": 1024,
 }
 

@@ -77,7 +77,7 @@ def test_same_loss_as_sentence_prediction(data, extra):
 
 def test_inputs_are_cut(data):
     """By default where the benchmark cuts them."""
-    longest = {"listops": 2000, "text": 4000, "pathfinder": 1024, "image": 1024}
+    longest = {"listops": 2000, "text": 4000, "pathfinder": 1024, "pathx": 16384, "image": 1024}
     for name, length in longest.items():
         assert make_task(data, "--lra-task", name).max_positions() == length
     task = make_task(data, "--max-positions", "10")

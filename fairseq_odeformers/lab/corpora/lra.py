@@ -1,6 +1,6 @@
-"""The Long Range Arena (Tay et al., 2021): five classifications of long sequences.
+"""The Long Range Arena (Tay et al., 2021): six classifications of long sequences.
 
-Three tasks are in the benchmark's release; IMDb and CIFAR-10 are published on their own. The result
+Four tasks are in the benchmark's release; IMDb and CIFAR-10 are published on their own. The result
 of a task, such as ``text-bin``, has the folders ``input0``, ``input1`` (for pairs) and ``label``
 that ``fairseq-train --task long_range_arena`` loads.
 
@@ -9,16 +9,17 @@ that ``fairseq-train --task long_range_arena`` loads.
   set, for there is no other.
 - ``retrieval``: pairs of papers, as bytes; does one cite the other?
 - ``pathfinder``: grey images of 32x32 pixels; does a dashed path join two dots?
+- ``pathx``: Path-X, the same with images of 128x128 pixels.
 - ``image``: CIFAR-10 as grey images of 32x32 pixels.
 
-An image is 1,024 intensities, row by row, each a symbol of the dictionary (``0`` to ``255``). The
-other inputs end with ``</s>``. Bytes have the names of fairseq's ``--bpe bytes``, which can thus
-print a text. Texts are kept whole. The benchmark truncates texts to 4,000 bytes as it reads them;
-here the options of the training do.
+An image is 1,024 or 16,384 intensities, row by row, each a symbol of the dictionary (``0`` to
+``255``). The other inputs end with ``</s>``. Bytes have the names of fairseq's ``--bpe bytes``,
+which can thus print a text. Texts are kept whole. The benchmark truncates texts to 4,000 bytes as
+it reads them; here the options of the training do.
 
-The splits of ``pathfinder`` (80, 10 and 10%) and of the training images of ``image`` (90 and 10%)
-are random. The benchmark's own splits come from the shuffling of TensorFlow Datasets. Here the
-order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
+The splits of ``pathfinder`` and ``pathx`` (80, 10 and 10%) and of the training images of ``image``
+(90 and 10%) are random. The benchmark's own splits come from the shuffling of TensorFlow Datasets.
+Here the order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
 """
 
 import io
@@ -56,6 +57,7 @@ CIFAR10_CLASSES = (
     *("dog", "frog", "horse", "ship", "truck"),
 )
 PATHFINDER = "pathfinder32/curv_contour_length_14"  # 32x32 pixels, the hardest level
+PATHX = "pathfinder128/curv_contour_length_14"
 BINARY = ("0", "1")
 PIXELS = 32 * 32
 RECORD = 1 + 3 * PIXELS
@@ -67,7 +69,9 @@ AAN_FILES = tuple(f"new_aan_pairs.{split}.tsv" for split in ("train", "eval", "t
 CIFAR10_FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 IMDB = DATASETS["imdb"]
 IMDB_FILES = (*IMDB.files["train"], *IMDB.files["test"])
-PATHFINDER_FILES = (f"{PATHFINDER}/metadata/[0-9]*.npy", f"{PATHFINDER}/imgs/*/*.png")
+PATHFINDER_FILES, PATHX_FILES = (
+    (f"{folder}/metadata/[0-9]*.npy", f"{folder}/imgs/*/*.png") for folder in (PATHFINDER, PATHX)
+)
 
 Example = tuple[list[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
 
@@ -106,7 +110,9 @@ def read_aan(path: Path) -> Iterator[Example]:
             yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
 
 
-def read_pathfinder_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
+def read_pathfinder_splits(
+    files: dict[str, bytes], folder: str = PATHFINDER, width: int = 32
+) -> list[Iterator[Example]]:
     """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
 
     Images are files such as ``imgs/0/sample_7.png``. For each of their folders there is a text, in
@@ -114,12 +120,18 @@ def read_pathfinder_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
     number, class (1 if a path joins the dots), and how the image was drawn::
 
         imgs/0 sample_7.png 7 1 1.0 14 4 2 0.5 1 1
+
+    An image is decoded when its turn comes; those of Path-X would fill 3 GB.
+
+    Args:
+        folder: of the images and the metadata, in the names of *files*.
+        width: of the images, which are as high.
     """
-    images: dict[str, np.ndarray] = {}
+    images: set[str] = set()
     labels: dict[str, str] = {}
     for name, content in files.items():
         if name.endswith(".png"):
-            images[name.removeprefix(f"{PATHFINDER}/")] = _decode_png(content, name)
+            images.add(name.removeprefix(f"{folder}/"))
             continue
         lines = content.decode("utf-8", "backslashreplace").splitlines()
         for number, line in enumerate(lines, start=1):
@@ -130,20 +142,25 @@ def read_pathfinder_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
                     f"found {line[:80]!r}"
                 )
             labels["/".join(columns[:2])] = columns[3]
-    if unpaired := sorted(labels.keys() ^ images.keys()):
+    if unpaired := sorted(labels.keys() ^ images):
         raise ValueError(
-            f"{PATHFINDER} has {len(images):,} images and {len(labels):,} labels; "
+            f"{folder} has {len(images):,} images and {len(labels):,} labels; "
             f"{unpaired[0]} is the first without its counterpart"
         )
-    return split_randomly([([images[path]], label) for path, label in labels.items()], 3)
+
+    def decode(image: tuple[str, str]) -> Example:
+        path, label = f"{folder}/{image[0]}", image[1]
+        return [_decode_png(files[path], path, width)], label
+
+    return [map(decode, split) for split in split_randomly([*labels.items()], 3)]
 
 
-def _decode_png(content: bytes, name: str) -> np.ndarray:
+def _decode_png(content: bytes, name: str, width: int) -> np.ndarray:
     from PIL import Image
 
     with naming(name), Image.open(io.BytesIO(content), formats=["PNG"]) as png:
-        if png.size != (32, 32):
-            raise ValueError(f"{png.width}x{png.height} pixels, expected 32x32")
+        if png.size != (width, width):
+            raise ValueError(f"{png.width}x{png.height} pixels, expected {width}x{width}")
         return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
 
 
@@ -219,6 +236,14 @@ TASKS = {
     "retrieval": Task(RELEASE, AAN_FILES, read_aan, BYTES, BINARY, large=True, parts=2),
     "pathfinder": Task(
         RELEASE, PATHFINDER_FILES, read_pathfinder_splits, INTENSITIES, BINARY, eos=False
+    ),
+    "pathx": Task(
+        RELEASE,
+        PATHX_FILES,
+        partial(read_pathfinder_splits, folder=PATHX, width=128),
+        INTENSITIES,
+        BINARY,
+        eos=False,
     ),
     "image": Task(
         CIFAR10, CIFAR10_FILES, read_cifar10_splits, INTENSITIES, CIFAR10_CLASSES, eos=False

@@ -87,9 +87,12 @@ EXPECTED = {  # text and class of the examples of each split
         [(f"b\"{name}\\n\" </s> b'é {n}' </s> ", str(n % 2)) for n in range(size)]
         for name, size in (("train", 7), ("eval", 3), ("test", 4))
     ],
-    "pathfinder": split_randomly(
-        [(as_text(picture(i, n)), str(n % 2)) for i in (0, 2, 10) for n in range(10)], 3
-    ),
+    **{
+        task: split_randomly(
+            [(as_text(picture(i, n, width)), str(n % 2)) for i in (0, 2, 10) for n in range(10)], 3
+        )
+        for task, width in (("pathfinder", 32), ("pathx", 128))
+    },
     "image": [*split_randomly(GREY * 5, 2), GREY[:3]],
 }
 
@@ -123,6 +126,7 @@ def results(out):
         ("text", "aclImdb"),
         ("retrieval", "lra_release/lra_release"),
         ("pathfinder", "lra_release"),
+        ("pathx", "lra_release"),
         ("image", "cifar-10-batches-bin"),
     ],
 )
@@ -195,7 +199,8 @@ LINES = IMAGES[METADATA].splitlines(keepends=True)
 def test_a_bad_image_or_label_is_named(changes, named):
     files = {name: data for name, data in {**IMAGES, **changes}.items() if data is not None}
     with pytest.raises(ValueError, match=named):
-        read_pathfinder_splits(files)
+        for split in read_pathfinder_splits(files):
+            list(split)
 
 
 def record(label, red=0, green=0, blue=0):
