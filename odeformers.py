@@ -32,8 +32,8 @@ COMMANDS = {
     "score-wmt14": ("lab.corpora.wmt14_score:main", "BLEU of WMT14 as the papers compute it"),
 }
 CORPORA = (
-    *("glue", "iwslt14", "listops", "lra", "multi30k", "parallel", "ptb", "text-classification"),
-    "wmt14",
+    *("glue", "iwslt14", "listops", "lm", "lra", "multi30k", "parallel", "ptb"),
+    *("text-classification", "wikitext103", "wmt14"),
 )
 
 # By the module that a command could not import: its library, and the extra that installs it.

@@ -208,6 +208,19 @@ def ptb():
     }
 
 
+def wikitext103():
+    """Articles of a heading and paragraphs, with blank lines and spaces around each line."""
+    lines = {
+        "train": ["", " = One = ", "", " the first @-@ rate <unk> ", " the end "],
+        "valid": ["", " = Two = ", " the other <unk> "],
+        "test": [" the @-@ end "],
+    }
+    return {
+        f"wikitext-103/wiki.{split}.tokens": "".join(f"{line}\n" for line in text).encode()
+        for split, text in lines.items()
+    }
+
+
 def write_archive(path, files):
     """A zip archive if it is called so, else a tar archive."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,7 @@ from fairseq_odeformers.files import build, fingerprints, naming, sha256
 
 logger = logging.getLogger(__name__)
 
+USER_AGENT = "fairseq-odeformers"  # some servers refuse urllib's own name
 BROKEN = "is damaged, cut off, or in another format"
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
 # SHA-256 of the file at a URL, for some.
@@ -41,7 +42,8 @@ def download(url: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     start = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+    headers = {"User-Agent": USER_AGENT, **({"Range": f"bytes={start}-"} if start else {})}
+    request = urllib.request.Request(url, headers=headers)
     logger.info(f"downloading {url}" + (f" from byte {start:,}" if start else ""))
     try:
         response = urllib.request.urlopen(request, timeout=60)

@@ -12,7 +12,7 @@ import zipfile
 import pytest
 from published import write_archive, write_folder
 
-from fairseq_odeformers.lab.corpora import glue, lra, ptb
+from fairseq_odeformers.lab.corpora import glue, lra, ptb, wikitext103
 from fairseq_odeformers.lab.corpora.archives import CHECKSUMS, download, extract, read_files
 from fairseq_odeformers.lab.corpora.text_classification import DATASETS
 
@@ -164,7 +164,7 @@ def test_a_wrong_checksum_leaves_nothing(server, tmp_path, monkeypatch):
 def test_checksums_are_of_what_is_downloaded():
     published = {lra.CIFAR10, *DATASETS["imdb"].urls, *DATASETS["agnews"].urls}
     published |= {f"{glue.URL}/{path}" for task in glue.TASKS.values() for path in task.paths}
-    published |= {f"{ptb.URL}/ptb.{split}.txt" for split in ptb.PUBLISHED}
+    published |= {f"{ptb.URL}/{name}" for name in ptb.FILES.values()} | {wikitext103.URL}
     assert CHECKSUMS.keys() == published
     assert {len(bytes.fromhex(checksum)) for checksum in CHECKSUMS.values()} == {32}
 

@@ -33,6 +33,7 @@ from fairseq_odeformers.lab.corpora.command import log_and_lock
         ("multi30k --bpe-operations x", "--bpe-operations: x"),
         ("parallel -s de", "are required: -t"),
         ("parallel -s de -t en", "are required: --from"),
+        ("lm", "are required: --from"),
         ("parallel -s de -t de --from .", "-s and -t are both de"),
         ("parallel -s de -t en --from . --valid 9", "--valid and --test"),
         ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),

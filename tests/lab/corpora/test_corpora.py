@@ -1,7 +1,7 @@
 """What holds for every corpus: nothing is repeated, and of other files another result is made."""
 
 import pytest
-from published import iwslt14, ptb, retrieval, write_archive, write_folder
+from published import iwslt14, ptb, retrieval, wikitext103, write_archive, write_folder
 from script_helpers import contents, times
 
 import odeformers
@@ -23,6 +23,7 @@ CORPORA = {  # options, the files of a source, and a word of them
         b"first",
     ),
     "iwslt14": ("--bpe-operations 40", iwslt14(), b"Sentence"),
+    "lm": ("", files("train.txt valid.txt test.txt", "the {0}th number\n"), b"number"),
     "lra": ("retrieval", retrieval(), b"eval"),
     "parallel": (
         "-s de -t en --bpe-operations 30",
@@ -35,6 +36,7 @@ CORPORA = {  # options, the files of a source, and a word of them
         files("train.tsv test.tsv", "no\ttext {0} of it\nyes\tthe {0}th one\n"),
         b"text",
     ),
+    "wikitext103": ("", wikitext103(), b"end"),
 }
 
 

@@ -101,7 +101,7 @@ def test_the_published_texts_are_downloaded(tmp_path, monkeypatch, expected, cap
     assert not (tmp_path / "again" / "data-bin").exists()
     prepare(folder, tmp_path / "own", 1)
     (warning,) = caplog.messages
-    assert warning.startswith("valid: ") and "1 sentences and 3 words" in warning
+    assert warning.startswith("valid: ") and "1 lines and 3 words" in warning
 
 
 def test_the_test_set_may_be_missing_and_come_later(tmp_path, expected, caplog):

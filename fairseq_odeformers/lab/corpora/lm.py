@@ -1,0 +1,132 @@
+"""Tokenised text for fairseq's ``language_modeling``, one sentence or paragraph per line.
+
+The dictionary has fairseq's ``<s> <pad> </s> <unk>``, the other words of the training text by
+falling frequency, and as many of ``madeupword0000``, ... as fill up a multiple of 8. ``<unk>`` in
+the text is fairseq's own symbol, and so becomes a word that the training text does not have.
+
+A line ends with ``</s>``, which is predicted and counted as a word, and so is ``<unk>``. Lines
+follow one another in blocks of ``--tokens-per-sample`` (fairseq's default ``--sample-break-mode
+none``); give ``fairseq-eval-lm`` the number of the training, since it leaves out longer blocks, and
+``fairseq-train`` and ``fairseq-validate`` also ``--required-batch-size-multiple 1``, without which
+they may leave out some others.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fairseq_odeformers.files import build, read_lines, sha256
+
+from .archives import extract
+from .command import log_and_lock, make_parser, parse_options
+from .tokens import fairseq_preprocess
+
+logger = logging.getLogger(__name__)
+
+FILES = {split: f"{split}.txt" for split in ("train", "valid", "test")}
+
+
+class Published(NamedTuple):
+    """A corpus that is published.
+
+    Attributes:
+        title: its name in messages.
+        archive: the published name of its archive.
+        sizes: lines and words of each split.
+    """
+
+    title: str
+    archive: str
+    sizes: Mapping[str, tuple[int, int]]
+
+
+def prepare(
+    source: Path,
+    out: Path,
+    workers: int,
+    files: Mapping[str, str] = FILES,
+    published: Published | None = None,
+) -> Path:
+    """Binarise the splits of *source*; ``test`` may be missing.
+
+    Args:
+        source: a folder or archive with the files, or a folder with the published archive.
+        out: folder for the texts, in ``raw``, and the result.
+        files: the name of the file of each split.
+        published: the corpus that the text is held against.
+
+    Returns:
+        ``out/data-bin``: the binarised text and its dictionary.
+
+    Raises:
+        ValueError: it names a file that is missing, empty or not UTF-8.
+    """
+    raw, data_bin = out / "raw", out / "data-bin"
+    archive = published.archive if published else ""
+    extract(source, {archive: list(files.values())}, raw, optional=[files["test"]])
+    texts = {split: raw / name for split, name in files.items() if (raw / name).exists()}
+    if "test" not in texts:
+        logger.warning(f"{source} has no {files['test']}; that split is left out")
+    for split, path in texts.items():
+        check_size(split, path, published)
+
+    def binarize(folder: Path) -> None:
+        fairseq_preprocess(
+            "--only-source",
+            *(f"--{split}pref={path}" for split, path in texts.items()),
+            *["--destdir", str(folder), "--workers", str(workers)],
+        )
+
+    build(data_bin, {"texts": {split: sha256(path) for split, path in texts.items()}}, binarize)
+    return data_bin
+
+
+def check_size(split: str, path: Path, published: Published | None) -> None:
+    """Log the size of a text, with a warning if the published text has another size."""
+    lines = words = 0
+    for line in read_lines(path):
+        lines, words = lines + 1, words + len(line.split())
+    if not words:
+        raise ValueError(f"{path} is empty")
+    logger.info(f"{split}: {lines:,} lines, {words:,} words")
+    if published and (lines, words) != published.sizes[split]:
+        logger.warning(
+            "{}: the published {} has {:,} lines and {:,} words; perplexities of other text do not "
+            "compare with those of papers".format(split, published.title, *published.sizes[split])
+        )
+
+
+def run(
+    name: str,
+    title: str,
+    source: str,
+    prepare: Callable[..., Path],
+    arguments: Sequence[str],
+    required: bool = False,
+) -> None:
+    """The command ``odeformers prepare {name}``.
+
+    Args:
+        title: what it prepares.
+        source: help of ``--from``.
+        prepare: from the values of ``--from``, ``--out`` and ``--workers`` to the result.
+        required: whether ``--from`` must be given.
+    """
+    parser = make_parser(
+        name, f"Prepare {title} for fairseq-train --task language_modeling.", source=source
+    )
+    args = parse_options(parser, arguments)
+    if required and args.source is None:
+        parser.error("the following arguments are required: --from")
+    with log_and_lock(args.out):
+        data_bin = prepare(args.source, args.out, args.workers)
+        logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+def main(arguments: Sequence[str]) -> None:
+    source = (
+        "folder or archive (tar, zip) with train.txt, valid.txt and perhaps test.txt: tokenised "
+        "text, one sentence or paragraph per line; plain, .gz or .xz"
+    )
+    run("lm", "your own tokenised text", source, prepare, arguments, required=True)
