@@ -9,20 +9,23 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
 from .child import call_in_child
 from .experiments import choose_experiments
-from .jobs import choose_machine
+from .jobs import Cluster, Machine, choose_machine
 from .logs import clock
 from .pages import csv_table, latex_table, markdown_page
 from .plan import PLAN, Plan, load_plan, make_plan, save_plan
 from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
-from .runs import Run, make_runs, prepare
+from .runs import Run, make_runs, make_tuning_runs, prepare
+from .tuning import choose_candidates, first_candidates
 from .watch import execute
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -52,6 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--epochs", type=positive_int, metavar="N", help="epochs on DATA (default: by its size)")
     add("--average", type=integer, metavar="N", help="also evaluate the mean of N checkpoints")
     add("--seeds", type=int, nargs="+", metavar="N", help="one run per seed (default: 1)")
+    add(
+        "--tune",
+        metavar="OPTION=VALUE,...",
+        nargs="+",
+        help="train each architecture with all values (of several options: all combinations) and "
+        "the first seed, and keep its best by the validation metric",
+    )
     add("--out", type=Path, default=Path("runs"), help="runs and report (default: %(default)s)")
     add(
         "--match",
@@ -95,17 +105,19 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     match = args.match or ("parameters" if args.what.is_dir() else "none")
     planned = planned_updates(out, args.budget) if args.budget else {}
     plan = call_in_child(make_plan, recipe, match == "parameters", args.budget, planned)
-    runs = make_runs(plan, out)
-    print(overview(plan, len(runs), args.jobs), flush=True)
+    print(overview(plan, args.jobs), flush=True)
     if args.dry_run:
         if args.user_dir and not plugin.exists():  # the commands name it
             write_plugin(plugin, args.user_dir)
-        print_commands(runs)
+        print_commands(make_tuning_runs(plan, out))
+        if recipe.tune:
+            print("\n# Then with the best candidate of each architecture, here the first:")
+        print_commands(make_runs(replace(plan, entries=tuple(first_candidates(plan))), out))
         return
-    save_plan(plan, out)
+    kept = save_plan(plan, out)
     if args.user_dir:
         write_plugin(plugin, args.user_dir)
-    execute(runs, choose_machine(args, out))
+    runs = execute_plan(plan, kept, choose_machine(args, out), out)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]
@@ -115,10 +127,36 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
 
 
+def execute_plan(plan: Plan, kept: Plan, machine: Machine | Cluster, out: Path) -> list[Run]:
+    """Tune, then train and evaluate the best candidates.
+
+    Args:
+        plan: of this command.
+        kept: the same with the candidates and seeds of earlier commands.
+
+    Returns:
+        The runs that should have finished: of the best candidates, and of all candidates of an
+        architecture of which none has.
+    """
+    names = {entry.name for entry in plan.entries}
+    kept = replace(kept, entries=tuple(entry for entry in kept.entries if entry.name in names))
+    tuning = make_tuning_runs(kept, out)
+    if tuning:
+        execute(tuning, machine)
+    tuned = choose_candidates(kept, out)
+    runs = make_runs(replace(plan, entries=tuple(tuned)), out)
+    execute(runs, machine)
+    chosen = {run.folder: run for run in runs}
+    for run in tuning:
+        if chosen.get(run.folder, run).finished:
+            run.remove_checkpoints()
+    return [*runs, *(run for run in tuning if run.name not in {entry.name for entry in tuned})]
+
+
 def planned_updates(out: Path, budget: float) -> dict[str, int]:
     """The updates that an earlier command chose for this budget, so that its runs go on."""
     entries = load_plan(out).entries if (out / PLAN).is_file() else ()
-    return {entry.name: entry.updates for entry in entries if entry.budget == budget}
+    return {entry.label: entry.updates for entry in entries if entry.budget == budget}
 
 
 def print_commands(runs: Sequence[Run]) -> None:
@@ -130,13 +168,15 @@ def print_commands(runs: Sequence[Run]) -> None:
             print(shlex.join(step.words) + output)
 
 
-def overview(plan: Plan, runs: int, jobs: int) -> str:
+def overview(plan: Plan, jobs: int) -> str:
     """The models of a plan as a table, and the time that all runs will take."""
     rows = [["architecture", "parameters", "updates", "time", "size"]]
     for entry in plan.entries:
         numbers = [f"{entry.parameters:,}", f"{entry.updates:,}", clock(entry.seconds)]
-        rows.append([entry.name, *numbers, entry.note])
-    seconds = sum(entry.seconds for entry in plan.entries) * len(plan.recipe.seeds) / jobs
+        rows.append([entry.label, *numbers, entry.note])
+    times = [entry.seconds for entry in plan.entries]
+    runs = len(times) + (len(plan.recipe.seeds) - 1) * len({entry.name for entry in plan.entries})
+    seconds = fmean(times) * runs / jobs
     return (
         f"{markdown_table(rows)}\n{runs} runs, {jobs} at a time: about {clock(seconds)}, by a few "
         "training steps, without validation and evaluation."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairseq import options as fairseq_options
 from fairseq.models import ARCH_MODEL_REGISTRY
@@ -13,20 +13,30 @@ from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.models.common.sizes import size_options
 from fairseq_odeformers.options import did_you_mean, flag
 
-from .recipe import Options, Recipe, command_line
+from .recipe import Options, Recipe, command_line, name_options
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An architecture of a plan."""
+    """An architecture of a plan, or a candidate of one whose options are tuned."""
 
-    name: str  # in tables and folders
+    name: str  # in tables
     options: Options  # of fairseq-train, except for the seed and the folder
     parameters: int = 0
     updates: int = 0  # of a training
     seconds: float = 0.0  # that a training may take, on one run's share of this machine
     note: str = ""  # how its size was chosen
     budget: float | None = None  # minutes that have determined the updates
+    tried: Options = field(default_factory=dict)  # the values of tuned options
+
+    @property
+    def label(self) -> str:
+        """The name among all candidates of a plan."""
+        return self.name + name_options(self.tried)
+
+    def folder(self, seed: int) -> str:
+        """The name of the folder of a run."""
+        return f"{self.label}-seed{seed}"
 
 
 def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:

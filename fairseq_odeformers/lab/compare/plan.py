@@ -17,7 +17,7 @@ from fairseq_odeformers.files import naming, replacing, sha256
 
 from .budget import fit_budget
 from .entry import Entry, make_entry
-from .recipe import Recipe, command_line, construct
+from .recipe import Recipe, combinations, command_line, construct, name_options
 from .splits import find_test_sets
 from .trial import count_parameters, try_training
 from .width import match_width
@@ -55,12 +55,16 @@ def make_plan(
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     entries: list[Entry] = []
     for name, changes in recipe.architectures.items():
-        with naming(name, "cannot be trained"):
-            entry = make_entry(recipe, name, changes)
-            entry = replace(entry, parameters=count_parameters(recipe, entry))
-            if match and entries:
-                entry = match_width(recipe, entry, entries[0].parameters)
-            entries.append(try_training(recipe, entry))
+        for tried in combinations(recipe.tune):
+            with naming(name + name_options(tried), "cannot be trained"):
+                entry = replace(make_entry(recipe, name, {**changes, **tried}), tried=tried)
+                entry = replace(entry, parameters=count_parameters(recipe, entry))
+                if match and entries:
+                    entry = match_width(recipe, entry, entries[0].parameters)
+                for option in tried:
+                    if entry.options[option] != tried[option]:
+                        raise ValueError(f"--tune {option}: add --match none, or it is chosen")
+                entries.append(try_training(recipe, entry))
     if budget:
         entries = fit_budget(recipe, entries, budget, planned or {})
     data = Path(recipe.data)
@@ -68,8 +72,11 @@ def make_plan(
     return Plan(recipe, tuple(entries), digest, find_test_sets(recipe))
 
 
-def save_plan(plan: Plan, out: Path) -> None:
+def save_plan(plan: Plan, out: Path) -> Plan:
     """Keep a plan beside its runs, with the architectures and seeds of earlier commands.
+
+    Returns:
+        The plan that is kept.
 
     Raises:
         ValueError: these were begun with other data or settings; nothing is written.
@@ -79,6 +86,7 @@ def save_plan(plan: Plan, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / PLAN) as path:
         path.write_text(yaml.safe_dump(asdict(plan), sort_keys=False), encoding="utf-8")
+    return plan
 
 
 def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
@@ -87,15 +95,20 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
         raise ValueError(
             f"{plan.recipe.data} has other files than when {out} was begun; give another --out"
         )
-    entries = {entry.name: entry for entry in plan.entries}
+    entries = {entry.label: entry for entry in plan.entries}
+    tuned = {entry.name: sorted(entry.tried) for entry in plan.entries}
     for before in earlier.entries:
-        entry = entries.setdefault(before.name, before)
-        if differences := differing_settings(plan, entry, earlier, before):
+        entry = entries.setdefault(before.label, before)
+        differences = differing_settings(plan, entry, earlier, before)
+        if tuned.get(before.name, sorted(before.tried)) != sorted(before.tried):
+            differences.append("tune")
+        if differences:
             raise ValueError(
                 f"{out} was begun with other settings ({entry.name}: {', '.join(differences)}); "
                 "give these another --out"
             )
-    seeds = sorted({*earlier.recipe.seeds, *plan.recipe.seeds})
+    first, *others = earlier.recipe.seeds  # tuning runs have the first one
+    seeds = [first, *sorted({*others, *plan.recipe.seeds} - {first})]
     recipe = replace(plan.recipe, seeds=seeds)
     return replace(plan, recipe=recipe, entries=tuple(entries.values()))
 

@@ -63,6 +63,7 @@ def sections(results: Results) -> Iterator[Section]:
     models = len(results.plan.entries)
     yield Section("", f"{models} models, task {recipe.task}, data `{recipe.data}`.")
     yield describe_trainings(results)
+    yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)
     for (split, checkpoint), outcomes in results.outcomes.items():
         yield compare_scores(results.plan, f"{split}, {TITLES[checkpoint]}", outcomes)
@@ -93,11 +94,10 @@ def warn_of_missing_texts(results: Results) -> Iterator[Section]:
 def describe_trainings(results: Results) -> Section:
     """Size, length and loss of the trainings."""
     recipe = results.plan.recipe
-    metric = recipe.train.get("best-checkpoint-metric", "loss")
+    metric = recipe.metric
     header = ["architecture", "parameters", "seeds", "updates", "time", "tokens a second"]
     header += [f"validation loss ({UNITS[recipe.kind]})", "training loss, last epoch"]
     header += [f"validation {metric}"] if metric != "loss" else []
-    best = max if recipe.train.get("maximize-best-checkpoint-metric") else min
     rows = [header]
     for entry in results.plan.entries:
         runs = results.trainings.get(entry.name, {}).values()
@@ -111,9 +111,24 @@ def describe_trainings(results: Results) -> Section:
                 over_seeds([run.train_losses[-1] for run in runs], 3),
             ]
             if metric != "loss" and all(run.metrics for run in runs):
-                row.append(over_seeds([best(run.metrics) for run in runs], 3))
+                row.append(over_seeds([recipe.best(run.metrics) for run in runs], 3))
         rows.append(row + [""] * (len(header) - len(row)))
     return Section("Trainings", SPREAD if len(recipe.seeds) > 1 else "", rows)
+
+
+def describe_tuning(results: Results) -> Iterator[Section]:
+    """What was tried with the first seed, and what was chosen."""
+    if not results.candidates:
+        return
+    recipe = results.plan.recipe
+    options = dict.fromkeys(option for entry, _ in results.candidates for option in entry.tried)
+    rows = [["architecture", *options, f"best validation {recipe.metric}", ""]]
+    for entry, value in results.candidates:
+        chosen = "chosen" if value is not None and entry in results.plan.entries else ""
+        cells = [f"{entry.tried.get(option, '')}" for option in options]
+        rows.append([entry.name, *cells, "" if value is None else f"{value:.3f}", chosen])
+    text = f"All candidates were trained with seed {recipe.seeds[0]}."
+    yield Section("Tuning", text, rows)
 
 
 def compare_scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:

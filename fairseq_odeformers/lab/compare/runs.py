@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import submitit
@@ -83,19 +83,25 @@ class Run:
     folder: Path
     steps: tuple[Step, ...]
     updates: int = 0  # of the training
+    tuning: bool = False  # it is only trained, until the best candidate is known
 
     def __call__(self) -> None:
         try:
             with FileLock(self.folder / LOCK, timeout=0):
                 for step in self.steps:
                     step.run(self.folder)
-                for path in self.folder.glob("checkpoint*.pt"):
-                    if path.stem != BEST:  # those that only the training needs
-                        path.unlink()
+                if not self.tuning:
+                    self.remove_checkpoints()
         except Timeout:
             return  # busy
         except Exception as error:
             self.fail(str(error))
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints that only the training and averaging need."""
+        for path in self.folder.glob("checkpoint*.pt"):
+            if path.stem != BEST:
+                path.unlink()
 
     def fail(self, reason: str) -> None:
         """Keep why the run has ended; it is not tried again by this command."""
@@ -136,8 +142,15 @@ def make_runs(plan: Plan, out: Path) -> list[Run]:
         Run(entry.name, seed, folder, tuple(make_steps(plan, entry, seed, folder)), entry.updates)
         for seed in plan.recipe.seeds
         for entry in plan.entries
-        for folder in [out / f"{entry.name}-seed{seed}"]
+        for folder in [out / entry.folder(seed)]
     ]
+
+
+def make_tuning_runs(plan: Plan, out: Path) -> list[Run]:
+    """The trainings of all candidates of a plan, with its first seed."""
+    tuned = tuple(entry for entry in plan.entries if entry.tried)
+    first = replace(plan, entries=tuned, recipe=replace(plan.recipe, seeds=plan.recipe.seeds[:1]))
+    return [replace(run, steps=run.steps[:1], tuning=True) for run in make_runs(first, out)]
 
 
 def make_steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:

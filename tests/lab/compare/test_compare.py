@@ -93,7 +93,7 @@ def test_a_refused_command_leaves_a_plugin_as_it_is(data, tmp_path, monkeypatch,
 def test_an_overview_adds_up_all_runs():
     """Two models of 60 and 90 seconds, with two seeds, two at a time."""
     entries = tuple(Entry(str(s), {}, 1234, 5, s, "note") for s in (60.0, 90.0))
-    text = command.overview(Plan(Recipe("data", {}, {}, seeds=[1, 2]), entries), 4, jobs=2)
+    text = command.overview(Plan(Recipe("data", {}, {}, seeds=[1, 2]), entries), jobs=2)
     assert "| 60.0 | 1,234 | 5 | 0:01:00 | note |" in text
     assert "4 runs, 2 at a time: about 0:02:30" in text
 
@@ -189,6 +189,10 @@ MISTAKES = [
     ("--archs transformer_prenorm --average -1", "--average: -1"),
     ("--archs transformer --epochs 0", "--epochs: .*0"),
     ("--archs transformer --gpus-per-run -1", "--gpus-per-run: -1"),
+    ("--archs transformer --tune lr=1,1", "--tune lr=1,1: give different"),
+    ("--archs transformer --lr 1 --tune lr=1,2", "--lr is tuned; leave it out"),
+    ("--archs 'transformer[--lr 1]' --tune lr=1,2", "--lr is tuned; leave it out"),
+    ("--archs transformer --tune dropout=0,x", "transformer-dropout-x .*--dropout: .*x"),
     ("--archs transformer --part one", "--part one: for a RECIPE alone"),
     ("--archs transformer --budget soon", "--budget: soon"),
     ("--archs transformer --budget 30", "--budget: 30: give a time such as"),
