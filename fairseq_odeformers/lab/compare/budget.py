@@ -9,6 +9,7 @@ from dataclasses import replace
 from fairseq_odeformers.files import naming
 
 from .entry import Entry
+from .logs import report_progress
 from .recipe import Options, Recipe, merge
 from .trial import start_training, time_update, try_training
 
@@ -41,8 +42,9 @@ def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
     The trial of each architecture was the first round.
     """
     seconds = {entry.label: [entry.seconds / entry.updates] for entry in entries}
-    for _ in range(ROUNDS - 1):
+    for number in range(1, ROUNDS):
         for entry in entries:
+            report_progress(f"timing {entry.label} ({number} of {ROUNDS - 1})")
             seconds[entry.label].append(time_update(*start_training(recipe, entry)))
     return {label: statistics.median(measured) for label, measured in seconds.items()}
 

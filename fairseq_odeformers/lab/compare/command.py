@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from fairseq_odeformers.files import markdown_table
+from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
 from .child import call_in_child
@@ -77,6 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
     add("--dry-run", action="store_true", help="print the plan and all commands, then stop")
+    add = parser.add_argument_group("sizes of all architectures").add_argument
+    add("--layers", type=positive_int, metavar="N", help="layers of encoder and decoder, each")
+    add("--width", type=positive_int, metavar="N", help="width of embeddings and states")
+    add("--heads", type=positive_int, metavar="N", help="attention heads")
+    add("--ffn", type=positive_int, metavar="N", help="inner width of a Transformer's FFN")
+    sizes = (f"{name} ({' '.join(map(str, size.values()))})" for name, size in SIZES.items())
+    add("--size", choices=SIZES, help=f"all four in this order: {', '.join(sizes)}")
     add = parser.add_argument_group("on a cluster").add_argument
     add("--cluster", choices=("local", "slurm"), default="local", help="(default: this machine)")
     add("--slurm-partition", metavar="NAME", help="partition for the jobs")
@@ -88,7 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        for name, recipe in choose_experiments(args, parse_words(others)).items():
+        options = parse_words(others)
+        options |= {name: getattr(args, name) for name in (*NEUTRAL, "size") if vars(args)[name]}
+        for name, recipe in choose_experiments(args, options).items():
             compare(args, recipe, args.out / name if name else args.out)
     except KeyboardInterrupt:
         sys.exit(

@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass, field
 
 from fairseq import options as fairseq_options
-from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
 from fairseq_odeformers.models.common.kinds import check_kind
-from fairseq_odeformers.models.common.sizes import size_options
+from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
 from fairseq_odeformers.options import did_you_mean, flag
 
 from .recipe import Options, Recipe, command_line, name_options
@@ -28,11 +28,17 @@ class Entry:
     note: str = ""  # how its size was chosen
     budget: float | None = None  # minutes that have determined the updates
     tried: Options = field(default_factory=dict)  # the values of tuned options
+    epoch_updates: int = 0  # of an epoch; 0 in plans of earlier versions
 
     @property
     def label(self) -> str:
         """The name among all candidates of a plan."""
         return self.name + name_options(self.tried)
+
+    @property
+    def checkpoints(self) -> int:
+        """The number of checkpoints that a training saves, apart from the best and the last."""
+        return self.updates // int(self.options.get("save-interval-updates") or self.epoch_updates)
 
     def folder(self, seed: int) -> str:
         """The name of the folder of a run."""
@@ -50,8 +56,9 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
     check_kind(arch, recipe.task)
     names = option_names(recipe, arch)
     shared = {name: value for name, value in recipe.shared.items() if name in names}
-    explicit = {**recipe.train, **changes}
-    sized = size_options(arch, underscored(recipe.sizes), underscored(explicit))
+    neutral, explicit = split_sizes({**recipe.train, **changes})
+    sizes = {**underscored(recipe.sizes), **neutral}
+    sized = size_options(arch, sizes, underscored(explicit))
     sized = {flag(name)[2:]: size for name, size in sized.items()}
     options = {
         name: value.replace("{arch}", arch) if isinstance(value, str) else value
@@ -85,10 +92,25 @@ def training_parser() -> argparse.ArgumentParser:
     parser = fairseq_options.get_training_parser()
 
     def refuse(message):
+        _, unknown, words = message.partition("unrecognized arguments: ")
+        if unknown:
+            message += explain_unknown(words.split()[0], parser)
         raise ValueError(message)
 
     parser.error = refuse
     return parser
+
+
+def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
+    """Whose option it is that an architecture does not have, or which one may be meant."""
+    name = option[2:].replace("-", "_")
+    models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
+    owners = [model for model, arch in models.items() if name in default_options(arch)]
+    if owners:
+        shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
+        return f"; {shown} have it: write it in brackets, as in '{owners[0]}[{option} ...]'"
+    remedy = did_you_mean(option, parser._option_string_actions)
+    return f"; {remedy}" if remedy else ""
 
 
 def resolve_shares(options: Options, updates: int) -> Options:

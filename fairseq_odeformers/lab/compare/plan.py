@@ -7,7 +7,7 @@ gives all of them one size, or ``budget.py`` one time.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from fairseq_odeformers.files import naming, replacing, sha256
 
 from .budget import fit_budget
 from .entry import Entry, make_entry
-from .recipe import Recipe, combinations, command_line, construct, name_options
+from .logs import report_progress
+from .recipe import Options, Recipe, combinations, command_line, construct, name_options
 from .splits import find_test_sets
 from .trial import count_parameters, try_training
 from .width import match_width
@@ -54,22 +55,48 @@ def make_plan(
     """
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     entries: list[Entry] = []
+    total = len(recipe.architectures) * len(list(combinations(recipe.tune)))
     for name, changes in recipe.architectures.items():
         for tried in combinations(recipe.tune):
-            with naming(name + name_options(tried), "cannot be trained"):
+            label = name + name_options(tried)
+            report_progress(f"trying {label} ({len(entries) + 1} of {total})")
+            with naming(label, "cannot be trained"):
                 entry = replace(make_entry(recipe, name, {**changes, **tried}), tried=tried)
                 entry = replace(entry, parameters=count_parameters(recipe, entry))
                 if match and entries:
+                    check_tuned_widths(tried)
                     entry = match_width(recipe, entry, entries[0].parameters)
-                for option in tried:
-                    if entry.options[option] != tried[option]:
-                        raise ValueError(f"--tune {option}: add --match none, or it is chosen")
                 entries.append(try_training(recipe, entry))
     if budget:
         entries = fit_budget(recipe, entries, budget, planned or {})
+    recipe = replace(recipe, average=choose_average(recipe.average, entries))
     data = Path(recipe.data)
     digest = sha256(data) if data.is_dir() else ""
     return Plan(recipe, tuple(entries), digest, find_test_sets(recipe))
+
+
+def check_tuned_widths(tried: Options) -> None:
+    """Check that no width is tuned that matching the number of parameters would change."""
+    for option in tried:
+        if option.endswith(("embed-dim", "width", "ffn", "size")):
+            raise ValueError(f"--tune {option}: equal parameters set widths; add --match none")
+
+
+def choose_average(average: int | None, entries: Sequence[Entry]) -> int:
+    """The number of checkpoints to average, of which every training saves as many.
+
+    Raises:
+        ValueError: a training saves fewer than the number that was given.
+    """
+    entry = min(entries, key=lambda entry: entry.checkpoints)
+    if average is None:
+        return min(entry.checkpoints, 3) if entry.checkpoints > 1 else 0
+    if not 0 <= average <= entry.checkpoints:
+        raise ValueError(
+            f"--average {average}: {entry.updates} updates of {entry.label} leave "
+            f"{entry.checkpoints} checkpoints; give from 0 to as many, or more updates"
+        )
+    return average
 
 
 def save_plan(plan: Plan, out: Path) -> Plan:

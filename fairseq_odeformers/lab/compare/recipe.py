@@ -43,7 +43,8 @@ class Recipe:
     # Values of options, by name. Each architecture trains with all combinations and the first seed;
     # its best one continues with all seeds.
     tune: dict[str, list[Any]] = field(default_factory=dict)
-    average: int = 0  # how many of the last checkpoints to average
+    # How many of the last checkpoints to average; None for up to three of those that there are.
+    average: int | None = 0
     # Of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.
     evaluate: Options = field(default_factory=dict)
     splits: list[str] | None = None  # to evaluate on; by default all test sets, or else valid
@@ -205,7 +206,9 @@ def parse_architecture(text: str) -> tuple[str, str, Options]:
     """A name for tables and folders, ARCH and the options, of ``ARCH[--option value ...]``."""
     arch, bracket, rest = text.partition("[")
     if bracket and not rest.endswith("]"):
-        raise ValueError(f"{text}: the bracket of the options is not closed")
+        raise ValueError(
+            f"{text}: the bracket of the options is not closed; quote it: '{arch}[--option value]'"
+        )
     options = parse_words(shlex.split(rest[:-1]))
     return arch + name_options(options), arch, options
 

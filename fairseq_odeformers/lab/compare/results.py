@@ -11,7 +11,7 @@ from fairseq_odeformers.files import check_regular, naming, read_lines
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .entry import Entry
-from .logs import Training, read_training
+from .logs import Training, read_training, report_progress
 from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import Recipe
@@ -70,6 +70,7 @@ def read_results(out: Path) -> Results:
             for name, seed, folder in runs:
                 path = folder / prediction_name(recipe, checkpoint, split)
                 if path.exists():
+                    report_progress(f"reading {path}")
                     with naming(path):
                         outcomes[name][seed] = read_outcome(recipe, path, texts)
                 if (path := path.with_suffix(SCORE)).exists():

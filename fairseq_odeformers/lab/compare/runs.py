@@ -7,6 +7,7 @@ so that the same command finishes what was begun. A lock keeps two commands from
 
 from __future__ import annotations
 
+import glob
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -49,6 +50,11 @@ class Step:
         else:
             self.call(folder / LOG)
             product.touch()
+
+    def count_printed(self, folder: Path) -> int:
+        """The number of sentences that fairseq-generate has printed so far."""
+        begun = folder.glob(f"{glob.escape(self.product)}.*") if self.printed else ()
+        return sum(path.read_bytes().count(b"\nH-") for path in begun)
 
     def call(self, output: Path) -> None:
         """Run the command, and append what it prints to a file."""

@@ -64,14 +64,17 @@ def make_parser(
     return parser
 
 
-def add_bpe_operations(parser: argparse._ActionsContainer, default: int) -> None:
-    """Add the option for the size of a byte-pair encoding to a parser or to a group of it."""
+def add_bpe_operations(parser: argparse._ActionsContainer, default: int | None) -> None:
+    """Add the option for the size of a byte-pair encoding to a parser or to a group of it.
+
+    Without a default the size is fitted to the text.
+    """
     parser.add_argument(
         "--bpe-operations",
         metavar="N",
         type=positive_int,
         default=default,
-        help="merges of the joint byte-pair encoding (default: %(default)s)",
+        help=f"merges of the joint byte-pair encoding (default: {default or 'fit the text'})",
     )
 
 

@@ -8,9 +8,8 @@ import pytest
 from fairseq_odeformers.lab.compare.budget import stretch_schedule, updates_within
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry, resolve_shares
-from fairseq_odeformers.lab.compare.plan import make_plan
-from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.trial import check_average, count_updates, time_update
+from fairseq_odeformers.lab.compare.plan import choose_average, make_plan
+from fairseq_odeformers.lab.compare.trial import count_updates, time_update
 
 SCHEDULE = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
 
@@ -42,10 +41,15 @@ def test_the_first_update_does_not_count():
 
 
 def test_no_more_checkpoints_are_averaged_than_saved():
-    recipe = Recipe("data", {}, {}, average=3)
-    check_average(recipe, 30, 10)
-    with pytest.raises(ValueError, match="average 3: 29 updates leave 2 checkpoints"):
-        check_average(recipe, 29, 10)
+    """What a recipe leaves open fits the training that saves the fewest."""
+    many, few, one = (Entry("a", {}, updates=n, epoch_updates=10) for n in (90, 29, 19))
+    assert choose_average(2, [many, few]) == 2
+    with pytest.raises(ValueError, match="--average 3: 29 updates of a leave 2 checkpoints"):
+        choose_average(3, [many, few])
+    open_ones = [choose_average(None, entries) for entries in ([many], [many, few], [few, one])]
+    assert open_ones == [3, 2, 0]
+    by_updates = Entry("a", {"save-interval-updates": "5"}, updates=19, epoch_updates=10)
+    assert choose_average(None, [by_updates]) == 3
 
 
 def test_shares_of_a_training_become_updates():

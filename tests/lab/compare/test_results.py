@@ -16,7 +16,15 @@ from fairseq_odeformers.lab.compare.logs import Training, read_training
 from fairseq_odeformers.lab.compare.outcomes import Classes, Outcome, Perplexity, Translations
 from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.report import draw_quality, show_differences, write_report
+from fairseq_odeformers.lab.compare.report import (
+    compare_scores,
+    correct_by_holm,
+    draw_quality,
+    find_shortfalls,
+    show_differences,
+    tabulate_confusion,
+    write_report,
+)
 from fairseq_odeformers.lab.compare.results import Results
 from fairseq_odeformers.lab.compare.runs import BEST
 from fairseq_odeformers.lab.compare.splits import find_test_sets
@@ -225,6 +233,56 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     place = rows.index(["test, text 1"])
     assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
     assert any("--adam-betas '(0.9, 0.98)'" in row[-1] for row in rows)  # for a shell
+
+
+def test_too_little_training_is_not_compared(tmp_path, report):
+    """Instead of p-values, a table names the models that have hardly learnt anything."""
+    texts = {("good", 1): PERFECT, ("bad", 1): ["nothing"] * 20}
+    for path, text in texts.items():
+        translations(tmp_path / "out", text, ())
+        texts[path] = (tmp_path / "out").read_text()
+    rows = report(["good", "bad"], texts, train={"target-lang": "en"}, score={"test": "x"})
+    assert ["**Too little training to compare: bad (BLEU below 1).**"] in rows
+    assert not any("p against" in cell for row in rows for cell in row)
+
+
+def test_less_than_an_epoch_is_too_little(tmp_path):
+    one, two = (Entry(name, {}, epoch_updates=20) for name in ("one", "two"))
+    results = Results(Plan(Recipe("data", {}, {}), (one, two)))
+    results.trainings["one"][1] = Training(updates=[10, 19])
+    results.trainings["two"][1] = Training(updates=[10, 20])
+    outcomes = {name: {1: translations(tmp_path / name, PERFECT)} for name in ("one", "two")}
+    assert list(find_shortfalls(results, outcomes)) == ["one (less than an epoch)"]
+
+
+def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report):
+    """Seven of ten texts are of class a: F1 of 14 / 17 and of 0."""
+    header, row = "id\ttarget\tprediction\tp(a)\tp(b)\n", "{}\t{}\t{}\t0.5\t0.5\n"
+    targets = "aaaaaaabbb"
+    predictions = {"right": targets, "wrong": "a" * 10}
+    results = Results(Plan(Recipe("data", {}, {}), (Entry("right", {}), Entry("wrong", {}))))
+    outcomes = {}
+    for name, classes in predictions.items():
+        rows = "".join(row.format(n, *pair) for n, pair in enumerate(zip(targets, classes)))
+        (tmp_path / name).write_text(header + rows)
+        outcomes[name] = {1: Classes(tmp_path / name)}
+    section = compare_scores(results, "test", outcomes)
+    f1 = f"{100 * 7 / 17:.1f}"
+    assert section.table[-1][:4] == ["always a", "", "70.0", f1]
+    assert section.table[-2][:4] == ["wrong", "1", "70.0", f1]
+    assert section.warning.endswith("compare: wrong (it predicts one class).")
+    assert section.markdown().index("Too little") < section.markdown().index("always a")
+    (confusion,) = tabulate_confusion("test", outcomes)
+    assert confusion.table[1:] == [
+        *(["right", "a", "100", "0"], ["right", "b", "0", "100"]),
+        *(["wrong", "a", "100", "0"], ["wrong", "b", "100", "0"]),
+    ]
+
+
+def test_several_comparisons_are_corrected():
+    """Holm's example: factors of 4 to 1 in the order of the p-values, which stay in that order."""
+    assert correct_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert correct_by_holm([0.9, 0.8]) == [1, 1] and correct_by_holm([0.2]) == [0.2]
 
 
 def test_texts_on_which_models_differ_have_different_outputs(tmp_path):
