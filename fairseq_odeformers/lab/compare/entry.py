@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import re
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from fairseq import options as fairseq_options
+from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
 
+from fairseq_odeformers.files import sha256
 from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
 from fairseq_odeformers.options import did_you_mean, flag
@@ -29,6 +36,8 @@ class Entry:
     budget: float | None = None  # minutes that have determined the updates
     tried: Options = field(default_factory=dict)  # the values of tuned options
     epoch_updates: int = 0  # of an epoch; 0 in plans of earlier versions
+    evaluation: float = 0.0  # seconds of validations and predictions
+    plugin: str = ""  # a digest of the user's files that it depends on
 
     @property
     def label(self) -> str:
@@ -66,6 +75,22 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
         if value is not None
     }
     return Entry(name, options)
+
+
+def plugin_digest(recipe: Recipe, arch: str, plugins: Iterable[Path]) -> str:
+    """A digest of all Python files of those plugins that the model, task or criterion is of."""
+    names = arch, recipe.task, recipe.train.get("criterion")
+    registries = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY
+    classes = (registry.get(name, object) for registry, name in zip(registries, names))
+    modules = {parent.__module__ for found in classes for parent in found.__mro__}
+    files = [getattr(sys.modules.get(name), "__file__", None) or "/" for name in modules]
+    digests = [
+        f"{path.relative_to(folder)} {sha256(path)}\n"
+        for folder in map(Path.resolve, plugins)
+        if any(Path(file).resolve().is_relative_to(folder) for file in files)
+        for path in sorted(folder.rglob("*.py"))
+    ]
+    return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
 
 
 def underscored(options: Options) -> Options:

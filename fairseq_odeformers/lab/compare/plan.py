@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import torch
 import yaml
 
 from fairseq_odeformers.files import naming, replacing, sha256
+from fairseq_odeformers.lab.benchmark.timing import describe_environment
 
 from .budget import fit_budget
-from .entry import Entry, make_entry
+from .entry import Entry, make_entry, plugin_digest
 from .logs import report_progress
 from .recipe import Options, Recipe, combinations, command_line, construct, name_options
 from .splits import find_test_sets
@@ -36,6 +38,7 @@ class Plan:
     # The splits to evaluate on, each with the file of its references or texts as published, if
     # there is one. None where an earlier version has planned, which looked for them at each report.
     test_sets: dict[str, str | None] | None = None
+    environment: dict[str, str] = field(default_factory=dict)  # date, machine, versions
 
 
 def make_plan(
@@ -43,6 +46,7 @@ def make_plan(
     match: bool = True,
     budget: float | None = None,
     planned: Mapping[str, int] | None = None,
+    plugins: Sequence[Path] = (),
 ) -> Plan:
     """Build and check all models of a recipe.
 
@@ -52,6 +56,7 @@ def make_plan(
     Args:
         match: choose widths so that each model has as many parameters as the first one.
         budget, planned: see :func:`~fairseq_odeformers.lab.compare.budget.fit_budget`.
+        plugins: the user's folders, whose files are compared with later ones.
     """
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     entries: list[Entry] = []
@@ -62,7 +67,9 @@ def make_plan(
             report_progress(f"trying {label} ({len(entries) + 1} of {total})")
             with naming(label, "cannot be trained"):
                 entry = replace(make_entry(recipe, name, {**changes, **tried}), tried=tried)
-                entry = replace(entry, parameters=count_parameters(recipe, entry))
+                digest = plugin_digest(recipe, entry.options["arch"], plugins)
+                parameters = count_parameters(recipe, entry)
+                entry = replace(entry, plugin=digest, parameters=parameters)
                 if match and entries:
                     check_tuned_widths(tried)
                     entry = match_width(recipe, entry, entries[0].parameters)
@@ -72,7 +79,8 @@ def make_plan(
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
     data = Path(recipe.data)
     digest = sha256(data) if data.is_dir() else ""
-    return Plan(recipe, tuple(entries), digest, find_test_sets(recipe))
+    environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
+    return Plan(recipe, tuple(entries), digest, find_test_sets(recipe), environment)
 
 
 def check_tuned_widths(tried: Options) -> None:
@@ -110,10 +118,15 @@ def save_plan(plan: Plan, out: Path) -> Plan:
     """
     if (out / PLAN).is_file():
         plan = extend(load_plan(out), plan, out)
+    write_plan(plan, out)
+    return plan
+
+
+def write_plan(plan: Plan, out: Path) -> None:
+    """Write a plan as :func:`load_plan` reads it."""
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / PLAN) as path:
         path.write_text(yaml.safe_dump(asdict(plan), sort_keys=False), encoding="utf-8")
-    return plan
 
 
 def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
@@ -126,6 +139,11 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
     tuned = {entry.name: sorted(entry.tried) for entry in plan.entries}
     for before in earlier.entries:
         entry = entries.setdefault(before.label, before)
+        if before.plugin not in ("", entry.plugin):
+            raise ValueError(
+                f"{entry.label}: the files of its plugin have changed since its runs in {out}; "
+                f"give --redo {entry.name} to train it anew, or another --out"
+            )
         differences = differing_settings(plan, entry, earlier, before)
         if tuned.get(before.name, sorted(before.tried)) != sorted(before.tried):
             differences.append("tune")
@@ -137,7 +155,8 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
     first, *others = earlier.recipe.seeds  # tuning runs have the first one
     seeds = [first, *sorted({*others, *plan.recipe.seeds} - {first})]
     recipe = replace(plan.recipe, seeds=seeds)
-    return replace(plan, recipe=recipe, entries=tuple(entries.values()))
+    environment = earlier.environment or plan.environment
+    return replace(plan, recipe=recipe, entries=tuple(entries.values()), environment=environment)
 
 
 def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -> list[str]:

@@ -61,7 +61,9 @@ def sections(results: Results) -> Iterator[Section]:
     """All parts of the report."""
     recipe = results.plan.recipe
     models = len(results.plan.entries)
-    yield Section("", f"{models} models, task {recipe.task}, data `{recipe.data}`.")
+    environment = ", ".join(f"{k} {v}" for k, v in results.plan.environment.items())
+    begun = f"  \nBegun with {environment}." if environment else ""
+    yield Section("", f"{models} models, task {recipe.task}, data `{recipe.data}`.{begun}")
     yield describe_trainings(results)
     yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)
@@ -96,13 +98,22 @@ def describe_trainings(results: Results) -> Section:
     """Size, length and loss of the trainings."""
     recipe = results.plan.recipe
     metric = recipe.metric
-    header = ["architecture", "parameters", "seeds", "updates", "time", "tokens a second"]
+    budgets = any(entry.budget for entry in results.plan.entries)
+    header = [
+        "architecture",
+        "parameters",
+        "seeds",
+        *(["unfinished"] if results.shortfalls else []),
+    ]
+    header += [*(["budget"] if budgets else []), "updates", "time", "tokens a second"]
     header += [f"validation loss ({UNITS[recipe.kind]})", "training loss, last epoch"]
     header += [f"validation {metric}"] if metric != "loss" else []
     rows = [header]
     for entry in results.plan.entries:
         runs = results.trainings.get(entry.name, {}).values()
         row = [entry.name, f"{entry.parameters:,}", str(len(runs))]
+        row += ["; ".join(results.shortfalls.get(entry.name, ()))] if results.shortfalls else []
+        row += [clock(60 * (entry.budget or 0))] if budgets else []
         if runs:
             row += [
                 f"{fmean(run.updates[-1] for run in runs):,.0f}",

@@ -15,9 +15,9 @@ from .logs import Training, read_training, report_progress
 from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import Recipe
-from .runs import AVERAGED, BEST, LOG, SCORE, prediction_name
+from .runs import AVERAGED, BEST, LOG, SCORE, make_runs, prediction_name
 from .splits import find_test_sets, read_texts, texts_path
-from .tuning import best_validation, choose_candidates, first_candidates
+from .tuning import best_validation, choose_candidates
 
 
 @dataclass
@@ -33,6 +33,8 @@ class Results:
     outcomes: dict[tuple[str, str], dict[str, dict[int, Outcome]]] = field(default_factory=dict)
     scores: dict[tuple[str, str], list[list[str]]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)  # files of texts that have gone, by split
+    # What is missing of runs that have been begun, by architecture.
+    shortfalls: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     # The candidates of tuned architectures, each with its best validation, None if it has none.
     candidates: list[tuple[Entry, float | None]] = field(default_factory=list)
 
@@ -45,20 +47,17 @@ def read_results(out: Path) -> Results:
         plan = replace(plan, test_sets=locate_test_sets(plan.recipe, out))
     tuned = [entry for entry in plan.entries if entry.tried]
     candidates = [(entry, best_validation(plan, entry, out)) for entry in tuned]
-    chosen = {entry.name: entry for entry in choose_candidates(plan, out)}
-    entries = (chosen.get(entry.name, entry) for entry in first_candidates(plan))
-    plan = replace(plan, entries=tuple(entries))
+    plan = choose_candidates(plan, out)
     results, recipe = Results(plan, candidates=candidates), plan.recipe
-    runs = [
-        (entry.name, seed, out / entry.folder(seed))
-        for entry in plan.entries
-        for seed in recipe.seeds
-    ]
-    for name, seed, folder in runs:
-        with naming(folder / LOG):
-            training = read_training(folder / LOG, recipe.metric)
+    names = [entry.name for entry in plan.entries]
+    runs = sorted(make_runs(plan, out), key=lambda run: names.index(run.name))
+    for run in runs:
+        with naming(run.folder / LOG):
+            training, shortfall = read_training(run.folder / LOG, recipe.metric), run.shortfall
         if training.losses:
-            results.trainings[name][seed] = training
+            results.trainings[run.name][run.seed] = training
+        if shortfall:
+            results.shortfalls[run.name].append(shortfall)
     for split, path in (plan.test_sets or {}).items():
         texts = None
         if path and Path(path).is_file():
@@ -67,14 +66,14 @@ def read_results(out: Path) -> Results:
             results.missing[split] = path
         for checkpoint in (BEST, AVERAGED):
             outcomes, scores = defaultdict(dict), []
-            for name, seed, folder in runs:
-                path = folder / prediction_name(recipe, checkpoint, split)
+            for run in runs:
+                path = run.folder / prediction_name(recipe, checkpoint, split)
                 if path.exists():
                     report_progress(f"reading {path}")
                     with naming(path):
-                        outcomes[name][seed] = read_outcome(recipe, path, texts)
+                        outcomes[run.name][run.seed] = read_outcome(recipe, path, texts)
                 if (path := path.with_suffix(SCORE)).exists():
-                    scores += [[f"{name}, seed {seed}", line] for line in read_lines(path)]
+                    scores += [[f"{run.name}, seed {run.seed}", line] for line in read_lines(path)]
             if outcomes:
                 results.outcomes[split, checkpoint] = outcomes
                 results.scores[split, checkpoint] = scores

@@ -16,6 +16,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from .entry import Entry, resolve_shares, train_options, training_parser
+from .evaluation import time_evaluation
 from .recipe import Recipe
 
 STEPS = 4  # updates that are timed
@@ -44,10 +45,12 @@ def try_training(recipe: Recipe, entry: Entry) -> Entry:
     trainer, batches = start_training(recipe, entry)
     updates = count_updates(trainer.cfg.optimization, len(batches))
     options = resolve_shares(entry.options, updates)
+    per_epoch = len(batches)
     seconds = time_update(trainer, batches) * updates
-    return replace(
-        entry, options=options, updates=updates, epoch_updates=len(batches), seconds=seconds
+    entry = replace(
+        entry, options=options, updates=updates, epoch_updates=per_epoch, seconds=seconds
     )
+    return replace(entry, evaluation=time_evaluation(recipe, trainer, entry.checkpoints + 1))
 
 
 def start_training(recipe: Recipe, entry: Entry) -> tuple[Trainer, GroupedIterator]:

@@ -7,7 +7,7 @@ the best validation. Its tuning run is also the first seed's run.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from .entry import Entry
@@ -26,21 +26,12 @@ def best_validation(plan: Plan, entry: Entry, out: Path) -> float | None:
     return plan.recipe.best(finite) if finite else None
 
 
-def first_candidates(plan: Plan) -> Collection[Entry]:
-    """The first candidate of each architecture, in the order of the plan."""
-    firsts: dict[str, Entry] = {}
+def choose_candidates(plan: Plan, out: Path) -> Plan:
+    """A plan with one candidate of each architecture: its best so far, or else its first."""
+    chosen: dict[str, tuple[float | None, Entry]] = {}
     for entry in plan.entries:
-        firsts.setdefault(entry.name, entry)
-    return firsts.values()
-
-
-def choose_candidates(plan: Plan, out: Path) -> list[Entry]:
-    """The best candidate of each architecture so far; none of one that has none."""
-    chosen: dict[str, tuple[float, Entry]] = {}
-    for entry in plan.entries:
-        value = best_validation(plan, entry, out) if entry.tried else 0.0
-        if value is not None:
-            best, _ = chosen.setdefault(entry.name, (value, entry))
-            if plan.recipe.best([best, value]) != best:
-                chosen[entry.name] = value, entry
-    return [entry for _, entry in chosen.values()]
+        value = best_validation(plan, entry, out) if entry.tried else None
+        best, _ = chosen.setdefault(entry.name, (value, entry))
+        if value is not None and (best is None or plan.recipe.best([best, value]) != best):
+            chosen[entry.name] = value, entry
+    return replace(plan, entries=tuple(entry for _, entry in chosen.values()))

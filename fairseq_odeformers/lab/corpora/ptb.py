@@ -94,6 +94,6 @@ def main(arguments: Sequence[str]) -> None:
         "(default: download the published texts)",
     )
     args = parse_options(parser, arguments)
-    with log_and_lock(args.out):
+    with log_and_lock(args):
         data_bin = prepare(args.source, args.out, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

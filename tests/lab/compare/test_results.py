@@ -14,7 +14,7 @@ from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.figures import distinct, learning_curves
 from fairseq_odeformers.lab.compare.logs import Training, read_training
 from fairseq_odeformers.lab.compare.outcomes import Classes, Outcome, Perplexity, Translations
-from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan
+from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan, write_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import (
     compare_scores,
@@ -48,9 +48,12 @@ WORSE = [text.replace("a ", "one ").replace("are", "is") for text in PERFECT]
 def write_log(path, *epochs):
     """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds."""
     text = "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,234 (num.\n"
-    text += '2026-11-22 16:38:37 | INFO | train_inner | {"epoch": 1, "wps": "8", "loss": "9"}\n'
+    text += (
+        '2026-11-22 16:38:37 | INFO | train_inner | {"epoch": 1, "num_updates": "1", "wps": "8"}\n'
+    )
     for updates, loss, seconds in epochs:
         valid = {"valid_loss": loss, "valid_num_updates": updates, "valid_mcc": 10 - loss}
+        valid["epoch"] = 1
         train = {"train_train_wall": seconds, "train_num_updates": updates, "train_loss": loss}
         for kind, stats in (("valid", valid), ("train", train)):
             stats = json.dumps({name: str(value) for name, value in stats.items()})
@@ -201,6 +204,7 @@ def report(tmp_path):
             folder = tmp_path / f"{name}-seed{seed}"
             folder.mkdir()
             write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9), (30, 4.5, 9))
+            (folder / "trained").touch()
             (folder / "checkpoint_best.test.out").write_text(text)
             (folder / "checkpoint_best.test.score").write_text("tokenized: BLEU = 27.55\n")
         write_report(tmp_path)
@@ -233,6 +237,31 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     place = rows.index(["test, text 1"])
     assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
     assert any("--adam-betas '(0.9, 0.98)'" in row[-1] for row in rows)  # for a shell
+
+
+def test_a_run_that_has_not_finished_says_so(tmp_path, report):
+    """In a column that others do not have; a budget is beside the time that was spent."""
+    outputs = {("one", seed): EVALUATED.format(120, 8) for seed in (1, 2)}
+    options = {"train": {"task": "language_modeling"}, "score": {"test": "x"}}
+    rows = report(["one"], outputs, **options)
+    header = next(row for row in rows if len(row) > 5)
+    assert "unfinished" not in header
+    (tmp_path / "one-seed2" / "trained").unlink()
+    plan = load_plan(tmp_path)
+    (entry,) = plan.entries
+    write_plan(
+        replace(
+            plan,
+            entries=(replace(entry, updates=90, budget=0.5),),
+            environment={"date": "2026-11-25", "threads": "2"},
+        ),
+        tmp_path,
+    )
+    write_report(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert "| architecture | parameters | seeds | unfinished | budget | updates | time |" in text
+    assert "| one | 1,234 | 2 | seed 2: 30 of 90 updates | 0:00:30 | 30 | 0:00:25 |" in text
+    assert "Begun with date 2026-11-25, threads 2." in text
 
 
 def test_too_little_training_is_not_compared(tmp_path, report):
