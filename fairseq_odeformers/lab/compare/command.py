@@ -160,8 +160,8 @@ def execute_plan(plan: Plan, kept: Plan, machine: Machine | Cluster, out: Path) 
         kept: the same with the candidates and seeds of earlier commands.
 
     Returns:
-        The runs that should have finished: of the best candidates, and of all candidates of an
-        architecture of which none has.
+        The runs that should have finished: those of the best candidates, and all tuning runs of an
+        architecture if none of them has finished.
     """
     names = {entry.name for entry in plan.entries}
     kept = replace(kept, entries=tuple(entry for entry in kept.entries if entry.name in names))

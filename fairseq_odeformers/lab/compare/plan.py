@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 import yaml
+from filelock import FileLock
 
 from fairseq_odeformers.files import naming, replacing, sha256
 from fairseq_odeformers.lab.benchmark.timing import describe_environment
@@ -25,7 +26,7 @@ from .splits import find_test_sets
 from .trial import count_parameters, try_training
 from .width import match_width
 
-PLAN = "plan.yaml"
+PLAN, LOCK = "plan.yaml", ".plan.lock"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def make_plan(
     Args:
         match: choose widths so that each model has as many parameters as the first one.
         budget, planned: see :func:`~fairseq_odeformers.lab.compare.budget.fit_budget`.
-        plugins: the user's folders, whose files are compared with later ones.
+        plugins: the user's folders. The plan keeps digests of their files.
     """
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     entries: list[Entry] = []
@@ -91,7 +92,7 @@ def check_tuned_widths(tried: Options) -> None:
 
 
 def choose_average(average: int | None, entries: Sequence[Entry]) -> int:
-    """The number of checkpoints to average, of which every training saves as many.
+    """The number of checkpoints to average. Every training saves at least as many.
 
     Raises:
         ValueError: a training saves fewer than the number that was given.
@@ -116,15 +117,16 @@ def save_plan(plan: Plan, out: Path) -> Plan:
     Raises:
         ValueError: these were begun with other data or settings; nothing is written.
     """
-    if (out / PLAN).is_file():
-        plan = extend(load_plan(out), plan, out)
-    write_plan(plan, out)
+    out.mkdir(parents=True, exist_ok=True)
+    with FileLock(out / LOCK):  # two commands may begin at once
+        if (out / PLAN).is_file():
+            plan = extend(load_plan(out), plan, out)
+        write_plan(plan, out)
     return plan
 
 
 def write_plan(plan: Plan, out: Path) -> None:
     """Write a plan as :func:`load_plan` reads it."""
-    out.mkdir(parents=True, exist_ok=True)
     with replacing(out / PLAN) as path:
         path.write_text(yaml.safe_dump(asdict(plan), sort_keys=False), encoding="utf-8")
 

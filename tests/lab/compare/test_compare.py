@@ -5,6 +5,7 @@ import re
 import shlex
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -74,6 +75,18 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     with pytest.raises(ValueError, match=f"data has other files than when {tmp_path} was begun"):
         plan.save_plan(Plan(recipe, (one,), "another"), tmp_path)
     assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
+
+
+def test_two_commands_at_once_lose_no_seed(tmp_path):
+    """The second one reads the plan when the first has written it."""
+    plans = [Plan(Recipe("/data", {}, {}, seeds=[seed]), (Entry("a", {}),)) for seed in (1, 2)]
+    with ThreadPoolExecutor() as pool:
+        with FileLock(tmp_path / plan.LOCK):
+            second = pool.submit(plan.save_plan, plans[1], tmp_path)
+            with pytest.raises(TimeoutError):
+                second.result(timeout=0.2)
+            plan.write_plan(plans[0], tmp_path)
+        assert second.result().recipe.seeds == [1, 2]
 
 
 def test_a_refused_command_leaves_a_plugin_as_it_is(data, tmp_path, monkeypatch, capsys):
