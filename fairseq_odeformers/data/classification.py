@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import make_builder
@@ -37,6 +38,18 @@ def classes_of(task) -> list[str]:
     """The classes of a task's models, in the order of their probabilities."""
     names = class_names(task.label_dictionary)
     return names[: getattr(task.cfg, "num_classes", len(names))]
+
+
+def macro_f1(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """The mean of F1 over the classes of the targets (N), in percent."""
+    hits = predictions == targets
+    f1 = [
+        2
+        * (hits & (targets == name)).sum()
+        / ((targets == name).sum() + (predictions == name).sum())
+        for name in np.unique(targets)
+    ]
+    return 100 * float(np.mean(f1))
 
 
 def is_class_name(name: str) -> bool:

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from tqdm import tqdm
 
 from fairseq_odeformers.checkpoints import load
-from fairseq_odeformers.data.classification import check_unlabelled, classes_of
+from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
 from fairseq_odeformers.files import decode_lines, naming, read_lines, replacing
 from fairseq_odeformers.options import add_user_dir, positive_int
 
@@ -153,11 +153,13 @@ def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) 
         rows = zip(ids.tolist(), truth, labels, shares)
         write_predictions("target", classes, rows, args.output)
     if targets is not None:
-        correct, total = int((probs.argmax(1) == targets).sum()), len(targets)
+        predictions = probs.argmax(1)
+        correct, total = int((predictions == targets).sum()), len(targets)
         low, high = binomtest(correct, total).proportion_ci(method="wilson")
         print(
             f"{split}: accuracy {100 * correct / total:.2f}% "
-            f"(95% interval {100 * low:.2f}-{100 * high:.2f}%), {correct:,} of {total:,}"
+            f"(95% interval {100 * low:.2f}-{100 * high:.2f}%), {correct:,} of {total:,}; "
+            f"macro-F1 {macro_f1(targets.numpy(), predictions.numpy()):.2f}%"
         )
 
 

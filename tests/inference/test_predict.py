@@ -14,7 +14,7 @@ from fairseq_cli import validate
 from helpers import OLD
 from make_checkpoints import PATHS, parsed, write_data, write_splits
 from script_helpers import IN_MAIN_THREAD, lines, trainings
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_odeformers import load_classifier
 from fairseq_odeformers.data.classification import make_dictionary
@@ -65,7 +65,9 @@ def test_table_and_accuracy(predict, tmp_path):
     assert [row[2] for row in rows] == [CLASSES[n] for n in probabilities(rows).argmax(1)]
     accuracy = 100 * accuracy_score([row[1] for row in rows], [row[2] for row in rows])
     wilson = "23.21-70.86%"  # Wilson's interval of 6 of 13
-    assert f"test: accuracy {accuracy:.2f}% (95% interval {wilson}), 6 of 13" in out
+    f1 = 100 * f1_score([row[1] for row in rows], [row[2] for row in rows], average="macro")
+    summary = f"test: accuracy {accuracy:.2f}% (95% interval {wilson}), 6 of 13; macro-F1 {f1:.2f}%"
+    assert out.splitlines()[-1] == summary
     task = "words --task sentence_prediction --num-classes 3 --criterion sequence_classification"
     line = (
         "--path classifier.pt --valid-subset test --batch-size 4 --required-batch-size-multiple 1"

@@ -5,10 +5,10 @@ In the order of an experiment:
 - ``command.py``: the command lines of ``compare`` and ``report``;
 - ``experiments.py``: the recipes that a command line asks for, which ``recipe.py`` reads from YAML,
   or ``defaults.py`` makes for a folder of data;
-- ``plan.py``: a recipe becomes a plan, of ``entry.py``, ``trial.py``, ``width.py``, ``budget.py``
-  and ``splits.py``, in a process of its own (``child.py``);
+- ``plan.py``: a recipe becomes a plan, of ``entry.py``, ``trial.py``, ``evaluation.py``,
+  ``width.py``, ``budget.py`` and ``splits.py``, in a process of its own (``child.py``);
 - ``runs.py``: a plan becomes runs of commands; ``jobs.py`` has their jobs, which ``watch.py``
-  submits and watches;
+  submits and watches; ``tuning.py`` chooses between candidates;
 - ``report.py``: the results of runs (``results.py``, ``logs.py``, ``outcomes.py``) become tables,
   figures (``figures.py``) and pages (``pages.py``).
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fairseq_odeformers.files import naming
 
 from .entry import Entry
+from .logs import report_progress
 from .recipe import Options, Recipe, merge
 from .trial import start_training, time_update, try_training
 
@@ -24,12 +25,12 @@ def fit_budget(
     the time that a training took.
 
     Args:
-        planned: by name, the updates of trainings that an earlier command has begun; they stay.
+        planned: by label, the updates of trainings that an earlier command has begun; they stay.
     """
-    fitted, times = [], time_updates(recipe, [e for e in entries if e.name not in planned])
+    fitted, times = [], time_updates(recipe, [e for e in entries if e.label not in planned])
     for entry in entries:
-        with naming(entry.name, "cannot be trained"):
-            updates = planned.get(entry.name) or updates_within(minutes, times[entry.name])
+        with naming(entry.label, "cannot be trained"):
+            updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
             entry = try_training(recipe, stretch_schedule(entry, updates))
             fitted.append(replace(entry, seconds=minutes * 60, budget=minutes))
     return fitted
@@ -40,11 +41,12 @@ def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
 
     The trial of each architecture was the first round.
     """
-    seconds = {entry.name: [entry.seconds / entry.updates] for entry in entries}
-    for _ in range(ROUNDS - 1):
+    seconds = {entry.label: [entry.seconds / entry.updates] for entry in entries}
+    for number in range(1, ROUNDS):
         for entry in entries:
-            seconds[entry.name].append(time_update(*start_training(recipe, entry)))
-    return {name: statistics.median(measured) for name, measured in seconds.items()}
+            report_progress(f"timing {entry.label} ({number} of {ROUNDS - 1})")
+            seconds[entry.label].append(time_update(*start_training(recipe, entry)))
+    return {label: statistics.median(measured) for label, measured in seconds.items()}
 
 
 def updates_within(minutes: float, seconds: float) -> int:

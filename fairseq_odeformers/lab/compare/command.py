@@ -6,23 +6,28 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fairseq_odeformers.files import markdown_table
+from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
 from .child import call_in_child
 from .experiments import choose_experiments
-from .jobs import choose_machine
+from .jobs import Cluster, Machine, choose_machine
 from .logs import clock
 from .pages import csv_table, latex_table, markdown_page
-from .plan import PLAN, Plan, load_plan, make_plan, save_plan
-from .recipe import Recipe, parse_words
+from .plan import PLAN, Plan, extend, load_plan, make_plan, save_plan, write_plan
+from .recipe import Recipe, parse_architecture, parse_words
 from .report import DOCUMENT, PAGE, write_report
-from .runs import Run, make_runs, prepare
+from .runs import Run, make_runs, make_tuning_runs, prepare
+from .tuning import choose_candidates
 from .watch import execute
 
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -52,6 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--epochs", type=positive_int, metavar="N", help="epochs on DATA (default: by its size)")
     add("--average", type=integer, metavar="N", help="also evaluate the mean of N checkpoints")
     add("--seeds", type=int, nargs="+", metavar="N", help="one run per seed (default: 1)")
+    add(
+        "--tune",
+        metavar="OPTION=VALUE,...",
+        nargs="+",
+        help="train each architecture with all values (of several options: all combinations) and "
+        "the first seed, and keep its best by the validation metric",
+    )
     add("--out", type=Path, default=Path("runs"), help="runs and report (default: %(default)s)")
     add(
         "--match",
@@ -66,7 +78,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="train for equal time, such as 30m or 2h, in place of equal epochs",
     )
     add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
+    add(
+        "--redo",
+        metavar="ARCH",
+        nargs="+",
+        default=[],
+        help="remove the runs of these architectures in --out, and train them anew",
+    )
     add("--dry-run", action="store_true", help="print the plan and all commands, then stop")
+    add = parser.add_argument_group("sizes of all architectures").add_argument
+    add("--layers", type=positive_int, metavar="N", help="layers of encoder and decoder, each")
+    add("--width", type=positive_int, metavar="N", help="width of embeddings and states")
+    add("--heads", type=positive_int, metavar="N", help="attention heads")
+    add("--ffn", type=positive_int, metavar="N", help="inner width of a Transformer's FFN")
+    sizes = (f"{name} ({' '.join(map(str, size.values()))})" for name, size in SIZES.items())
+    add("--size", choices=SIZES, help=f"all four in this order: {', '.join(sizes)}")
     add = parser.add_argument_group("on a cluster").add_argument
     add("--cluster", choices=("local", "slurm"), default="local", help="(default: this machine)")
     add("--slurm-partition", metavar="NAME", help="partition for the jobs")
@@ -78,7 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
-        for name, recipe in choose_experiments(args, parse_words(others)).items():
+        options = parse_words(others)
+        options |= {name: getattr(args, name) for name in (*NEUTRAL, "size") if vars(args)[name]}
+        for name, recipe in choose_experiments(args, options).items():
             compare(args, recipe, args.out / name if name else args.out)
     except KeyboardInterrupt:
         sys.exit(
@@ -93,19 +121,28 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     plugin = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
     recipe.train["user-dir"] = str(plugin)
     match = args.match or ("parameters" if args.what.is_dir() else "none")
-    planned = planned_updates(out, args.budget) if args.budget else {}
-    plan = call_in_child(make_plan, recipe, match == "parameters", args.budget, planned)
-    runs = make_runs(plan, out)
-    print(overview(plan, len(runs), args.jobs), flush=True)
+    redo = [parse_architecture(text)[0] for text in args.redo]
+    if unknown := set(redo) - set(recipe.architectures):
+        raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(recipe.architectures)}")
+    planned = planned_updates(out, args.budget, redo) if args.budget else {}
+    plugins = [Path(plugin) for plugin in args.user_dir]
+    matched = match == "parameters"
+    plan = call_in_child(make_plan, recipe, matched, args.budget, planned, plugins)
+    if redo and (out / PLAN).is_file() and not args.dry_run:
+        forget(redo, plan, out)
+    print(overview(plan, out, args.jobs), flush=True)
     if args.dry_run:
         if args.user_dir and not plugin.exists():  # the commands name it
             write_plugin(plugin, args.user_dir)
-        print_commands(runs)
+        print_commands(make_tuning_runs(plan, out))
+        if recipe.tune:
+            print("\n# Then with the best candidate of each architecture, as far as it is known:")
+        print_commands(make_runs(choose_candidates(plan, out), out))
         return
-    save_plan(plan, out)
+    kept = save_plan(plan, out)
     if args.user_dir:
         write_plugin(plugin, args.user_dir)
-    execute(runs, choose_machine(args, out))
+    runs = execute_plan(plan, kept, choose_machine(args, out), out)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]
@@ -115,10 +152,58 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
 
 
-def planned_updates(out: Path, budget: float) -> dict[str, int]:
+def execute_plan(plan: Plan, kept: Plan, machine: Machine | Cluster, out: Path) -> list[Run]:
+    """Tune, then train and evaluate the best candidates.
+
+    Args:
+        plan: of this command.
+        kept: the same with the candidates and seeds of earlier commands.
+
+    Returns:
+        The runs that should have finished: those of the best candidates, and all tuning runs of an
+        architecture if none of them has finished.
+    """
+    names = {entry.name for entry in plan.entries}
+    kept = replace(kept, entries=tuple(entry for entry in kept.entries if entry.name in names))
+    tuning = make_tuning_runs(kept, out)
+    if tuning:
+        execute(tuning, machine)
+    untrained = names & {run.name for run in tuning} - {run.name for run in tuning if run.finished}
+    runs = make_runs(replace(plan, entries=choose_candidates(kept, out).entries), out)
+    runs = [run for run in runs if run.name not in untrained]
+    execute(runs, machine)
+    chosen = {run.folder: run for run in runs}
+    for run in tuning:
+        if chosen.get(run.folder, run).finished:
+            run.remove_checkpoints()
+    return [*runs, *(run for run in tuning if run.name in untrained)]
+
+
+def planned_updates(out: Path, budget: float, redo: Collection[str] = ()) -> dict[str, int]:
     """The updates that an earlier command chose for this budget, so that its runs go on."""
     entries = load_plan(out).entries if (out / PLAN).is_file() else ()
-    return {entry.name: entry.updates for entry in entries if entry.budget == budget}
+    entries = (entry for entry in entries if entry.budget == budget and entry.name not in redo)
+    return {entry.label: entry.updates for entry in entries}
+
+
+def forget(names: Collection[str], plan: Plan, out: Path) -> None:
+    """Remove the runs of architectures, and their entries in the plan that is kept.
+
+    Args:
+        plan: the new one, which is refused before anything is removed.
+    """
+    kept = load_plan(out)
+    others = replace(
+        kept, entries=tuple(entry for entry in kept.entries if entry.name not in names)
+    )
+    extend(others, plan, out)
+    runs = [run for run in make_runs(kept, out) if run.name in names and run.folder.exists()]
+    for run in runs:
+        if run.busy:
+            raise ValueError(f"--redo {run.name}: another command is at {run.folder}")
+    for run in runs:
+        shutil.rmtree(run.folder)
+    write_plan(others, out)
 
 
 def print_commands(runs: Sequence[Run]) -> None:
@@ -130,16 +215,24 @@ def print_commands(runs: Sequence[Run]) -> None:
             print(shlex.join(step.words) + output)
 
 
-def overview(plan: Plan, runs: int, jobs: int) -> str:
-    """The models of a plan as a table, and the time that all runs will take."""
+def overview(plan: Plan, out: Path, jobs: int) -> str:
+    """The models of a plan as a table, and the time that all unfinished runs will take."""
     rows = [["architecture", "parameters", "updates", "time", "size"]]
     for entry in plan.entries:
-        numbers = [f"{entry.parameters:,}", f"{entry.updates:,}", clock(entry.seconds)]
-        rows.append([entry.name, *numbers, entry.note])
-    seconds = sum(entry.seconds for entry in plan.entries) * len(plan.recipe.seeds) / jobs
+        time_of_run = clock(entry.seconds + entry.evaluation)
+        numbers = [f"{entry.parameters:,}", f"{entry.updates:,}", time_of_run]
+        rows.append([entry.label, *numbers, entry.note])
+    # A tuning run of a candidate that is chosen is a run of the first seed, too.
+    runs = {run.folder: run for run in make_tuning_runs(plan, out)}
+    runs |= {run.folder: run for run in make_runs(choose_candidates(plan, out), out)}
+    left = [run for run in runs.values() if not run.finished]
+    if not left:
+        return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."
+    start = time.process_time()  # to import what each command imports
+    seconds = sum(run.seconds + start * len(run.steps) for run in left) / jobs
     return (
-        f"{markdown_table(rows)}\n{runs} runs, {jobs} at a time: about {clock(seconds)}, by a few "
-        "training steps, without validation and evaluation."
+        f"{markdown_table(rows)}\n{len(left)} of {len(runs)} runs are left, {jobs} at a time: "
+        f"about {clock(seconds)}, by a few training steps and predictions."
     )
 
 

@@ -72,7 +72,6 @@ def default_recipe(
         recipe.shared["dropout"] = 0.1
     if kind is Kind.MASKED_LM:  # which fairseq-eval-lm cannot evaluate
         recipe.splits = []
-    recipe.average = min(recipe.average, epochs)
     return recipe
 
 

@@ -3,30 +3,55 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import re
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from fairseq import options as fairseq_options
-from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
 
+from fairseq_odeformers.files import sha256
 from fairseq_odeformers.models.common.kinds import check_kind
-from fairseq_odeformers.models.common.sizes import size_options
+from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
 from fairseq_odeformers.options import did_you_mean, flag
 
-from .recipe import Options, Recipe, command_line
+from .recipe import Options, Recipe, command_line, name_options
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An architecture of a plan."""
+    """An architecture of a plan, or a candidate of one whose options are tuned."""
 
-    name: str  # in tables and folders
+    name: str  # in tables
     options: Options  # of fairseq-train, except for the seed and the folder
     parameters: int = 0
     updates: int = 0  # of a training
     seconds: float = 0.0  # that a training may take, on one run's share of this machine
     note: str = ""  # how its size was chosen
     budget: float | None = None  # minutes that have determined the updates
+    tried: Options = field(default_factory=dict)  # the values of tuned options
+    epoch_updates: int = 0  # of an epoch; 0 in plans of earlier versions
+    evaluation: float = 0.0  # seconds of validations and predictions
+    plugin: str = ""  # a digest of the user's files that it depends on
+
+    @property
+    def label(self) -> str:
+        """The name among all candidates of a plan."""
+        return self.name + name_options(self.tried)
+
+    @property
+    def checkpoints(self) -> int:
+        """The number of checkpoints that a training saves, apart from the best and the last."""
+        return self.updates // int(self.options.get("save-interval-updates") or self.epoch_updates)
+
+    def folder(self, seed: int) -> str:
+        """The name of the folder of a run."""
+        return f"{self.label}-seed{seed}"
 
 
 def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
@@ -40,8 +65,9 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
     check_kind(arch, recipe.task)
     names = option_names(recipe, arch)
     shared = {name: value for name, value in recipe.shared.items() if name in names}
-    explicit = {**recipe.train, **changes}
-    sized = size_options(arch, underscored(recipe.sizes), underscored(explicit))
+    neutral, explicit = split_sizes({**recipe.train, **changes})
+    sizes = {**underscored(recipe.sizes), **neutral}
+    sized = size_options(arch, sizes, underscored(explicit))
     sized = {flag(name)[2:]: size for name, size in sized.items()}
     options = {
         name: value.replace("{arch}", arch) if isinstance(value, str) else value
@@ -49,6 +75,22 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
         if value is not None
     }
     return Entry(name, options)
+
+
+def plugin_digest(recipe: Recipe, arch: str, plugins: Iterable[Path]) -> str:
+    """A digest of all Python files of those plugins that the model, task or criterion is of."""
+    names = arch, recipe.task, recipe.train.get("criterion")
+    registries = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY
+    classes = (registry.get(name, object) for registry, name in zip(registries, names))
+    modules = {parent.__module__ for found in classes for parent in found.__mro__}
+    files = [getattr(sys.modules.get(name), "__file__", None) or "/" for name in modules]
+    digests = [
+        f"{path.relative_to(folder)} {sha256(path)}\n"
+        for folder in map(Path.resolve, plugins)
+        if any(Path(file).resolve().is_relative_to(folder) for file in files)
+        for path in sorted(folder.rglob("*.py"))
+    ]
+    return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
 
 
 def underscored(options: Options) -> Options:
@@ -77,10 +119,25 @@ def training_parser() -> argparse.ArgumentParser:
     parser = fairseq_options.get_training_parser()
 
     def refuse(message):
+        _, unknown, words = message.partition("unrecognized arguments: ")
+        if unknown:
+            message += explain_unknown(words.split()[0], parser)
         raise ValueError(message)
 
     parser.error = refuse
     return parser
+
+
+def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
+    """Whose option it is that an architecture does not have, or which one may be meant."""
+    name = option[2:].replace("-", "_")
+    models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
+    owners = [model for model, arch in models.items() if name in default_options(arch)]
+    if owners:
+        shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
+        return f"; {shown} have it: write it in brackets, as in '{owners[0]}[{option} ...]'"
+    remedy = did_you_mean(option, parser._option_string_actions)
+    return f"; {remedy}" if remedy else ""
 
 
 def resolve_shares(options: Options, updates: int) -> Options:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 
 from .defaults import default_recipe
-from .recipe import Options, Recipe, merge, parse_architecture, read_recipe
+from .recipe import Options, Recipe, merge, parse_architecture, parse_tuning, read_recipe
 
 Architectures = dict[str, tuple[str, Options]]  # name, and ARCH with the options in its brackets
 
@@ -40,6 +40,11 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
         if args.average is not None:
             recipe.average = args.average
         recipe.seeds = args.seeds or recipe.seeds
+        if args.tune:
+            recipe.tune = parse_tuning(args.tune)
+        for name in {*options, *(key for _, own in architectures.values() for key in own)}:
+            if name in recipe.tune:
+                raise ValueError(f"--{name} is tuned; leave it out, or do without --tune {name}")
         if len(set(recipe.seeds)) < len(recipe.seeds):
             raise ValueError(f"--seeds {' '.join(map(str, recipe.seeds))}: give each once")
     return recipes

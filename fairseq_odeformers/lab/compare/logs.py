@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,11 @@ def read_progress(log: Path) -> dict[str, Any]:
                 names = {"loss": "valid_loss", "ups": "ups"}
                 progress |= {key: stats[name] for key, name in names.items() if name in stats}
     return progress
+
+
+def report_progress(text: str) -> None:
+    """Print what begins now, beside the output of a command."""
+    print(f"{text} ...", file=sys.stderr, flush=True)
 
 
 def clock(seconds: float) -> str:

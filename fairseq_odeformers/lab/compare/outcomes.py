@@ -14,10 +14,12 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 
+from fairseq_odeformers.data.classification import macro_f1
 from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.models.common.kinds import Kind
 
 SAMPLES = 1000  # of a bootstrap
+LEAST_BLEU = 1  # below which translations are hardly words of the reference
 LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
 
 
@@ -36,6 +38,10 @@ class Outcome:
     def qualities(self) -> Sequence[float]:
         """How good each of the examples is."""
         return ()
+
+    def shortfall(self) -> str:
+        """Why the run has learnt too little to be compared; "" if it has learnt enough."""
+        return ""
 
 
 class Translations(Outcome):
@@ -109,6 +115,9 @@ class Translations(Outcome):
         score = self.metrics["chrF"].sentence_score
         return [score(text, [right]).score for text, right in zip(self.texts, self.references)]
 
+    def shortfall(self) -> str:
+        return f"BLEU below {LEAST_BLEU}" if self.scores["BLEU"] < LEAST_BLEU else ""
+
 
 class Classes(Outcome):
     """Classes of a test set, a table of ``odeformers predict``."""
@@ -136,12 +145,17 @@ class Classes(Outcome):
     @cached_property
     def scores(self) -> dict[str, float]:
         """Accuracy, and the mean over the classes of F1, in percent."""
-        hits = self.predictions == self.targets
-        f1 = []
-        for name in np.unique(self.targets):
-            true = (hits & (self.targets == name)).sum()
-            f1.append(2 * true / ((self.targets == name).sum() + (self.predictions == name).sum()))
-        return {"accuracy": 100 * hits.mean(), "macro-F1": 100 * float(np.mean(f1))}
+        return self.scores_of(self.predictions)
+
+    def scores_of(self, predictions: np.ndarray) -> dict[str, float]:
+        accuracy = 100 * float((predictions == self.targets).mean())
+        return {"accuracy": accuracy, "macro-F1": macro_f1(self.targets, predictions)}
+
+    def majority(self) -> tuple[str, dict[str, float]]:
+        """The most frequent class, and the scores of predicting it for all texts."""
+        names, counts = np.unique(self.targets, return_counts=True)
+        name = names[counts.argmax()]
+        return name, self.scores_of(np.full_like(self.targets, name))
 
     def p_value(self, baseline: Classes) -> float:
         """Of the difference in accuracy, by a paired bootstrap over the examples."""
@@ -154,6 +168,9 @@ class Classes(Outcome):
     def qualities(self) -> list[float]:
         """The probability of the right class of each text."""
         return self.shares
+
+    def shortfall(self) -> str:
+        return "it predicts one class" if len(np.unique(self.predictions)) == 1 else ""
 
 
 class Perplexity(Outcome):

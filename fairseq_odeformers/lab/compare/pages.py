@@ -27,10 +27,12 @@ class Section:
     text: str = ""  # Markdown
     table: Table = field(default_factory=list)
     figure: tuple[str, Figure] | None = None  # the name of its file, and the picture
+    warning: str = ""  # Markdown above the table
 
     def markdown(self) -> str:
         """The section as Markdown; its picture is a file beside it."""
         parts = [f"## {self.title}\n" if self.title else ""]
+        parts.append(f"**{self.warning}**\n" if self.warning else "")
         if self.table:
             rows = [[cell.replace("|", "\\|") for cell in row] for row in self.table]
             parts.append(markdown_table(rows))

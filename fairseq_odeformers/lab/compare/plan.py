@@ -7,22 +7,26 @@ gives all of them one size, or ``budget.py`` one time.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import torch
 import yaml
+from filelock import FileLock
 
 from fairseq_odeformers.files import naming, replacing, sha256
+from fairseq_odeformers.lab.benchmark.timing import describe_environment
 
 from .budget import fit_budget
-from .entry import Entry, make_entry
-from .recipe import Recipe, command_line, construct
+from .entry import Entry, make_entry, plugin_digest
+from .logs import report_progress
+from .recipe import Options, Recipe, combinations, command_line, construct, name_options
 from .splits import find_test_sets
 from .trial import count_parameters, try_training
 from .width import match_width
 
-PLAN = "plan.yaml"
+PLAN, LOCK = "plan.yaml", ".plan.lock"
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Plan:
     # The splits to evaluate on, each with the file of its references or texts as published, if
     # there is one. None where an earlier version has planned, which looked for them at each report.
     test_sets: dict[str, str | None] | None = None
+    environment: dict[str, str] = field(default_factory=dict)  # date, machine, versions
 
 
 def make_plan(
@@ -42,6 +47,7 @@ def make_plan(
     match: bool = True,
     budget: float | None = None,
     planned: Mapping[str, int] | None = None,
+    plugins: Sequence[Path] = (),
 ) -> Plan:
     """Build and check all models of a recipe.
 
@@ -51,32 +57,76 @@ def make_plan(
     Args:
         match: choose widths so that each model has as many parameters as the first one.
         budget, planned: see :func:`~fairseq_odeformers.lab.compare.budget.fit_budget`.
+        plugins: the user's folders. The plan keeps digests of their files.
     """
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     entries: list[Entry] = []
+    total = len(recipe.architectures) * len(list(combinations(recipe.tune)))
     for name, changes in recipe.architectures.items():
-        with naming(name, "cannot be trained"):
-            entry = make_entry(recipe, name, changes)
-            entry = replace(entry, parameters=count_parameters(recipe, entry))
-            if match and entries:
-                entry = match_width(recipe, entry, entries[0].parameters)
-            entries.append(try_training(recipe, entry))
+        for tried in combinations(recipe.tune):
+            label = name + name_options(tried)
+            report_progress(f"trying {label} ({len(entries) + 1} of {total})")
+            with naming(label, "cannot be trained"):
+                entry = replace(make_entry(recipe, name, {**changes, **tried}), tried=tried)
+                digest = plugin_digest(recipe, entry.options["arch"], plugins)
+                parameters = count_parameters(recipe, entry)
+                entry = replace(entry, plugin=digest, parameters=parameters)
+                if match and entries:
+                    check_tuned_widths(tried)
+                    entry = match_width(recipe, entry, entries[0].parameters)
+                entries.append(try_training(recipe, entry))
     if budget:
         entries = fit_budget(recipe, entries, budget, planned or {})
+    recipe = replace(recipe, average=choose_average(recipe.average, entries))
     data = Path(recipe.data)
     digest = sha256(data) if data.is_dir() else ""
-    return Plan(recipe, tuple(entries), digest, find_test_sets(recipe))
+    environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
+    return Plan(recipe, tuple(entries), digest, find_test_sets(recipe), environment)
 
 
-def save_plan(plan: Plan, out: Path) -> None:
+def check_tuned_widths(tried: Options) -> None:
+    """Check that no width is tuned that matching the number of parameters would change."""
+    for option in tried:
+        if option.endswith(("embed-dim", "width", "ffn", "size")):
+            raise ValueError(f"--tune {option}: equal parameters set widths; add --match none")
+
+
+def choose_average(average: int | None, entries: Sequence[Entry]) -> int:
+    """The number of checkpoints to average. Every training saves at least as many.
+
+    Raises:
+        ValueError: a training saves fewer than the number that was given.
+    """
+    entry = min(entries, key=lambda entry: entry.checkpoints)
+    if average is None:
+        return min(entry.checkpoints, 3) if entry.checkpoints > 1 else 0
+    if not 0 <= average <= entry.checkpoints:
+        raise ValueError(
+            f"--average {average}: {entry.updates} updates of {entry.label} leave "
+            f"{entry.checkpoints} checkpoints; give from 0 to as many, or more updates"
+        )
+    return average
+
+
+def save_plan(plan: Plan, out: Path) -> Plan:
     """Keep a plan beside its runs, with the architectures and seeds of earlier commands.
+
+    Returns:
+        The plan that is kept.
 
     Raises:
         ValueError: these were begun with other data or settings; nothing is written.
     """
-    if (out / PLAN).is_file():
-        plan = extend(load_plan(out), plan, out)
     out.mkdir(parents=True, exist_ok=True)
+    with FileLock(out / LOCK):  # two commands may begin at once
+        if (out / PLAN).is_file():
+            plan = extend(load_plan(out), plan, out)
+        write_plan(plan, out)
+    return plan
+
+
+def write_plan(plan: Plan, out: Path) -> None:
+    """Write a plan as :func:`load_plan` reads it."""
     with replacing(out / PLAN) as path:
         path.write_text(yaml.safe_dump(asdict(plan), sort_keys=False), encoding="utf-8")
 
@@ -87,17 +137,28 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
         raise ValueError(
             f"{plan.recipe.data} has other files than when {out} was begun; give another --out"
         )
-    entries = {entry.name: entry for entry in plan.entries}
+    entries = {entry.label: entry for entry in plan.entries}
+    tuned = {entry.name: sorted(entry.tried) for entry in plan.entries}
     for before in earlier.entries:
-        entry = entries.setdefault(before.name, before)
-        if differences := differing_settings(plan, entry, earlier, before):
+        entry = entries.setdefault(before.label, before)
+        if before.plugin not in ("", entry.plugin):
+            raise ValueError(
+                f"{entry.label}: the files of its plugin have changed since its runs in {out}; "
+                f"give --redo {entry.name} to train it anew, or another --out"
+            )
+        differences = differing_settings(plan, entry, earlier, before)
+        if tuned.get(before.name, sorted(before.tried)) != sorted(before.tried):
+            differences.append("tune")
+        if differences:
             raise ValueError(
                 f"{out} was begun with other settings ({entry.name}: {', '.join(differences)}); "
                 "give these another --out"
             )
-    seeds = sorted({*earlier.recipe.seeds, *plan.recipe.seeds})
+    first, *others = earlier.recipe.seeds  # tuning runs have the first one
+    seeds = [first, *sorted({*others, *plan.recipe.seeds} - {first})]
     recipe = replace(plan.recipe, seeds=seeds)
-    return replace(plan, recipe=recipe, entries=tuple(entries.values()))
+    environment = earlier.environment or plan.environment
+    return replace(plan, recipe=recipe, entries=tuple(entries.values()), environment=environment)
 
 
 def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -> list[str]:

@@ -8,9 +8,10 @@ file describes several experiments, each with changes of its own.
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import UnionType
@@ -39,8 +40,13 @@ class Recipe:
     # architecture; blocks have the depth that makes as many layers.
     sizes: dict[str, int] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=lambda: [1])  # a training each
-    average: int = 0  # how many of the last checkpoints to average
-    evaluate: Options = field(default_factory=dict)  # of fairseq-generate or fairseq-eval-lm
+    # Values of options, by name. Each architecture trains with all combinations and the first seed;
+    # its best one continues with all seeds.
+    tune: dict[str, list[Any]] = field(default_factory=dict)
+    # How many of the last checkpoints to average; None for up to three of those that there are.
+    average: int | None = 0
+    # Of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.
+    evaluate: Options = field(default_factory=dict)
     splits: list[str] | None = None  # to evaluate on; by default all test sets, or else valid
     # For a split, a command that prints scores of a file of predictions, {output}.
     score: dict[str, str] = field(default_factory=dict)
@@ -57,6 +63,15 @@ class Recipe:
     def kind(self) -> Kind:
         """The kind of models that the task trains."""
         return Kind.of_task(self.task) or Kind.TRANSLATION
+
+    @property
+    def metric(self) -> str:
+        """The validation metric that chooses checkpoints, and between tuned options."""
+        return self.train.get("best-checkpoint-metric", "loss")
+
+    def best(self, values: Iterable[float]) -> float:
+        """The best of several values of that metric."""
+        return (max if self.train.get("maximize-best-checkpoint-metric") else min)(values)
 
 
 def read_recipe(path: Path, part: str | None = None) -> dict[str, Recipe]:
@@ -191,7 +206,31 @@ def parse_architecture(text: str) -> tuple[str, str, Options]:
     """A name for tables and folders, ARCH and the options, of ``ARCH[--option value ...]``."""
     arch, bracket, rest = text.partition("[")
     if bracket and not rest.endswith("]"):
-        raise ValueError(f"{text}: the bracket of the options is not closed")
+        raise ValueError(
+            f"{text}: the bracket of the options is not closed; quote it: '{arch}[--option value]'"
+        )
     options = parse_words(shlex.split(rest[:-1]))
+    return arch + name_options(options), arch, options
+
+
+def name_options(options: Options) -> str:
+    """The end of a name that tells options, such as ``-lr-1e-3``."""
     words = (f"-{key}" if value is True else f"-{key}-{value}" for key, value in options.items())
-    return arch + re.sub(r"[^\w.=+-]", "_", "".join(words)), arch, options
+    return re.sub(r"[^\w.=+-]", "_", "".join(words))
+
+
+def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """The values of each option, of texts such as ``lr=5e-4,1e-3``."""
+    tuning: dict[str, list[Any]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        tuning[name.removeprefix("--")] = choices = values.split(",")
+        if not all(choices) or len(set(choices)) < len(choices):
+            raise ValueError(f"--tune {text}: give different values, such as lr=5e-4,1e-3")
+    return tuning
+
+
+def combinations(tuning: Mapping[str, list[Any]]) -> Iterator[Options]:
+    """All combinations of the values of tuned options; a single empty one where none is tuned."""
+    for values in itertools.product(*tuning.values()):
+        yield dict(zip(tuning, values))

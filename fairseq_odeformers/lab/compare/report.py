@@ -16,8 +16,8 @@ from fairseq_odeformers.files import replacing
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .figures import learning_curves, quality_against
-from .logs import clock
-from .outcomes import Outcome
+from .logs import clock, report_progress
+from .outcomes import Classes, Outcome
 from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import command_line
@@ -38,7 +38,7 @@ SPREAD = (
 )
 PAIRED = (
     "p tests the difference in the first score between runs of one seed, of this and of the first "
-    "architecture, by a paired bootstrap over the texts."
+    "architecture, by a paired bootstrap over the texts"
 )
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
@@ -61,14 +61,18 @@ def sections(results: Results) -> Iterator[Section]:
     """All parts of the report."""
     recipe = results.plan.recipe
     models = len(results.plan.entries)
-    yield Section("", f"{models} models, task {recipe.task}, data `{recipe.data}`.")
+    environment = ", ".join(f"{k} {v}" for k, v in results.plan.environment.items())
+    begun = f"  \nBegun with {environment}." if environment else ""
+    yield Section("", f"{models} models, task {recipe.task}, data `{recipe.data}`.{begun}")
     yield describe_trainings(results)
+    yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)
     for (split, checkpoint), outcomes in results.outcomes.items():
-        yield compare_scores(results.plan, f"{split}, {TITLES[checkpoint]}", outcomes)
+        yield compare_scores(results, f"{split}, {TITLES[checkpoint]}", outcomes)
         if lines := results.scores[split, checkpoint]:
             yield Section("", table=[["run", recipe.score[split]], *lines])
         if checkpoint == BEST:
+            yield from tabulate_confusion(split, outcomes)
             yield from draw_quality(results, split)
             yield from show_differences(results, split)
     if results.trainings:
@@ -93,15 +97,23 @@ def warn_of_missing_texts(results: Results) -> Iterator[Section]:
 def describe_trainings(results: Results) -> Section:
     """Size, length and loss of the trainings."""
     recipe = results.plan.recipe
-    metric = recipe.train.get("best-checkpoint-metric", "loss")
-    header = ["architecture", "parameters", "seeds", "updates", "time", "tokens a second"]
+    metric = recipe.metric
+    budgets = any(entry.budget for entry in results.plan.entries)
+    header = [
+        "architecture",
+        "parameters",
+        "seeds",
+        *(["unfinished"] if results.shortfalls else []),
+    ]
+    header += [*(["budget"] if budgets else []), "updates", "time", "tokens a second"]
     header += [f"validation loss ({UNITS[recipe.kind]})", "training loss, last epoch"]
     header += [f"validation {metric}"] if metric != "loss" else []
-    best = max if recipe.train.get("maximize-best-checkpoint-metric") else min
     rows = [header]
     for entry in results.plan.entries:
         runs = results.trainings.get(entry.name, {}).values()
         row = [entry.name, f"{entry.parameters:,}", str(len(runs))]
+        row += ["; ".join(results.shortfalls.get(entry.name, ()))] if results.shortfalls else []
+        row += [clock(60 * (entry.budget or 0))] if budgets else []
         if runs:
             row += [
                 f"{fmean(run.updates[-1] for run in runs):,.0f}",
@@ -111,23 +123,34 @@ def describe_trainings(results: Results) -> Section:
                 over_seeds([run.train_losses[-1] for run in runs], 3),
             ]
             if metric != "loss" and all(run.metrics for run in runs):
-                row.append(over_seeds([best(run.metrics) for run in runs], 3))
+                row.append(over_seeds([recipe.best(run.metrics) for run in runs], 3))
         rows.append(row + [""] * (len(header) - len(row)))
     return Section("Trainings", SPREAD if len(recipe.seeds) > 1 else "", rows)
 
 
-def compare_scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:
+def describe_tuning(results: Results) -> Iterator[Section]:
+    """What was tried with the first seed, and what was chosen."""
+    if not results.candidates:
+        return
+    recipe = results.plan.recipe
+    options = dict.fromkeys(option for entry, _ in results.candidates for option in entry.tried)
+    rows = [["architecture", *options, f"best validation {recipe.metric}", ""]]
+    for entry, value in results.candidates:
+        chosen = "chosen" if value is not None and entry in results.plan.entries else ""
+        cells = [f"{entry.tried.get(option, '')}" for option in options]
+        rows.append([entry.name, *cells, "" if value is None else f"{value:.3f}", chosen])
+    text = f"All candidates were trained with seed {recipe.seeds[0]}."
+    yield Section("Tuning", text, rows)
+
+
+def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     """The scores on a split, with tests against the first architecture, seed by seed."""
-    first, baseline = any_of(outcomes), plan.entries[0].name
-    tests = {
-        name: [
-            run.p_value(outcomes[baseline][seed])
-            for seed, run in runs.items()
-            if name != baseline and seed in outcomes.get(baseline, ())
-        ]
-        for name, runs in outcomes.items()
-    }
-    tested = any(p is not None for values in tests.values() for p in values)
+    plan, first = results.plan, any_of(outcomes)
+    baseline = plan.entries[0].name
+    shortfalls = "; ".join(find_shortfalls(results, outcomes))
+    warning = f"Too little training to compare: {shortfalls}." if shortfalls else ""
+    tests = {} if shortfalls else compare_runs(outcomes, baseline, title)
+    tested = sum(map(len, tests.values()))
     paper = sorted({column for figures in plan.recipe.paper.values() for column in figures})
     header = ["architecture", "seeds", *first.scores, "seed by seed"]
     header += [f"p against {baseline}"] if tested else []
@@ -138,12 +161,71 @@ def compare_scores(plan: Plan, title: str, outcomes: Outcomes) -> Section:
         row += [over_seeds(of_seeds, first.digits) for of_seeds in values.values()]
         row.append(", ".join(f"{value:.{first.digits}f}" for value in values[first.main]))
         if tested:
-            row.append(", ".join(f"{p:.3f}" for p in tests[name]))
+            row.append(", ".join(f"{p:.3f}" for p in tests.get(name, ())))
         row += [str(plan.recipe.paper.get(name, {}).get(column, "")) for column in paper]
         rows.append(row)
+    if isinstance(first, Classes):
+        name, scores = first.majority()
+        row = [f"always {name}", "", *(f"{score:.{first.digits}f}" for score in scores.values())]
+        rows.append(row + [""] * (len(rows[0]) - len(row)))
     notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
-    notes += [PAIRED] if tested else []
-    return Section(title, "  \n".join(notes), rows)
+    corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
+    notes += [f"{PAIRED}{corrected}."] if tested else []
+    return Section(title, "  \n".join(notes), rows, warning=warning)
+
+
+def find_shortfalls(results: Results, outcomes: Outcomes) -> Iterator[str]:
+    """The architectures that have learnt too little to be compared, each with the reason."""
+    for entry in results.plan.entries:
+        trainings = results.trainings.get(entry.name, {}).values()
+        reasons = [run.shortfall() for run in outcomes.get(entry.name, {}).values()]
+        if any(run.updates[-1] < entry.epoch_updates for run in trainings):
+            reasons.append("less than an epoch")
+        if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
+            yield f"{entry.name} ({reason})"
+
+
+def compare_runs(outcomes: Outcomes, baseline: str, title: str) -> dict[str, list[float]]:
+    """p-values of each other architecture, seed by seed, corrected by Holm's method."""
+    found: list[tuple[str, float]] = []
+    for name in outcomes:
+        for seed in outcomes[name].keys() & outcomes.get(baseline, {}).keys():
+            if name != baseline:
+                report_progress(f"testing {title}: {name}, seed {seed}")
+                p = outcomes[name][seed].p_value(outcomes[baseline][seed])
+                found += [(name, p)] if p is not None else []
+    tests: dict[str, list[float]] = {}
+    for (name, _), p in zip(found, correct_by_holm([p for _, p in found])):
+        tests.setdefault(name, []).append(p)
+    return tests
+
+
+def correct_by_holm(p_values: Sequence[float]) -> list[float]:
+    """p-values such that the least true one of n is below a level with at most that probability."""
+    order = np.argsort(p_values)
+    factors = np.arange(len(p_values), 0, -1)
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.maximum.accumulate(np.asarray(p_values)[order] * factors)
+    return np.minimum(corrected, 1).tolist()
+
+
+def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
+    """How often each class is predicted as each, in percent of its texts, over all seeds."""
+    first = any_of(outcomes)
+    if not isinstance(first, Classes):
+        return
+    classes = np.unique(first.targets).tolist()
+    rows = [["architecture", "class", *(f"as {name}" for name in classes)]]
+    for name, runs in outcomes.items():
+        targets, predictions = (
+            np.concatenate([getattr(run, kind) for run in runs.values()])
+            for kind in ("targets", "predictions")
+        )
+        for true in classes:
+            of_class = predictions[targets == true]
+            shares = [f"{100 * (of_class == predicted).mean():.0f}" for predicted in classes]
+            rows.append([name, true, *shares])
+    yield Section(f"Classes, {split}", "Percent of the texts of a class, over all seeds.", rows)
 
 
 def any_of(outcomes: Outcomes) -> Outcome:

@@ -10,12 +10,14 @@ from pathlib import Path
 from fairseq_odeformers.files import check_regular, naming, read_lines
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .logs import Training, read_training
+from .entry import Entry
+from .logs import Training, read_training, report_progress
 from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import Recipe
 from .runs import AVERAGED, BEST, LOG, SCORE, make_runs, prediction_name
 from .splits import find_test_sets, read_texts, texts_path
+from .tuning import best_validation, choose_candidates
 
 
 @dataclass
@@ -26,11 +28,15 @@ class Results:
     command has printed, each with its run.
     """
 
-    plan: Plan
+    plan: Plan  # with one candidate of each architecture
     trainings: dict[str, dict[int, Training]] = field(default_factory=lambda: defaultdict(dict))
     outcomes: dict[tuple[str, str], dict[str, dict[int, Outcome]]] = field(default_factory=dict)
     scores: dict[tuple[str, str], list[list[str]]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)  # files of texts that have gone, by split
+    # What is missing of runs that have been begun, by architecture.
+    shortfalls: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    # The candidates of tuned architectures, each with its best validation, None if it has none.
+    candidates: list[tuple[Entry, float | None]] = field(default_factory=list)
 
 
 def read_results(out: Path) -> Results:
@@ -39,15 +45,19 @@ def read_results(out: Path) -> Results:
     plan = load_plan(out)
     if plan.test_sets is None:
         plan = replace(plan, test_sets=locate_test_sets(plan.recipe, out))
-    results, recipe = Results(plan), plan.recipe
-    metric = recipe.train.get("best-checkpoint-metric", "loss")
+    tuned = [entry for entry in plan.entries if entry.tried]
+    candidates = [(entry, best_validation(plan, entry, out)) for entry in tuned]
+    plan = choose_candidates(plan, out)
+    results, recipe = Results(plan, candidates=candidates), plan.recipe
     names = [entry.name for entry in plan.entries]
     runs = sorted(make_runs(plan, out), key=lambda run: names.index(run.name))
     for run in runs:
         with naming(run.folder / LOG):
-            training = read_training(run.folder / LOG, metric)
+            training, shortfall = read_training(run.folder / LOG, recipe.metric), run.shortfall
         if training.losses:
             results.trainings[run.name][run.seed] = training
+        if shortfall:
+            results.shortfalls[run.name].append(shortfall)
     for split, path in (plan.test_sets or {}).items():
         texts = None
         if path and Path(path).is_file():
@@ -59,6 +69,7 @@ def read_results(out: Path) -> Results:
             for run in runs:
                 path = run.folder / prediction_name(recipe, checkpoint, split)
                 if path.exists():
+                    report_progress(f"reading {path}")
                     with naming(path):
                         outcomes[run.name][run.seed] = read_outcome(recipe, path, texts)
                 if (path := path.with_suffix(SCORE)).exists():

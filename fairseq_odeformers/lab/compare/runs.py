@@ -7,20 +7,22 @@ so that the same command finishes what was begun. A lock keeps two commands from
 
 from __future__ import annotations
 
+import glob
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import submitit
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import replacing
+from fairseq_odeformers.files import replacing, sha256
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .entry import Entry, train_options
 from .fairseq_commands import end_with_parent, python_command
+from .logs import read_progress
 from .plan import Plan
 from .recipe import Recipe, command_line
 
@@ -49,6 +51,11 @@ class Step:
         else:
             self.call(folder / LOG)
             product.touch()
+
+    def count_printed(self, folder: Path) -> int:
+        """The number of sentences that fairseq-generate has printed so far."""
+        begun = folder.glob(f"{glob.escape(self.product)}.*") if self.printed else ()
+        return sum(path.read_bytes().count(b"\nH-") for path in begun)
 
     def call(self, output: Path) -> None:
         """Run the command, and append what it prints to a file."""
@@ -83,19 +90,35 @@ class Run:
     folder: Path
     steps: tuple[Step, ...]
     updates: int = 0  # of the training
+    tuning: bool = False  # it is only trained, until the best candidate is known
+    data: str = ""
+    digest: str = ""  # of the data, when the comparison was begun
+    seconds: float = 0.0  # that it may take
 
     def __call__(self) -> None:
         try:
             with FileLock(self.folder / LOCK, timeout=0):
+                self.check_data()
                 for step in self.steps:
                     step.run(self.folder)
-                for path in self.folder.glob("checkpoint*.pt"):
-                    if path.stem != BEST:  # those that only the training needs
-                        path.unlink()
+                if not self.tuning:
+                    self.remove_checkpoints()
         except Timeout:
             return  # busy
         except Exception as error:
             self.fail(str(error))
+
+    def check_data(self) -> None:
+        """Check before a training that nobody has replaced the data."""
+        if self.digest and not (self.folder / TRAINED).exists():
+            if sha256(Path(self.data)) != self.digest:
+                raise ValueError(f"{self.data} has changed since this comparison was begun")
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints that only the training and averaging need."""
+        for path in self.folder.glob("checkpoint*.pt"):
+            if path.stem != BEST:
+                path.unlink()
 
     def fail(self, reason: str) -> None:
         """Keep why the run has ended; it is not tried again by this command."""
@@ -125,6 +148,18 @@ class Run:
         return self.next_step is None
 
     @property
+    def shortfall(self) -> str:
+        """What is missing of a run that has been begun; "" if nothing is."""
+        if self.finished or not self.folder.exists():
+            return ""
+        if self.failure:
+            return f"seed {self.seed} failed: {self.failure}"
+        if not (self.folder / TRAINED).exists():
+            updates = read_progress(self.folder / LOG)["updates"]
+            return f"seed {self.seed}: {updates:,} of {self.updates:,} updates"
+        return f"seed {self.seed} is not evaluated"
+
+    @property
     def failure(self) -> str | None:
         path = self.folder / FAILURE
         return path.read_text(encoding="utf-8").strip() if path.exists() else None
@@ -133,11 +168,29 @@ class Run:
 def make_runs(plan: Plan, out: Path) -> list[Run]:
     """The runs of a plan, seed by seed, so that a first comparison is there early."""
     return [
-        Run(entry.name, seed, folder, tuple(make_steps(plan, entry, seed, folder)), entry.updates)
+        Run(
+            *(
+                entry.name,
+                seed,
+                folder,
+                tuple(make_steps(plan, entry, seed, folder)),
+                entry.updates,
+            ),
+            data=plan.recipe.data,
+            digest=plan.digest,
+            seconds=entry.seconds + entry.evaluation,
+        )
         for seed in plan.recipe.seeds
         for entry in plan.entries
-        for folder in [out / f"{entry.name}-seed{seed}"]
+        for folder in [out / entry.folder(seed)]
     ]
+
+
+def make_tuning_runs(plan: Plan, out: Path) -> list[Run]:
+    """The trainings of all candidates of a plan, with its first seed."""
+    tuned = tuple(entry for entry in plan.entries if entry.tried)
+    first = replace(plan, entries=tuned, recipe=replace(plan.recipe, seeds=plan.recipe.seeds[:1]))
+    return [replace(run, steps=run.steps[:1], tuning=True) for run in make_runs(first, out)]
 
 
 def make_steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:

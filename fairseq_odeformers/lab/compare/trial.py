@@ -16,6 +16,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from .entry import Entry, resolve_shares, train_options, training_parser
+from .evaluation import time_evaluation
 from .recipe import Recipe
 
 STEPS = 4  # updates that are timed
@@ -43,10 +44,13 @@ def try_training(recipe: Recipe, entry: Entry) -> Entry:
     """An architecture with its updates, its schedule, and the time that its training may take."""
     trainer, batches = start_training(recipe, entry)
     updates = count_updates(trainer.cfg.optimization, len(batches))
-    check_average(recipe, updates, trainer.cfg.checkpoint.save_interval_updates or len(batches))
     options = resolve_shares(entry.options, updates)
+    per_epoch = len(batches)
     seconds = time_update(trainer, batches) * updates
-    return replace(entry, options=options, updates=updates, seconds=seconds)
+    entry = replace(
+        entry, options=options, updates=updates, epoch_updates=per_epoch, seconds=seconds
+    )
+    return replace(entry, evaluation=time_evaluation(recipe, trainer, entry.checkpoints + 1))
 
 
 def start_training(recipe: Recipe, entry: Entry) -> tuple[Trainer, GroupedIterator]:
@@ -76,16 +80,6 @@ def count_updates(optimization, per_epoch: int) -> int:
     if not updates:
         raise ValueError("the training has no end; give --max-epoch or --max-update")
     return updates
-
-
-def check_average(recipe: Recipe, updates: int, interval: int) -> None:
-    """Check that a training saves as many checkpoints as the recipe averages."""
-    saved = updates // interval
-    if not 0 <= recipe.average <= saved:
-        raise ValueError(
-            f"average {recipe.average}: {updates} updates leave {saved} checkpoints; give from 0 "
-            "to as many, or more updates"
-        )
 
 
 def time_update(trainer: Trainer, batches: GroupedIterator) -> float:

@@ -14,7 +14,7 @@ from .jobs import Cluster, Job, Machine
 from .logs import clock, read_progress
 from .runs import FAILURE, LOG, Run
 
-LOOK, LINE = 2.0, 60.0  # seconds between looks, and between lines where there is no terminal
+LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
 
 
 def execute(runs: Sequence[Run], machine: Machine | Cluster) -> None:
@@ -82,7 +82,8 @@ def state(run: Run, active: bool) -> str:
     if step is None:
         return "finished"
     if active:
-        return step.name
+        count = step.count_printed(run.folder)
+        return f"{step.name}, {count:,} sentences" if count else step.name
     return f"failed: {run.failure}" if run.failure else "waiting"
 
 
@@ -92,5 +93,5 @@ def summary(runs: Sequence[Run], active: Collection[Run]) -> str:
     for run in active:
         stats = read_progress(run.folder / LOG)
         loss = f", validation loss {stats['loss']}" if "loss" in stats else ""
-        parts.append(f"{run.folder.name}: update {stats['updates']}{loss}")
+        parts.append(f"{run.folder.name}: {state(run, True)}, update {stats['updates']}{loss}")
     return "; ".join(parts)

@@ -59,6 +59,8 @@ def search_width(
 ) -> int | None:
     """The width whose number of parameters is nearest to a target, by the secant method.
 
+    Where that stops, the next width towards the target is tried as well.
+
     Args:
         count: the number of parameters at a width, which grows with it.
         counts: the numbers that are counted already, at first one; this adds others.
@@ -67,15 +69,20 @@ def search_width(
     Returns:
         None if the number does not grow.
     """
-    (start,) = counts
-    slope = counts[start] / start
+    (width,) = counts
+    guess = (width // step + 1) * step
     while True:
-        width = min(counts, key=lambda width: abs(counts[width] - target))
-        guess = width + (target - counts[width]) / slope
-        guess = max(step, round(guess / step) * step)
-        if guess in counts:
-            return width
         counts[guess] = count(guess)
         slope = (counts[guess] - counts[width]) / (guess - width)
         if slope <= 0:
             return None
+        width = min(counts, key=lambda width: abs(counts[width] - target))
+        larger = counts[width] < target
+        secant = round((width + (target - counts[width]) / slope) / step) * step
+        guesses = (
+            min(secant, 2 * max(counts) // step * step),  # a far one may not fit into memory
+            (width // step + 1) * step if larger else (-(-width // step) - 1) * step,
+        )
+        guess = next((guess for guess in guesses if guess >= step and guess not in counts), None)
+        if guess is None:
+            return width

@@ -1,6 +1,7 @@
 """What all commands ``odeformers prepare NAME`` share: their options, log and lock."""
 
 import argparse
+import json
 import logging
 import os
 import sys
@@ -8,11 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import check_regular
-from fairseq_odeformers.options import positive_int, workers
+from fairseq_odeformers.files import check_regular, reading
+from fairseq_odeformers.options import flag, positive_int, workers
+
+SETTINGS = "settings.json"  # of the last preparation of a folder
+NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
 
 
 def make_parser(
@@ -64,14 +69,17 @@ def make_parser(
     return parser
 
 
-def add_bpe_operations(parser: argparse._ActionsContainer, default: int) -> None:
-    """Add the option for the size of a byte-pair encoding to a parser or to a group of it."""
+def add_bpe_operations(parser: argparse._ActionsContainer, default: int | None) -> None:
+    """Add the option for the size of a byte-pair encoding to a parser or to a group of it.
+
+    Without a default the size is fitted to the text.
+    """
     parser.add_argument(
         "--bpe-operations",
         metavar="N",
         type=positive_int,
         default=default,
-        help="merges of the joint byte-pair encoding (default: %(default)s)",
+        help=f"merges of the joint byte-pair encoding (default: {default or 'fit the text'})",
     )
 
 
@@ -92,14 +100,17 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
 
 
 @contextmanager
-def log_and_lock(out: Path) -> Iterator[None]:
-    """Log to standard output, and let no other preparation write to *out*.
+def log_and_lock(args: argparse.Namespace) -> Iterator[None]:
+    """Log to standard output, and let no other preparation write to ``args.out``.
 
     A second preparation waits until the first has ended. It then finds the work done.
 
     Raises:
         OSError: a process was killed.
+        ValueError: the folder was prepared with other settings. Files may have changed: what
+            depends on them is made anew.
     """
+    out = args.out
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
         datefmt="%Y-%m-%d %H:%M:%S",
@@ -114,7 +125,30 @@ def log_and_lock(out: Path) -> Iterator[None]:
         logging.warning(f"another process writes to {out}; waiting for its end")
         acquired = lock.acquire()
     with acquired:
+        settings = check_settings(args)
         try:
             yield
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
+        (out / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
+
+
+def check_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The options that determine a result besides the files, which must be those of its folder."""
+    settings = {
+        flag(name): value
+        for name, value in vars(args).items()
+        if isinstance(value, (str, int, float, type(None))) and name not in NO_SETTINGS
+    }
+    kept = args.out / SETTINGS
+    if kept.exists():
+        with reading(kept, f"is damaged; remove {args.out}"):
+            earlier = dict(json.loads(kept.read_bytes()))
+        differing = [name for name, value in settings.items() if earlier.get(name) != value]
+        if differing:
+            then = ", ".join(f"{name} {earlier.get(name)}" for name in differing)
+            raise ValueError(
+                f"{args.out} was prepared with other settings ({then}); remove it, or give another "
+                "--out"
+            )
+    return settings

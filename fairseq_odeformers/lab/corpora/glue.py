@@ -368,7 +368,7 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     names = list(TASKS if "all" in args.tasks else dict.fromkeys(args.tasks))
     vocabulary = (args.bpe_codes, args.dict) if args.bpe_codes else None
-    with log_and_lock(args.out):
+    with log_and_lock(args):
         results = prepare(
             names, args.source, args.out, vocabulary, args.bpe_operations, args.workers
         )

@@ -228,6 +228,6 @@ def main(arguments: Sequence[str]) -> None:
     args = parse_options(parser, arguments)
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
     sizes = {split: getattr(args, split) for split in sizes}
-    with log_and_lock(args.out):
+    with log_and_lock(args):
         data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

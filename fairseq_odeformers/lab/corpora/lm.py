@@ -119,7 +119,7 @@ def run(
     args = parse_options(parser, arguments)
     if required and args.source is None:
         parser.error("the following arguments are required: --from")
-    with log_and_lock(args.out):
+    with log_and_lock(args):
         data_bin = prepare(args.source, args.out, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")
 

@@ -303,6 +303,6 @@ def main(arguments: Sequence[str]) -> None:
         tasks=TASKS,
     )
     args = parse_options(parser, arguments)
-    with log_and_lock(args.out):
+    with log_and_lock(args):
         for name in TASKS if "all" in args.tasks else dict.fromkeys(args.tasks):
             logging.info(f"{prepare(name, args.source, args.out)} is ready for fairseq-train")

@@ -30,7 +30,7 @@ from .command import (
 from .parallel_text import Preparation, SplitPair, prepare
 from .translation import read_documents
 
-HELD_OUT = 2000  # pairs of a validation or test set that is drawn
+HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
 
 
 def read_text_lines(path: Path) -> Iterator[str]:
@@ -55,6 +55,11 @@ def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Pa
             raise ValueError(f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}")
     source_lang, target_lang = langs
     return {split: (paths[source_lang], paths[target_lang]) for split, paths in splits.items()}
+
+
+def share(path: Path) -> int:
+    """The number of pairs to draw for a set that the user gives no number for."""
+    return max(1, min(HELD_OUT, sum(1 for _ in read_text_lines(path)) // 10))
 
 
 def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[SplitPair]:
@@ -116,13 +121,14 @@ def main(arguments: Sequence[str]) -> None:
         default=2,
         help="largest ratio of the lengths of a training pair (default: %(default)s)",
     )
-    add_bpe_operations(parser, 10_000)
+    add_bpe_operations(parser, None)
     for split in ("valid", "test"):
         parser.add_argument(
             f"--{split}",
             metavar="N",
             type=positive_int,
-            help=f"number of {split} pairs to draw from one file (default: {HELD_OUT})",
+            help=f"number of {split} pairs to draw from one file (default: a tenth, at most "
+            f"{HELD_OUT:,})",
         )
     parser.add_argument(
         "--seed",
@@ -147,14 +153,16 @@ def main(arguments: Sequence[str]) -> None:
         max_ratio=args.max_ratio,
         clean_byte_pairs=True,
     )
-    with log_and_lock(args.out):
+    with log_and_lock(args):
         if args.source.is_dir():
             files = find_files(args.source, langs)
             documents = {split: [pair] for split, pair in files.items()}
             rows = partial(read_documents, documents, read_text_lines)
             inputs = {"raw": fingerprints(chain.from_iterable(files.values()))}
         else:
-            sizes = {"valid": args.valid or HELD_OUT, "test": args.test or HELD_OUT}
+            chosen = {"valid": args.valid, "test": args.test}
+            sizes = {split: size or share(args.source) for split, size in chosen.items()}
+            logging.info(f"{sizes['valid']:,} pairs are for valid, and {sizes['test']:,} for test")
             rows = partial(split_pairs, args.source, sizes, args.seed)
             inputs = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
         data_bin = prepare(rows, inputs, args.out, preparation, args.workers)

@@ -31,7 +31,8 @@ class Preparation:
 
     Attributes:
         langs: source and target language.
-        bpe_operations: merges of the joint byte-pair encoding, learnt on the training pairs.
+        bpe_operations: merges of the joint byte-pair encoding, learnt on the training pairs; None
+            to fit them to these pairs.
         lowercase: whether to lower-case the text.
         normalized_splits: splits whose text first goes through the Moses punctuation normaliser and
             has its non-printing characters replaced by spaces.
@@ -45,7 +46,7 @@ class Preparation:
     """
 
     langs: tuple[str, str]
-    bpe_operations: int
+    bpe_operations: int | None
     lowercase: bool = True
     normalized_splits: tuple[str, ...] = ()
     aggressive_hyphens: bool = False
@@ -80,19 +81,22 @@ def prepare(
         encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
     """
     langs = preparation.langs
+    plain, tokenized, codes, bpe, data_bin = (
+        out / step for step in ("plain", "tokenized", "codes", "bpe", "data-bin")
+    )
     all_inputs = {**inputs, **asdict(preparation)}
     later = ["bpe_operations"]  # options that the tokenised text does not depend on
     if preparation.clean_byte_pairs:
         later += ["max_tokens", "max_ratio"]
     text_inputs = {name: value for name, value in all_inputs.items() if name not in later}
-    codes_inputs = {**text_inputs, "bpe_operations": preparation.bpe_operations}
-
-    plain, tokenized, codes, bpe, data_bin = (
-        out / step for step in ("plain", "tokenized", "codes", "bpe", "data-bin")
-    )
     build(tokenized, text_inputs, partial(tokenize, rows, preparation, workers))
+    merges = preparation.bpe_operations
+    if merges is None:
+        merges = tokens.fit_merges(tokenized / f"train.{lang}" for lang in langs)
+        all_inputs["bpe_operations"] = merges
+    codes_inputs = {**text_inputs, "bpe_operations": merges}
     build(plain, {**inputs, "langs": langs}, partial(write_references, rows, langs))
-    build(codes, codes_inputs, partial(learn_codes, tokenized, preparation))
+    build(codes, codes_inputs, partial(learn_codes, tokenized, langs, merges))
     build(bpe, all_inputs, partial(encode, tokenized, codes, preparation, workers))
     build(data_bin, all_inputs, partial(binarize, bpe, codes, langs, workers))
     return data_bin
@@ -115,10 +119,10 @@ def write_references(
     tokens.write_rows((row for row in rows() if row[0] != "train"), folder, langs)
 
 
-def learn_codes(tokenized: Path, preparation: Preparation, folder: Path) -> None:
+def learn_codes(tokenized: Path, langs: tuple[str, str], merges: int, folder: Path) -> None:
     """Learn the joint byte-pair encoding of the training pairs."""
-    words = tokens.count_words(tokenized / f"train.{lang}" for lang in preparation.langs)
-    tokens.learn_codes(words, preparation.bpe_operations, folder / "code")
+    words = tokens.count_words(tokenized / f"train.{lang}" for lang in langs)
+    tokens.learn_codes(words, merges, folder / "code")
 
 
 def encode(

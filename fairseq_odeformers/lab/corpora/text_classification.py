@@ -41,7 +41,7 @@ from fairseq_odeformers.data.word_pieces import (
     read_pieces,
 )
 from fairseq_odeformers.files import build, decode_lines, sha256
-from fairseq_odeformers.options import positive_int
+from fairseq_odeformers.options import did_you_mean, positive_int
 
 from .archives import fetch, fingerprint, locate, read_files
 from .command import (
@@ -214,7 +214,13 @@ def read_splits(
         elif split != "valid":
             raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
     texts = splits["train"]
-    classes = dataset.classes or sorted({label for label, _ in texts})
+    counts = Counter(label for label, _ in texts)
+    classes = dataset.classes or sorted(counts)
+    for line, (label, _) in enumerate(texts, start=1):
+        if counts[label] == 1 < len(texts) / len(classes):
+            path = source / dataset.files["train"][0]
+            remedy = did_you_mean(label, set(classes) - {label}) or "is it misspelt?"
+            logger.warning(f"{path}, line {line}: the only text of class {label}; {remedy}")
     labels = {*classes, None}
     for split, examples in splits.items():
         for line, (label, _) in enumerate(examples, start=1):
@@ -313,7 +319,7 @@ def main(arguments: Sequence[str]) -> None:
         parser.error(f"{args.data} needs --from")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
     pieces = args.vocab, args.vocab_size
-    with log_and_lock(args.out):
+    with log_and_lock(args):
         data_bin = prepare(args.data, args.source, args.out, *pieces, args.valid_fraction)
         logging.info(f"{data_bin} is ready for fairseq-train")
 

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 MAX_CACHED_WORDS = 200_000
+MOST_MERGES = 10_000  # that are chosen for a text
 
 Row = Sequence[str]
 
@@ -59,6 +60,21 @@ def count_words(texts: Iterable[Path]) -> Counter[str]:
     """The number of occurrences of each word in *texts*."""
     lines = chain.from_iterable(map(read_lines, texts))
     return Counter(word for line in lines for word in cut_words(line).split(" ") if word)
+
+
+def fit_merges(texts: Iterable[Path]) -> int:
+    """A third as many merges as texts have distinct words, at most :data:`MOST_MERGES`.
+
+    More merges would make a token of each word, also of those that occur once.
+    """
+    words: set[str] = set()
+    for line in chain.from_iterable(map(read_lines, texts)):
+        words.update(line.split(" "))
+        if len(words) >= 3 * MOST_MERGES:
+            break
+    merges = max(1, min(MOST_MERGES, len(words) // 3))
+    logger.info(f"{merges:,} merges of byte pairs fit the text (--bpe-operations)")
+    return merges
 
 
 def learn_codes(words: Counter[str], operations: int, path: Path) -> None:

@@ -108,7 +108,7 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
     args = parse_options(parser, arguments)
     corpus = pairs[args.pair]
     preparation = replace(corpus.preparation, bpe_operations=args.bpe_operations)
-    with log_and_lock(args.out):
+    with log_and_lock(args):
         source = args.source or fetch(corpus.archives, args.out / "download")
         raw = args.out / "raw"
         extract(source, corpus.archives, raw, corpus.optional)

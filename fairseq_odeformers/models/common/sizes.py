@@ -14,6 +14,18 @@ from fairseq.models import (
 from .model import BaseModel
 
 SIDES = ("encoder", "decoder")
+# Names that are the same for all architectures. The inner width is a Transformer's: the halves of a
+# Macaron Net's feed-forward network have half of it each.
+NEUTRAL = {
+    "layers": "layers",
+    "width": "embed_dim",
+    "heads": "attention_heads",
+    "ffn": "ffn_embed_dim",
+}
+SIZES = {  # by the names of --size
+    "small": {"layers": 2, "width": 128, "heads": 4, "ffn": 512},
+    "base": {"layers": 6, "width": 512, "heads": 8, "ffn": 2048},
+}
 
 
 def default_options(arch: str) -> dict[str, Any]:
@@ -29,6 +41,23 @@ def default_options(arch: str) -> dict[str, Any]:
     config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
     defaults = {**(vars(config()) if config else {}), **vars(preset)}
     return {action.dest: defaults.get(action.dest) for action in parser._actions}
+
+
+def split_sizes(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
+    """The sizes that options give by neutral names, and all other options.
+
+    Raises:
+        ValueError: a size is no whole number, or has no such name.
+    """
+    others = {name: value for name, value in options.items() if name not in (*NEUTRAL, "size")}
+    name = options.get("size", "")
+    if name and name not in SIZES:
+        raise ValueError(f"--size {name}: choose from {', '.join(SIZES)}")
+    named = {**SIZES.get(name, {}), **{key: options[key] for key in NEUTRAL if key in options}}
+    for key, value in named.items():
+        if not str(value).isdecimal() or not int(value):
+            raise ValueError(f"--{key} {value}: give a whole number from 1")
+    return {NEUTRAL[key]: int(value) for key, value in named.items()}, others
 
 
 def size_options(

@@ -1,16 +1,18 @@
 """Trials of models, the updates of a training, and those that fit into a time."""
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from fairseq_odeformers.lab.compare import evaluation
 from fairseq_odeformers.lab.compare.budget import stretch_schedule, updates_within
-from fairseq_odeformers.lab.compare.defaults import default_recipe
+from fairseq_odeformers.lab.compare.defaults import default_recipe, read_lengths
 from fairseq_odeformers.lab.compare.entry import Entry, resolve_shares
-from fairseq_odeformers.lab.compare.plan import make_plan
+from fairseq_odeformers.lab.compare.plan import choose_average, make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.trial import check_average, count_updates, time_update
+from fairseq_odeformers.lab.compare.trial import count_updates, time_update
 
 SCHEDULE = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
 
@@ -42,10 +44,15 @@ def test_the_first_update_does_not_count():
 
 
 def test_no_more_checkpoints_are_averaged_than_saved():
-    recipe = Recipe("data", {}, {}, average=3)
-    check_average(recipe, 30, 10)
-    with pytest.raises(ValueError, match="average 3: 29 updates leave 2 checkpoints"):
-        check_average(recipe, 29, 10)
+    """What a recipe leaves open fits the training that saves the fewest."""
+    many, few, one = (Entry("a", {}, updates=n, epoch_updates=10) for n in (90, 29, 19))
+    assert choose_average(2, [many, few]) == 2
+    with pytest.raises(ValueError, match="--average 3: 29 updates of a leave 2 checkpoints"):
+        choose_average(3, [many, few])
+    open_ones = [choose_average(None, entries) for entries in ([many], [many, few], [few, one])]
+    assert open_ones == [3, 2, 0]
+    by_updates = Entry("a", {"save-interval-updates": "5"}, updates=19, epoch_updates=10)
+    assert choose_average(None, [by_updates]) == 3
 
 
 def test_shares_of_a_training_become_updates():
@@ -80,6 +87,22 @@ def test_a_plan_for_a_time(recipe):
         assert len({*ends}) == 1 and "max-epoch" not in entry.options
         assert (entry.seconds, entry.budget) == (6, 0.1)
     assert begun.updates == 7
+
+
+def test_the_time_of_an_evaluation(recipe, monkeypatch):
+    """Of 3 + 1 validations of two seconds for all of its examples, and of a prediction each."""
+    monkeypatch.setattr(evaluation, "seconds_of", lambda function: (function(), 2.0)[1])
+    recipe.splits = ["test", "valid"]
+    entry, _ = make_plan(recipe, False).entries
+    examples = len(read_lengths(Path(recipe.data) / "label" / "valid"))
+    batches = examples / min(examples, evaluation.EXAMPLES)
+    assert entry.evaluation == pytest.approx(2 * batches * (3 + 1 + 2))
+
+
+def test_translations_are_timed_as_they_are_generated():
+    recipe = Recipe("data", {}, {}, evaluate={"beam": 5, "remove-bpe": True, "max-len-a": 2})
+    config = evaluation.generation_config(recipe)
+    assert (config.beam, config.max_len_a, config.max_len_b) == (5, 2, 200)
 
 
 def test_gradients_that_are_accumulated_make_one_update(recipe):

@@ -4,17 +4,28 @@ import os
 import re
 import shlex
 import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import warm
+from fairseq.models import ARCH_MODEL_REGISTRY
+from filelock import FileLock
 from script_helpers import IN_MAIN_THREAD, ROOT, parallel_data
 
 import odeformers
-from fairseq_odeformers.lab.compare import child, command, outcomes, plan, runs, watch
+from fairseq_odeformers.lab.compare import (
+    child,
+    command,
+    outcomes,
+    plan,
+    runs,
+    watch,
+)
 from fairseq_odeformers.lab.compare.defaults import default_recipe
-from fairseq_odeformers.lab.compare.entry import Entry
+from fairseq_odeformers.lab.compare.entry import Entry, plugin_digest
 from fairseq_odeformers.lab.compare.plan import Plan, make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import over_seeds
@@ -66,6 +77,18 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
 
 
+def test_two_commands_at_once_lose_no_seed(tmp_path):
+    """The second one reads the plan when the first has written it."""
+    plans = [Plan(Recipe("/data", {}, {}, seeds=[seed]), (Entry("a", {}),)) for seed in (1, 2)]
+    with ThreadPoolExecutor() as pool:
+        with FileLock(tmp_path / plan.LOCK):
+            second = pool.submit(plan.save_plan, plans[1], tmp_path)
+            with pytest.raises(TimeoutError):
+                second.result(timeout=0.2)
+            plan.write_plan(plans[0], tmp_path)
+        assert second.result().recipe.seeds == [1, 2]
+
+
 def test_a_refused_command_leaves_a_plugin_as_it_is(data, tmp_path, monkeypatch, capsys):
     """The runs of an earlier command import it; a dry run writes it where there is none."""
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
@@ -90,12 +113,77 @@ def test_a_refused_command_leaves_a_plugin_as_it_is(data, tmp_path, monkeypatch,
     assert written.read_text() == before
 
 
-def test_an_overview_adds_up_all_runs():
-    """Two models of 60 and 90 seconds, with two seeds, two at a time."""
-    entries = tuple(Entry(str(s), {}, 1234, 5, s, "note") for s in (60.0, 90.0))
-    text = command.overview(Plan(Recipe("data", {}, {}, seeds=[1, 2]), entries), 4, jobs=2)
-    assert "| 60.0 | 1,234 | 5 | 0:01:00 | note |" in text
-    assert "4 runs, 2 at a time: about 0:02:30" in text
+def test_an_overview_adds_up_all_runs_that_are_left(tmp_path, monkeypatch):
+    """Two models of 60 and 90 seconds, with two seeds, two at a time, and 3 seconds a command."""
+    monkeypatch.setattr("time.process_time", lambda: 3)
+    entries = tuple(Entry(str(s), {}, 1234, 5, s - 9, "note", evaluation=9.0) for s in (60, 90))
+    plan = Plan(Recipe("data", {}, {}, seeds=[1, 2]), entries)
+    text = command.overview(plan, tmp_path, jobs=2)
+    assert "| 60 | 1,234 | 5 | 0:01:00 | note |" in text
+    assert "4 of 4 runs are left, 2 at a time: about 0:02:36" in text
+    finished = [tmp_path / f"{s}-seed{seed}" for s in (60, 90) for seed in (1, 2)]
+    for folder in finished[:3]:
+        folder.mkdir()
+        (folder / "trained").touch()
+    assert "1 of 4 runs are left, 2 at a time: about 0:00:46" in command.overview(plan, tmp_path, 2)
+    finished[3].mkdir()
+    (finished[3] / "trained").touch()
+    assert command.overview(plan, tmp_path, 2).endswith("\nAll 4 runs have finished.")
+
+
+def test_what_is_trained_anew_is_forgotten(tmp_path):
+    """Its runs and its updates, and nothing of the others."""
+    entries = tuple(Entry(name, {}, updates=7, budget=1.0) for name in "ab")
+    new = Plan(Recipe("/data", {}, {}, seeds=[1, 2]), entries)
+    plan.save_plan(new, tmp_path)
+    for name in ("a-seed1", "a-seed2", "b-seed1"):
+        (tmp_path / name).mkdir()
+    assert command.planned_updates(tmp_path, 1, ["a"]) == {"b": 7}
+    with FileLock(tmp_path / "a-seed2" / runs.LOCK):
+        with pytest.raises(ValueError, match="--redo a: another command is at .*a-seed2"):
+            command.forget(["a"], new, tmp_path)
+    with pytest.raises(ValueError, match="other settings .b: data"):
+        command.forget(["a"], replace(new, recipe=Recipe("/other", {}, {})), tmp_path)
+    assert (tmp_path / "a-seed1").exists()
+    command.forget(["a"], new, tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["b-seed1"]
+    assert plan.load_plan(tmp_path).entries == entries[1:]
+
+
+def test_a_plugin_that_has_changed_is_refused(tmp_path):
+    """But for what does not depend on it; the message says how to go on."""
+    recipe = Recipe("/data", {}, {})
+    mine, other = Entry("mine", {}, plugin="digest"), Entry("transformer", {})
+    plan.save_plan(Plan(recipe, (mine, other)), tmp_path)
+    changed = replace(mine, plugin="another")
+    with pytest.raises(ValueError, match=f"mine: .*{tmp_path}; give --redo mine"):
+        plan.save_plan(Plan(recipe, (changed, other)), tmp_path)
+    plan.save_plan(Plan(recipe, (other,)), tmp_path)
+    new = Plan(recipe, (changed, other))
+    command.forget(["mine"], new, tmp_path)
+    plan.save_plan(new, tmp_path)
+
+
+def test_a_plugin_is_all_python_files_of_its_folder(tmp_path, monkeypatch):
+    class Mine:
+        pass
+
+    folders = tmp_path / "mine", tmp_path / "other"
+    for folder in folders:
+        (folder / "layers").mkdir(parents=True)
+        (folder / "__init__.py").touch()
+    module = SimpleNamespace(__file__=str(folders[0] / "__init__.py"))
+    monkeypatch.setitem(sys.modules, Mine.__module__, module)
+    monkeypatch.setitem(ARCH_MODEL_REGISTRY, "mine", Mine)
+    digests = []
+    for path, text in (
+        *(("layers/own.py", "1"), ("layers/own.py", "2"), ("notes.txt", "3")),
+        ("../other/__init__.py", "4"),
+    ):
+        (folders[0] / path).write_text(text)
+        digests.append(plugin_digest(Recipe("data", {}, {}), "mine", folders))
+    assert digests[0] != digests[1] == digests[2] == digests[3] != ""
+    assert plugin_digest(Recipe("data", {}, {}), "transformer", folders) == ""
 
 
 def test_only_updates_of_the_same_budget_go_on(tmp_path):
@@ -177,10 +265,18 @@ MISTAKES = [
     ("--archs transformer_prenorn", "--arch transformer_prenorn: .*did you mean"),
     ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm: give each"),
     ("--archs transject", "--task translation: it does not train --arch transject"),
-    ("--archs transformer[--dropout", "transformer.--dropout: the bracket"),
+    ("--archs transformer[--dropout 0]", "transformer.--dropout: the bracket .*quote it: 'tra"),
     ("--archs transformer[dropout]", "dropout: an option such as --dropout"),
-    ("--archs transformer --encoder-depth 2", "transformer .*--encoder-depth 2"),
+    (
+        "--archs transformer --encoder-depth 2",
+        "--encoder-depth 2; transevolve.* 'transevolve.--enc",
+    ),
     ("--archs 'transformer[--encoder-blocks 2]'", "transformer-encoder-blocks-2 .*unrecognized"),
+    ("--archs transformer --droput 0.1", "--droput 0.1; did you mean --dropout"),
+    ("--archs transformer --layers 0", "--layers: 0: give a whole number"),
+    ("--archs 'transformer[--width x]'", "--width x: give a whole number"),
+    ("--archs 'transformer[--size big]'", "--size big: choose from small, base"),
+    ("--archs transevolve_fullff_2 --layers 3", "--layers 3: the architecture has 2 blocks"),
     ("--archs transformer --lr x", "transformer .*--lr: .*x"),
     ("--archs transformer --criterion crossentropy", "--criterion: .*crossentropy"),
     ("--archs 'transevolve[--encoder-blocks 0]'", "--encoder-blocks 0: give at least 1"),
@@ -189,6 +285,11 @@ MISTAKES = [
     ("--archs transformer_prenorm --average -1", "--average: -1"),
     ("--archs transformer --epochs 0", "--epochs: .*0"),
     ("--archs transformer --gpus-per-run -1", "--gpus-per-run: -1"),
+    ("--archs transformer --tune lr=1,1", "--tune lr=1,1: give different"),
+    ("--archs transformer --lr 1 --tune lr=1,2", "--lr is tuned; leave it out"),
+    ("--archs 'transformer[--lr 1]' --tune lr=1,2", "--lr is tuned; leave it out"),
+    ("--archs transformer --tune dropout=0,x", "transformer-dropout-x .*--dropout: .*x"),
+    ("--archs transformer --redo lstm", "--redo lstm: not among transformer"),
     ("--archs transformer --part one", "--part one: for a RECIPE alone"),
     ("--archs transformer --budget soon", "--budget: soon"),
     ("--archs transformer --budget 30", "--budget: 30: give a time such as"),

@@ -149,7 +149,9 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
     architectures = {"a": {"dropout": 0.1}, "b": {}, "slow": {"arch": "b", "dropout": 0}}
     path = write(tmp_path, **{**SMALLEST, "architectures": architectures})
     args = Namespace(what=path, archs=["a", "b[--lr 3]", "slow[--lr 3]"])
-    vars(args).update(dict.fromkeys(("part", "task", "epochs", "seeds")), data="own", average=4)
+    vars(args).update(
+        dict.fromkeys(("part", "task", "epochs", "seeds", "tune")), data="own", average=4
+    )
     recipe = choose_experiments(args, {"dropout": "0.2", "lr": "2"})[""]
     assert (recipe.data, recipe.prepare, recipe.average) == ("own", "", 4)
     assert recipe.train == {"lr": "2", "dropout": "0.2"}

@@ -14,9 +14,17 @@ from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.figures import distinct, learning_curves
 from fairseq_odeformers.lab.compare.logs import Training, read_training
 from fairseq_odeformers.lab.compare.outcomes import Classes, Outcome, Perplexity, Translations
-from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan
+from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan, write_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.report import draw_quality, show_differences, write_report
+from fairseq_odeformers.lab.compare.report import (
+    compare_scores,
+    correct_by_holm,
+    draw_quality,
+    find_shortfalls,
+    show_differences,
+    tabulate_confusion,
+    write_report,
+)
 from fairseq_odeformers.lab.compare.results import Results
 from fairseq_odeformers.lab.compare.runs import BEST
 from fairseq_odeformers.lab.compare.splits import find_test_sets
@@ -40,9 +48,12 @@ WORSE = [text.replace("a ", "one ").replace("are", "is") for text in PERFECT]
 def write_log(path, *epochs):
     """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds."""
     text = "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,234 (num.\n"
-    text += '2026-11-22 16:38:37 | INFO | train_inner | {"epoch": 1, "wps": "8", "loss": "9"}\n'
+    text += (
+        '2026-11-22 16:38:37 | INFO | train_inner | {"epoch": 1, "num_updates": "1", "wps": "8"}\n'
+    )
     for updates, loss, seconds in epochs:
         valid = {"valid_loss": loss, "valid_num_updates": updates, "valid_mcc": 10 - loss}
+        valid["epoch"] = 1
         train = {"train_train_wall": seconds, "train_num_updates": updates, "train_loss": loss}
         for kind, stats in (("valid", valid), ("train", train)):
             stats = json.dumps({name: str(value) for name, value in stats.items()})
@@ -193,6 +204,7 @@ def report(tmp_path):
             folder = tmp_path / f"{name}-seed{seed}"
             folder.mkdir()
             write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9), (30, 4.5, 9))
+            (folder / "trained").touch()
             (folder / "checkpoint_best.test.out").write_text(text)
             (folder / "checkpoint_best.test.score").write_text("tokenized: BLEU = 27.55\n")
         write_report(tmp_path)
@@ -225,6 +237,81 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     place = rows.index(["test, text 1"])
     assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
     assert any("--adam-betas '(0.9, 0.98)'" in row[-1] for row in rows)  # for a shell
+
+
+def test_a_run_that_has_not_finished_says_so(tmp_path, report):
+    """In a column that others do not have; a budget is beside the time that was spent."""
+    outputs = {("one", seed): EVALUATED.format(120, 8) for seed in (1, 2)}
+    options = {"train": {"task": "language_modeling"}, "score": {"test": "x"}}
+    rows = report(["one"], outputs, **options)
+    header = next(row for row in rows if len(row) > 5)
+    assert "unfinished" not in header
+    (tmp_path / "one-seed2" / "trained").unlink()
+    plan = load_plan(tmp_path)
+    (entry,) = plan.entries
+    write_plan(
+        replace(
+            plan,
+            entries=(replace(entry, updates=90, budget=0.5),),
+            environment={"date": "2026-11-25", "threads": "2"},
+        ),
+        tmp_path,
+    )
+    write_report(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert "| architecture | parameters | seeds | unfinished | budget | updates | time |" in text
+    assert "| one | 1,234 | 2 | seed 2: 30 of 90 updates | 0:00:30 | 30 | 0:00:25 |" in text
+    assert "Begun with date 2026-11-25, threads 2." in text
+
+
+def test_too_little_training_is_not_compared(tmp_path, report):
+    """Instead of p-values, a table names the models that have hardly learnt anything."""
+    texts = {("good", 1): PERFECT, ("bad", 1): ["nothing"] * 20}
+    for path, text in texts.items():
+        translations(tmp_path / "out", text, ())
+        texts[path] = (tmp_path / "out").read_text()
+    rows = report(["good", "bad"], texts, train={"target-lang": "en"}, score={"test": "x"})
+    assert ["**Too little training to compare: bad (BLEU below 1).**"] in rows
+    assert not any("p against" in cell for row in rows for cell in row)
+
+
+def test_less_than_an_epoch_is_too_little(tmp_path):
+    one, two = (Entry(name, {}, epoch_updates=20) for name in ("one", "two"))
+    results = Results(Plan(Recipe("data", {}, {}), (one, two)))
+    results.trainings["one"][1] = Training(updates=[10, 19])
+    results.trainings["two"][1] = Training(updates=[10, 20])
+    outcomes = {name: {1: translations(tmp_path / name, PERFECT)} for name in ("one", "two")}
+    assert list(find_shortfalls(results, outcomes)) == ["one (less than an epoch)"]
+
+
+def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report):
+    """Seven of ten texts are of class a: F1 of 14 / 17 and of 0."""
+    header, row = "id\ttarget\tprediction\tp(a)\tp(b)\n", "{}\t{}\t{}\t0.5\t0.5\n"
+    targets = "aaaaaaabbb"
+    predictions = {"right": targets, "wrong": "a" * 10}
+    results = Results(Plan(Recipe("data", {}, {}), (Entry("right", {}), Entry("wrong", {}))))
+    outcomes = {}
+    for name, classes in predictions.items():
+        rows = "".join(row.format(n, *pair) for n, pair in enumerate(zip(targets, classes)))
+        (tmp_path / name).write_text(header + rows)
+        outcomes[name] = {1: Classes(tmp_path / name)}
+    section = compare_scores(results, "test", outcomes)
+    f1 = f"{100 * 7 / 17:.1f}"
+    assert section.table[-1][:4] == ["always a", "", "70.0", f1]
+    assert section.table[-2][:4] == ["wrong", "1", "70.0", f1]
+    assert section.warning.endswith("compare: wrong (it predicts one class).")
+    assert section.markdown().index("Too little") < section.markdown().index("always a")
+    (confusion,) = tabulate_confusion("test", outcomes)
+    assert confusion.table[1:] == [
+        *(["right", "a", "100", "0"], ["right", "b", "0", "100"]),
+        *(["wrong", "a", "100", "0"], ["wrong", "b", "100", "0"]),
+    ]
+
+
+def test_several_comparisons_are_corrected():
+    """Holm's example: factors of 4 to 1 in the order of the p-values, which stay in that order."""
+    assert correct_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert correct_by_holm([0.9, 0.8]) == [1, 1] and correct_by_holm([0.2]) == [0.2]
 
 
 def test_texts_on_which_models_differ_have_different_outputs(tmp_path):

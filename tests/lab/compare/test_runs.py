@@ -1,11 +1,13 @@
 """Runs go on where they were left, whatever was killed, and two commands share them."""
 
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
+from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare import fairseq_commands, runs
 from fairseq_odeformers.lab.compare.runs import Run, Step
 
@@ -86,6 +88,40 @@ def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, folder):
     assert run.failure == "fairseq-train: no such thing (status 1)"
     assert (folder / "calls").read_text().split() == ["fails"]
     assert not (folder / "product").exists()
+
+
+def test_a_run_does_not_train_on_data_that_were_replaced(folder):
+    """What is trained already is still evaluated."""
+    (folder / "data").mkdir()
+    (folder / "data" / "train.bin").write_text("1")
+    run = Run("arch", 1, folder / "run", STEPS, data=str(folder / "data"), digest="another")
+    run.folder.mkdir()
+    call(run)
+    assert "data has changed since" in run.failure and not Path("calls").exists()
+    (run.folder / runs.TRAINED).touch()
+    call(run)
+    assert Path("calls").exists()
+    run = replace(run, folder=folder / "other", digest=sha256(folder / "data"))
+    run.folder.mkdir()
+    call(run)
+    assert run.finished
+
+
+def test_what_is_missing_of_a_run(folder):
+    run = Run("arch", 3, folder / "run", STEPS, updates=78)
+    assert run.shortfall == ""
+    run.folder.mkdir()
+    stats = '{"epoch": 1, "num_updates": "45"}'
+    (run.folder / runs.LOG).write_text(f"a | INFO | train_inner | {stats}\n")
+    assert run.shortfall == "seed 3: 45 of 78 updates"
+    run.fail("no memory")
+    assert run.shortfall == "seed 3 failed: no memory"
+    (run.folder / runs.FAILURE).unlink()
+    (run.folder / runs.TRAINED).touch()
+    assert run.shortfall == "seed 3 is not evaluated"
+    for step in STEPS:
+        (run.folder / step.product).touch()
+    assert run.shortfall == ""
 
 
 def test_a_run_that_another_process_is_at_is_left_to_it(folder):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fairseq_odeformers.files import TEMPORARY
 from fairseq_odeformers.lab.compare import watch
 from fairseq_odeformers.lab.compare.jobs import Machine
 from fairseq_odeformers.lab.compare.logs import read_progress
@@ -34,6 +35,15 @@ def test_progress_says_what_is_left(tmp_path):
         (cells[bool(active)],) = zip(*(column.cells for column in table.columns))
     assert cells[True] == (tmp_path.name, "training", "2", "150 of 600", "8", "1.50", "0:05:00")
     assert cells[False][1] == "waiting" and cells[False][-1] == ""
+
+
+def test_a_translation_counts_its_sentences(tmp_path):
+    step = Step("predicting", ("fairseq-generate",), "best.test.out", printed=True)
+    run = Run("arch", 1, tmp_path, (step,))
+    assert watch.state(run, True) == "predicting"
+    output = tmp_path / f"best.test.out.01234567{TEMPORARY}"
+    output.write_text("S-3\ta\nH-3\t-0.1\tb\nS-1\tH-\nH-1\t-0.2\tc\nS-2\td\n")
+    assert watch.state(run, True) == "predicting, 2 sentences"
 
 
 def test_what_has_failed_is_tried_again_by_the_next_command(tmp_path, monkeypatch):

@@ -19,11 +19,13 @@ from fairseq_odeformers.lab.compare.width import (
 
 @pytest.mark.parametrize("start, step, target", [(96, 24, 9000), (8, 8, 10**6), (256, 2, 20000)])
 @pytest.mark.parametrize("square", [0, 0.01, 3])
-def test_no_other_width_is_nearer(start, step, target, square):
-    """Parameters grow with the width, or also with its square, as of embeddings and layers."""
+@pytest.mark.parametrize("rest", [100, 10**6])
+def test_no_other_width_is_nearer(start, step, target, square, rest):
+    """Parameters grow with the width, or also with its square, beside a rest that does not."""
+    target += rest
 
     def count(width):
-        return round(square * width**2 + 50 * width + 100)
+        return round(square * width**2 + 50 * width + rest)
 
     width = search_width(count, {start: count(start)}, target, step)
     others = (abs(count(other) - target) for other in [start, *range(step, 10**5, step)])

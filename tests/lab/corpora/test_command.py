@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import time
+from argparse import Namespace
 
 import pytest
 import warm
@@ -57,12 +58,26 @@ def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["corpus", "file", "raw"]
 
 
+def test_other_settings_take_another_folder(tmp_path):
+    """What differs is named; files and workers are no settings, and a failure leaves none."""
+    with pytest.raises(ZeroDivisionError), log_and_lock(Namespace(out=tmp_path, seed=2)):
+        1 / 0  # noqa: B018
+    with log_and_lock(Namespace(out=tmp_path, seed=1, valid=None, workers=1, source="a")):
+        pass
+    with log_and_lock(Namespace(out=tmp_path, seed=1, valid=None, workers=2, source="b")):
+        pass
+    message = f"{tmp_path} was prepared with other settings .--seed 1, --valid None.; remove it"
+    with pytest.raises(ValueError, match=message):
+        with log_and_lock(Namespace(out=tmp_path, seed=2, valid=300)):
+            raise AssertionError("nothing is prepared")
+
+
 def prepare(out, name, begun, go_on):
     """A preparation of two steps; the second reads the result of the first.
 
     It has a process that outlives it if it is killed.
     """
-    with log_and_lock(out):
+    with log_and_lock(Namespace(out=out)):
         build(out / "text", {"of": name}, lambda folder: (folder / "words").write_text(name))
         child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(5,))
         child.start()
@@ -98,4 +113,9 @@ def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, reque
     assert (first.exitcode, second.exitcode) == (-signal.SIGKILL if killed else 0, 0)
     assert (tmp_path / "text" / "words").read_text() == "second"
     assert (tmp_path / "data-bin" / "ids").read_text() == "second"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "data-bin", "text"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".lock",
+        "data-bin",
+        "settings.json",
+        "text",
+    ]

@@ -124,6 +124,36 @@ def test_one_file_is_divided(tmp_path):
     assert splits != drawn(source, {"valid": 9, "test": 7}, seed=6)
 
 
+def test_sets_and_merges_fit_little_text(tmp_path, capsys):
+    """A tenth of the pairs for each set, and a third as many merges as words, with a line."""
+    source = write_pairs(tmp_path / "own.tsv", sentences(60, 1))
+    line = [
+        "prepare",
+        "parallel",
+        "-s",
+        "de",
+        "-t",
+        "en",
+        "--from",
+        source,
+        "--out",
+        tmp_path / "o",
+    ]
+    odeformers.main([*map(str, line)])
+    sizes = [len(lines(tmp_path / f"o/bpe/{name}.de")) for name in ("train", "valid", "test")]
+    assert sizes == [48, 6, 6]
+    said = capsys.readouterr().out
+    words = {
+        word
+        for lang in LANGS
+        for text in lines(tmp_path / f"o/tokenized/train.{lang}")
+        for word in text.split()
+    }
+    assert f" {len(words) // 3} merges of byte pairs fit the text" in said
+    assert "6 pairs are for valid, and 6 for test" in said
+    assert len(lines(tmp_path / "o/data-bin/code")) - 1 <= len(words) // 3
+
+
 def test_no_side_of_a_pair_that_is_held_out_is_in_another_set(tmp_path):
     pairs = [(f"S{n % 40}", f"t {n % 50}") for n in range(60)] + [("s39", "new"), ("old", "T  49")]
     splits = drawn(write_pairs(tmp_path / "own.tsv", pairs), {"valid": 9, "test": 9}, seed=1)

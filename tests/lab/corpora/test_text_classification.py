@@ -141,6 +141,16 @@ def test_a_given_validation_set_is_used(tmp_path, vocab, caplog):
     assert "dropped 2 empty training texts" in caplog.text
 
 
+def test_a_class_of_one_text_may_be_misspelt(tmp_path, vocab, caplog):
+    """It stays a class, with a warning that names its line and the class that is like it."""
+    train = [*["positive\tx"] * 10, "postive\ty", *["negative\tz"] * 10]
+    folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": ["positive\tx"]})
+    prepare("tsv", folder, tmp_path / "out", vocab)
+    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    place = f"{folder}/train.tsv, line 11: the only text of class postive; did you mean positive?"
+    assert said == place
+
+
 def test_a_part_of_each_class_is_held_out():
     """At random, but always the same ones; both parts are in order and have everything."""
     examples = [("rare" if n % 5 == 0 else "common", str(n)) for n in range(100)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_odeformers.models.common.sizes import default_options, size_options
+from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
 
 SIZES = {"embed_dim": 32, "ffn_embed_dim": 64, "attention_heads": 4, "layers": 6}
 
@@ -61,6 +61,15 @@ def test_blocks_divide_layers():
     assert size_options("transevolve", {"layers": 6}, {"encoder_blocks": 3})["encoder_depth"] == 2
     with pytest.raises(ValueError, match="--layers 5: the architecture has 2 blocks; .*multiple"):
         size_options("transevolve_fullff_2", {"layers": 5})
+
+
+def test_sizes_have_names_that_all_architectures_share():
+    """A size's name gives all four, of which others replace some; other options stay."""
+    given = {"size": "small", "heads": "2", "lr": "1", "encoder-layers": 5}
+    sizes, others = split_sizes(given)
+    assert sizes == {"layers": 2, "embed_dim": 128, "attention_heads": 2, "ffn_embed_dim": 512}
+    assert others == {"lr": "1", "encoder-layers": 5}
+    assert split_sizes({"lr": "1"}) == ({}, {"lr": "1"})
 
 
 def test_defaults_are_the_preset_s():

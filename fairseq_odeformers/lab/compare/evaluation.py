@@ -1,0 +1,54 @@
+"""How long a run validates and predicts beside its training, by the time of a few examples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+from fairseq import utils
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.trainer import Trainer
+
+from fairseq_odeformers.models.common.kinds import Kind
+
+from .recipe import Recipe
+from .splits import find_test_sets
+
+EXAMPLES = 16  # that are timed
+
+
+def time_evaluation(recipe: Recipe, trainer: Trainer, validations: int) -> float:
+    """The seconds of all validations, and of predicting test sets, each as long as ``valid``.
+
+    An untrained model translates up to the greatest length, so a trained one takes less.
+    """
+    task, model = trainer.task, trainer.get_model()
+    dataset = task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
+    examples = [dataset[index] for index in range(min(EXAMPLES, len(dataset)))]
+    sample = utils.apply_to_sample(lambda x: x.to(trainer.device), dataset.collater(examples))
+    validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
+    if recipe.kind is Kind.TRANSLATION:
+        generator = task.build_generator([model], generation_config(recipe))
+        prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
+    checkpoints = 1 if recipe.average == 0 else 2
+    predictions = checkpoints * len(find_test_sets(recipe))
+    batches = len(dataset) / len(examples)
+    return batches * (validations * validation + predictions * prediction)
+
+
+def generation_config(recipe: Recipe) -> GenerationConfig:
+    """The options of fairseq-generate that the recipe has."""
+    config = GenerationConfig()
+    for option, value in recipe.evaluate.items():
+        name = option.replace("-", "_")
+        if (default := getattr(config, name, None)) is not None:
+            setattr(config, name, type(default)(value))
+    return config
+
+
+@torch.no_grad()
+def seconds_of(function: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    function()
+    return time.perf_counter() - begin

@@ -1,0 +1,154 @@
+"""Options that are tuned: what is trained, what is chosen, and what the report says of it."""
+
+import multiprocessing
+import time
+from dataclasses import replace
+
+import pytest
+
+from fairseq_odeformers.lab.compare import fairseq_commands, watch
+from fairseq_odeformers.lab.compare.command import execute_plan, overview
+from fairseq_odeformers.lab.compare.defaults import default_recipe
+from fairseq_odeformers.lab.compare.entry import Entry
+from fairseq_odeformers.lab.compare.jobs import Machine
+from fairseq_odeformers.lab.compare.plan import Plan, make_plan, save_plan
+from fairseq_odeformers.lab.compare.recipe import Recipe, parse_tuning
+from fairseq_odeformers.lab.compare.report import write_report
+from fairseq_odeformers.lab.compare.tuning import choose_candidates
+
+# In place of fairseq-train: the loss is least at the rate 2 for the architecture a, and at 3 for b.
+# At the fourth call it waits, if there is a file "wait".
+PROGRAM = """
+import json, os, pathlib, signal, sys
+options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+with open("calls", "a") as file:
+    print(os.path.basename(options["--save-dir"]), file=file)
+calls = pathlib.Path("calls").read_text().split()
+if len(calls) == 4 and pathlib.Path("wait").exists():
+    signal.pause()
+if options["--lr"] == "9":
+    sys.exit("gradients are Nan/Inf")
+loss = abs(int(options["--lr"]) - {"a": 2, "b": 3}[options["--arch"]])
+for kind, stats in (
+    ("valid", {"epoch": 1, "valid_loss": str(loss), "valid_num_updates": "1"}),
+    ("train", {"train_train_wall": 1, "train_num_updates": 1, "train_loss": 1}),
+):
+    print("2026-11-22 16:38:37 | INFO |", kind, "|", json.dumps(stats))
+folder = pathlib.Path(options["--save-dir"])
+for name in ("best", "last"):
+    (folder / f"checkpoint_{name}.pt").touch()
+"""
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    monkeypatch.setattr(fairseq_commands, "MODULES", {"fairseq-train": "program"})
+    monkeypatch.setattr(watch, "LOOK", 0)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tuned(names, rates, seeds):
+    """A plan that trains architectures at several rates, and evaluates nothing."""
+    recipe = Recipe("/data", {}, {}, seeds=seeds, tune={"lr": rates})
+    entries = [
+        Entry(name, {"arch": name, "lr": rate}, seconds=60, tried={"lr": rate})
+        for name in names
+        for rate in rates
+    ]
+    return Plan(recipe, tuple(entries), test_sets={})
+
+
+def execute(plan, folder):
+    kept = save_plan(plan, folder / "runs")
+    return execute_plan(plan, kept, Machine(1, 0), folder / "runs")
+
+
+def test_the_best_candidate_continues_with_all_seeds(folder):
+    """Two architectures, three rates and two seeds are eight trainings, also if killed."""
+    plan = tuned("ab", ["1", "2", "3"], [5, 6])
+    (folder / "wait").touch()
+    process = FORK.Process(target=execute, args=(plan, folder))
+    process.start()
+    calls = folder / "calls"
+    while not calls.exists() or len(calls.read_text().split()) < 4:
+        time.sleep(0.05)
+    process.kill()
+    process.join()
+    (folder / "wait").unlink()
+    runs = execute(plan, folder)
+    tuning = [f"{name}-lr-{rate}-seed5" for name in "ab" for rate in (1, 2, 3)]
+    chosen = ["a-lr-2-seed6", "b-lr-3-seed6"]
+    killed = tuning[3]
+    assert sorted(calls.read_text().split()) == sorted([*tuning, killed, *chosen])
+    assert [run.folder.name for run in runs] == ["a-lr-2-seed5", "b-lr-3-seed5", *chosen]
+    assert all(run.finished for run in runs)
+    assert not list(folder.glob("runs/*/checkpoint_last.pt"))
+    execute(plan, folder)
+    assert len(calls.read_text().split()) == 9, "what is finished is not repeated"
+    write_report(folder / "runs")
+    report = (folder / "runs/report.md").read_text()
+    for row in ("a | 1 | 1.000 |  |", "a | 2 | 0.000 | chosen |", "b | 3 | 0.000 | chosen |"):
+        assert f"| {row}\n" in report
+    assert "| a | 0 | 2 | 1 |" in report, "one row for both seeds, by the architecture's name"
+
+
+def test_the_estimate_counts_each_tuning_run_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.process_time", lambda: 0)
+    plan = tuned("ab", ["1", "2", "3"], [5, 6])
+    said = "\n8 of 8 runs are left, 2 at a time: about 0:04:00,"
+    assert said in overview(plan, tmp_path, 2)
+
+
+def test_other_values_and_seeds_extend_a_tuning(folder):
+    """The first seed stays the one that candidates are compared by."""
+    execute(tuned("a", ["1", "4"], [5]), folder)
+    runs = execute(tuned("a", ["1", "3"], [2]), folder)
+    assert [run.folder.name for run in runs] == ["a-lr-1-seed2"], "a loss of 1, as at 3"
+    calls = (folder / "calls").read_text().split()
+    assert calls == ["a-lr-1-seed5", "a-lr-4-seed5", "a-lr-3-seed5", "a-lr-1-seed2"]
+    with pytest.raises(ValueError, match="begun with other settings .a: tune."):
+        execute(Plan(Recipe("/data", {}, {}), (Entry("a", {"arch": "a", "lr": "1"}),)), folder)
+
+
+def test_a_candidate_that_diverges_is_not_chosen(folder):
+    """It is no failure of the comparison, unless none of an architecture's candidates converges."""
+    runs = execute(tuned("a", ["9", "3"], [1, 2]), folder)
+    assert [run.folder.name for run in runs] == ["a-lr-3-seed1", "a-lr-3-seed2"]
+    (run,) = execute(tuned("b", ["9"], [1, 2]), folder)
+    assert not run.finished and "Nan/Inf" in str(run.failure)
+    write_report(folder / "runs")
+    assert "| b | 0 | 0 |" in (folder / "runs/report.md").read_text()
+
+
+def test_the_larger_metric_is_the_better_where_the_recipe_says_so(folder):
+    plan = tuned("a", ["1", "2", "5"], [1])
+    execute(plan, folder)
+    plan.recipe.train["maximize-best-checkpoint-metric"] = True
+    (chosen,) = choose_candidates(plan, folder / "runs").entries
+    assert chosen.tried == {"lr": "5"}
+
+
+def test_a_plan_has_all_combinations(training_data):
+    """Of one size, unless the size is tuned, which matching would undo."""
+    recipe = default_recipe(training_data / "words", {"transformer_classifier": {}}, epochs=1)
+    recipe.sizes = {"embed-dim": 16, "ffn-embed-dim": 16, "attention-heads": 2, "layers": 1}
+    recipe.tune = {"lr": ["1e-3", "2e-3"], "dropout": ["0", "0.1"]}
+    entries = make_plan(recipe).entries
+    labels = [entry.label.removeprefix("transformer_classifier") for entry in entries]
+    assert labels == [f"-lr-{lr}-dropout-{p}" for lr in ("1e-3", "2e-3") for p in ("0", "0.1")]
+    assert [(entry.options["lr"], entry.options["dropout"]) for entry in entries][1:3] == [
+        ("1e-3", "0.1"),
+        ("2e-3", "0"),
+    ]
+    with pytest.raises(ValueError, match="--tune encoder-ffn-embed-dim: .* add --match none"):
+        make_plan(replace(recipe, tune={"encoder-ffn-embed-dim": ["16", "512"]}))
+
+
+def test_values_of_tuned_options():
+    assert parse_tuning(["lr=1,2", "--dropout=0"]) == {"lr": ["1", "2"], "dropout": ["0"]}
+    for text in ("lr", "lr=", "lr=1,,2", "lr=1,1"):
+        with pytest.raises(ValueError, match=f"--tune {text}: give different values"):
+            parse_tuning([text])
