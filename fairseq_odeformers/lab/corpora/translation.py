@@ -3,10 +3,12 @@
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+
+from fairseq.data import data_utils
 
 from fairseq_odeformers.files import fingerprints, read_lines
 
@@ -57,6 +59,7 @@ class Corpus:
         optional: names of files that the source of ``--from`` may lack. The splits of their
             documents are then skipped.
         sentences: yields the sentences of a file.
+        counts: about how many pairs each prepared split has, by the paper that describes it.
     """
 
     preparation: Preparation
@@ -64,6 +67,7 @@ class Corpus:
     documents: Mapping[str, Sequence[tuple[str, str]]]
     optional: Sequence[str] = ()
     sentences: Callable[[Path], Iterable[str]] = read_sentences
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_documents(
@@ -121,4 +125,18 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         paths = (path for pairs in documents.values() for pair in pairs for path in pair)
         inputs = {"raw": fingerprints(paths)}
         data_bin = prepare(rows, inputs, args.out, preparation, args.workers)
+        check_counts(data_bin, corpus)
         logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+def check_counts(data_bin: Path, corpus: Corpus) -> None:
+    """Warn of splits whose number of pairs differs by more than a tenth from the published one."""
+    source, target = corpus.preparation.langs
+    for split, expected in corpus.counts.items():
+        prefix = str(data_bin / f"{split}.{source}-{target}.{target}")
+        count = len(data_utils.load_indexed_dataset(prefix))
+        if abs(count - expected) > expected / 10:
+            logging.warning(
+                f"{split} has {count:,} pairs, where the paper has about {expected:,}: another "
+                "release of the corpus, or part of it?"
+            )
