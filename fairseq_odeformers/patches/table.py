@@ -2,7 +2,7 @@
 
 import fairseq
 
-from . import checkpoints, command_line, segments, versions, warnings
+from . import checkpoints, command_line, languages, segments, versions, warnings
 from .patch import Patch, Replacement
 
 PATCHES: list[Patch] = [
@@ -76,6 +76,14 @@ PATCHES: list[Patch] = [
         'without --task ends in "KeyError: None". fairseq takes --bf16 for --tpu, also where there '
         "is no TPU. For a misspelt name it prints 200 others.",
         "fairseq checks all, and asks argparse to suggest names (from Python 3.14 on)",
+    ),
+    # Names of files.
+    Replacement(
+        "fairseq.data.data_utils.infer_language_pair",
+        languages.infer_language_pair,
+        "Without --source-lang and --target-lang fairseq takes dict.pt-br.txt, or a test set "
+        "called test.2017-06, for a pair of languages.",
+        "fairseq compares the names with its dictionaries",
     ),
     # Versions of numpy and Python.
     Patch(

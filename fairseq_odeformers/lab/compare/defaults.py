@@ -9,6 +9,7 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.data.classification import class_names
+from fairseq_odeformers.data.language_pair import language_pair
 from fairseq_odeformers.files import reading
 from fairseq_odeformers.models.common.kinds import Kind
 
@@ -94,19 +95,6 @@ def find_task(data: Path) -> str:
         f"{data} has neither sentence pairs (train.SRC-TGT.SRC.idx), nor labelled texts (label/), "
         "nor text (train.idx and dict.txt); odeformers prepare makes such folders"
     )
-
-
-def language_pair(data: Path) -> tuple[str, str] | None:
-    """Source and target language of a translation data set, by its files of training.
-
-    fairseq's ``infer_language_pair`` takes ``notes.2026-01.txt`` for a pair.
-    """
-    for path in sorted(data.glob("train.*-*.*.idx")):
-        pair, language = path.name.split(".")[1:3]
-        source, _, target = pair.partition("-")
-        if language == source and (data / f"dict.{target}.txt").is_file():
-            return source, target
-    return None
 
 
 def describe_pairs(data: Path, task: str) -> tuple[int, Options]:

@@ -89,8 +89,9 @@ def locate_test_sets(recipe: Recipe, out: Path) -> dict[str, str | None]:
         return find_test_sets(recipe)
     splits = recipe.splits
     if splits is None:
-        predictions = out.glob(f"*/{prediction_name(recipe, BEST, '*')}")
-        splits = sorted({path.name.split(".")[1] for path in predictions})
+        start, ending = prediction_name(recipe, BEST, "*").split("*")
+        names = {path.name for path in out.glob(f"*/{start}*{ending}")}
+        splits = sorted(name.removeprefix(start).removesuffix(ending) for name in names)
     paths = {split: texts_path(recipe, split) for split in splits}
     return {split: path and str(path) for split, path in paths.items()}
 

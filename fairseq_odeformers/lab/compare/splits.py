@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glob import escape
 from pathlib import Path
 
 from fairseq.data import Dictionary
@@ -21,11 +22,9 @@ def find_test_sets(recipe: Recipe) -> dict[str, str | None]:
     splits = recipe.splits
     if splits is None:
         source, target = (recipe.train.get(f"{side}-lang") for side in ("source", "target"))
-        pattern = {
-            Kind.TRANSLATION: f"test*.{source}-{target}.{target}.idx",
-            Kind.CLASSIFICATION: "label/test*.idx",
-        }.get(recipe.kind, "test*.idx")
-        names = {path.name.split(".")[0] for path in Path(recipe.data).glob(pattern)}
+        ending = f".{source}-{target}.{target}.idx" if recipe.kind is Kind.TRANSLATION else ".idx"
+        folder = Path(recipe.data, "label" if recipe.kind is Kind.CLASSIFICATION else "")
+        names = (path.name.removesuffix(ending) for path in folder.glob(f"test*{escape(ending)}"))
         splits = sorted(names) or ["valid"]
     paths = {split: texts_path(recipe, split) for split in splits}
     return {split: str(path) if path and path.is_file() else None for split, path in paths.items()}

@@ -145,10 +145,11 @@ def binarize(bpe: Path, codes: Path, langs: tuple[str, str], workers: int, folde
         f"--testpref={','.join(str(bpe / split) for split in tests)}",
         *["--destdir", str(folder), "--workers", str(workers)],
     )
+    endings = [f".{'-'.join(langs)}.{lang}.{kind}" for lang in langs for kind in ("bin", "idx")]
     # From the last set down: the new name of one may be fairseq's name of a later one.
     for number, split in reversed(list(enumerate(tests))):
-        for path in folder.glob(f"test{number or ''}.*"):
-            path.rename(folder / f"{split}{path.name[path.name.index('.') :]}")
+        for ending in endings:
+            (folder / f"test{number or ''}{ending}").rename(folder / f"{split}{ending}")
     shutil.copy(codes / "code", folder)
 
 

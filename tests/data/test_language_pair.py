@@ -1,0 +1,29 @@
+"""The languages of sentence pairs, whatever their names have between the letters."""
+
+import pytest
+from fairseq.data import data_utils
+
+from fairseq_odeformers.data.language_pair import language_pair
+
+
+def write(folder, source, target, *others):
+    names = [f"dict.{lang}.txt" for lang in (source, target)]
+    names += [f"train.{source}-{target}.{lang}.idx" for lang in (source, target)]
+    for name in [*names, *others]:
+        (folder / name).touch()
+
+
+@pytest.mark.parametrize("source", ["de", "pt-br", "zh.hans", "a"])
+@pytest.mark.parametrize("target", ["en", "en-us", "x-y-z"])
+def test_a_pair_is_found_by_its_files(source, target, tmp_path):
+    """By fairseq as well, which takes parts of these names for languages without the patch."""
+    others = "dict.nl.txt", "notes.2026-01.txt", f"test.2017-06.{source}-{target}.{source}.idx"
+    write(tmp_path, source, target, *others)
+    assert language_pair(tmp_path) == (source, target)
+    assert tuple(data_utils.infer_language_pair(str(tmp_path))) == (source, target)
+
+
+def test_without_dictionaries_fairseq_is_asked(tmp_path):
+    (tmp_path / "train.de-en.de.idx").touch()
+    assert language_pair(tmp_path) is None
+    assert tuple(data_utils.infer_language_pair(str(tmp_path))) == ("de", "en")
