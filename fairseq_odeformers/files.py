@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import IO, Any
 
@@ -102,6 +103,36 @@ def check_regular(path: str | Path) -> None:
     for part in (path, *path.glob("*"), *path.glob("*/*")):
         if os.path.lexists(part) and not (part.is_file() or part.is_dir()):
             raise ValueError(f"{part} is a pipe, a device or a link to nothing; give a file")
+
+
+def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -> None:
+    """Check a path that fairseq may take for several, which it joins by a colon, or for an option.
+
+    Args:
+        name: the option that gives the path.
+        separators: the characters that the path must not have; ``fairseq-preprocess`` joins by a
+            comma as well.
+
+    Raises:
+        ValueError: it has one, or begins with a hyphen.
+    """
+    found = [separator for separator in separators if separator in str(path)]
+    if found or str(path).startswith("-"):
+        fault = f"divide it at {found[0]!r}" if found else "take it for an option"
+        raise ValueError(f"{f'{name} {path}'.strip()}: fairseq would {fault}; choose another name")
+
+
+def check_joined(paths: str) -> None:
+    """Check paths that a colon joins, as fairseq takes them, for names that have a colon.
+
+    Raises:
+        ValueError: there is a file or folder of such a name.
+    """
+    parts = paths.split(os.pathsep)
+    for start, end in combinations(range(len(parts) + 1), 2):
+        path = Path(os.pathsep.join(parts[start:end]))
+        for existing in filter(os.path.exists, (path, *path.parents)):
+            check_path(existing)
 
 
 def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:

@@ -3,6 +3,7 @@
 import math
 import operator
 import os
+import sys
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -174,12 +175,20 @@ def import_plugins(folders: Iterable[str]) -> None:
     """Import folders as fairseq's ``--user-dir`` does; they register models and tasks.
 
     Raises:
-        ValueError: a folder is not there.
+        ValueError: a folder is not there, or has the name of another module.
     """
     for folder in folders:
         if not os.path.isdir(folder):
             raise ValueError(f"--user-dir {folder}: no such folder")
-        import_user_module(Namespace(user_dir=folder))
+        name = os.path.basename(os.path.abspath(folder))
+        imported = [*getattr(sys.modules.get(name), "__path__", [])]
+        if name not in sys.modules:
+            import_user_module(Namespace(user_dir=folder))
+        elif not any(os.path.isdir(path) and os.path.samefile(path, folder) for path in imported):
+            raise ValueError(
+                f"--user-dir {folder}: a module {name} is imported already, from "
+                f"{', '.join(imported) or 'Python'}; leave the option out, or rename the folder"
+            )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

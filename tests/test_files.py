@@ -9,6 +9,7 @@ from published import write_folder
 
 from fairseq_odeformers.files import (
     build,
+    check_joined,
     check_regular,
     fingerprints,
     naming,
@@ -129,6 +130,25 @@ def test_what_is_no_regular_file_is_written_directly(tmp_path):
     os.close(reader)
     write_one(Path("/dev/null"))
     assert Path("/dev/null").is_char_device() and (tmp_path / "fifo").is_fifo()
+
+
+def test_a_name_with_a_colon_is_found_among_joined_paths(tmp_path, monkeypatch):
+    """As a file, or as a folder on the way to one; paths that a colon joins are none."""
+    monkeypatch.chdir(tmp_path)
+    Path("a:b").mkdir()
+    for name in ("a", "b", "c", "c:d:e"):
+        Path(name).touch() if name != "c" else Path(name).mkdir()
+    for paths in ("a", "a:b2", "b:a", "c:b", "c/x:a", "absent:x"):
+        check_joined(paths)
+    for paths, named in (
+        ("a:b", "a:b"),
+        ("a:b/x", "a:b"),
+        ("b:a:b/x.pt:c", "a:b"),
+        (f"c:{tmp_path}/a:b", f"{tmp_path}/a:b"),
+        ("a:c:d:e", "c:d:e"),
+    ):
+        with pytest.raises(ValueError, match=f"^{named}: .*':'"):
+            check_joined(paths)
 
 
 def test_fingerprints_depend_on_names_and_contents(tmp_path):

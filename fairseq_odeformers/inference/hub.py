@@ -24,7 +24,7 @@ from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 
 from fairseq_odeformers.checkpoints import load, read
 from fairseq_odeformers.checkpoints.trained import count_classes
-from fairseq_odeformers.files import naming
+from fairseq_odeformers.files import check_joined, naming
 
 from .classifier import Classifier
 from .generator import Generator
@@ -69,8 +69,18 @@ def load_classifier(checkpoint, data=None, **options) -> Classifier:
 
 def read_files(checkpoint) -> Iterator[tuple[str, dict]]:
     """The path of each of several checkpoints, separated by colons, and what it holds."""
-    for path in utils.split_paths(str(checkpoint)):
+    for path in split_checkpoints(str(checkpoint)):
         yield path, read(path)
+
+
+def split_checkpoints(text: str) -> list[str]:
+    """The paths of checkpoints that are separated by colons.
+
+    Raises:
+        ValueError: the text is the path of a file or folder whose name has a colon.
+    """
+    check_joined(text)
+    return utils.split_paths(text)
 
 
 def make_classifier(files: Iterable[tuple[str, dict]], data=None, **options) -> Classifier:

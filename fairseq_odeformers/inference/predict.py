@@ -21,7 +21,7 @@ from fairseq_odeformers.files import decode_lines, naming, read_lines, replacing
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .classifier import Classifier, average_probabilities
-from .hub import load_classifier
+from .hub import load_classifier, split_checkpoints
 from .texts import TooLong
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
@@ -29,8 +29,8 @@ SCORED = "STS-B"  # the only one without classes
 MAX_SCORE = 5  # of STS-B, whose targets in a data set are divided by it
 
 
-def main(arguments=None) -> None:
-    """The command line."""
+def make_parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
     parser = argparse.ArgumentParser(
         prog="odeformers predict",
         description="Write the predictions of a classifier for a split, and print its accuracy; or "
@@ -73,7 +73,12 @@ def main(arguments=None) -> None:
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
-    args = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments=None) -> None:
+    """The command line."""
+    args = make_parser().parse_args(arguments)
     files = glue_files(args.data) if args.glue_submission else {}
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
     if f"{SCORED}.tsv" in files.values():
@@ -116,7 +121,7 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
     """
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     task, models = None, []
-    for path in utils.split_paths(args.path):
+    for path in split_checkpoints(args.path):
         model, task, _ = load(path, {"data": args.data, **cuts}, task)
         if not getattr(task.cfg, "regression_target", False):
             raise ValueError(

@@ -9,6 +9,7 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import did_you_mean, validate
 
@@ -37,6 +38,17 @@ def check_head(task: str | None, criterion: str | None) -> None:
         )
 
 
+def check_paths(args: Namespace) -> None:
+    """Refuse the names of files and folders that fairseq takes for several.
+
+    Raises:
+        ValueError: one has a colon; the message names it.
+    """
+    for name in ("data", "path"):
+        check_joined(str(getattr(args, name, None) or ""))
+    check_path(getattr(args, "save_dir", None) or "", "--save-dir")
+
+
 def check_command_line(args: Namespace) -> None:
     """Check a command line that fairseq has read, and free it of a TPU.
 
@@ -44,6 +56,7 @@ def check_command_line(args: Namespace) -> None:
     bounds of any criterion's options hold. fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``,
     or without torch_xla, there is no TPU.
     """
+    check_paths(args)
     if hasattr(args, "arch"):
         task, criterion = getattr(args, "task", None), getattr(args, "criterion", None)
         check_kind(args.arch, str(task))

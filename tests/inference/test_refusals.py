@@ -28,7 +28,13 @@ REFUSED = {
         "--path short.pt": "4 of 4 inputs of test --max-positions --truncate",
         "--path export": "safetensors [export]",
         "--user-dir absent": "--user-dir absent",
+        "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already",
+        "--user-dir clone/json": "--user-dir clone/json imported already",
+        "--path a:b.pt": "a:b.pt ':'",
+        "--path a:b.pt:classifier.pt": "a:b.pt",
+        "--path c:d/classifier.pt": "c:d ':'",
     },
+    "predict c:d --path classifier.pt --output made": {"": "c:d ':'"},
     "predict two --path classifier.pt --output made": {"": "classes two"},
     "predict turned --path classifier.pt --output made": {"": "0, 1, 2, turned 2, 1, 0,"},
     "export": {
@@ -41,6 +47,11 @@ REFUSED = {
         "nan.pt": "nan.pt embed_tokens",
         "short.pt": "short.pt: --max-positions",
     },
+    "analyse states classifier.pt --out made --cpu": {
+        "--data c:d": "c:d ':'",
+        "--data words --user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported",
+    },
+    "list": {"--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already"},
     "analyse attention --data words --out made --cpu": {"classifier.pt": "TransJect attention"},
     "export classifier.pt": {
         "made.pt2 --model-overrides {'a':": "--model-overrides {'a':",
@@ -74,6 +85,11 @@ def folder(tmp_path, checkpoint, monkeypatch):
     for name, classes in (("two", "01"), ("turned", "210")):
         shutil.copytree("words", name)
         make_dictionary(classes).save(f"{name}/label/dict.txt")
+    shutil.copytree("words", "c:d")
+    shutil.copy("classifier.pt", "a:b.pt")
+    for name in ("fairseq_odeformers", "json"):
+        Path("clone", name).mkdir(parents=True)
+        Path("clone", name, "__init__.py").touch()
     for path in Path("words/label").glob("valid.*"):
         path.unlink()
     Path("tab").write_text("a b\na\tb\n")

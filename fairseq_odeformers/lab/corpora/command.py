@@ -13,7 +13,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import check_regular, reading
+from fairseq_odeformers.files import check_path, check_regular, reading
 from fairseq_odeformers.options import flag, positive_int, workers
 
 SETTINGS = "settings.json"  # of the last preparation of a folder
@@ -94,6 +94,7 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
     """The values of all options; ``out`` is the default that they make if it is not given."""
     args = parser.parse_args(arguments)
     args.out = args.out or Path(args.default_out.format(**vars(args)))
+    check_path(args.out, "--out", ":,")
     if args.source:
         check_regular(args.source)
     return args

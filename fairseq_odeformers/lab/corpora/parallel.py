@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from fairseq_odeformers.files import decode_lines, fingerprints, naming
+from fairseq_odeformers.files import check_path, decode_lines, fingerprints, naming
 from fairseq_odeformers.options import positive_int
 
 from .archives import BROKEN, decompress
@@ -42,10 +42,11 @@ def read_text_lines(path: Path) -> Iterator[str]:
 def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
     """The files of each split in a folder, ``train`` first."""
     endings = "|".join(map(re.escape, langs))
-    name = re.compile(rf"(train|valid|val|test[^,]*?)\.({endings})(\.gz|\.xz)?")
+    name = re.compile(rf"(train|valid|val|test.*?)\.({endings})(\.gz|\.xz)?")
     splits: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
     for path in sorted(source.iterdir()):
         if match := name.fullmatch(path.name):
+            check_path(path.name, f"{source}:", ":,")
             split = "valid" if match[1] == "val" else match[1]
             other = splits.setdefault(split, {}).setdefault(match[2], path)
             if other != path:
@@ -142,6 +143,13 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("the following arguments are required: --from")
     if args.source_lang == args.target_lang:
         parser.error(f"-s and -t are both {args.source_lang}; they name the endings of two files")
+    for option, lang, other in (
+        ("-s", args.source_lang, args.target_lang),
+        ("-t", args.target_lang, args.source_lang),
+    ):
+        check_path(lang, option, ":,/ ")
+        if lang.endswith(f".{other}"):
+            parser.error(f"{option} {lang}: test.{lang} would be a test set in {other}, too")
     if args.source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide one file; the folder has a file for each set")
     langs = args.source_lang, args.target_lang

@@ -65,6 +65,22 @@ def test_files_of_a_folder_become_the_splits(tmp_path):
             assert found == expected
 
 
+def test_names_may_have_hyphens_and_dots(tmp_path):
+    """Those of languages and of test sets; each set holds its own sentences."""
+    names = {"test": 3, "test.2016": 5, "test.2017-06": 4, "valid": 7}
+    splits = {split: sentences(size, size) for split, size in {**names, "train": 60}.items()}
+    renamed = {name.replace(".en", ".pt-br"): text for name, text in files(**splits).items()}
+    source, out = write_folder(tmp_path / "own", renamed), tmp_path / "out"
+    odeformers.main(
+        ["prepare", "parallel", "-s", "de", "-t", "pt-br", "--bpe-operations", "9"]
+        + ["--from", str(source), "--out", str(out)]
+    )
+    for split, size in names.items():
+        assert len(lines(out / "plain" / f"{split}.pt-br")) == size
+        found = binarized_lines(out / "data-bin", split, "de-pt-br", "pt-br")
+        assert len(found) == size, split
+
+
 def test_comparisons_have_the_references_as_they_come(tmp_path):
     """Not their tokens in lower case, from which spaces and case cannot be had back."""
     references = [f"Press  'F{n}' ({n} %), then wait ." for n in range(5)]
@@ -180,6 +196,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"train.de": b"a\nF\xfcnf\n"}, "own/train.de, line 2: not UTF-8"),
         ({"test.de": b"", "test.en": b""}, "test.de and .*test.en are empty$"),
         ({"train.de": None, "train.de.gz": b"x"}, "own/train.de.gz is damaged"),
+        ({"test,a.de": b"x\n", "test,a.en": b"x\n"}, "own: test,a.de: .*','"),
         ({"one.tsv": TSV + b"a b\n"}, "own/one.tsv, line 10: 1 columns"),
         ({"one.tsv": TSV + b"a\tb\tc\n"}, "own/one.tsv, line 10: 3 columns"),
         ({"one.tsv": TSV + b"\xff\tb\n"}, "own/one.tsv, line 10: not UTF-8"),
@@ -202,3 +219,24 @@ def test_bad_text_is_named(changes, named, tmp_path, capsys):
     line = capsys.readouterr().err.splitlines()[-1]
     assert re.match(f"odeformers prepare parallel: error: .*{named}", line)
     assert not (tmp_path / "out" / "data-bin").exists()
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ("-s d:e -t en", "-s d:e: .*':'"),
+        ("-s de -t e,n", "-t e,n: .*','"),
+        ("-s de -t pt.de", "-t pt.de: test.pt.de would be a test set in de"),
+        ("-s de -t en --out {}/a:b", "--out .*/a:b: .*':'"),
+        ("-s de -t en --out {}/a,b", "--out .*/a,b: .*','"),
+    ],
+)
+def test_names_that_fairseq_would_divide_are_refused_at_once(options, named, tmp_path, capsys):
+    source, line = folder_of(tmp_path / "own"), options.format(tmp_path).split()
+    if "--out" not in options:
+        line += ["--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit):
+        odeformers.main(["prepare", "parallel", *line, "--from", str(source)])
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(f"odeformers prepare parallel: error: {named}", said)
+    assert [path.name for path in tmp_path.iterdir()] == ["own"]
