@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_odeformers.files import markdown_table
+from fairseq_odeformers.files import check_path, markdown_table
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
@@ -116,8 +116,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     """Plan, run and report an experiment."""
-    prepare(recipe, args.dry_run)
+    for path in (os.path.abspath(recipe.data), *(out / name for name in recipe.architectures)):
+        check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
+    machine = None if args.dry_run else choose_machine(args, out)
+    prepare(recipe, args.dry_run)
     plugin = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
     recipe.train["user-dir"] = str(plugin)
     match = args.match or ("parameters" if args.what.is_dir() else "none")
@@ -131,7 +134,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     if redo and (out / PLAN).is_file() and not args.dry_run:
         forget(redo, plan, out)
     print(overview(plan, out, args.jobs), flush=True)
-    if args.dry_run:
+    if machine is None:
         if args.user_dir and not plugin.exists():  # the commands name it
             write_plugin(plugin, args.user_dir)
         print_commands(make_tuning_runs(plan, out))
@@ -142,7 +145,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     kept = save_plan(plan, out)
     if args.user_dir:
         write_plugin(plugin, args.user_dir)
-    runs = execute_plan(plan, kept, choose_machine(args, out), out)
+    runs = execute_plan(plan, kept, machine, out)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]

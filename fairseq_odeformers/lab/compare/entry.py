@@ -16,11 +16,23 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_odeformers.files import sha256
-from fairseq_odeformers.models.common.kinds import check_kind
+from fairseq_odeformers.models.common.kinds import Kind, check_kind
 from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
 from fairseq_odeformers.options import did_you_mean, flag
 
 from .recipe import Options, Recipe, command_line, name_options
+
+BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
+# Options of a training that an evaluation repeats: fairseq takes the task from its command line,
+# and guesses the languages.
+REPEATED = {
+    Kind.TRANSLATION: (
+        *("source-lang", "target-lang"),
+        *("max-source-positions", "max-target-positions", "truncate-source"),
+    ),
+    Kind.LANGUAGE_MODEL: BLOCKS,
+    Kind.MASKED_LM: BLOCKS,
+}
 
 
 @dataclass(frozen=True)
@@ -114,9 +126,27 @@ def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
     return [recipe.data, *command_line({**entry.options, **more})]
 
 
+def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object) -> list[str]:
+    """The words of the command that predicts a split; *more* has the ``path`` of a checkpoint."""
+    options: Options = {**more, "user-dir": recipe.train.get("user-dir")}
+    if recipe.kind is Kind.CLASSIFICATION:
+        options |= {"split": split, **recipe.evaluate}
+        return ["odeformers", "predict", recipe.data, *command_line(options)]
+    program = "fairseq-generate" if recipe.kind is Kind.TRANSLATION else "fairseq-eval-lm"
+    names = REPEATED[recipe.kind]
+    options |= {name: entry.options[name] for name in names if name in entry.options}
+    # With its default of 8, fairseq leaves out up to seven examples.
+    options |= {"gen-subset": split, "required-batch-size-multiple": 1, **recipe.evaluate}
+    return [program, recipe.data, *command_line(options)]
+
+
 def training_parser() -> argparse.ArgumentParser:
     """The parser of fairseq-train, whose errors are exceptions."""
-    parser = fairseq_options.get_training_parser()
+    return raise_errors(fairseq_options.get_training_parser())
+
+
+def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """A parser whose errors are exceptions."""
 
     def refuse(message):
         _, unknown, words = message.partition("unrecognized arguments: ")

@@ -15,6 +15,9 @@ from typing import Any, Protocol
 
 import submitit
 import torch
+from submitit.core.utils import FailedJobError
+
+from fairseq_odeformers.files import reason
 
 from .child import FORK
 from .fairseq_commands import end_with_parent
@@ -117,6 +120,8 @@ class Cluster:
         try:
             with self.executor.batch():  # one array of jobs
                 jobs = [self.executor.submit(run) for run in runs]
+        except FailedJobError as error:  # sbatch's
+            raise ValueError(f"--cluster slurm: {reason(error)}") from error
         finally:
             signal.signal(signal.SIGINT, handler)
         return dict(zip(runs, jobs))
@@ -131,10 +136,23 @@ def visible_gpus() -> list[str]:
 
 
 def choose_machine(args: argparse.Namespace, out: Path) -> Machine | Cluster:
-    """The place where the command line wants the runs."""
+    """The place where the command line wants the runs.
+
+    Raises:
+        ValueError: there is no Slurm, or an option for it is given without it.
+    """
     if args.cluster == "local":
+        if args.slurm_partition:
+            raise ValueError(
+                f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well"
+            )
         gpus = 1 if args.gpus_per_run is None else args.gpus_per_run
         return Machine(args.jobs, gpus, 60 * args.time if args.time else float("inf"))
+    if submitit.SlurmExecutor.affinity() < 0:
+        raise ValueError(
+            "--cluster slurm: Slurm's command srun is not here; give --cluster local, or use a "
+            "machine of the cluster"
+        )
     logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
     settings: dict[str, Any] = {
         "timeout_min": int(args.time or 60 * 24 * 30),

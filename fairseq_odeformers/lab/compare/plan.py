@@ -20,6 +20,7 @@ from fairseq_odeformers.lab.benchmark.timing import describe_environment
 
 from .budget import fit_budget
 from .entry import Entry, make_entry, plugin_digest
+from .lengths import check_lengths
 from .logs import report_progress
 from .recipe import Options, Recipe, combinations, command_line, construct, name_options
 from .splits import find_test_sets
@@ -60,6 +61,7 @@ def make_plan(
         plugins: the user's folders. The plan keeps digests of their files.
     """
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
+    test_sets = find_test_sets(recipe)
     entries: list[Entry] = []
     total = len(recipe.architectures) * len(list(combinations(recipe.tune)))
     for name, changes in recipe.architectures.items():
@@ -74,6 +76,7 @@ def make_plan(
                 if match and entries:
                     check_tuned_widths(tried)
                     entry = match_width(recipe, entry, entries[0].parameters)
+                check_lengths(recipe, entry, test_sets)
                 entries.append(try_training(recipe, entry))
     if budget:
         entries = fit_budget(recipe, entries, budget, planned or {})
@@ -81,7 +84,7 @@ def make_plan(
     data = Path(recipe.data)
     digest = sha256(data) if data.is_dir() else ""
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    return Plan(recipe, tuple(entries), digest, find_test_sets(recipe), environment)
+    return Plan(recipe, tuple(entries), digest, test_sets, environment)
 
 
 def check_tuned_widths(tried: Options) -> None:

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from fairseq_odeformers.files import replacing, sha256
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, train_options
+from .entry import Entry, evaluation_command, train_options
 from .fairseq_commands import end_with_parent, python_command
 from .logs import read_progress
 from .plan import Plan
@@ -215,7 +215,7 @@ def make_steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[St
         yield Step("averaging", words, output.name)
     for checkpoint in checkpoints:
         for split in plan.test_sets or ():
-            yield make_prediction(recipe, folder, checkpoint, split)
+            yield make_prediction(recipe, entry, folder, checkpoint, split)
             if split in recipe.score:
                 output = folder / prediction_name(recipe, checkpoint, split)
                 words = shlex.split(recipe.score[split])
@@ -228,21 +228,14 @@ def prediction_name(recipe: Recipe, checkpoint: str, split: str) -> str:
     return f"{checkpoint}.{split}.{'tsv' if recipe.kind is Kind.CLASSIFICATION else 'out'}"
 
 
-def make_prediction(recipe: Recipe, folder: Path, checkpoint: str, split: str) -> Step:
+def make_prediction(
+    recipe: Recipe, entry: Entry, folder: Path, checkpoint: str, split: str
+) -> Step:
     """The step that predicts a split."""
-    product = prediction_name(recipe, checkpoint, split)
-    plugin = recipe.train.get("user-dir")
-    options = {"path": folder / f"{checkpoint}.pt", "user-dir": plugin, **recipe.evaluate}
-    if recipe.kind is Kind.CLASSIFICATION:
-        options |= {"split": split, "output": folder / product}
-        words = ("odeformers", "predict", recipe.data, *command_line(options))
-        return Step("predicting", words, product)
-    # With its default of 8, fairseq leaves out up to seven examples.
-    options = {"gen-subset": split, "required-batch-size-multiple": 1, **options}
-    if recipe.kind in (Kind.LANGUAGE_MODEL, Kind.MASKED_LM):
-        # Or eval-lm skips what is longer than the model takes.
-        blocks = ("tokens-per-sample", "sample-break-mode")
-        options = {name: recipe.train[name] for name in blocks if name in recipe.train} | options
-    program = "fairseq-generate" if recipe.kind is Kind.TRANSLATION else "fairseq-eval-lm"
-    words = (program, recipe.data, *command_line(options))
-    return Step("predicting", words, product, printed=True)
+    product, options = prediction_name(recipe, checkpoint, split), {}
+    printed = recipe.kind is not Kind.CLASSIFICATION
+    if not printed:
+        options["output"] = folder / product
+    path = folder / f"{checkpoint}.pt"
+    words = evaluation_command(recipe, entry, split, path=path, **options)
+    return Step("predicting", tuple(words), product, printed)

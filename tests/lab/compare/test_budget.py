@@ -92,7 +92,7 @@ def test_a_plan_for_a_time(recipe):
 def test_the_time_of_an_evaluation(recipe, monkeypatch):
     """Of 3 + 1 validations of two seconds for all of its examples, and of a prediction each."""
     monkeypatch.setattr(evaluation, "seconds_of", lambda function: (function(), 2.0)[1])
-    recipe.splits = ["test", "valid"]
+    recipe.splits = ["train", "valid"]
     entry, _ = make_plan(recipe, False).entries
     examples = len(read_lengths(Path(recipe.data) / "label" / "valid"))
     batches = examples / min(examples, evaluation.EXAMPLES)

@@ -297,6 +297,10 @@ MISTAKES = [
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
     ("--archs implicit_transformer_ml --user-dir {root}/examples/extending", "did you mean impl"),
+    ("--archs transformer_prenorm --max-source-positions 4", "valid: .*8 .* examples are longer"),
+    ("--archs transformer_prenorm --cluster slurm", "--cluster slurm: .*srun"),
+    ("--archs transformer_prenorm --slurm-partition x", "--slurm-partition x: give --cluster"),
+    ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),
     ("--archs transformer_prenorm --max-tokens 2", "(--max-tokens|dataset is empty)"),
 ]
 
@@ -307,9 +311,10 @@ def test_mistakes_are_refused_before_the_first_training(
 ):
     line = [data, *shlex.split(options.format(folder=tmp_path, root=ROOT))]
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
+    monkeypatch.setenv("PATH", "/bin")  # without Slurm
     out = tmp_path / "runs"
     with pytest.raises(SystemExit) as stopped:
-        odeformers.main(["compare", *map(str, line), *SMALL, "--out", str(out)])
+        odeformers.main(["compare", "--out", str(out), *map(str, line), *SMALL])
     assert stopped.value.code == 2
     said = capsys.readouterr().err.splitlines()[-1]
     message = message.replace("{folder}", str(tmp_path))

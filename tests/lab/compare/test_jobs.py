@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from argparse import Namespace
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from submitit import AutoExecutor
 
 from fairseq_odeformers.lab.compare import watch
 from fairseq_odeformers.lab.compare.child import FORK
-from fairseq_odeformers.lab.compare.jobs import Cluster, Machine
+from fairseq_odeformers.lab.compare.jobs import Cluster, Machine, choose_machine
 from fairseq_odeformers.lab.compare.runs import Run, Step
 
 # Holds a lock as long as it lives, or as a process lives that it starts.
@@ -134,3 +135,19 @@ def test_a_cluster_gets_all_runs_at_once(tmp_path):
     runs = [Run("arch", seed, tmp_path / str(seed), (step,)) for seed in range(3)]
     watch.execute(runs, Cluster(AutoExecutor(tmp_path / "jobs", cluster="debug")))
     assert [(run.folder / "listed").read_text() for run in runs] == ["done\n"] * 3
+
+
+def test_what_sbatch_refuses_is_one_line(tmp_path, monkeypatch):
+    """Slurm is there, but has no such partition."""
+    for name in ("srun", "sbatch"):
+        path = tmp_path / name
+        path.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition: x' >&2\nexit 1\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    options = {"cluster": "slurm", "time": None, "jobs": 1, "gpus_per_run": None}
+    args = Namespace(**options, slurm_partition="x")
+    run = Run("arch", 1, tmp_path / "1", (Step("listing", ("echo", "done"), "listed"),))
+    cluster = choose_machine(args, tmp_path)
+    with pytest.raises(ValueError, match="--cluster slurm: .*invalid partition: x"):
+        cluster.submit([run])

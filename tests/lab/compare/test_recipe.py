@@ -255,13 +255,34 @@ def test_test_sets_are_the_ones_of_the_recipe_or_of_the_data(tmp_path):
     plain.mkdir()
     recipe = Recipe(str(data), {"source-lang": "de", "target-lang": "en"}, {})
     assert find_test_sets(recipe) == {"valid": None}
-    for split in ("train", "valid", "test", "test2016"):
+    for split in ("train", "valid", "test", "test2016", "test.2017-06"):
         (data / f"{split}.de-en.en.idx").touch()
     (plain / "test2016.en").touch()
-    kept = {"test": None, "test2016": str(plain / "test2016.en")}
-    assert find_test_sets(recipe) == kept
+    (plain / "test.2017-06.en").touch()
+    texts = {split: str(plain / f"{split}.en") for split in ("test.2017-06", "test2016")}
+    assert find_test_sets(recipe) == {"test": None, **texts}
     assert find_test_sets(replace(recipe, splits=["valid"])) == {"valid": None}
     assert find_test_sets(replace(recipe, splits=[])) == {}
+
+
+@pytest.mark.parametrize("task, folder", [("long_range_arena", "label"), ("masked_lm", "")])
+def test_names_of_test_sets_may_have_dots(task, folder, tmp_path):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    for split in ("train", "test", "test.2016", "test1"):
+        (tmp_path / folder / f"{split}.idx").touch()
+    recipe = Recipe(str(tmp_path), {"task": task}, {})
+    assert list(find_test_sets(recipe)) == ["test", "test.2016", "test1"]
+
+
+def test_an_evaluation_gets_the_languages_and_positions_of_its_model(recipe):
+    """fairseq would guess the languages, and refuse what is longer than its default."""
+    recipe.train |= {"source-lang": "en", "target-lang": "pt-br"}
+    entry = Entry("one", {**recipe.train, "max-source-positions": 2000})
+    plan = Plan(recipe, (entry,), test_sets={"test.2016": None})
+    (run,) = make_runs(plan, Path("out"))
+    line = " ".join(run.steps[2].words)
+    assert "--source-lang en --target-lang pt-br --max-source-positions 2000 " in line
+    assert run.steps[2].product == "checkpoint_best.test.2016.out"
 
 
 def test_texts_of_word_pieces_are_words(tmp_path):
