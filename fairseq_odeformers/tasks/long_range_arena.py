@@ -284,5 +284,5 @@ def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
         if cfg.init_token is not None:
             fault = "it has no intensity for --pixel-input value"
             yield f"--init-token {cfg.init_token}: {fault}; leave the option out"
-    if cfg.shorten_method != "none":
+    if cfg.shorten_method not in ("none", "truncate"):  # all inputs are truncated
         yield f"--shorten-method {cfg.shorten_method}: give --max-positions instead"

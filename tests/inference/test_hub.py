@@ -107,6 +107,13 @@ def test_one_rule_for_empty_unknown_and_long_texts(name, checkpoint, data, caplo
     assert getattr(load(path, data / "words", **{cuts: value}), method)("1 " * 2000, **options)
 
 
+def test_a_task_that_truncates_may_be_asked_to(checkpoint, data):
+    path = checkpoint("transject.pixels")
+    plain = load_classifier(path, data / "pixels")
+    asked = load_classifier(path, data / "pixels", shorten_method="truncate")
+    assert str(asked.classify("1 2 " * 2000)) == str(plain.classify("1 2 " * 2000))
+
+
 @pytest.fixture
 def shorter(checkpoint):
     """Writes a checkpoint, and the same one of a model with so many positions; returns both."""

@@ -85,6 +85,16 @@ def test_inputs_are_cut(data):
     assert make_task_model(task).max_positions() == 10
 
 
+def test_truncation_that_is_asked_for_changes_nothing(data):
+    """All inputs are truncated."""
+    plain, asked = (
+        make_task(data, "--max-positions", "3", *more).dataset("train")
+        for more in ([], ["--shorten-method", "truncate"])
+    )
+    tokens = [dataset[0]["net_input.src_tokens"].tolist() for dataset in (plain, asked)]
+    assert tokens[0] == tokens[1] and len(tokens[0]) == 3
+
+
 @pytest.mark.parametrize("longest", [1, 2, 29, 33])
 def test_the_init_token_is_one_of_the_positions(data, longest):
     """It comes first, then the text's first tokens: the longest input has so many tokens in all."""

@@ -37,7 +37,8 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
     """The page in Markdown, which is printed as well, and the figures."""
     means = markdown(summary(tables["attention"]))
     print(f"\n{means}")
-    return f"# Attention over depth\n\n{means}", [attention]
+    changes = any(row["change"] is not None for row in tables["attention"])
+    return f"# Attention over depth\n\n{means}", [attention] if changes else []
 
 
 def total_variation(p: Tensor, q: Tensor) -> Tensor:

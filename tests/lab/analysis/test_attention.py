@@ -5,9 +5,12 @@ import math
 
 import pytest
 import torch
+from fairseq import tasks
 from fairseq.models import MODEL_REGISTRY, FairseqEncoderDecoderModel
 from fairseq.modules import MultiheadAttention
+from fairseq.trainer import Trainer
 from helpers import PAD, Task, make_classifier, make_model, source_batch
+from make_checkpoints import parsed, training_line
 
 import odeformers
 from fairseq_odeformers.lab.analysis.attention import (
@@ -147,6 +150,27 @@ def test_an_encoder_alone():
     model = make_classifier("transevolve_classifier", *TWO_BLOCKS).eval()
     rows = measure(model, Task(), [{"net_input": batch()}])["attention"]
     assert [(row["kind"], row["block"]) for row in rows] == [("encoder", n) for n in (1, 1, 2, 2)]
+
+
+@pytest.mark.parametrize("arch", ["transformer_classifier", "macaron_transformer"])
+def test_one_layer_has_no_change_of_its_maps(arch, trained, tmp_path):
+    """But a span and an entropy; a deeper model beside it has a change, and its figure."""
+    words, checkpoints = trained
+    sides = ["encoder", "decoder"] if "classifier" not in arch else ["encoder"]
+    line = [word for side in sides for word in (f"--{side}-layers", "1")]
+    cfg = parsed([str(words), *training_line(arch)[1:], *line])
+    task, path = tasks.setup_task(cfg.task), tmp_path / "one" / "checkpoint.pt"
+    path.parent.mkdir()
+    trainer = Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
+    trainer.save_checkpoint(str(path), {"train_iterator": {"epoch": 1}})
+    out, options = tmp_path / "out", ["--data", str(words), "--cpu", "--out"]
+    odeformers.main(["analyse", "attention", str(path), *options, str(out)])
+    assert {path.name for path in out.iterdir()} == {"attention.csv", "index.md"}
+    page = (out / "index.md").read_text()
+    assert "span" in page and "change within" not in page
+    deeper = str(checkpoints["transformer_prenorm"])
+    odeformers.main(["analyse", "attention", str(path), deeper, *options, str(out)])
+    assert (out / "attention.png").exists()
 
 
 def test_command(trained, tmp_path, capsys):
