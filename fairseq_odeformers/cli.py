@@ -12,9 +12,12 @@ import sys
 from argparse import Namespace
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import fields
+from inspect import signature
 from typing import Any
 
+from fairseq import utils
 from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.dataclass.initialize import hydra_init
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
     ARCH_MODEL_REGISTRY,
@@ -22,10 +25,11 @@ from fairseq.models import (
     MODEL_REGISTRY,
 )
 from fairseq.tasks import TASK_REGISTRY
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
+from .files import check_joined
 from .models.common.kinds import Kind, kinds_of
-from .options import add_user_dir, did_you_mean, flag
+from .options import add_user_dir, did_you_mean, flag, import_plugins
 
 PACKAGE = __package__ or ""
 # By the folders of models.
@@ -175,14 +179,52 @@ def hydra_train(arguments: Sequence[str]) -> None:
     """``fairseq-hydra-train``, where this package is imported before Hydra composes.
 
     An option of a model, task or criterion need not be in the YAML, and takes no ``+`` before it.
+    Files that a training reads are relative to the current folder, not to the one that Hydra makes.
     """
+    import fairseq_cli.hydra_train as fairseq_hydra
     import hydra
     from fairseq.dataclass.configs import FairseqConfig
-    from fairseq_cli.hydra_train import cli_main
+    from hydra._internal.utils import get_args
 
     groups = [name for name, part in FairseqConfig.__dataclass_fields__.items() if part.type is Any]
     option = re.compile(rf"^(?=({'|'.join(groups)})\.\w+=)")
     if hasattr(hydra, "compose"):  # hydra 1.0, of fairseq 0.12.2, does not know ++
         arguments = [option.sub("++", word) for word in arguments]
     sys.argv[1:] = arguments
-    cli_main()
+
+    def train(cfg):
+        try:
+            make_absolute(cfg)
+        except ValueError as error:  # of which Hydra would print a traceback
+            sys.exit(f"odeformers hydra-train: error: {error}")
+        return fairseq_hydra._hydra_main(cfg)
+
+    train.__module__ = fairseq_hydra.__name__  # beside which Hydra looks for fairseq's defaults
+    hydra_init(get_args().config_name or "config")
+    settings = {"config_path": os.path.join("..", "fairseq", "config"), "config_name": "config"}
+    if "version_base" in signature(hydra.main).parameters:  # not of hydra 1.0 and 1.1
+        settings["version_base"] = "1.1"
+    hydra.main(**settings)(train)()
+
+
+def make_absolute(cfg: DictConfig) -> None:
+    """Have the paths of a training's inputs lead from the folder where Hydra was started.
+
+    Raises:
+        ValueError: ``common.user_dir`` cannot be imported, or a path has a colon.
+    """
+    from hydra.utils import to_absolute_path
+
+    def resolve(group: str, name: str, default: str | None = None) -> None:
+        path = OmegaConf.select(cfg, f"{group}.{name}")
+        if path not in (None, default):
+            check_joined(to_absolute_path(path))
+            paths = map(to_absolute_path, utils.split_paths(path))
+            OmegaConf.update(cfg, f"{group}.{name}", os.pathsep.join(paths))
+
+    resolve("task", "data")
+    resolve("common", "user_dir")
+    resolve("checkpoint", "finetune_from_model")
+    resolve("checkpoint", "restore_file", "checkpoint_last.pt")  # in the folder of the training
+    if folder := cfg.common.user_dir:
+        import_plugins([folder])

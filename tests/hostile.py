@@ -27,8 +27,10 @@ import torch
 import warm
 import yaml
 from fairseq import tasks
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+from helpers import EOS
 from lab.compare.test_results import write_log
-from make_checkpoints import PATHS, parsed, training_line, write_data, write_splits
+from make_checkpoints import PATHS, parsed, training_line, write_data, write_rows, write_splits
 
 from fairseq_odeformers import load_language_model, load_translator
 from fairseq_odeformers.checkpoints import read
@@ -62,6 +64,7 @@ class Case:
         name: what is spoilt, and how.
         spoil: does it, in a copy of the folder, which is the current one.
         use: reads it; returns what may be compared.
+        words: what the line of a refusal has: the file, or the option and its value.
         must: ``refused`` if to accept it would be wrong; ``same`` if what is accepted must be what
             the whole folder has; else empty.
     """
@@ -70,6 +73,7 @@ class Case:
     spoil: Callable[[], object]
     use: Callable[[], object]
     must: str = ""
+    words: str = ""
 
 
 # --- whole files ------------------------------------------------------------
@@ -452,7 +456,7 @@ def options():
     for name, values in OPTIONS.items():
         for value in values.split():
             use = set_up("macaron_classifier", "long_range_arena", [f"--{name}", value])
-            yield Case(f"--{name} {value}", int, use, "refused")
+            yield Case(f"--{name} {value}", int, use, "refused", f"--{name} {value}")
     for name, values in IN_RECIPE.items():
         recipes = [{**RECIPE, "train": {**RECIPE["train"], name: value}} for value in values]
         use = command("compare recipe.yaml --dry-run")
@@ -466,10 +470,76 @@ def options():
         yield Case(f"--from {source}", int, command(f"{PARALLEL} {source}"), "refused")
     for value in ("1000000000", "1e30", "0", "-1", "nan", "x", str(10**30)):
         line = f"prepare listops --out data/own --train 2 --workers {value}"
-        yield Case(f"--workers {value}", int, command(line), "refused")
+        yield Case(f"--workers {value}", int, command(line), "refused", f"--workers {value}")
         must = "" if value == "1000000000" else "refused"
         use = predict(more=f"--batch-size {value}")
-        yield Case(f"--batch-size {value}", int, use, must)
+        yield Case(f"--batch-size {value}", int, use, must, f"--batch-size {value}")
+
+
+LONG = 1100  # tokens, more than the models take
+MODELS = {"translation": "macaron_transformer", "language_modeling": "macaron_transformer_lm"}
+MODELS["sentence_prediction"] = "macaron_classifier --shorten-method none"
+NAMES = ("a:b", "a,b", "-", ".", "a b", "pt-br", "zh.hans", "a/b", "ü", "[", "*", "%j", "=", "'")
+
+
+def lengthen(split: str):
+    """Make the third example of a split a long one, of one class or another."""
+    for part in (f"{split}.de-en.de", f"{split}.de-en.en", split, f"input0/{split}"):
+        dataset = MMapIndexedDataset(f"words/{part}")
+        rows = [row.tolist() for row in dataset]
+        rows[2] = [*[5] * (LONG - 1), EOS]
+        write_rows(f"words/{part}", rows)
+
+
+def link(path: str, target: str):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    os.symlink(os.path.abspath(target), path)
+
+
+def names():
+    """Examples that are too long for a model; names that are divided, or taken already."""
+    for task, arch in MODELS.items():
+        line = f"compare words --task {task} --epochs 1 --cpu --dry-run --out made"
+        use = command(f"{line} --match none --archs {arch} --sample-break-mode eos")
+        use = use if task == "language_modeling" else command(f"{line} --match none --archs {arch}")
+        for split in ("valid", "test"):
+            case = f"{task}, a long example in {split}"
+            yield Case(case, partial(lengthen, split), use, "refused", f"words, {split}: 3 {LONG}")
+    for name in NAMES:
+        must = "refused" if ":" in name else ""
+        data, path = f"{name}/words", f"{name}/classifier.pt"
+        lines = {
+            f"--data {data}": ["predict", data, "--path", "classifier.pt", "--cpu"],
+            f"--path {path}": ["predict", "words", "--path", path, "--cpu"],
+            f"compare {data}": ["compare", data, *LINE.split()[2:]],
+        }
+        for case, line in lines.items():
+            target = "classifier.pt" if line[3] == path else "words"
+            spoil = partial(link, path if line[3] == path else data, target)
+            yield Case(case, spoil, partial(main, line), must, name if must else "")
+        must = "refused" if {*name} & {*":-"} and name != "pt-br" else ""
+        line = ["compare", "words", *LINE.split()[2:], "--out", name]
+        yield Case(f"compare --out {name}", int, partial(main, line), must, name if must else "")
+        must = "refused" if {*name} & {*":,-"} and name != "pt-br" else ""
+        line = [*PARALLEL.replace("data/own", "OUT").split(), "parallel"]
+        line = [name if word == "OUT" else word for word in line]
+        yield Case(f"prepare --out {name}", int, partial(main, line), must, f"--out {name}")
+        line = ["en", *PARALLEL.split()[4:], "parallel"]
+        line = ["prepare", "parallel", "-s", name, "-t", *line]
+        must = "refused" if {*name} & {*":,/ "} or name == "-" else ""
+        spoil = partial(rename_language, name) if not must else int
+        yield Case(f"prepare -s {name}", spoil, partial(main, line), must, name if must else "")
+    for folder in ("clone/fairseq_odeformers", "clone/json"):
+        words = f"--user-dir {folder}"
+        for line in ("list", "predict words --path classifier.pt", LINE):
+            spoil = partial(write, f"{folder}/__init__.py", "")
+            yield Case(f"{line} {words}", spoil, command(f"{line} {words}"), "refused", words)
+    yield Case("no Slurm", int, command(f"{LINE} --cluster slurm".replace("--dry-run ", "")))
+
+
+def rename_language(name: str):
+    for split in ("train", "valid", "test"):
+        Path(f"parallel/{split}.de").rename(f"parallel/{split}.{name}")
 
 
 def full():
@@ -494,7 +564,9 @@ def results():
         yield Case(f"{name} on a full disk", full, use, "refused")
 
 
-KINDS = {kind.__name__: list(kind()) for kind in (code, checkpoints, texts, options, results)}
+KINDS = {
+    kind.__name__: list(kind()) for kind in (code, checkpoints, texts, options, names, results)
+}
 
 
 # --- outcomes ---------------------------------------------------------------
@@ -508,8 +580,8 @@ def outcome(case: Case, folder: Path, whole: object = None) -> tuple[str, object
         whole: the result of the reader in the whole folder.
 
     Returns:
-        ``refused`` by a line, ``accepted``; or ``traceback``, ``hang``, ``wrong``, ``code`` or
-        ``destroyed``.
+        ``refused`` by a line, ``accepted``; or ``traceback``, ``hang``, ``wrong``, ``unnamed``,
+        ``code`` or ``destroyed``.
     """
     receiver, sender = Pipe(duplex=False)
     with tempfile.TemporaryDirectory() as parent, tempfile.TemporaryFile() as output:
@@ -535,7 +607,10 @@ def outcome(case: Case, folder: Path, whole: object = None) -> tuple[str, object
     if found == "accepted" and case.must:
         if case.must == "refused" or said != whole:
             found = "wrong"
-    return found, said if said else printed
+    said = said if said else printed
+    if found == "refused" and not all(word in str(said) for word in case.words.split()):
+        found = "unnamed"
+    return found, said
 
 
 def attempt(case: Case, work: Path, output, sender) -> None:

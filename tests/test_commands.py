@@ -96,6 +96,41 @@ checkpoint: {{save_dir: {tmp_path / "checkpoints"}}}
     assert {match.groups() for match in found if match} == set(expected)
 
 
+RELATIVE = """
+common: {user_dir: plugin, log_format: simple, cpu: true}
+task: {_name: translation, data: words, source_lang: de, target_lang: en}
+model: {_name: macaron_transformer, encoder_embed_dim: 16, encoder_layers: 1, decoder_layers: 1}
+criterion: {_name: label_smoothed_cross_entropy, label_smoothing: 0.1}
+optimizer: {_name: adam}
+lr_scheduler: {_name: fixed}
+dataset: {max_tokens: 400, disable_validation: true, num_workers: 0, data_buffer_size: 0}
+optimization: {max_update: 2, lr: [0.001]}
+checkpoint: {save_dir: checkpoints}
+"""
+
+
+def test_hydra_reads_what_is_in_the_current_folder(data, tmp_path):
+    """Data, a plugin and a checkpoint to start from; it writes to the folder that Hydra makes."""
+    (tmp_path / "train.yaml").write_text(RELATIVE)
+    (tmp_path / "words").symlink_to(data)
+    (tmp_path / "plugin").mkdir()
+    (tmp_path / "plugin" / "__init__.py").write_text("print('the plugin is imported')")
+    line = ["fairseq_odeformers", "hydra-train", "--config-dir", tmp_path, "--config-name", "train"]
+    out = module(*line, cwd=tmp_path)
+    assert "the plugin is imported" in out and "done training" in out
+    (made,) = tmp_path.glob("outputs/*/*/checkpoints/checkpoint_last.pt")
+    made.rename(tmp_path / "start.pt")
+    again = module(*line, "checkpoint.finetune_from_model=start.pt", cwd=tmp_path)
+    assert f"{tmp_path}/start.pt" in again and "done training" in again
+    for options, named in (
+        (["common.user_dir=absent"], f"--user-dir {tmp_path}/absent: no such folder"),
+        (["task.data=absent"], f"{tmp_path}/absent/dict.de.txt"),
+    ):
+        with pytest.raises(subprocess.CalledProcessError) as failed:
+            module(*line, *options, cwd=tmp_path)
+        assert named in failed.value.output
+
+
 @pytest.mark.skipif(not AS_FAIRSEQ, reason="Hydra 1.0 sets no key that the YAML leaves out")
 def test_hydra_train_takes_options_that_the_yaml_leaves_out(data, tmp_path):
     """By the YAML to copy, and without fairseq's warnings."""
