@@ -1,6 +1,7 @@
 """Typed text as the symbols of a data set for classification."""
 
 import re
+from contextlib import redirect_stderr
 from functools import lru_cache
 from io import StringIO
 from pathlib import Path
@@ -77,8 +78,12 @@ def read_codes(path: Path):
     """Byte-pair codes of subword-nmt, its ``BPE``."""
     from subword_nmt.apply_bpe import BPE
 
-    with reading(path, "has no byte-pair codes of subword-nmt"):
-        return BPE(StringIO(path.read_text(encoding="utf-8")))
+    said = StringIO()
+    with reading(path, "has no byte-pair codes of subword-nmt"), redirect_stderr(said):
+        try:
+            return BPE(StringIO(path.read_text(encoding="utf-8")))
+        except SystemExit as error:  # which names no file
+            raise ValueError(said.getvalue()) from error
 
 
 def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:

@@ -24,6 +24,7 @@ from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 
 from fairseq_odeformers.checkpoints import load, read
 from fairseq_odeformers.checkpoints.trained import count_classes
+from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.files import check_joined, naming
 
 from .classifier import Classifier
@@ -110,6 +111,8 @@ def make_generator(files, data, options: dict, kind: type, name: str) -> Generat
         if not isinstance(model, kind):
             raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
         models.append(model)
+    if overrides.get("bpe") == "subword_nmt" and (codes := overrides.get("bpe_codes")):
+        read_codes(Path(codes))  # fairseq would end the program, and name no file
     with naming(path, "does not fit its tokenizer or byte pairs"):
         return Generator(cfg, task, models).eval()
 

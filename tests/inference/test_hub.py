@@ -114,6 +114,15 @@ def test_a_task_that_truncates_may_be_asked_to(checkpoint, data):
     assert str(asked.classify("1 2 " * 2000)) == str(plain.classify("1 2 " * 2000))
 
 
+@pytest.mark.parametrize("codes, named", [("e n 3", "e n 3"), ("a\nb", "line 1 .*: a")])
+def test_codes_of_another_program_are_named(codes, named, checkpoint, data, tmp_path):
+    """fastBPE counts its pairs in a third column."""
+    words = shutil.copytree(data / "words", tmp_path / "words")
+    (words / "code").write_text(f"{codes}\n")
+    with pytest.raises(ValueError, match=f"{words}/code has no byte-pair codes .*{named}"):
+        load_translator(checkpoint("macaron_transformer"), words)
+
+
 @pytest.fixture
 def shorter(checkpoint):
     """Writes a checkpoint, and the same one of a model with so many positions; returns both."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from fairseq import utils
+from fairseq.data import FairseqDataset
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.trainer import Trainer
 
@@ -23,18 +25,28 @@ def time_evaluation(recipe: Recipe, trainer: Trainer, validations: int) -> float
 
     An untrained model translates up to the greatest length, so a trained one takes less.
     """
-    task, model = trainer.task, trainer.get_model()
-    dataset = task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
-    examples = [dataset[index] for index in range(min(EXAMPLES, len(dataset)))]
-    sample = utils.apply_to_sample(lambda x: x.to(trainer.device), dataset.collater(examples))
+    task, model, sample = trainer.task, trainer.get_model(), take_examples(trainer)
     validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
     if recipe.kind is Kind.TRANSLATION:
         generator = task.build_generator([model], generation_config(recipe))
         prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
     checkpoints = 1 if recipe.average == 0 else 2
     predictions = checkpoints * len(find_test_sets(recipe))
-    batches = len(dataset) / len(examples)
+    examples = len(validation_set(trainer))
+    batches = examples / min(examples, EXAMPLES)
     return batches * (validations * validation + predictions * prediction)
+
+
+def validation_set(trainer: Trainer) -> FairseqDataset:
+    """The first one that a training validates with."""
+    return trainer.task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
+
+
+def take_examples(trainer: Trainer) -> dict[str, Any]:
+    """A batch of the first examples of the validation set, on the device of the model."""
+    dataset = validation_set(trainer)
+    examples = [dataset[index] for index in range(min(EXAMPLES, len(dataset)))]
+    return utils.apply_to_sample(lambda x: x.to(trainer.device), dataset.collater(examples))
 
 
 def generation_config(recipe: Recipe) -> GenerationConfig:

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +28,17 @@ def python_command(words: Sequence[str]) -> list[str]:
     name, *arguments = words
     start = [sys.executable, "-u", "-m", MODULES[name]] if name in MODULES else [name]
     return [*start, *arguments]
+
+
+def check_program(line: str, key: str) -> None:
+    """Check that the program of a command line is there.
+
+    Args:
+        key: of the recipe that has the line.
+    """
+    name = next(iter(shlex.split(line)), "")
+    if name not in MODULES and not shutil.which(name):
+        raise ValueError(f"{key} {line}: there is no program {name!r}")
 
 
 def end_with_parent() -> None:

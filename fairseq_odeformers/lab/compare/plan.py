@@ -20,6 +20,7 @@ from fairseq_odeformers.lab.benchmark.timing import describe_environment
 
 from .budget import fit_budget
 from .entry import Entry, make_entry, plugin_digest
+from .fairseq_commands import check_program
 from .lengths import check_lengths
 from .logs import report_progress
 from .recipe import Options, Recipe, combinations, command_line, construct, name_options
@@ -62,6 +63,8 @@ def make_plan(
     """
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     test_sets = find_test_sets(recipe)
+    for line in recipe.score.values():
+        check_program(line, "score")
     entries: list[Entry] = []
     total = len(recipe.architectures) * len(list(combinations(recipe.tune)))
     for name, changes in recipe.architectures.items():

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from fairseq import metrics, tasks
 from fairseq import options as fairseq_options
-from fairseq import tasks
 from fairseq.data.iterators import GroupedIterator
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
 from .entry import Entry, resolve_shares, train_options, training_parser
-from .evaluation import time_evaluation
+from .evaluation import take_examples, time_evaluation
 from .recipe import Recipe
 
 STEPS = 4  # updates that are timed
@@ -44,9 +45,11 @@ def try_training(recipe: Recipe, entry: Entry) -> Entry:
     """An architecture with its updates, its schedule, and the time that its training may take."""
     trainer, batches = start_training(recipe, entry)
     updates = count_updates(trainer.cfg.optimization, len(batches))
+    check_best(trainer.cfg, updates // len(batches))
     options = resolve_shares(entry.options, updates)
     per_epoch = len(batches)
     seconds = time_update(trainer, batches) * updates
+    check_metric(trainer)
     entry = replace(
         entry, options=options, updates=updates, epoch_updates=per_epoch, seconds=seconds
     )
@@ -80,6 +83,39 @@ def count_updates(optimization, per_epoch: int) -> int:
     if not updates:
         raise ValueError("the training has no end; give --max-epoch or --max-update")
     return updates
+
+
+def check_best(cfg, epochs: int) -> None:
+    """Check that a training of so many whole epochs saves the best checkpoint, under its name."""
+    for name, value in (
+        ("disable-validation", cfg.dataset.disable_validation),
+        ("no-save", cfg.checkpoint.no_save),
+        ("checkpoint-suffix", cfg.checkpoint.checkpoint_suffix),
+    ):
+        if value:
+            raise ValueError(
+                f"--{name} {value}: the best checkpoint is evaluated; leave the option out"
+            )
+    intervals = cfg.dataset.validate_interval, cfg.checkpoint.save_interval
+    by_updates = cfg.dataset.validate_interval_updates or cfg.checkpoint.save_interval_updates
+    if not (by_updates or cfg.optimization.max_update) and math.lcm(*intervals) > epochs:
+        raise ValueError(
+            f"--validate-interval {intervals[0]} --save-interval {intervals[1]}: {epochs} epochs "
+            "save no best checkpoint; give less"
+        )
+
+
+def check_metric(trainer: Trainer) -> None:
+    """Check that a validation has the metric that the best checkpoint is chosen by."""
+    name = trainer.cfg.checkpoint.best_checkpoint_metric
+    if name == "bleu" and getattr(trainer.cfg.task, "eval_bleu", False):
+        return  # a model that is hardly trained translates some batches to nothing
+    with metrics.aggregate(new_root=True) as validation:
+        trainer.valid_step(take_examples(trainer))
+    found = [key for key in validation.get_smoothed_values() if not key.startswith("_")]
+    if name not in found:
+        remedy = " (--eval-bleu adds bleu)" if name == "bleu" else ""
+        raise ValueError(f"--best-checkpoint-metric {name}: choose from {', '.join(found)}{remedy}")
 
 
 def time_update(trainer: Trainer, batches: GroupedIterator) -> float:

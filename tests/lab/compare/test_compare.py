@@ -298,6 +298,8 @@ MISTAKES = [
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
     ("--archs implicit_transformer_ml --user-dir {root}/examples/extending", "did you mean impl"),
     ("--archs transformer_prenorm --max-source-positions 4", "valid: .*8 .* examples are longer"),
+    ("--archs transformer_prenorm --best-checkpoint-metric bleu", "metric bleu: choose from loss,"),
+    ("--archs transformer_prenorm --disable-validation", "--disable-validation True: "),
     ("--archs transformer_prenorm --cluster slurm", "--cluster slurm: .*srun"),
     ("--archs transformer_prenorm --slurm-partition x", "--slurm-partition x: give --cluster"),
     ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),

@@ -20,7 +20,7 @@ from fairseq_odeformers.lab.compare.defaults import (
 )
 from fairseq_odeformers.lab.compare.entry import Entry, make_entry
 from fairseq_odeformers.lab.compare.experiments import choose_experiments
-from fairseq_odeformers.lab.compare.plan import Plan
+from fairseq_odeformers.lab.compare.plan import Plan, make_plan
 from fairseq_odeformers.lab.compare.recipe import (
     Recipe,
     command_line,
@@ -272,6 +272,13 @@ def test_names_of_test_sets_may_have_dots(task, folder, tmp_path):
         (tmp_path / folder / f"{split}.idx").touch()
     recipe = Recipe(str(tmp_path), {"task": task}, {})
     assert list(find_test_sets(recipe)) == ["test", "test.2016", "test1"]
+
+
+@pytest.mark.parametrize("line", ["absent-program {output}", "''", "'a b' c"])
+def test_a_program_that_scores_is_there(line, recipe):
+    recipe.score = {"test": line}
+    with pytest.raises(ValueError, match=f"^score {re.escape(line)}: there is no program"):
+        make_plan(recipe)
 
 
 def test_an_evaluation_gets_the_languages_and_positions_of_its_model(recipe):
