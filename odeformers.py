@@ -28,6 +28,7 @@ COMMANDS = {
     "export": ("inference.export:main", "write a model as safetensors or as a torch program"),
     "benchmark": ("lab.benchmark.command:main", "measure the speed of architectures side by side"),
     "analyse": ("lab.analysis.command:main", "measure what trained models do inside"),
+    "check": ("lab.check.command:main", "check what an architecture must do before training"),
     "average": ("checkpoints.average:main", "average the parameters of several checkpoints"),
     "score-wmt14": ("lab.corpora.wmt14_score:main", "BLEU of WMT14 as the papers compute it"),
 }

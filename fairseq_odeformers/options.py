@@ -12,6 +12,8 @@ from functools import partial
 
 from fairseq.utils import import_user_module
 
+from .blame import blaming
+
 LARGEST = 2**31 - 1  # of whole numbers, as of a size of torch's
 MOST_WORKERS = 1024  # processes that one command starts
 
@@ -175,7 +177,7 @@ def import_plugins(folders: Iterable[str]) -> None:
     """Import folders as fairseq's ``--user-dir`` does; they register models and tasks.
 
     Raises:
-        ValueError: a folder is not there, or has the name of another module.
+        ValueError: a folder is not there, has the name of another module, or its code raises.
     """
     for folder in folders:
         if not os.path.isdir(folder):
@@ -183,7 +185,8 @@ def import_plugins(folders: Iterable[str]) -> None:
         name = os.path.basename(os.path.abspath(folder))
         imported = [*getattr(sys.modules.get(name), "__path__", [])]
         if name not in sys.modules:
-            import_user_module(Namespace(user_dir=folder))
+            with blaming():
+                import_user_module(Namespace(user_dir=folder))
         elif not any(os.path.isdir(path) and os.path.samefile(path, folder) for path in imported):
             raise ValueError(
                 f"--user-dir {folder}: a module {name} is imported already, from "

@@ -46,7 +46,7 @@ FLOORS = (
     ("checkpoints",),
     ("data", "modules"),
     ("options",),
-    ("files",),
+    ("files", "blame"),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 

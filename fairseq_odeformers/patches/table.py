@@ -2,7 +2,7 @@
 
 import fairseq
 
-from . import checkpoints, command_line, languages, segments, versions, warnings
+from . import checkpoints, command_line, languages, registration, segments, versions, warnings
 from .patch import Patch, Replacement
 
 PATCHES: list[Patch] = [
@@ -84,6 +84,13 @@ PATCHES: list[Patch] = [
         "Without --source-lang and --target-lang fairseq takes dict.pt-br.txt, or a test set "
         "called test.2017-06, for a pair of languages.",
         "fairseq compares the names with its dictionaries",
+    ),
+    # Names of models.
+    Replacement(
+        "fairseq.models.register_model",
+        registration.register_model,
+        "For a name that is taken, fairseq drops the new model in silence, and trains the other.",
+        "fairseq refuses the name",
     ),
     # Versions of numpy and Python.
     Patch(

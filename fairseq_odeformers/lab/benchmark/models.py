@@ -6,15 +6,12 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.lab import dataless
 from fairseq_odeformers.models.common.kinds import Kind, kinds_of
 from fairseq_odeformers.models.common.sizes import size_options
 from fairseq_odeformers.models.transevolve.spec import BACKENDS
@@ -86,13 +83,7 @@ def build(name: str, args: Namespace) -> Subject:
     if kind is None:
         raise ValueError(f"--models {name}: {arch} is for none of the tasks that are measured")
     cfg = make_config(arch, kind, form, args)
-    words = make_dictionary(f"word{index}" for index in range(args.vocabulary))
-    if kind is Kind.TRANSLATION:
-        task = TranslationTask(cfg.task, words, words)
-    elif kind is Kind.LANGUAGE_MODEL:
-        task = LanguageModelingTask(cfg.task, words, words)
-    else:
-        task = SentencePredictionTask(cfg.task, words, make_dictionary(("0", "1")))
+    task = dataless.make_task(kind, cfg.task, args.vocabulary)
     torch.manual_seed(0)
     model = task.build_model(cfg.model)
     return Subject(name, model.to(args.device), cfg, task)
@@ -127,7 +118,7 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
         "layers": args.layers,
     }
     values |= {flag(name)[2:]: size for name, size in size_options(arch, sizes).items()}
-    line = ["unused", "--arch", arch, "--task", kind.tasks[0], *OPTIONS[kind].split()]
+    line = ["--arch", arch, *OPTIONS[kind].split()]
     line += f"--optimizer adam --lr 5e-4 --batch-size {args.batch}".split()
     if args.device == "cpu":
         line += ["--cpu", "--fp16-no-flatten-grads"]  # flat gradients ask for a GPU
@@ -138,5 +129,4 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
             line += [f"--{option}", str(value)]
     if "--share-all-embeddings" in declared:
         line.append("--share-all-embeddings")
-    parsed = options.parse_args_and_arch(options.get_training_parser(), line)
-    return convert_namespace_to_omegaconf(parsed)
+    return dataless.make_config(kind, *line)

@@ -99,6 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--gpus-per-run", type=integer, metavar="N", help="(default: 1 on this machine, if there)")
     add("--time", type=minutes, metavar="TIME", help="time limit of a run, such as 24h")
     add_user_dir(parser)
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="train architectures from --user-dir that fail odeformers check",
+    )
     args, others = parser.parse_known_args(arguments)
     # Both end the jobs as well; a shell that starts this in the background has SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -130,7 +135,8 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     planned = planned_updates(out, args.budget, redo) if args.budget else {}
     plugins = [Path(plugin) for plugin in args.user_dir]
     matched = match == "parameters"
-    plan = call_in_child(make_plan, recipe, matched, args.budget, planned, plugins)
+    checked = not args.no_check
+    plan = call_in_child(make_plan, recipe, matched, args.budget, planned, plugins, checked)
     if redo and (out / PLAN).is_file() and not args.dry_run:
         forget(redo, plan, out)
     print(overview(plan, out, args.jobs), flush=True)

@@ -15,8 +15,10 @@ import torch
 import yaml
 from filelock import FileLock
 
+from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming, replacing, sha256
 from fairseq_odeformers.lab.benchmark.timing import describe_environment
+from fairseq_odeformers.lab.check.command import require
 
 from .budget import fit_budget
 from .entry import Entry, make_entry, plugin_digest
@@ -50,6 +52,7 @@ def make_plan(
     budget: float | None = None,
     planned: Mapping[str, int] | None = None,
     plugins: Sequence[Path] = (),
+    checked: bool = True,
 ) -> Plan:
     """Build and check all models of a recipe.
 
@@ -60,6 +63,7 @@ def make_plan(
         match: choose widths so that each model has as many parameters as the first one.
         budget, planned: see :func:`~fairseq_odeformers.lab.compare.budget.fit_budget`.
         plugins: the user's folders. The plan keeps digests of their files.
+        checked: whether their architectures must have the properties of ``lab/check``.
     """
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     test_sets = find_test_sets(recipe)
@@ -71,9 +75,12 @@ def make_plan(
         for tried in combinations(recipe.tune):
             label = name + name_options(tried)
             report_progress(f"trying {label} ({len(entries) + 1} of {total})")
-            with naming(label, "cannot be trained"):
+            with naming(label, "cannot be trained"), blaming():
                 entry = replace(make_entry(recipe, name, {**changes, **tried}), tried=tried)
                 digest = plugin_digest(recipe, entry.options["arch"], plugins)
+                if digest and checked and name not in {entry.name for entry in entries}:
+                    own = {option: value for option, value in changes.items() if option != "arch"}
+                    require(entry.options["arch"], *command_line(own), task=recipe.task)
                 parameters = count_parameters(recipe, entry)
                 entry = replace(entry, plugin=digest, parameters=parameters)
                 if match and entries:

@@ -65,6 +65,7 @@ def start_training(recipe: Recipe, entry: Entry) -> tuple[Trainer, GroupedIterat
     # Processes and threads that read batches would outlive the trial.
     cfg.dataset.num_workers = cfg.dataset.data_buffer_size = 0
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    trainer.save_checkpoint = lambda *_: None  # fairseq saves the state of a failure
     try:
         batches = trainer.get_train_iterator(epoch=1).next_epoch_itr()
     except IndexError as error:  # fairseq's, where it leaves all examples out
@@ -127,7 +128,10 @@ def time_update(trainer: Trainer, batches: GroupedIterator) -> float:
     seconds = []
     for samples in itertools.islice(batches, STEPS):
         begin = time.perf_counter()
-        trainer.train_step(samples)
+        try:
+            trainer.train_step(samples)
+        except (FloatingPointError, StopIteration) as error:  # the second while it looks for NaN
+            raise ValueError("the loss or a gradient is not finite") from error
         if trainer.cuda:
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begin)

@@ -1,0 +1,51 @@
+"""Errors in a plugin's code, told in one line with the file and line where they occur."""
+
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LIBRARIES = [Path(path) for path in sysconfig.get_paths().values()]
+PACKAGE = Path(__file__).parent
+WANT_OF_MEMORY = ("out of memory", "can't allocate memory")
+
+
+@contextmanager
+def blaming() -> Iterator[None]:
+    """Have an error that passes through a plugin's code be one line that points into it.
+
+    Raises:
+        ValueError: such an error occurred.
+    """
+    try:
+        yield
+    except Exception as error:
+        if place_of(error) is None:
+            raise
+        raise ValueError(describe(error)) from error
+
+
+def describe(error: Exception) -> str:
+    """An error in one line, with its place in a plugin if it has one."""
+    message = next(iter(str(error).strip().splitlines()), "")
+    if any(text in message for text in WANT_OF_MEMORY):
+        message = "out of memory; give smaller sizes or batches"
+    kind = type(error).__name__
+    told = f"{kind}: {message}" if message else kind
+    place = place_of(error)
+    return told if place is None else f"{place}: {told}"
+
+
+def place_of(error: Exception) -> str | None:
+    """The last file and line that an error passes through, and that is of no library.
+
+    The package itself counts as a library.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_file() and not any(map(path.is_relative_to, (*LIBRARIES, PACKAGE))):
+            return f"{frame.filename}, line {frame.lineno}"
+    return None

@@ -1,0 +1,103 @@
+"""The command ``odeformers check``: what an architecture must do before it is worth training."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fairseq_odeformers.blame import describe
+from fairseq_odeformers.options import add_user_dir
+
+from .properties import PROPERTIES, Broken, Property
+from .subject import Subject, choose_kind
+
+
+class Verdict(NamedTuple):
+    """What a property has come to."""
+
+    name: str
+    difference: str
+    fault: str  # "" if the model has the property
+
+    def __str__(self) -> str:
+        return f"{'FAIL' if self.fault else 'pass'}  {self.name:54}  {self.difference}"
+
+
+def judge(subject: Subject, prop: Property) -> Verdict:
+    """Whether a subject has a property; an error of the model counts as none."""
+    try:
+        difference = prop.measure(subject)
+    except Broken as broken:
+        return Verdict(prop.name, "", f"{broken}: {prop.advice}")
+    except Exception as error:
+        return Verdict(prop.name, "", describe(error))
+    shown = f"{difference:.1e}" if difference else "0"
+    return Verdict(prop.name, shown, prop.advice if difference > prop.bound else "")
+
+
+def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
+    """The verdicts on an architecture, each as it is found.
+
+    Nothing else is told of a model that cannot be built, or has no finite outputs.
+
+    Args:
+        words: options of ``fairseq-train``.
+
+    Raises:
+        ValueError: there is no such architecture, or the task does not train it.
+    """
+    kind = choose_kind(arch, task)
+    try:
+        subject = Subject(arch, kind, *words)
+        size = sum(parameter.numel() for parameter in subject.build().parameters())
+    except Exception as error:
+        yield Verdict("builds", "", describe(error))
+        return
+    yield Verdict("builds", f"{size:,} parameters", "")
+    for prop in PROPERTIES:
+        if subject.kind in prop.kinds:
+            verdict = judge(subject, prop)
+            yield verdict
+            if verdict.fault and prop is PROPERTIES[0]:
+                return
+
+
+def require(arch: str, *words: str, task: str | None = None) -> None:
+    """Check an architecture before it is trained.
+
+    Raises:
+        ValueError: it lacks a property.
+    """
+    faults = [verdict for verdict in check(arch, *words, task=task) if verdict.fault]
+    if faults:
+        raise ValueError(
+            f"{arch} fails {len(faults)} of the checks, first {faults[0].name!r}: "
+            f"{faults[0].fault}. odeformers check prints all; --no-check trains it as it is"
+        )
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog="odeformers check",
+        description="Check what an architecture must do before it is worth training: causal "
+        "decoding, caches, padding, gradients, half precision, checkpoints. It is built in a "
+        "small size; options of fairseq-train may follow. The exit status is 1 if a check fails.",
+    )
+    parser.add_argument("archs", nargs="+", metavar="ARCH", help="architectures to check")
+    parser.add_argument("--task", help="fairseq task (default: the first that trains ARCH)")
+    add_user_dir(parser)
+    args, words = parser.parse_known_args(arguments)
+    warnings.simplefilter("ignore")  # torch's, about fairseq's layers
+    passed = True
+    for arch in args.archs:
+        print(f"{arch}")
+        for verdict in check(arch, *words, task=args.task):
+            print(f"  {verdict}", flush=True)
+            if verdict.fault:
+                print(f"        {verdict.fault}")
+                passed = False
+    if not passed:
+        sys.exit(1)

@@ -1,0 +1,271 @@
+"""The properties of an architecture, each with a measure of how far a model is from having it."""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from fairseq.models import BaseFairseqModel
+from torch import Tensor
+
+from fairseq_odeformers.models.common.kinds import Kind
+
+from .subject import Decoding, Subject
+
+
+class Broken(Exception):
+    """A model lacks a property in a way that no number tells."""
+
+
+@dataclass(frozen=True)
+class Property:
+    """A property that a model must have.
+
+    Attributes:
+        name: what is true of a model that has it.
+        bound: the largest difference between what must be equal.
+        advice: what to look for in a model that lacks it.
+        measure: the difference for a subject.
+        kinds: the kinds of models that must have it.
+    """
+
+    name: str
+    bound: float
+    advice: str
+    measure: Callable[[Subject], float]
+    kinds: Sequence[Kind] = tuple(Kind)
+
+
+PROPERTIES: list[Property] = []
+
+
+def holds(name: str, bound: float, advice: str, kinds: Sequence[Kind] = tuple(Kind)):
+    """Add a function that measures a property to the list."""
+
+    def add(measure: Callable[[Subject], float]) -> Callable[[Subject], float]:
+        PROPERTIES.append(Property(name, bound, advice, measure, kinds))
+        return measure
+
+    return add
+
+
+DECODERS = (Kind.TRANSLATION, Kind.LANGUAGE_MODEL)
+LENGTHS = (9, 5, 8)
+
+
+def difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
+    """The largest difference between two lists of tensors; infinite where one is no number."""
+    pairs = zip(ours, theirs)
+    largest = max(float((a.detach() - b.detach()).float().abs().max()) for a, b in pairs)
+    return largest if largest == largest else float("inf")
+
+
+def relative_difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float:
+    """The same of tensors by name, over the largest entry of all."""
+    scale = max(float(tensor.abs().max()) for tensor in theirs.values())
+    return difference(list(ours.values()), list(theirs.values())) / scale
+
+
+def check_finite(tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise Broken(f"{name} has NaN or infinity")
+
+
+# --- training ------------------------------------------------------------------------
+
+
+@holds(
+    "forward and backward are finite",
+    0,
+    "look for a division by zero, the logarithm or root of zero, or softmax of a row that is "
+    "masked completely",
+)
+def finite(subject: Subject) -> float:
+    model, sample = subject.build(), random_sample(subject)
+    for text, out in enumerate(subject.outputs(model, sample)):
+        check_finite({f"the output for text {text + 1}": out})
+    gradients = subject.gradients(model, sample)
+    check_finite({f"the gradient of {name}": value for name, value in gradients.items()})
+    return 0.0
+
+
+@holds(
+    "every parameter gets a gradient",
+    0,
+    "use it in forward, or do not register it; with several processes, unused parameters end "
+    "training",
+)
+def gradient(subject: Subject) -> float:
+    gradients = subject.gradients(subject.build(), random_sample(subject))
+    unused = [name for name, value in gradients.items() if not value.any()]
+    if unused:
+        raise Broken(f"none for {', '.join(unused[:3])}" + " and others" * (len(unused) > 3))
+    return 0.0
+
+
+@holds(
+    "two batches have the gradient of one with their texts",
+    1e-2,  # adaptive solvers have other steps
+    "sum over texts and tokens, and let nothing depend on the size of the batch; --update-freq "
+    "and several devices rely on it",
+)
+def additive(subject: Subject) -> float:
+    model = subject.build().eval()
+    texts = subject.texts(8, 8, 8, 8)
+    halves = [subject.sample(part, part) for part in (texts[:2], texts[2:])]
+    whole = subject.gradients(model, subject.sample(texts, texts))
+    return relative_difference(subject.gradients(model, *halves), whole)
+
+
+@holds(
+    "the same seed gives the same numbers",
+    0,
+    "draw random numbers by torch alone: fairseq seeds it for each update; and keep no state "
+    "between batches",
+)
+def seeded(subject: Subject) -> float:
+    sample, found = random_sample(subject), []
+    for _ in range(2):
+        model = subject.build()
+        torch.manual_seed(2)
+        found.append([*model.parameters(), *subject.outputs(model, sample)])
+        found[-1] += subject.outputs(model.eval(), sample)
+    return difference(*found)
+
+
+# --- what a text may depend on -------------------------------------------------------
+
+
+@holds(
+    "no token sees a later one",
+    1e-5,
+    "mask attention to later positions, and mix no positions otherwise",
+    DECODERS,
+)
+def causal(subject: Subject) -> float:
+    model, (source,) = subject.build().eval(), subject.texts(9)
+    (target,) = subject.texts(9, seed=3)
+    changed = target.clone()
+    changed[5] = target[6]
+    reads = subject.kind is Kind.LANGUAGE_MODEL  # its targets are its inputs
+    before, after = (
+        subject.outputs(model, subject.sample([text if reads else source], [text]))
+        for text in (target, changed)
+    )
+    return difference([before[0][:6]], [after[0][:6]])  # the first token is the start
+
+
+@holds(
+    "padding changes nothing",
+    1e-4,
+    "keep padding out of attention, of sums, of means and of the size of steps; the encoder gets "
+    "its mask",
+)
+def padding(subject: Subject) -> float:
+    texts = subject.texts(*LENGTHS)
+    return alone_and_together(subject, texts, subject.texts(7, 4, 6, seed=3))
+
+
+@holds(
+    "the other texts of a batch change nothing",
+    1e-4,
+    "normalise over the features of a token, and let no statistic or step size depend on the batch",
+)
+def batch(subject: Subject) -> float:
+    return alone_and_together(subject, subject.texts(8, 8, 8), subject.texts(6, 6, 6, seed=3))
+
+
+def alone_and_together(subject: Subject, sources: list[Tensor], targets: list[Tensor]) -> float:
+    model = subject.build().eval()
+    together = subject.outputs(model, subject.sample(sources, targets))
+    alone = [
+        subject.outputs(model, subject.sample([source], [target]))[0]
+        for source, target in zip(sources, targets)
+    ]
+    return difference(together, alone)
+
+
+# --- decoding ------------------------------------------------------------------------
+
+
+@holds(
+    "incremental decoding equals full decoding",
+    1e-4,
+    "each evaluation of a layer needs a cache of its own (RepeatedDecoderLayer has one), and "
+    "positions count from the start of the text",
+    DECODERS,
+)
+def incremental(subject: Subject) -> float:
+    model, sources, tokens = decoding_inputs(subject)
+    decoding, lengths = Decoding(subject, model, sources), range(1, tokens.size(1) + 1)
+    pairs = [(decoding.step(tokens[:, :n]), decoding.full(tokens[:, :n])) for n in lengths]
+    return max(difference([step], [full]) for step, full in pairs)
+
+
+@holds(
+    "caches follow their beams",
+    1e-4,
+    "reorder all that a layer keeps in the incremental state, in reorder_incremental_state",
+    DECODERS,
+)
+def beams(subject: Subject) -> float:
+    model, sources, tokens = decoding_inputs(subject)
+    order = [2, 0]  # one text is finished, and two change places
+    reordered, expected = (
+        Decoding(subject, model, texts) for texts in (sources, [sources[index] for index in order])
+    )
+    for length in range(1, tokens.size(1)):
+        reordered.step(tokens[:, :length])
+        expected.step(tokens[order, :length])
+    reordered.reorder(torch.tensor(order))
+    return difference([reordered.step(tokens[order])], [expected.step(tokens[order])])
+
+
+def decoding_inputs(subject: Subject) -> tuple[BaseFairseqModel, list[Tensor], Tensor]:
+    """A model, the sources that a translator reads, and tokens (B, T) to follow each of them."""
+    tokens = subject.collate(subject.texts(7, 7, 7, seed=3), move_eos_to_beginning=True)
+    return subject.build().eval(), subject.texts(*LENGTHS), tokens
+
+
+# --- files and precision -------------------------------------------------------------
+
+
+@holds(
+    "a saved model computes the same once loaded",
+    0,
+    "register what is trained as parameters, and constants as buffers, under names that do not "
+    "change",
+)
+def saved(subject: Subject) -> float:
+    model, other, file = subject.build(), subject.build(seed=4), io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    other.load_state_dict(state, strict=True, model_cfg=subject.cfg.model)
+    sample = random_sample(subject)
+    return difference(*(subject.outputs(m.eval(), sample) for m in (model, other)))
+
+
+@holds(
+    "half precision is close to single precision",
+    0.1,
+    "make new tensors by x.new_zeros and the like, sum long rows in float32, and mask with "
+    "-inf instead of a large number",
+)
+def half(subject: Subject) -> float:
+    model, sample, largest = subject.build().eval(), random_sample(subject), 0.0
+    with torch.no_grad():
+        single = subject.outputs(model, sample)
+        scale = max(float(out.abs().max()) for out in single)
+        for dtype in (torch.bfloat16, torch.float16):
+            outputs = subject.outputs(subject.build().eval().to(dtype), sample)
+            largest = max(largest, difference(outputs, single) / scale)
+    gradients = subject.gradients(subject.build().to(torch.bfloat16), sample)
+    check_finite({f"in bfloat16, the gradient of {name}": g for name, g in gradients.items()})
+    return largest
+
+
+def random_sample(subject: Subject) -> dict:
+    """Three texts of different lengths."""
+    return subject.sample(subject.texts(*LENGTHS), subject.texts(7, 4, 6, seed=3))

@@ -1,0 +1,96 @@
+"""Every architecture has every property, and a model with a fault lacks the one that names it."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_odeformers.cli import architectures
+from fairseq_odeformers.lab.check.command import check
+
+FINITE = "forward and backward are finite"
+GRADIENT = "every parameter gets a gradient"
+ADDITIVE = "two batches have the gradient of one with their texts"
+SEEDED = "the same seed gives the same numbers"
+CAUSAL = "no token sees a later one"
+PADDING = "padding changes nothing"
+BATCH = "the other texts of a batch change nothing"
+INCREMENTAL = "incremental decoding equals full decoding"
+BEAMS = "caches follow their beams"
+SAVED = "a saved model computes the same once loaded"
+HALF = "half precision is close to single precision"
+FAULTS = {
+    "sound": set(),
+    "look_ahead": {CAUSAL, PADDING, INCREMENTAL},  # the padding of a text is later
+    "padding": {PADDING},
+    "batch": {BATCH, PADDING, ADDITIVE},
+    "cache": {INCREMENTAL},
+    "unused": {GRADIENT},
+    "not_a_number": {FINITE},
+    "half": {HALF},
+    "state_dict": {SAVED},
+    "randomness": {SEEDED},
+    "beams": {BEAMS},
+    "mistake": {FINITE},
+}
+VARIANTS = [  # options that choose another form of a layer
+    "transevolve --self-attention-value-projection --cross-attention-value-norm "
+    "--cross-attention-value-projection",
+    "macaron_transformer --cross-self-attention --no-cross-attention",
+    *("ode_transformer_lm --rk-order 4 --rk-field released", "ode_transformer_lm --rk-order 3"),
+    "ode_transformer_lm --rk-coefficients learned",
+    "node_transformer --adaptivity sequence",
+]
+
+
+@pytest.mark.parametrize("line", [*architectures(), *VARIANTS])
+def test_every_architecture_has_every_property(line):
+    assert [str(verdict) for verdict in check(*line.split()) if verdict.fault] == []
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What the command prints of the plugin with faults, by the architecture; and its status."""
+    folder = tmp_path_factory.mktemp("plugin") / "faulty_plugin"
+    folder.mkdir()
+    shutil.copy(Path(__file__).parent / "faults.py", folder / "__init__.py")
+    command = [sys.executable, "-W", "ignore", "-m", "fairseq_odeformers", "check", *FAULTS]
+    run = subprocess.run(
+        [*command, "--user-dir", folder], capture_output=True, text=True, cwd=folder.parent
+    )
+    blocks = re.split(r"^(?=\w)", run.stdout, flags=re.M)
+    return {block.splitlines()[0]: block for block in blocks if block}, run.returncode
+
+
+@pytest.mark.parametrize("arch", FAULTS)
+def test_a_fault_is_named_by_its_own_row(printed, arch):
+    rows = re.findall(r"^  FAIL  (.*?)  ", printed[0][arch], re.M)
+    assert {row.strip() for row in rows} == FAULTS[arch]
+
+
+def test_the_status_tells_of_a_fault(printed):
+    assert printed[1] == 1
+
+
+def test_a_mistake_is_named_with_its_file_and_line(printed):
+    lines = (Path(__file__).parent / "faults.py").read_text().splitlines()
+    line = next(n for n, text in enumerate(lines, 1) if "x + undefined_name" in text)
+    expected = rf"faulty_plugin/__init__\.py, line {line}: NameError: name 'undefined_name'"
+    assert re.search(expected, printed[0]["mistake"])
+
+
+def test_the_message_on_a_cache_helps(printed):
+    assert "needs a cache of its own" in printed[0]["cache"]
+
+
+def test_an_unknown_architecture():
+    with pytest.raises(ValueError, match=r"transjekt: .* did you mean transject"):
+        next(check("transjekt"))
+
+
+def test_a_task_of_another_kind():
+    with pytest.raises(ValueError, match="transject: .* parity, not for --task translation"):
+        next(check("transject", task="translation"))

@@ -1,0 +1,39 @@
+"""An error in a plugin is one line with the file and line where it occurs."""
+
+import pytest
+
+from fairseq_odeformers.blame import describe, place_of
+from fairseq_odeformers.options import import_plugins
+
+TWICE = """
+import fairseq_odeformers
+from fairseq.models import register_model
+from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
+
+@register_model("transject")
+class Another(SequenceClassifier):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("import os\nimport does_not_exist\n", "line 2: ModuleNotFoundError: No module named"),
+        ("x = (\n", "line 1: SyntaxError"),
+        ("x = 1\nprint(y)\n", "line 2: NameError: name 'y' is not defined"),
+        (TWICE, r"line 6: ValueError: @register_model\('transject'\): .*choose another"),
+    ],
+)
+def test_a_plugin_that_cannot_be_imported(tmp_path, text, message):
+    folder = tmp_path / f"{tmp_path.name}_plugin"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(text)
+    with pytest.raises(ValueError, match=rf"{folder}/__init__\.py, {message}"):
+        import_plugins([str(folder)])
+
+
+def test_want_of_memory_is_told_in_words():
+    error = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
+    assert describe(error) == "RuntimeError: out of memory; give smaller sizes or batches"
+    assert place_of(error) is None
