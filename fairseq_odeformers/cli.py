@@ -29,19 +29,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from .files import check_joined
 from .models.common.kinds import Kind, kinds_of
+from .models.common.papers import OWN, PAPERS, paper_of
 from .options import add_user_dir, did_you_mean, flag, import_plugins
 
 PACKAGE = __package__ or ""
-# By the folders of models.
-PAPERS = {
-    "macaron": "Macaron Net (Lu et al. 2019)",
-    "transevolve": "TransEvolve (Dutta et al. 2021)",
-    "transject": "TransJect (Sengupta et al. 2023)",
-    "node_transformer": "N-ODE Transformer (Baier-Reinio and De Sterck 2020)",
-    "ode_transformer": "ODE Transformer (Li et al. 2022)",
-    "baselines": "baselines",
-}
-OWN = "your own"  # in place of a paper, for what a plugin registers
 
 
 def list_names(arguments: Sequence[str]) -> None:
@@ -156,12 +147,6 @@ def option_rows(arch: str) -> Iterator[tuple[str, str, str]]:
                 default = flag(default[len("${model.") : -1])
             names = ", ".join([flag(item.name), *([alias] if alias else [])])
             yield names, "" if default is None else str(default), text
-
-
-def paper_of(arch: str) -> str:
-    """The paper that an architecture of this package is of; :data:`OWN` for others."""
-    package, *folders = ARCH_MODEL_REGISTRY[arch].__module__.split(".")
-    return PAPERS[folders[1]] if package == PACKAGE else OWN
 
 
 def summary(cls: type) -> str:

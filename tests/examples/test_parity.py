@@ -209,7 +209,7 @@ def test_published_tables_are_remade_from_their_runs(
     reports = ["--reports", EXAMPLE / f"{runs}.csv"]
     main(monkeypatch, report, experiment, *options.split(), "--out", tmp_path, *reports)
     rows = (tmp_path / f"{experiment}.md").read_text("utf-8").splitlines()[2:]
-    readme = (EXAMPLE / "README.md").read_text("utf-8")
+    readme = (EXAMPLE / "NOTES.md").read_text("utf-8")
     assert rows and all(row in readme for row in (row.removesuffix(" |") for row in rows))
 
 

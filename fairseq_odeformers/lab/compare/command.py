@@ -27,6 +27,7 @@ from .plan import PLAN, Plan, extend, load_plan, make_plan, save_plan, write_pla
 from .recipe import Recipe, parse_architecture, parse_words
 from .report import DOCUMENT, PAGE, write_report
 from .runs import Run, make_runs, make_tuning_runs, prepare
+from .scoreboard import write_scoreboard
 from .tuning import choose_candidates
 from .watch import execute
 
@@ -249,13 +250,27 @@ def report(arguments: Sequence[str] | None = None) -> None:
     """The command line of ``odeformers report``."""
     parser = argparse.ArgumentParser(
         prog="odeformers report",
-        description="Write the report of a comparison, from the runs that have finished so far.",
+        description="Write the report of a comparison, from the runs that have finished so far; "
+        "or, with --out, a scoreboard of several.",
     )
-    parser.add_argument("runs", type=Path, metavar="RUNS", help="--out of odeformers compare")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUNS",
+        help="--out of odeformers compare; for a scoreboard NAME=RUNS, or a CSV file of runs",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="write a scoreboard of all RUNS: page, CSV, picture"
+    )
     parser.add_argument("--csv", type=Path, metavar="DIR", help="also write the tables as CSV")
     parser.add_argument("--latex", type=Path, metavar="DIR", help="also write them as LaTeX")
     args = parser.parse_args(arguments)
-    sections = write_report(args.runs)
+    if args.out:
+        print(write_scoreboard(args.runs, args.out))
+        return
+    if len(args.runs) > 1:
+        raise ValueError(f"{' '.join(args.runs)}: for several comparisons give --out DIR")
+    sections = write_report(Path(args.runs[0]))
     for folder, suffix, make in ((args.csv, "csv", csv_table), (args.latex, "tex", latex_table)):
         if folder:
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,253 @@
+"""Scoreboards: several comparisons on one page, each family's difference from a baseline.
+
+A comparison is a column, and a family of architectures a row. A file of finished runs, such as
+``examples/scoreboard/trainings.csv``, stands for the comparisons whose folders have gone.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from matplotlib.figure import Figure
+from scipy.stats import ttest_ind
+
+from fairseq_odeformers.files import markdown_table, reading, replacing, write_csv
+from fairseq_odeformers.lab.plots import panels, save, title
+from fairseq_odeformers.models.common.papers import family_of
+
+from .results import read_results
+from .runs import AVERAGED, BEST
+
+LOWER_IS_BETTER = ("perplexity", "loss")
+PAGE, CELLS, PICTURE = "scoreboard.md", "scoreboard.csv", "scoreboard.png"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run, a line of a file of runs; a column's first line is of its baseline."""
+
+    column: str
+    family: str
+    architecture: str
+    tuned: str  # the values of tuned options, such as ``lr 1e-3``
+    seed: int
+    parameters: int
+    updates: int
+    validated: str  # the metric of the validation
+    validation: float
+    metric: str  # the metric of the test
+    test: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A family in a column.
+
+    Attributes:
+        seeds: the number of runs.
+        mean: their mean on the test set.
+        difference: from the baseline; positive is better.
+        low, high: its 95% interval (Welch); None with less than two seeds on either side.
+    """
+
+    column: str
+    family: str
+    architecture: str
+    tuned: str
+    seeds: int
+    parameters: int
+    metric: str
+    mean: float
+    difference: float
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.difference:+.1f} (one seed)"
+        return f"{self.difference:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
+
+
+def write_scoreboard(sources: Sequence[str], out: Path) -> str:
+    """Write the page, the cells as CSV and the forest plot, and return the page.
+
+    Args:
+        sources: folders of comparisons or files of runs; ``NAME=`` before a folder names its
+            column, which otherwise has the folder's name.
+    """
+    cells = compare_families([run for source in sources for run in read_runs(source)])
+    if not cells:
+        raise ValueError(f"{' '.join(sources)}: no run has finished with a test set")
+    out.mkdir(parents=True, exist_ok=True)
+    write_csv(out / CELLS, [{**asdict(cell), **rounded(cell)} for cell in cells])
+    save(draw, cells, out / PICTURE)
+    page = describe(cells)
+    with replacing(out / PAGE) as path:
+        path.write_text(page, encoding="utf-8")
+    return page
+
+
+def rounded(cell: Cell) -> dict[str, Any]:
+    """The figures of a cell as they are kept."""
+    values = {name: getattr(cell, name) for name in ("mean", "difference", "low", "high")}
+    return {name: "" if value is None else round(value, 3) for name, value in values.items()}
+
+
+# --- runs ------------------------------------------------------------------------------
+
+
+def read_runs(source: str) -> list[Finished]:
+    """The finished runs of a folder of a comparison, or of a file of runs."""
+    name, _, path = source.rpartition("=")
+    if Path(path).suffix == ".csv":
+        return read_file(Path(path))
+    return list(reduce_folder(name or Path(path).resolve().name, Path(path)))
+
+
+def read_file(path: Path) -> list[Finished]:
+    """The runs of a file, which has the fields of :class:`Finished` as its columns."""
+    numbers = {"seed": int, "parameters": int, "updates": int, "validation": float, "test": float}
+    with reading(path), open(path, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        names = [item.name for item in fields(Finished)]
+        if reader.fieldnames != names:
+            raise ValueError(f"{path}, line 1: give the columns {', '.join(names)}")
+        runs = []
+        for row in reader:
+            try:
+                values = {name: numbers.get(name, str)(row[name]) for name in names}
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+            runs.append(Finished(**values))
+    return runs
+
+
+def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
+    """The runs of a comparison that have a test score, averaged checkpoints where there are any."""
+    results = read_results(folder)
+    recipe = results.plan.recipe
+    splits = [split for split, _ in results.outcomes]
+    split = "test" if "test" in splits else next(iter(splits), "")
+    checkpoint = AVERAGED if (split, AVERAGED) in results.outcomes else BEST
+    outcomes = results.outcomes.get((split, checkpoint), {})
+    for entry in results.plan.entries:
+        for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
+            training = results.trainings[entry.name][seed]
+            yield Finished(
+                column=column,
+                family=family_of(entry.options["arch"]),
+                architecture=entry.name,
+                tuned=" ".join(f"{name} {value}" for name, value in entry.tried.items()),
+                seed=seed,
+                parameters=training.parameters,
+                updates=training.updates[-1],
+                validated=recipe.metric,
+                validation=round(recipe.best(training.metrics or training.losses), 4),
+                metric=outcome.main,
+                test=round(outcome.scores[outcome.main], 4),
+            )
+
+
+# --- cells -----------------------------------------------------------------------------
+
+
+def compare_families(runs: Sequence[Finished]) -> list[Cell]:
+    """The cells of all columns; the first of each column is its baseline."""
+    cells = []
+    for column in dict.fromkeys(run.column for run in runs):
+        of_column = [run for run in runs if run.column == column]
+        chosen = {
+            family: choose([run for run in of_column if run.family == family])
+            for family in dict.fromkeys(run.family for run in of_column)
+        }
+        baseline = next(iter(chosen.values()))
+        cells += [make_cell(group, baseline) for group in chosen.values()]
+    return cells
+
+
+def choose(runs: Sequence[Finished]) -> list[Finished]:
+    """The runs of one architecture at one setting: what validates best with the first seed."""
+    first = min(run.seed for run in runs)
+    tried = [run for run in runs if run.seed == first]
+    sign = better(tried[0].validated)
+    best = max(tried, key=lambda run: sign * run.validation)
+    setting = best.architecture, best.tuned
+    return [run for run in runs if (run.architecture, run.tuned) == setting]
+
+
+def make_cell(runs: Sequence[Finished], baseline: Sequence[Finished]) -> Cell:
+    """The difference of a family's runs from the baseline's."""
+    sign = better(runs[0].metric)
+    ours, theirs = ([sign * run.test for run in group] for group in (runs, baseline))
+    low = high = None
+    if runs is not baseline and min(len(ours), len(theirs)) > 1 and len({*ours, *theirs}) > 2:
+        low, high = map(float, ttest_ind(ours, theirs, equal_var=False).confidence_interval())
+    run = runs[0]
+    return Cell(
+        *(run.column, run.family, run.architecture, run.tuned, len(runs), run.parameters),
+        *(run.metric, sign * fmean(ours), fmean(ours) - fmean(theirs), low, high),
+    )
+
+
+def better(metric: str) -> int:
+    """1 if a higher value of a metric is better, else -1."""
+    return -1 if metric in LOWER_IS_BETTER else 1
+
+
+# --- the page --------------------------------------------------------------------------
+
+
+def describe(cells: Sequence[Cell]) -> str:
+    """The page: a table of differences, and how they were made."""
+    table = {(cell.family, cell.column): cell for cell in cells}
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    families = list(dict.fromkeys(cell.family for cell in cells))
+    baselines = {column: next(c for c in cells if c.column == column) for column in columns}
+    rows = [["family", *(f"{column}, {baselines[column].metric}" for column in columns)]]
+    for family in families:
+        row = [family]
+        for column in columns:
+            cell = table.get((family, column))
+            if cell is None:
+                row.append("not run")
+            elif cell is baselines[column]:
+                seeds = "one seed" if cell.seeds == 1 else f"{cell.seeds} seeds"
+                row.append(f"{cell.mean:.1f} ({seeds})")
+            else:
+                row.append(str(cell))
+        rows.append(row)
+    return (
+        f"# Scoreboard\n\n{markdown_table(rows)}\n"
+        "The first row gives scores, the others their differences from it; positive is better. "
+        "Brackets give the 95%\ninterval (Welch) over seeds. Each architecture has the setting "
+        f"that validated best with the first seed.\n[`{CELLS}`]({CELLS}) has all figures.\n\n"
+        f"![Differences from the baseline]({PICTURE})\n"
+    )
+
+
+def draw(cells: Sequence[Cell]) -> Figure:
+    """A forest plot: a panel per column, with a line for each family."""
+    columns = list(dict.fromkeys(cell.column for cell in cells))
+    families = list(dict.fromkeys(cell.family for cell in cells))
+    width, height = 3.2, 0.5 + 0.32 * len(families)
+    figure, grid = panels(len(columns), 3, width, height, sharey=True)
+    for axes, column in zip(grid, columns):
+        of_column = [cell for cell in cells if cell.column == column]
+        axes.axvline(0, color="0.6", linewidth=1)
+        for cell in of_column[1:]:
+            place = families.index(cell.family)
+            if cell.low is None or cell.high is None:
+                axes.plot(cell.difference, place, "o", color="0.2", markerfacecolor="none")
+            else:
+                ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
+                axes.errorbar(cell.difference, place, xerr=ends, fmt="o", color="0.2", capsize=3)
+        axes.set_yticks(range(len(families)), families)
+        axes.set_ylim(len(families) - 0.5, -0.5)
+        axes.set_xlabel(f"{of_column[0].metric}, better to the right")
+        title(axes, column)
+    return figure

@@ -1,0 +1,38 @@
+"""Which paper is an architecture of?"""
+
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+# By the folders of models.
+PAPERS = {
+    "macaron": "Macaron Net (Lu et al. 2019)",
+    "transevolve": "TransEvolve (Dutta et al. 2021)",
+    "transject": "TransJect (Sengupta et al. 2023)",
+    "node_transformer": "N-ODE Transformer (Baier-Reinio and De Sterck 2020)",
+    "ode_transformer": "ODE Transformer (Li et al. 2022)",
+    "baselines": "baselines",
+}
+# By the ends of names of baselines.
+BASELINES = {
+    "_prenorm": "pre-norm Transformer",
+    "_rezero": "ReZero",
+    "_orthogonal": "Orthogonal Transformer",
+    "_linear": "linear attention",
+    "vanilla_transformer": "vanilla Transformer",
+    "transformer_classifier": "Transformer",
+    "transformer_lm": "Transformer",
+}
+OWN = "your own"  # in place of a paper, for what a plugin or fairseq registers
+
+
+def paper_of(arch: str) -> str:
+    """The paper that an architecture of this package is of; :data:`OWN` for others."""
+    package, *folders = ARCH_MODEL_REGISTRY[arch].__module__.split(".")
+    return PAPERS[folders[1]] if package == __name__.split(".")[0] else OWN
+
+
+def family_of(arch: str) -> str:
+    """The family of an architecture, whatever its task, such as ``TransEvolve``."""
+    paper = paper_of(arch)
+    if paper not in (OWN, PAPERS["baselines"]):
+        return paper.partition(" (")[0]
+    return next((family for end, family in BASELINES.items() if arch.endswith(end)), arch)

@@ -1,0 +1,87 @@
+"""Scoreboards: differences with intervals whose values are known, and the page that is kept."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scipy.stats import t as student
+
+import odeformers
+from fairseq_odeformers.lab.compare import scoreboard
+from fairseq_odeformers.lab.compare.scoreboard import Finished, compare_families, read_file
+from fairseq_odeformers.models.common.papers import family_of
+
+ROOT = Path(__file__).resolve().parents[3]
+RUN = Finished("topic", "base", "a", "lr 1", 1, 10, 5, "accuracy", 80.0, "accuracy", 80.0)
+
+
+def runs(family, *tests, tuned="lr 1", validation=80.0, **changes):
+    changes |= {"family": family, "architecture": family, "tuned": tuned, "validation": validation}
+    return [replace(RUN, seed=n, test=test, **changes) for n, test in enumerate(tests, start=1)]
+
+
+def test_differences_have_welch_s_interval():
+    """Of (84, 86, 88) from (80, 82): a mean of 5, variances over sizes 4/3 and 1."""
+    base, ours = compare_families([*runs("base", 80.0, 82.0), *runs("ours", 84.0, 86.0, 88.0)])
+    a, b = 4 / 3, 2 / 2
+    freedom = (a + b) ** 2 / (a**2 / 2 + b**2 / 1)
+    half = student.ppf(0.975, freedom) * (a + b) ** 0.5
+    assert (base.difference, base.low) == (0, None)
+    assert ours.difference == pytest.approx(5)
+    assert (ours.low, ours.high) == pytest.approx((5 - half, 5 + half))
+
+
+@pytest.mark.parametrize("metric, difference", [("perplexity", 4.0), ("accuracy", -4.0)])
+def test_positive_is_better(metric, difference):
+    changes = {"metric": metric}
+    _, ours = compare_families([*runs("base", 84.0, **changes), *runs("ours", 80.0, **changes)])
+    assert (ours.mean, ours.difference) == (80, difference)
+    assert str(ours) == f"{difference:+.1f} (one seed)"
+
+
+@pytest.mark.parametrize("validated, chosen", [("accuracy", "lr 2"), ("loss", "lr 1")])
+def test_the_setting_validates_best_with_the_first_seed(validated, chosen):
+    """Whatever its test says, and whatever another seed validates."""
+    changes = {"validated": validated}
+    tried = [
+        *runs("ours", 99.0, tuned="lr 1", validation=1.0, **changes),
+        *runs("ours", 70.0, 71.0, tuned="lr 2", validation=2.0, **changes),
+    ]
+    _, ours = compare_families([*runs("base", 80.0), *tried])
+    assert (ours.tuned, ours.seeds) == (chosen, 2 if chosen == "lr 2" else 1)
+
+
+def test_a_family_without_a_run_in_a_column_says_so():
+    columns = [*runs("base", 80.0), *runs("ours", 81.0), *runs("base", 20.0, column="structure")]
+    page = scoreboard.describe(compare_families(columns))
+    assert "| ours | +1.0 (one seed) | not run |" in page
+
+
+def test_families_are_those_of_the_papers():
+    names = {
+        "transformer_lm_prenorm": "pre-norm Transformer",
+        "transevolve_classifier_fullff_1_prenorm": "TransEvolve",
+        "node_transformer_mt": "N-ODE Transformer",
+        "macaron_classifier": "Macaron Net",
+    }
+    assert {arch: family_of(arch) for arch in names} == names
+
+
+def test_a_damaged_file_of_runs_is_named_with_its_line(tmp_path):
+    path = tmp_path / "runs.csv"
+    text = (ROOT / "examples/scoreboard/trainings.csv").read_text(encoding="utf-8")
+    path.write_text(text.replace("954", "many", 1))
+    with pytest.raises(ValueError, match=r"runs\.csv, line 2: .*many"):
+        read_file(path)
+    path.write_text(text.replace("column", "colour", 1))
+    with pytest.raises(ValueError, match=r"runs\.csv, line 1: give the columns column, family"):
+        read_file(path)
+
+
+def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
+    """By the command; the figures are those of the file of runs, and nobody's memory."""
+    folder = ROOT / "examples" / "scoreboard"
+    odeformers.main(["report", str(folder / "trainings.csv"), "--out", str(tmp_path)])
+    for name in (scoreboard.PAGE, scoreboard.CELLS):
+        assert (tmp_path / name).read_text("utf-8") == (folder / name).read_text("utf-8"), name
+    assert (tmp_path / scoreboard.PICTURE).stat().st_size < 300_000
