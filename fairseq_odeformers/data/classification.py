@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, FairseqDataset
 from fairseq.data.indexed_dataset import make_builder
 
 INTENSITIES = [str(intensity) for intensity in range(256)]  # the symbols of pixels
@@ -50,6 +50,29 @@ def macro_f1(targets: np.ndarray, predictions: np.ndarray) -> float:
         for name in np.unique(targets)
     ]
     return 100 * float(np.mean(f1))
+
+
+def describe_classes(number: int, data: str, classes: Sequence[str]) -> str:
+    """The message on a ``--num-classes`` that is not the number of the classes of the data."""
+    return f"--num-classes {number}: {data} has {len(classes)}: {', '.join(classes)}"
+
+
+def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary) -> None:
+    """Check that each label is one symbol, not a text that ``fairseq-preprocess`` has divided.
+
+    Args:
+        path: of the labels, for the message.
+        labels: those of a split, with an end of sentence; None if it has none.
+
+    Raises:
+        ValueError: one has several, of which fairseq would take the first as the class.
+    """
+    for index in np.flatnonzero(np.asarray(labels.sizes) > 2) if labels is not None else ():
+        words = [classes[symbol] for symbol in labels[index] if symbol != classes.eos()]
+        raise ValueError(
+            f"{path}, example {index + 1}: the label {' '.join(words)!r} has {len(words)} words; "
+            f"join them, as in {'_'.join(words)!r}, and prepare the data again"
+        )
 
 
 def is_class_name(name: str) -> bool:

@@ -2,7 +2,16 @@
 
 import fairseq
 
-from . import checkpoints, command_line, languages, registration, segments, versions, warnings
+from . import (
+    checkpoints,
+    command_line,
+    labels,
+    languages,
+    registration,
+    segments,
+    versions,
+    warnings,
+)
 from .patch import Patch, Replacement
 
 PATCHES: list[Patch] = [
@@ -84,6 +93,15 @@ PATCHES: list[Patch] = [
         "Without --source-lang and --target-lang fairseq takes dict.pt-br.txt, or a test set "
         "called test.2017-06, for a pair of languages.",
         "fairseq compares the names with its dictionaries",
+    ),
+    # Classes.
+    Replacement(
+        "fairseq.tasks.sentence_prediction.SentencePredictionTask.load_dataset",
+        labels.load_dataset,
+        "Of a label of two words fairseq takes the first as the class. With a larger --num-classes "
+        "than there are, predictions may be <mask>; with a smaller one training ends in an "
+        "IndexError.",
+        "fairseq checks both",
     ),
     # Names of models.
     Replacement(

@@ -29,8 +29,10 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 
 from fairseq_odeformers.data.classification import (
     INTENSITIES,
+    check_labels,
     check_unlabelled,
     class_names,
+    describe_classes,
     make_dictionary,
 )
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
@@ -205,6 +207,7 @@ class LongRangeArenaTask(SentencePredictionTask):
             dataset = data_utils.load_indexed_dataset(
                 str(path), self.label_dictionary, combine=combine
             )
+            check_labels(path, dataset, self.label_dictionary)
             offset = self.label_dictionary.nspecial
             labels = dataset and [int(ids[0]) - offset for ids in dataset]
         if labels is None:
@@ -273,8 +276,7 @@ def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
     if cfg.lra_task == "retrieval" and not pairs:
         yield f"--lra-task retrieval: {cfg.data} has no pairs of texts"
     if cfg.num_classes > len(classes):
-        names = ", ".join(classes)
-        yield f"--num-classes {cfg.num_classes}: {cfg.data} has {names}; leave the option out"
+        yield describe_classes(cfg.num_classes, cfg.data, classes)
     if (cfg.init_token or 0) >= len(dictionary):
         size = f"{cfg.data} has {len(dictionary)} symbols"
         yield f"--init-token {cfg.init_token}: {size}; give the number of one"

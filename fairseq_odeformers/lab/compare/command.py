@@ -14,6 +14,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sacrebleu.metrics.bleu import BLEU
+
 from fairseq_odeformers.files import check_path, markdown_table
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
@@ -64,6 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         nargs="+",
         help="train each architecture with all values (of several options: all combinations) and "
         "the first seed, and keep its best by the validation metric",
+    )
+    add(
+        "--bleu-tokenize",
+        choices=sorted(BLEU.TOKENIZERS),
+        help="sacrebleu's tokenizer for BLEU (default: by the target language)",
     )
     add("--out", type=Path, default=Path("runs"), help="runs and report (default: %(default)s)")
     add(

@@ -122,8 +122,12 @@ def option_names(recipe: Recipe, arch: str) -> set[str]:
 
 
 def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
-    """The arguments of fairseq-train; *more* has ``seed`` and ``save-dir``."""
-    return [recipe.data, *command_line({**entry.options, **more})]
+    """The arguments of fairseq-train; *more* has ``seed`` and ``save-dir``.
+
+    By default fairseq leaves up to seven examples out of every validation.
+    """
+    options = {"required-batch-size-multiple": 1, **entry.options, **more}
+    return [recipe.data, *command_line(options)]
 
 
 def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object) -> list[str]:

@@ -40,6 +40,7 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
         if args.average is not None:
             recipe.average = args.average
         recipe.seeds = args.seeds or recipe.seeds
+        recipe.bleu_tokenize = args.bleu_tokenize or recipe.bleu_tokenize
         if args.tune:
             recipe.tune = parse_tuning(args.tune)
         for name in {*options, *(key for _, own in architectures.values() for key in own)}:

@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,9 @@ from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.models.common.kinds import Kind
 
 SAMPLES = 1000  # of a bootstrap
+# sacrebleu's tokenizers, and the modules that they need.
+MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
+UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
 LEAST_BLEU = 1  # below which translations are hardly words of the reference
 LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
 
@@ -44,6 +48,20 @@ class Outcome:
         return ""
 
 
+def bleu_tokenizer(language: str) -> str:
+    """sacrebleu's tokenizer of a language: 13a divides text at spaces, which some do not have.
+
+    Japanese and Korean are divided into words where sacrebleu's extra for them is installed.
+    """
+    language = re.split(r"[^a-z]", language.lower())[0]
+    if language == "zh":
+        return "zh"
+    tokenizer, module = MORPHEMES.get(language, ("", ""))
+    if tokenizer and find_spec(module):
+        return tokenizer
+    return "char" if tokenizer or language in UNSPACED else "13a"
+
+
 class Translations(Outcome):
     """Translations of a test set, printed by fairseq-generate.
 
@@ -51,11 +69,18 @@ class Translations(Outcome):
         path: of the output.
         language: of the translations, which are detokenised by the rules of Moses.
         references: the test set as published; by default, as the data have it, detokenised.
+        tokenize: sacrebleu's tokenizer for BLEU; by default that of :func:`bleu_tokenizer`.
     """
 
     main, digits = Kind.TRANSLATION.score, 2
 
-    def __init__(self, path: Path, language: str, references: Sequence[str] | None = None):
+    def __init__(
+        self,
+        path: Path,
+        language: str,
+        references: Sequence[str] | None = None,
+        tokenize: str | None = None,
+    ):
         printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
         for line in read_lines(path):
             if (match := LINE.fullmatch(line)) and match[1] in printed:
@@ -79,7 +104,8 @@ class Translations(Outcome):
             )
         self.examples = list(zip(sources, self.references, self.texts))
         lowercase = not any(text != text.lower() for text in of_data)
-        self.metrics = {"BLEU": BLEU(lowercase=lowercase), "chrF": CHRF(lowercase=lowercase)}
+        bleu = BLEU(lowercase=lowercase, tokenize=tokenize or bleu_tokenizer(language))
+        self.metrics = {"BLEU": bleu, "chrF": CHRF(lowercase=lowercase)}
 
     @cached_property
     def scores(self) -> dict[str, float]:

@@ -43,6 +43,7 @@ class Recipe:
     # Values of options, by name. Each architecture trains with all combinations and the first seed;
     # its best one continues with all seeds.
     tune: dict[str, list[Any]] = field(default_factory=dict)
+    bleu_tokenize: str | None = None  # sacrebleu's tokenizer (default: that of the language)
     # How many of the last checkpoints to average; None for up to three of those that there are.
     average: int | None = 0
     # Of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.

@@ -103,5 +103,5 @@ def read_outcome(recipe: Recipe, path: Path, texts: Sequence[str] | None) -> Out
         texts: the references as published, or the texts that have labels; None if not kept.
     """
     if recipe.kind is Kind.TRANSLATION:
-        return Translations(path, recipe.train["target-lang"], texts)
+        return Translations(path, recipe.train["target-lang"], texts, recipe.bleu_tokenize)
     return Classes(path, texts) if recipe.kind is Kind.CLASSIFICATION else Perplexity(path)

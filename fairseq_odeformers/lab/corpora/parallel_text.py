@@ -220,4 +220,7 @@ def clean(rows: Iterable[SplitPair], preparation: Preparation) -> Iterator[Split
         f"above {preparation.max_ratio:g}"
     )
     if kept < len(splits):
-        raise ValueError(f"cleaning leaves {kept} training pairs; needed are {len(splits)} or more")
+        raise ValueError(
+            f"cleaning leaves {kept} training pairs; needed are {len(splits)} or more. For text "
+            "without spaces between words, divide it into words first, or give a larger --max-ratio"
+        )

@@ -403,3 +403,25 @@ def test_each_model_has_a_colour_of_its_own():
     colors = [look["color"] for look in distinct(names)]
     assert len(set(colors)) == len(names)
     assert colors[0] == ARCHITECTURES["transformer"] and colors[2] == ARCHITECTURES["transject"]
+
+
+@pytest.mark.parametrize("language", ["zh", "zh-CN", "zh.hans", "ja", "th", "ko", "en"])
+def test_a_perfect_translation_without_spaces_has_a_bleu_of_100(tmp_path, language):
+    """And the signature names the tokenizer; a half of it right is no longer 0."""
+    text = "the cat sits on the mat ." if language == "en" else "今天天气很好我们去公园散步吧"
+    path = tmp_path / "test.txt"
+    path.write_text(f"S-0\tein satz\nT-0\t{text}\nH-0\t-0.1\t{text}\n", encoding="utf-8")
+    translations = Translations(path, language, [text])
+    assert translations.scores["BLEU"] == pytest.approx(100)
+    tokenizer = "13a" if language == "en" else "zh" if language.startswith("zh") else "char|mecab"
+    assert re.search(f"tok:[a-z-]*({tokenizer})", translations.signatures["BLEU"])
+    other = Translations(path, language, [text[: len(text) // 2] + "x"])
+    assert other.scores["BLEU"] > 0 or language == "en"
+
+
+def test_a_tokenizer_may_be_chosen(tmp_path):
+    path = tmp_path / "test.txt"
+    path.write_text("S-0\ta\nT-0\tb c d e\nH-0\t-0.1\tb c d e\n", encoding="utf-8")
+    translations = Translations(path, "en", ["b c d e"], tokenize="char")
+    translations.scores  # noqa: B018
+    assert "tok:char" in translations.signatures["BLEU"]
