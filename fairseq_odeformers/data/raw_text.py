@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_odeformers.files import naming, reading
 
-from .word_pieces import make_tokenizer, read_pieces
+from .word_pieces import load_tokenizer
 
 LONG_WORD = re.compile(r"\S{250}(?=\S)")
 SPLITS = ("test", "valid", "train")
@@ -54,6 +54,8 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
         symbols = Bytes.encode(text).split()
         return symbols, [symbol.replace(SPACE_ESCAPE, SPACE) for symbol in symbols]
     symbols = text.split()
+    if getattr(task.cfg, "lra_task", "") == "listops" and "(" not in task.source_dictionary:
+        symbols = [symbol for symbol in symbols if symbol not in ("(", ")")]  # as the preparation
     return symbols, symbols
 
 
@@ -65,7 +67,7 @@ def cut_words(text: str) -> str:
 @lru_cache(maxsize=4)
 def word_pieces(vocabulary: Path, changed: int):
     """The tokenizer of a ``vocab.txt``, which is read again once it has changed."""
-    return make_tokenizer(read_pieces(vocabulary))
+    return load_tokenizer(vocabulary)
 
 
 @lru_cache(maxsize=4)

@@ -1,14 +1,17 @@
 """Word pieces of an uncased BERT (Devlin et al., 2019): how they are read, learnt and applied."""
 
+import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_odeformers.files import read_lines, write_lines
+from fairseq_odeformers.files import read_lines, reading, write_lines
 
 logger = logging.getLogger(__name__)
 
 UNK = "[UNK]"
+# Beside a vocab.txt, how its texts are normalised. Without the file, accents are stripped.
+NORMALIZATION = "word_pieces.json"
 SPECIAL = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -29,7 +32,23 @@ def read_pieces(path: Path) -> list[str]:
     return list(pieces)
 
 
-def learn_pieces(texts: Sequence[str], size: int, path: Path) -> None:
+def write_normalization(vocab: Path, strip_accents: bool) -> None:
+    """Write beside a ``vocab.txt`` whether its texts lose accents and other marks."""
+    text = json.dumps({"strip_accents": strip_accents}) + "\n"
+    vocab.with_name(NORMALIZATION).write_text(text, encoding="utf-8")
+
+
+def load_tokenizer(vocab: Path):
+    """The tokenizer of a ``vocab.txt`` and of the normalisation beside it."""
+    path = vocab.with_name(NORMALIZATION)
+    strip_accents = True  # as all preparations did before they wrote the file
+    if path.exists():
+        with reading(path, "does not tell how texts are normalised"):
+            strip_accents = bool(json.loads(path.read_text(encoding="utf-8"))["strip_accents"])
+    return make_tokenizer(read_pieces(vocab), strip_accents)
+
+
+def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: bool = True) -> None:
     """Write *size* word pieces learnt on *texts*, or fewer if the texts have no more.
 
     Ties between pieces are broken by the numbers of their parts, which ``tokenizers`` gives to the
@@ -39,8 +58,9 @@ def learn_pieces(texts: Sequence[str], size: int, path: Path) -> None:
         ValueError: the texts have too many characters for *size*.
     """
     logger.info(f"learning {size:,} word pieces")
-    inner = sorted(piece for piece in _learn(texts, 0, SPECIAL) if piece.startswith("##"))
-    pieces = _learn(texts, size, [*SPECIAL, *inner])
+    learnt = _learn(texts, 0, SPECIAL, strip_accents)
+    inner = sorted(piece for piece in learnt if piece.startswith("##"))
+    pieces = _learn(texts, size, [*SPECIAL, *inner], strip_accents)
     if len(pieces) > size:
         raise ValueError(
             f"{size:,} word pieces are too few: the special ones and the characters are "
@@ -49,10 +69,10 @@ def learn_pieces(texts: Sequence[str], size: int, path: Path) -> None:
     write_lines(path, pieces)
 
 
-def _learn(texts: Sequence[str], size: int, first: Sequence[str]) -> list[str]:
+def _learn(texts: Sequence[str], size: int, first: Sequence[str], strip_accents: bool) -> list[str]:
     from tokenizers.trainers import WordPieceTrainer
 
-    tokenizer = make_tokenizer([UNK])
+    tokenizer = make_tokenizer([UNK], strip_accents)
     trainer = WordPieceTrainer(
         vocab_size=size, min_frequency=2, special_tokens=list(first), show_progress=False
     )
@@ -61,8 +81,14 @@ def _learn(texts: Sequence[str], size: int, first: Sequence[str]) -> list[str]:
     return sorted(vocab, key=vocab.get)
 
 
-def make_tokenizer(pieces: Sequence[str]):
-    """An uncased BERT's tokenizer, for which ``[SEP]`` and the like are text as any other."""
+def make_tokenizer(pieces: Sequence[str], strip_accents: bool = True):
+    """An uncased BERT's tokenizer, for which ``[SEP]`` and the like are text as any other.
+
+    Args:
+        strip_accents: whether texts lose accents and other marks, as the published BERT's do: then
+            *müsste* and *musste* are the same, and so are two words of Hindi or Japanese that
+            differ by a sign.
+    """
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece
     from tokenizers.normalizers import BertNormalizer
@@ -70,6 +96,6 @@ def make_tokenizer(pieces: Sequence[str]):
 
     vocab = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(WordPiece(vocab, unk_token=UNK))
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.normalizer = BertNormalizer(lowercase=True, strip_accents=strip_accents)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer

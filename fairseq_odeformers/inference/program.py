@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.checkpoints import Trained, load
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos
-from fairseq_odeformers.data.word_pieces import make_tokenizer, read_pieces
+from fairseq_odeformers.data.word_pieces import load_tokenizer
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.methods import FIXED_GRID
@@ -204,5 +204,5 @@ def describe(task, program: Program) -> dict:
         description["separator"] = getattr(task.cfg, "separator_token", None)
     vocabulary = Path(getattr(task.cfg, "data", ""), "vocab.txt")
     if vocabulary.is_file():
-        description["tokenizer"] = make_tokenizer(read_pieces(vocabulary)).to_str()
+        description["tokenizer"] = load_tokenizer(vocabulary).to_str()
     return description

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import torch
@@ -10,6 +9,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
+WARNED: set[str] = set()  # what warn_once has told
 
 Result = TypeVar("Result")
 
@@ -65,16 +65,24 @@ def truncate(
 
 
 def warn_of_unknown(dictionary: Dictionary, symbols: Sequence[int] | Tensor) -> None:
-    """Warn of a text without a symbol of the dictionary, at most once for each dictionary."""
-    if len(symbols) and all(symbol == dictionary.unk() for symbol in symbols):
-        first = " ".join(dictionary.symbols[dictionary.nspecial :][:8])
+    """Warn of symbols that the dictionary does not have, at most once for each dictionary."""
+    unknown = sum(int(symbol == dictionary.unk()) for symbol in symbols)
+    first = " ".join(dictionary.symbols[dictionary.nspecial :][:8])
+    if 0 < unknown < len(symbols):
+        warn_once(
+            f"{unknown} of {len(symbols)} symbols of a text are not in the dictionary, which has "
+            f"{len(dictionary)}, such as {first}; later texts are not told of",
+            first,
+        )
+    elif unknown:
         warn_once(
             "a text has no symbol of the dictionary, so that its result says nothing; give texts "
             f"as the data set has them, such as {first}"
         )
 
 
-@lru_cache
-def warn_once(message: str) -> None:
-    """Log a warning, unless it has been logged."""
-    logger.warning(message)
+def warn_once(message: str, key: str | None = None) -> None:
+    """Log a warning, unless it has been logged, or another one with the same key."""
+    if (key or message) not in WARNED:
+        WARNED.add(key or message)
+        logger.warning(message)

@@ -44,3 +44,15 @@ def test_byte_pairs(tmp_path):
 
 def test_at_spaces(tmp_path):
     assert tokenize(make_task(tmp_path, ["a"]), " b  a ") == (["b", "a"], ["b", "a"])
+
+
+@pytest.mark.parametrize("task_name", ["listops", "text"])
+def test_trees_as_published_have_the_symbols_of_the_preparation(tmp_path, task_name):
+    """Whose parentheses are dropped for ListOps alone, and only if the data set has none."""
+    published = "( ( ( [SM 1 ) 3 ) ] )"
+    for symbols in ([*"13", "[SM", "]"], [*"13()", "[SM", "]"]):
+        task = make_task(tmp_path, symbols)
+        task.cfg.lra_task = task_name
+        kept, _ = tokenize(task, published)
+        dropped = task_name == "listops" and "(" not in symbols
+        assert kept == (["[SM", "1", "3", "]"] if dropped else published.split())

@@ -4,7 +4,14 @@ import pytest
 from script_helpers import contents
 from tokenizers.implementations import BertWordPieceTokenizer
 
-from fairseq_odeformers.data.word_pieces import SPECIAL, learn_pieces, make_tokenizer, read_pieces
+from fairseq_odeformers.data.word_pieces import (
+    SPECIAL,
+    learn_pieces,
+    load_tokenizer,
+    make_tokenizer,
+    read_pieces,
+    write_normalization,
+)
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 VOCAB = ["[unused0]", *SPECIAL, *ALPHABET, *(f"##{c}" for c in ALPHABET), *".,![]", "text"]
@@ -42,3 +49,27 @@ def test_learnt_pieces_are_always_the_same(tmp_path):
     for name in "abcd":
         learn_pieces(texts, 200, tmp_path / name)
     assert len(set(contents(tmp_path).values())) == 1
+
+
+TWINS = [("कुल", "कल"), ("ぎ", "き"), ("müsste", "musste")]
+
+
+@pytest.mark.parametrize("pair", TWINS)
+@pytest.mark.parametrize("strip", [True, False])
+def test_marks_stay_unless_they_are_stripped(tmp_path, pair, strip):
+    """And a folder without the file beside its vocabulary goes on as before."""
+    path = tmp_path / "vocab.txt"
+    learn_pieces([" ".join(pair)] * 20, 200, path, strip_accents=strip)
+    if not strip:
+        write_normalization(path, strip)
+    first, second = (load_tokenizer(path).encode(word).tokens for word in pair)
+    assert (first == second) == strip
+    assert "[UNK]" not in first + second
+
+
+def test_a_damaged_normalisation_is_named(tmp_path):
+    path = tmp_path / "vocab.txt"
+    learn_pieces(["a b a b"], 20, path)
+    (tmp_path / "word_pieces.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"word_pieces\.json"):
+        load_tokenizer(path)

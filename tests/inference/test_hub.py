@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
 from fairseq_odeformers.inference.classifier import Classifier
-from fairseq_odeformers.inference.texts import TooLong, warn_once
+from fairseq_odeformers.inference.texts import WARNED, TooLong
 
 TEXTS = ["7 3 5", "1 2 3 4 5 6", "19"]
 
@@ -96,11 +96,14 @@ def test_one_rule_for_empty_unknown_and_long_texts(name, checkpoint, data, caplo
     assert [str(first), str(second)] == list(map(str, use(["3 1", "2 7 5"])))
     assert not caplog.records
 
-    warn_once.cache_clear()
+    WARNED.clear()
     for text in ("bad film", "good film"):
         assert use(text)
-    (warning,) = caplog.messages
-    assert re.search("no symbol of the dictionary.* such as 0 1 2", warning)
+    for text in ("3 film 1", "bad 2 7"):  # the first is told of
+        use(text)
+    for message, expected in zip(caplog.messages, ("no symbol of the", "1 of [34] symbols")):
+        assert re.search(rf"{expected}.*dictionary.* such as 0 1 2", message)
+    assert len(caplog.messages) == 2
 
     with pytest.raises(TooLong, match=r"'1 1 .* has \d+ tokens, more than \d+"):
         use("1 " * 2000)

@@ -37,8 +37,9 @@ from fairseq_odeformers.data.classification import (
 from fairseq_odeformers.data.word_pieces import (
     SPECIAL,
     learn_pieces,
-    make_tokenizer,
+    load_tokenizer,
     read_pieces,
+    write_normalization,
 )
 from fairseq_odeformers.files import build, decode_lines, sha256
 from fairseq_odeformers.options import did_you_mean, positive_int
@@ -151,6 +152,7 @@ def prepare(
     vocab: Path | None = None,
     vocab_size: int = VOCAB_SIZE,
     valid_fraction: float = VALID_FRACTION,
+    strip_accents: bool = False,
 ) -> Path:
     """Prepare a data set; the order of an archive does not matter.
 
@@ -161,6 +163,8 @@ def prepare(
         vocab_size: the most pieces to learn.
         valid_fraction: share of the training texts of each class to hold out if the data set has
             no validation file; 0 for no validation set.
+        strip_accents: whether texts lose accents and other marks; with *vocab* they always do, as
+            those of an uncased BERT.
 
     Returns:
         ``out/data-bin``: the binarised data, and the word pieces in ``vocab.txt``.
@@ -168,6 +172,7 @@ def prepare(
     dataset = DATASETS[name]
     if vocab:
         read_pieces(vocab)
+        strip_accents = True
     if source is None:
         source = fetch(dataset.urls, out / "download")
     patterns = list(chain.from_iterable(dataset.files.values()))
@@ -181,7 +186,8 @@ def prepare(
         if vocab:
             shutil.copy(vocab, pieces)
         else:
-            learn_pieces([text for _, text in splits["train"]], vocab_size, pieces)
+            learn_pieces([text for _, text in splits["train"]], vocab_size, pieces, strip_accents)
+        write_normalization(pieces, strip_accents)
         binarize(splits, classes, pieces, folder)
 
     inputs = {
@@ -189,6 +195,7 @@ def prepare(
         "from": fingerprint(files),
         "vocab": sha256(vocab) if vocab else vocab_size,
         "valid_fraction": valid_fraction,
+        "strip_accents": strip_accents,
     }
     build(out / "data-bin", inputs, make)
     return out / "data-bin"
@@ -264,22 +271,32 @@ def binarize(
     pieces = read_pieces(vocab)
     dictionary = make_dictionary(piece for piece in pieces if piece not in SPECIAL)
     write_dictionaries(folder, 1, dictionary, classes)
-    tokenizer = make_tokenizer(pieces)
+    tokenizer = load_tokenizer(vocab)
     symbols = np.array([dictionary.index(piece) for piece in pieces])  # <unk> for other pieces
+
+    classes_of_texts: dict[bytes, set[str]] = {}
 
     def encode(examples: Sequence[Example]) -> Iterator[tuple[tuple[np.ndarray], str]]:
         for start in range(0, len(examples), BATCH_SIZE):
             labels, texts = zip(*examples[start : start + BATCH_SIZE])
             for label, encoding in zip(labels, tokenizer.encode_batch_fast(texts)):
-                yield (np.append(symbols[encoding.ids], dictionary.eos()),), label
+                tokens = np.append(symbols[encoding.ids], dictionary.eos())
+                classes_of_texts.setdefault(tokens.tobytes(), set()).add(label)
+                yield (tokens,), label
 
     for split, examples in splits.items():
+        classes_of_texts.clear()
         counts = Counter(label for label, _ in examples)
         labelled = None not in counts
         described = ", ".join(f"{counts[label]:,} {label}" for label in classes if labelled)
         logger.info(f"{split}: {len(examples):,} texts ({described or 'without classes'})")
         progress = tqdm(encode(examples), split, len(examples), unit=" texts", disable=None)
         write_split(folder, split, progress, labelled)
+        if several := sum(len(labels) > 1 for labels in classes_of_texts.values()):
+            logger.warning(
+                f"{split}: {several:,} texts have several classes, once they are in word pieces; "
+                "what tells them apart may be a mark that --strip-accents drops"
+            )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -314,13 +331,20 @@ def main(arguments: Sequence[str]) -> None:
         help="share of each class of the training texts to hold out if there is no validation "
         "file; 0 for no validation set (default: %(default)s)",
     )
+    parser.add_argument(
+        "--strip-accents",
+        action="store_true",
+        help="drop accents and other marks, as BERT's uncased vocabulary needs it (implied by "
+        "--vocab)",
+    )
     args = parse_options(parser, arguments)
     if args.source is None and not DATASETS[args.data].urls:
         parser.error(f"{args.data} needs --from")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
     pieces = args.vocab, args.vocab_size
     with log_and_lock(args):
-        data_bin = prepare(args.data, args.source, args.out, *pieces, args.valid_fraction)
+        options = *pieces, args.valid_fraction, args.strip_accents
+        data_bin = prepare(args.data, args.source, args.out, *options)
         logging.info(f"{data_bin} is ready for fairseq-train")
 
 

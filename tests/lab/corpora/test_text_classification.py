@@ -8,7 +8,7 @@ from published import write_archive, write_folder
 from script_helpers import contents, labelled_texts
 
 import odeformers
-from fairseq_odeformers.data.word_pieces import SPECIAL
+from fairseq_odeformers.data.word_pieces import SPECIAL, load_tokenizer
 from fairseq_odeformers.lab.corpora.text_classification import DATASETS, hold_out, prepare
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -214,3 +214,21 @@ def test_a_bad_vocabulary_is_refused_before_work_starts(lines, named, tmp_path):
     with pytest.raises(ValueError, match=f"vocab.txt{named}"):
         prepare("imdb", None, tmp_path / "out", vocab)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("strip", [False, True])
+def test_words_that_differ_by_a_mark(strip, tmp_path, capsys):
+    """They stay apart unless asked; classes that only a mark tells apart are warned of."""
+    lines = "".join(f"should\tich müsste {n}\nmust\tich musste {n}\n" for n in range(20))
+    source = tmp_path / "texts"
+    source.mkdir()
+    for split in ("train", "test"):
+        (source / f"{split}.tsv").write_text(lines, encoding="utf-8")
+    line = ["tsv", "--from", source, "--out", tmp_path / "out", "--vocab-size", 100]
+    odeformers.main(
+        ["prepare", "text-classification", *map(str, line), *["--strip-accents"] * strip]
+    )
+    tokenizer = load_tokenizer(tmp_path / "out" / "data-bin" / "vocab.txt")
+    first, second = (tokenizer.encode(word).tokens for word in ("müsste", "musste"))
+    assert (first == second) == strip
+    assert (" texts have several classes" in "".join(capsys.readouterr())) == strip
