@@ -67,7 +67,9 @@ def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary)
     Raises:
         ValueError: one has several, of which fairseq would take the first as the class.
     """
-    for index in np.flatnonzero(np.asarray(labels.sizes) > 2) if labels is not None else ():
+    if labels is None:
+        return
+    for index in np.flatnonzero(np.asarray(labels.sizes) > 2):
         words = [classes[symbol] for symbol in labels[index] if symbol != classes.eos()]
         raise ValueError(
             f"{path}, example {index + 1}: the label {' '.join(words)!r} has {len(words)} words; "
