@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 INPUTS = "recipe.json"  # the name that earlier folders have
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
+MARK = "\ufeff"  # byte order mark
 
 
 @contextmanager
@@ -230,7 +231,7 @@ def replacing(path: Path) -> Iterator[Path]:
 def read_lines(path: Path) -> Iterator[str]:
     r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
 
-    A byte order mark at the start of the file is left out.
+    Byte order marks are left out, also within the file, where files have been joined.
 
     Raises:
         ValueError: a line is not UTF-8, or has no end.
@@ -245,7 +246,7 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
         if len(line) == LONGEST_LINE:
             raise ValueError(f"{name}, line {number}: longer than {LONGEST_LINE:,} bytes")
         try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\n")
+            yield line.decode("utf-8").rstrip("\n").replace(MARK, "")
         except UnicodeDecodeError as error:
             raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from error
 

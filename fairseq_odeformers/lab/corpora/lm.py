@@ -12,11 +12,12 @@ they may leave out some others.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from fairseq_odeformers.files import build, read_lines, sha256
+from fairseq_odeformers.files import build, read_lines, sha256, write_lines
 
 from .archives import extract
 from .command import log_and_lock, make_parser, parse_options
@@ -24,6 +25,7 @@ from .tokens import fairseq_preprocess
 
 logger = logging.getLogger(__name__)
 
+RESERVED = {"<s>", "<pad>", "</s>"}  # <unk> is a word of published texts
 FILES = {split: f"{split}.txt" for split in ("train", "valid", "test")}
 
 
@@ -72,20 +74,42 @@ def prepare(
         check_size(split, path, published)
 
     def binarize(folder: Path) -> None:
-        fairseq_preprocess(
-            "--only-source",
-            *(f"--{split}pref={path}" for split, path in texts.items()),
-            *["--destdir", str(folder), "--workers", str(workers)],
-        )
+        with TemporaryDirectory() as name:
+            cleaned = {split: Path(name, split) for split in texts}
+            for split, path in texts.items():
+                write_lines(cleaned[split], clean_lines(path))
+            fairseq_preprocess(
+                "--only-source",
+                *(f"--{split}pref={path}" for split, path in cleaned.items()),
+                *["--destdir", str(folder), "--workers", str(workers)],
+            )
 
     build(data_bin, {"texts": {split: sha256(path) for split, path in texts.items()}}, binarize)
     return data_bin
 
 
+def clean_lines(path: Path) -> Iterator[str]:
+    """The lines that fairseq gets, which ends a line at a carriage return as well.
+
+    Raises:
+        ValueError: a line has a carriage return or one of fairseq's symbols; the message names it.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        line = line.rstrip("\r")
+        if "\r" in line:
+            raise ValueError(f"{path}, line {number}: a carriage return within the line; divide it")
+        if symbols := RESERVED.intersection(line.split()):
+            raise ValueError(
+                f"{path}, line {number}: {' '.join(sorted(symbols))} is a symbol of fairseq's; "
+                "replace it"
+            )
+        yield line
+
+
 def check_size(split: str, path: Path, published: Published | None) -> None:
     """Log the size of a text, with a warning if the published text has another size."""
     lines = words = 0
-    for line in read_lines(path):
+    for line in clean_lines(path):
         lines, words = lines + 1, words + len(line.split())
     if not words:
         raise ValueError(f"{path} is empty")

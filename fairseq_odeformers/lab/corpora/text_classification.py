@@ -24,6 +24,7 @@ from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
+from unicodedata import category, normalize
 
 import numpy as np
 from tqdm import tqdm
@@ -215,7 +216,8 @@ def read_splits(
         for name, content in files.items():
             if any(map(Path(name).match, patterns)):
                 path = source / name
-                examples += dataset.read(path, decode_lines(BytesIO(content), path))
+                read = dataset.read(path, decode_lines(BytesIO(content), path))
+                examples += [(label and normalize("NFC", label), text) for label, text in read]
         if examples:
             splits[split] = examples
         elif split != "valid":
@@ -223,6 +225,7 @@ def read_splits(
     texts = splits["train"]
     counts = Counter(label for label, _ in texts)
     classes = dataset.classes or sorted(counts)
+    warn_of_twins(classes)
     for line, (label, _) in enumerate(texts, start=1):
         if counts[label] == 1 < len(texts) / len(classes):
             path = source / dataset.files["train"][0]
@@ -262,6 +265,17 @@ def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], l
         )
     kept = [example for place, example in enumerate(examples) if place not in drawn]
     return kept, [examples[place] for place in sorted(drawn)]
+
+
+def warn_of_twins(classes: Sequence[str]) -> None:
+    """Warn of classes whose names look alike: by spaces, invisible characters, or letters' case."""
+    looks = defaultdict(list)
+    for name in classes:
+        seen = "".join(char for char in normalize("NFKC", name) if category(char) != "Cf")
+        looks[" ".join(seen.split()).casefold()].append(name)
+    for names in looks.values():
+        if len(names) > 1:
+            logger.warning(f"classes that look alike: {', '.join(map(ascii, names))}")
 
 
 def binarize(

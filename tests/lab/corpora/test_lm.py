@@ -55,6 +55,8 @@ def test_your_own_text_is_not_held_against_a_published_one(tmp_path, caplog):
         ({"train.txt": None}, "texts has no train.txt$"),
         ({"train.txt": None, "valid.txt": None}, "texts has no train.txt, valid.txt$"),
         ({"valid.txt": b" \n\n"}, "raw/valid.txt is empty$"),
+        ({"valid.txt": b"a\nb\rc\n"}, "raw/valid.txt, line 2: a carriage return within the line"),
+        ({"train.txt": b"a <pad> b </s>\n"}, "raw/train.txt, line 1: </s> <pad> is a symbol"),
         ({"train.txt": b"a b\n\xe4\n"}, "raw/train.txt, line 2: not UTF-8"),
         ({"other/valid.txt": b"a\n"}, "texts has more than one valid.txt$"),
     ],
@@ -93,3 +95,13 @@ def test_wikitext103_names_what_is_missing(tmp_path):
     texts = write_folder(tmp_path / "texts", TEXTS)
     with pytest.raises(ValueError, match="texts has no wiki.train.tokens, wiki.valid.tokens$"):
         corpus.prepare(texts, tmp_path / "out", 1)
+
+
+def test_fairseq_gets_the_lines_that_were_counted(tmp_path, caplog):
+    """Without byte order marks, where files were joined, and carriage returns at ends of lines."""
+    text = "\ufeffthe end\r\n\ufeffthe N\r\n".encode()
+    source = write_folder(tmp_path / "texts", {**TEXTS, "train.txt": text})
+    with caplog.at_level("INFO"):
+        data_bin = lm.prepare(source, tmp_path / "out", 1)
+    assert "train: 2 lines, 4 words" in caplog.text
+    assert sentences(data_bin, "train") == ["the end </s>", "the N </s>"]

@@ -232,3 +232,14 @@ def test_words_that_differ_by_a_mark(strip, tmp_path, capsys):
     first, second = (tokenizer.encode(word).tokens for word in ("müsste", "musste"))
     assert (first == second) == strip
     assert (" texts have several classes" in "".join(capsys.readouterr())) == strip
+
+
+def test_labels_that_look_alike(tmp_path, vocab, caplog):
+    """The same letters in another form are one class; invisible differences are warned of."""
+    composed, decomposed, hidden = "caf\u00e9", "cafe\u0301", "b\u200bad"
+    train = [f"{label}\tx" for label in (composed, decomposed, "bad", hidden) for _ in range(5)]
+    folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": ["bad\tx"]})
+    data_bin = prepare("tsv", folder, tmp_path / "out", vocab)
+    dictionary = Dictionary.load(str(data_bin / "label" / "dict.txt"))
+    assert dictionary.symbols[dictionary.nspecial :][:3] == sorted(["bad", hidden, composed])
+    assert "classes that look alike: 'bad', 'b\\u200bad'" in caplog.text
