@@ -22,6 +22,7 @@ COMMANDS = {
     "options": ("cli:list_options", "print the options of an architecture"),
     "prepare": ("", "prepare a corpus for fairseq-train"),
     "hydra-train": ("cli:hydra_train", "fairseq-hydra-train, with the options of this package"),
+    "translate": ("inference.translate:main", "translate lines of raw text"),
     "predict": ("inference.predict:main", "classify a data set or lines of text"),
     "compare": ("lab.compare.command:main", "train architectures side by side and report"),
     "report": ("lab.compare.command:report", "report on what a comparison has so far"),

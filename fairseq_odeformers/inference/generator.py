@@ -8,6 +8,8 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.hub_utils import GeneratorHubInterface
 from torch import Tensor
 
+from fairseq_odeformers.data.moses import RawPairs
+
 from .texts import allows_truncation, apply_to_texts, truncate, warn_of_unknown
 
 GENERATION_OPTIONS = {
@@ -17,13 +19,22 @@ GENERATION_OPTIONS = {
 
 
 class Generator(GeneratorHubInterface):
-    """fairseq's interface, which treats texts as all of this project's do."""
+    """fairseq's interface, which treats texts as all of this project's do.
+
+    fairseq's ``translate`` calls ``sample``, and that calls ``generate``, which are overridden too.
+
+    Attributes:
+        raw: how sentences and translations are tokenised and detokenised; None if they are tokens.
+    """
+
+    raw: RawPairs | None = None
 
     def translate(self, sentences, beam=5, verbose=False, **options):
         """The best translation of a sentence, or a list of those of several.
 
         Args:
-            sentences: a text, or several, as the data set had them before byte pairs.
+            sentences: a text, or several, as the data set had them before byte pairs; raw text if
+                the translator was loaded with ``tokenized=False``.
             beam: number of hypotheses that are kept.
             verbose: log sentences, hypotheses and scores.
             options: those of ``fairseq-generate``, such as ``max_len_a`` and ``max_len_b`` (the
@@ -36,8 +47,14 @@ class Generator(GeneratorHubInterface):
             TypeError: there is no such option.
             ValueError: *beam* is below 1; or a sentence is too long (:class:`TooLong`).
         """
-        function = partial(super().translate, beam=beam, verbose=verbose, **options)
-        return apply_to_texts(function, sentences, str)
+        translate = partial(super().translate, beam=beam, verbose=verbose, **options)
+        if (raw := self.raw) is None:
+            return apply_to_texts(translate, sentences, str)
+
+        def translate_raw(texts: list[str]) -> list[str]:
+            return list(map(raw.detokenize, translate(list(map(raw.tokenize, texts)))))
+
+        return apply_to_texts(translate_raw, sentences, str)
 
     def sample(self, sentences, beam=1, verbose=False, **options):
         """The best continuation of a text, or a list of those of several; a text may be empty.

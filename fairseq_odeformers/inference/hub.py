@@ -24,6 +24,7 @@ from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
 
 from fairseq_odeformers.checkpoints import load, read
 from fairseq_odeformers.checkpoints.trained import count_classes
+from fairseq_odeformers.data.moses import read_raw_pairs
 from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.files import check_joined, naming
 
@@ -33,21 +34,29 @@ from .generator import Generator
 CODES = ("code", "bpecodes")  # as fairseq's from_pretrained looks for them
 
 
-def load_translator(checkpoint, data=None, **options) -> Generator:
+def load_translator(checkpoint, data=None, tokenized: bool = True, **options) -> Generator:
     """A translator; its ``translate(sentences, beam=5)`` returns a translation of each sentence.
 
     Args:
         checkpoint: file, or several separated by colons, which translate together.
         data: folder with the dictionaries (default: the data set of the training).
+        tokenized: whether sentences are tokens between spaces, and translations as well. If not,
+            raw text is tokenised (and lower-cased) as ``odeformers prepare`` did it for the data,
+            and translations are detokenised.
         options: of fairseq, such as ``bpe``, ``bpe_codes`` and ``tokenizer``. By default sentences
             are split at spaces, and into byte pairs if the folder of the data, or the one above,
             has their codes as ``code`` or ``bpecodes``.
 
     Raises:
         OSError: a file is not there.
-        ValueError: it is not a checkpoint, or one of another kind of model.
+        ValueError: it is not a checkpoint, or one of another kind of model; or raw text is asked
+            for, and the data set was not made by ``odeformers prepare``.
     """
-    return make_translator(read_files(checkpoint), data, **options)
+    translator = make_translator(read_files(checkpoint), data, **options)
+    if not tokenized:
+        cfg = translator.task.cfg
+        translator.raw = read_raw_pairs(cfg.data, cfg.source_lang, cfg.target_lang)
+    return translator
 
 
 def load_language_model(checkpoint, data=None, **options) -> Generator:

@@ -174,9 +174,8 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
     A text that is empty or too long has no prediction, and no probabilities. A tab or a carriage
     return would end the column or the row, and is refused.
     """
-    name = "standard input" if args.text == "-" else args.text
-    lines = decode_lines(sys.stdin.buffer, name) if args.text == "-" else read_lines(args.text)
-    texts, inputs = [line.rstrip("\r") for line in lines], []
+    name, texts = read_texts(args.text)
+    inputs = []
     for number, text in enumerate(texts, start=1):
         try:
             if "\t" in text or "\r" in text:
@@ -190,6 +189,16 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
     results = classifier.classify_tokens(inputs, args.batch_size)
     rows = [(number, text, *result) for number, (text, result) in enumerate(zip(texts, results))]
     write_predictions("text", classifier.classes, rows, args.output)
+
+
+def read_texts(source: str) -> tuple[str, list[str]]:
+    """The lines of a file, or of standard input for ``-``, and its name in messages."""
+    if source == "-":
+        name = "standard input"
+        lines = decode_lines(sys.stdin.buffer, name)
+    else:
+        name, lines = source, read_lines(Path(source))
+    return name, [line.rstrip("\r") for line in lines]
 
 
 def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:

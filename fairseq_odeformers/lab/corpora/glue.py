@@ -22,6 +22,7 @@ from fairseq.data import Dictionary
 from sacremoses import MosesPunctNormalizer
 
 from fairseq_odeformers.data.classification import write_dictionaries, write_split
+from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.files import build, decode_lines, fingerprints, read_lines
 
@@ -293,7 +294,7 @@ def _make_row_tokenizer(sentences: int) -> Callable[[tokens.Row], tokens.Row]:
 def make_tokenizer() -> Callable[[str], str]:
     """A function that makes text like the pretraining corpus: lower-case Moses tokens."""
     normalize = MosesPunctNormalizer("en").normalize
-    tokenize = tokens.make_moses_tokenizer("en", escape=False)
+    tokenize = make_moses_tokenizer("en", escape=False)
     return lambda text: tokenize(normalize(text).lower())
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from sacremoses import MosesPunctNormalizer
 
+from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.files import build, read_lines
 
 from . import tokens
@@ -163,9 +164,7 @@ def read_rows(folder: Path, langs: tuple[str, str]) -> Iterator[SplitPair]:
 def _make_tokenizer(preparation: Preparation) -> Callable[[SplitPair], SplitPair]:
     langs = preparation.langs
     normalizers = [MosesPunctNormalizer(lang) for lang in langs]
-    tokenizers = [
-        tokens.make_moses_tokenizer(lang, preparation.aggressive_hyphens) for lang in langs
-    ]
+    tokenizers = [make_moses_tokenizer(lang, preparation.aggressive_hyphens) for lang in langs]
 
     def tokenize_row(row: SplitPair) -> SplitPair:
         split, pair = row

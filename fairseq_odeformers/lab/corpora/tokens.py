@@ -6,7 +6,6 @@ their label. Rows are streamed; only the vocabulary is held in memory.
 
 import io
 import logging
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,34 +25,10 @@ from .processes import Item, Result, map_in_processes
 
 logger = logging.getLogger(__name__)
 
-FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 MAX_CACHED_WORDS = 200_000
 MOST_MERGES = 10_000  # that are chosen for a text
 
 Row = Sequence[str]
-
-
-def make_moses_tokenizer(
-    lang: str, aggressive_hyphens: bool = False, escape: bool = True
-) -> Callable[[str], str]:
-    """A function that separates the tokens of a text by spaces, as the Moses tokenizer does.
-
-    sacremoses keeps the final period of a text with abbreviations, numbers and single letters;
-    Moses splits it off any word.
-
-    Args:
-        aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
-        escape: whether to write the characters ``&|<>'"[]`` as entities.
-    """
-    from sacremoses import MosesTokenizer
-
-    moses = MosesTokenizer(lang)
-
-    def tokenize(text: str) -> str:
-        tokens = " ".join(moses.tokenize(text, aggressive_hyphens, escape=escape))
-        return FINAL_PERIOD.sub(" .", tokens)
-
-    return tokenize
 
 
 def count_words(texts: Iterable[Path]) -> Counter[str]:

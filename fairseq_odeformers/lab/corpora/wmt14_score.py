@@ -19,10 +19,10 @@ from pathlib import Path
 from sacrebleu.metrics.bleu import BLEU
 from sacremoses import MosesDetokenizer
 
+from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.files import read_lines
 
 from .command import existing_path
-from .tokens import make_moses_tokenizer
 from .translation import read_published, replace_apostrophes
 from .wmt14 import TRAIN, reference_name
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.lab.corpora import tokens
 
@@ -50,7 +51,7 @@ MOSES = {
 
 @pytest.mark.parametrize("lang", MOSES)
 def test_tokens_are_those_of_moses(lang):
-    tokenize = tokens.make_moses_tokenizer(lang)
+    tokenize = make_moses_tokenizer(lang)
     assert [tokenize(line) for line, _ in MOSES[lang]] == [expected for _, expected in MOSES[lang]]
 
 

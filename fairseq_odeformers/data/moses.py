@@ -1,0 +1,67 @@
+"""Raw text and the tokens of Moses, in both directions."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from fairseq_odeformers.files import reading
+
+FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
+RECIPE = "recipe.json"  # how a data set was prepared
+
+
+def make_moses_tokenizer(
+    lang: str, aggressive_hyphens: bool = False, escape: bool = True
+) -> Callable[[str], str]:
+    """A function that separates the tokens of a text by spaces, as the Moses tokenizer does.
+
+    sacremoses keeps the final period of a text with abbreviations, numbers and single letters;
+    Moses splits it off any word.
+
+    Args:
+        aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
+        escape: whether to write the characters ``&|<>'"[]`` as entities.
+    """
+    from sacremoses import MosesTokenizer
+
+    moses = MosesTokenizer(lang)
+
+    def tokenize(text: str) -> str:
+        tokens = " ".join(moses.tokenize(text, aggressive_hyphens, escape=escape))
+        return FINAL_PERIOD.sub(" .", tokens)
+
+    return tokenize
+
+
+class RawPairs(NamedTuple):
+    """How raw text becomes the tokens of a data set of sentence pairs, and its tokens raw text."""
+
+    tokenize: Callable[[str], str]  # of the source language
+    detokenize: Callable[[str], str]  # of the target language
+
+
+def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
+    """The way from and to raw text of a data set that ``odeformers prepare`` has made.
+
+    Raises:
+        ValueError: the folder does not tell how it was prepared.
+    """
+    from sacremoses import MosesDetokenizer
+
+    path = Path(data, RECIPE)
+    if not path.exists():
+        raise ValueError(
+            f"{data} has no {RECIPE} of odeformers prepare, which tells how raw text is tokenised; "
+            "give tokenised text (--tokenized)"
+        )
+    with reading(path, "does not tell how sentences were prepared"):
+        recipe = json.loads(path.read_text(encoding="utf-8"))
+        hyphens, lowercase = recipe["aggressive_hyphens"], recipe["lowercase"]
+    moses = make_moses_tokenizer(source_lang, hyphens)
+    detokenizer = MosesDetokenizer(target_lang)
+    return RawPairs(
+        lambda text: moses(text).lower() if lowercase else moses(text),
+        lambda tokens: detokenizer.detokenize(tokens.split()),
+    )

@@ -1,0 +1,69 @@
+"""Translates lines of raw text: ``odeformers translate data-bin --path CHECKPOINT --text FILE``."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from fairseq_odeformers.files import replacing
+from fairseq_odeformers.options import add_user_dir, positive_int
+
+from .hub import load_translator
+from .predict import read_texts
+from .texts import TooLong
+
+
+def main(arguments=None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="odeformers translate",
+        description="Translate lines of text. They are tokenised as the data were prepared, and "
+        "translations are detokenised.",
+    )
+    parser.add_argument("data", help="data set of odeformers prepare; its dictionaries are enough")
+    parser.add_argument(
+        "--path", required=True, help="checkpoint, or several separated by colons, as an ensemble"
+    )
+    parser.add_argument(
+        "--text",
+        metavar="FILE",
+        default="-",
+        help="file with one sentence per line (default: standard input)",
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="translations (default: standard output)"
+    )
+    parser.add_argument("--beam", type=positive_int, default=5, help="(default: %(default)s)")
+    parser.add_argument(
+        "--batch-size", metavar="N", type=positive_int, default=32, help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--tokenized", action="store_true", help="read and write tokens between spaces"
+    )
+    parser.add_argument(
+        "--truncate", action="store_true", help="truncate sentences that are too long"
+    )
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add_user_dir(parser)
+    args = parser.parse_args(arguments)
+    options = {"truncate_source": True} if args.truncate else {}
+    translator = load_translator(args.path, args.data, tokenized=args.tokenized, **options)
+    if torch.cuda.is_available() and not args.cpu:
+        translator.cuda()
+    name, texts = read_texts(args.text)
+    translations = []
+    for start in tqdm(range(0, len(texts), args.batch_size), unit=" batches", disable=None):
+        batch = texts[start : start + args.batch_size]
+        try:
+            translations += translator.translate(batch, beam=args.beam)
+        except TooLong as error:
+            lines = f"lines {start + 1} to {start + len(batch)}"
+            raise ValueError(f"{name}, {lines}: {error}") from error
+    text = "".join(f"{translation}\n" for translation in translations)
+    if args.output is None:
+        sys.stdout.write(text)
+        return
+    with replacing(args.output) as path:
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,60 @@
+"""Raw text becomes tokens as the data were prepared, and translations become raw text."""
+
+import json
+import shutil
+
+import pytest
+
+import odeformers
+from fairseq_odeformers import load_translator
+from fairseq_odeformers.data.moses import read_raw_pairs
+
+TEXTS = ["3, 1!", "", "7 2 5"]
+TOKENS = ["3 , 1 !", "", "7 2 5"]
+
+
+@pytest.fixture
+def prepared(data, tmp_path):
+    """A data set that says how it was prepared."""
+    folder = shutil.copytree(data / "words", tmp_path / "words")
+    recipe = {"langs": ["de", "en"], "lowercase": True, "aggressive_hyphens": False}
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    return folder
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_there_and_back(tmp_path, lowercase):
+    """Tokenised before it is lower-cased: an abbreviation such as *Dr.* keeps its period."""
+    recipe = {"lowercase": lowercase, "aggressive_hyphens": False}
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe))
+    raw = read_raw_pairs(str(tmp_path), "de", "en")
+    tokens = "Dr. Hund bellt , 3 !"
+    assert raw.tokenize("Dr. Hund bellt, 3!") == (tokens.lower() if lowercase else tokens)
+    assert raw.detokenize("it &apos;s a dog , isn &apos;t it ?") == "it's a dog, isn't it?"
+
+
+def test_raw_text_is_translated_as_its_tokens(prepared, checkpoint):
+    path = checkpoint("macaron_transformer")
+    raw = load_translator(path, prepared, tokenized=False)
+    plain = load_translator(path, prepared)
+    options = {"beam": 2, "max_len_b": 5}
+    expected = [raw.raw.detokenize(text) for text in plain.translate(TOKENS, **options)]
+    assert raw.translate(TEXTS, **options) == expected
+    assert raw.translate(TEXTS[0], **options) == expected[0]
+    assert expected[1] == ""
+
+
+def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_path, capsys):
+    path = checkpoint("macaron_transformer")
+    (tmp_path / "in.txt").write_text("".join(f"{text}\r\n" for text in TEXTS))
+    line = ["translate", prepared, "--path", path, "--text", tmp_path / "in.txt", "--beam", 2]
+    odeformers.main([*map(str, line), "--batch-size", "2", "--cpu"])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == load_translator(path, prepared, tokenized=False).translate(TEXTS, beam=2)
+    odeformers.main([*map(str, line), "--output", str(tmp_path / "out.txt"), "--cpu"])
+    assert (tmp_path / "out.txt").read_text().splitlines() == printed
+
+
+def test_data_that_do_not_say_how_they_were_prepared(data, checkpoint):
+    with pytest.raises(ValueError, match="words has no recipe.json of odeformers prepare"):
+        load_translator(checkpoint("macaron_transformer"), data / "words", tokenized=False)
