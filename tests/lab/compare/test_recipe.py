@@ -150,7 +150,9 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
     path = write(tmp_path, **{**SMALLEST, "architectures": architectures})
     args = Namespace(what=path, archs=["a", "b[--lr 3]", "slow[--lr 3]"])
     vars(args).update(
-        dict.fromkeys(("part", "task", "epochs", "seeds", "tune")), data="own", average=4
+        dict.fromkeys(("part", "task", "epochs", "seeds", "tune", "bleu_tokenize")),
+        data="own",
+        average=4,
     )
     recipe = choose_experiments(args, {"dropout": "0.2", "lr": "2"})[""]
     assert (recipe.data, recipe.prepare, recipe.average) == ("own", "", 4)
