@@ -8,6 +8,7 @@ raised for bad input ends the program here, with one line.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -99,6 +100,10 @@ def run(name: str, target: str, arguments: Sequence[str]) -> None:
     module, function = target.split(":")
     try:
         getattr(import_module(f"{PACKAGE}.{module}"), function)(arguments)
+        sys.stdout.flush()
+        return
+    except BrokenPipeError:  # the reader has enough, as in odeformers list | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     except ModuleNotFoundError as error:
         library, extra = EXTRAS.get((error.name or "").split(".")[0], (None, None))

@@ -143,3 +143,13 @@ def test_unknown_architecture(capsys):
     with pytest.raises(SystemExit):
         main(["options", "transevolve_fulff_2"])
     assert "did you mean transevolve_fullff_2" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_enough_is_no_error():
+    """As in ``odeformers list | head``, here a reader that has gone."""
+    command = f"{sys.executable} -W ignore -m fairseq_odeformers list | true"
+    run = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True
+    )
+    assert run.returncode == 0
+    assert "BrokenPipe" not in run.stderr and "error" not in run.stderr

@@ -26,6 +26,11 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
             "odeformers prepare has written, or a YAML file"
         )
     is_data = args.what.is_dir()
+    if not is_data and args.what.suffix not in (".yaml", ".yml"):
+        raise ValueError(
+            f"{args.what}: no recipe, whose name ends in .yaml; for text, give the folder that "
+            "odeformers prepare parallel, text-classification or lm makes of it"
+        )
     for name in ("part", "data") if is_data else ("task", "epochs"):
         if (value := getattr(args, name)) is not None:
             raise ValueError(f"--{name} {value}: for {'a RECIPE' if is_data else 'DATA'} alone")

@@ -340,3 +340,12 @@ def test_every_architecture_has_the_options_of_a_default_recipe(task, folders):
     for arch in archs.split():
         cfg, _, _ = build(recipe, make_entry(recipe, arch, {}))
         assert cfg.task._name == task
+
+
+def test_a_text_is_no_recipe(tmp_path):
+    path = tmp_path / "my-pairs.tsv"
+    path.write_text("ein hund\ta dog\n")
+    names = ("part", "task", "epochs", "seeds", "tune", "bleu_tokenize", "data", "average")
+    args = Namespace(what=path, archs=["transformer"], **dict.fromkeys(names))
+    with pytest.raises(ValueError, match=r"my-pairs\.tsv: no recipe.*odeformers prepare parallel"):
+        choose_experiments(args, {})
