@@ -136,6 +136,17 @@ def check_joined(paths: str) -> None:
             check_path(existing)
 
 
+def check_binarised(folder: str | Path) -> None:
+    """Check that a folder is not the one around the binarised data of a preparation.
+
+    Raises:
+        ValueError: it is; the message has the folder to give.
+    """
+    inner = Path(folder) / "data-bin"
+    if inner.is_dir():
+        raise ValueError(f"{folder}: give the binarised data in it, {inner}")
+
+
 def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
     """Fill *folder* with ``make(temporary_folder)``, unless that is done already.
 

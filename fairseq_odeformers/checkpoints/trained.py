@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from fairseq_odeformers.data.classification import class_names
-from fairseq_odeformers.files import check_joined, check_regular, naming
+from fairseq_odeformers.files import check_binarised, check_joined, check_regular, naming
 
 from .state import read
 from .trust import check
@@ -52,6 +52,7 @@ def load(
     data = getattr(state["cfg"].task, "data", None)
     if data and task is None:
         check_regular(data)
+        check_binarised(data)
         check_joined(data)
     with naming(path, f"does not fit its model or {data}"):
         # Building may drop a head of the state, and a task keeps nothing of its own state.

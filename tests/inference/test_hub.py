@@ -315,3 +315,11 @@ def test_options_that_are_given_come_before_those_of_the_data(checkpoint, data):
     options = {"source_lang": "en", "target_lang": "de"}
     translator = load_translator(checkpoint("transevolve"), data / "words", **options)
     assert (translator.task.cfg.source_lang, translator.task.cfg.target_lang) == ("en", "de")
+
+
+@pytest.mark.parametrize("load", [load_translator, load_language_model, load_classifier])
+def test_the_folder_around_the_data_is_told_from_them(load, checkpoint, data, tmp_path):
+    names = {load_translator: "macaron_transformer", load_classifier: "transject"}
+    shutil.copytree(data / "words", tmp_path / "data-bin")
+    with pytest.raises(ValueError, match=f"{tmp_path}: give the binarised data in it, .*data-bin"):
+        load(checkpoint(names.get(load, "transject_lm")), tmp_path)

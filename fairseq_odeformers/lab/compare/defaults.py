@@ -10,7 +10,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.data.language_pair import language_pair
-from fairseq_odeformers.files import reading
+from fairseq_odeformers.files import check_binarised, reading
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .recipe import Options, Recipe, make_recipe, merge, read_parts
@@ -89,8 +89,7 @@ def find_task(data: Path) -> str:
         return "translation"
     if (data / "dict.txt").is_file() and (data / "train.idx").is_file():
         return "language_modeling"
-    if (data / "data-bin").is_dir():
-        raise ValueError(f"{data}: give the binarised data in it, {data / 'data-bin'}")
+    check_binarised(data)
     raise ValueError(
         f"{data} has neither sentence pairs (train.SRC-TGT.SRC.idx), nor labelled texts (label/), "
         "nor text (train.idx and dict.txt); odeformers prepare makes such folders"
