@@ -120,7 +120,8 @@ def summaries():
             f"Transformer (pre-norm) {once_baseline} | 2, 1, 2, 2 |",
             f"TransJect {news('transject')}, TransEvolve {transevolve(news)} | "
             f"Transformer {baseline} |",
-            f"2,048 tokens | TransJect {transject_faster}x, TransEvolve {fullff_faster}x faster |",
+            f"2,048 tokens | TransJect {transject_faster}x, "
+            f"TransEvolve {fullff_faster}x faster (`fullff_1`",
             f"{times('', 'torchdiffeq', 'speed over the formula')}x faster | torchdiffeq",
             f"N-ODE Transformer {node}% | vanilla Transformer {vanilla}% |",
         ),
