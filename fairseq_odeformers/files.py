@@ -271,7 +271,7 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write a table, with the keys of its first row as header, or nothing if it is interrupted."""
     with replacing(path) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
+            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
 

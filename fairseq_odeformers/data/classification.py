@@ -54,7 +54,8 @@ def macro_f1(targets: np.ndarray, predictions: np.ndarray) -> float:
 
 def describe_classes(number: int, data: str, classes: Sequence[str]) -> str:
     """The message on a ``--num-classes`` that is not the number of the classes of the data."""
-    return f"--num-classes {number}: {data} has {len(classes)}: {', '.join(classes)}"
+    names = ", ".join(classes)
+    return f"--num-classes {number}: {data} has {len(classes)}: {names}; give {len(classes)}"
 
 
 def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary) -> None:

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.files import reading
+from fairseq_odeformers.files import INPUTS, reading
 
 FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
-RECIPE = "recipe.json"  # how a data set was prepared
 
 
 def make_moses_tokenizer(
@@ -50,10 +49,10 @@ def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
     """
     from sacremoses import MosesDetokenizer
 
-    path = Path(data, RECIPE)
+    path = Path(data, INPUTS)
     if not path.exists():
         raise ValueError(
-            f"{data} has no {RECIPE} of odeformers prepare, which tells how raw text is tokenised; "
+            f"{data} has no {INPUTS} of odeformers prepare, which tells how raw text is tokenised; "
             "give tokenised text (--tokenized)"
         )
     with reading(path, "does not tell how sentences were prepared"):

@@ -1,17 +1,15 @@
 """Translates lines of raw text: ``odeformers translate data-bin --path CHECKPOINT --text FILE``."""
 
 import argparse
-import sys
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
-from fairseq_odeformers.files import replacing
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .hub import load_translator
-from .predict import read_texts
+from .predict import read_texts, write_table
 from .texts import TooLong
 
 
@@ -61,9 +59,4 @@ def main(arguments=None) -> None:
         except TooLong as error:
             lines = f"lines {start + 1} to {start + len(batch)}"
             raise ValueError(f"{name}, {lines}: {error}") from error
-    text = "".join(f"{translation}\n" for translation in translations)
-    if args.output is None:
-        sys.stdout.write(text)
-        return
-    with replacing(args.output) as path:
-        path.write_text(text, encoding="utf-8")
+    write_table(([translation] for translation in translations), args.output)

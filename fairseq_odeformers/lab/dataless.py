@@ -10,13 +10,14 @@ from fairseq.tasks.translation import TranslationTask
 from omegaconf import DictConfig
 
 from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.lab.parsers import training_parser
 from fairseq_odeformers.models.common.kinds import Kind
 
 
 def make_config(kind: Kind, *words: str) -> DictConfig:
     """The configuration that ``fairseq-train`` makes of a line for the default task of a kind."""
     line = ["unused", "--task", kind.tasks[0], *words]
-    parsed = options.parse_args_and_arch(options.get_training_parser(), line)
+    parsed = options.parse_args_and_arch(training_parser(), line)
     return convert_namespace_to_omegaconf(parsed)
 
 

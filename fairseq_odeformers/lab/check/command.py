@@ -47,11 +47,10 @@ def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
         words: options of ``fairseq-train``.
 
     Raises:
-        ValueError: there is no such architecture, or the task does not train it.
+        ValueError: there is no such architecture or option, or the task does not train it.
     """
-    kind = choose_kind(arch, task)
+    subject = Subject(arch, choose_kind(arch, task), *words)
     try:
-        subject = Subject(arch, kind, *words)
         size = sum(parameter.numel() for parameter in subject.build().parameters())
     except Exception as error:
         yield Verdict("builds", "", describe(error))
@@ -61,7 +60,7 @@ def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
         if subject.kind in prop.kinds:
             verdict = judge(subject, prop)
             yield verdict
-            if verdict.fault and prop is PROPERTIES[0]:
+            if verdict.fault and prop.decisive:
                 return
 
 

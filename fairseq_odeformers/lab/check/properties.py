@@ -27,6 +27,7 @@ class Property:
         advice: what to look for in a model that lacks it.
         measure: the difference for a subject.
         kinds: the kinds of models that must have it.
+        decisive: whether the others say nothing of a model that lacks it.
     """
 
     name: str
@@ -34,16 +35,23 @@ class Property:
     advice: str
     measure: Callable[[Subject], float]
     kinds: Sequence[Kind] = tuple(Kind)
+    decisive: bool = False
 
 
 PROPERTIES: list[Property] = []
 
 
-def holds(name: str, bound: float, advice: str, kinds: Sequence[Kind] = tuple(Kind)):
+def holds(
+    name: str,
+    bound: float,
+    advice: str,
+    kinds: Sequence[Kind] = tuple(Kind),
+    decisive: bool = False,
+):
     """Add a function that measures a property to the list."""
 
     def add(measure: Callable[[Subject], float]) -> Callable[[Subject], float]:
-        PROPERTIES.append(Property(name, bound, advice, measure, kinds))
+        PROPERTIES.append(Property(name, bound, advice, measure, kinds, decisive))
         return measure
 
     return add
@@ -80,6 +88,7 @@ def check_finite(tensors: Mapping[str, Tensor]) -> None:
     0,
     "look for a division by zero, the logarithm or root of zero, or softmax of a row that is "
     "masked completely",
+    decisive=True,
 )
 def finite(subject: Subject) -> float:
     model, sample = subject.build(), random_sample(subject)

@@ -20,9 +20,10 @@ from fairseq_odeformers.options import did_you_mean, flag
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}
 WORDS = 46
 CLASSES = 3
-CRITERIONS = {kind: [kind.criterion] for kind in Kind}  # and what else a training needs
-CRITERIONS[Kind.LANGUAGE_MODEL] += ["--tokens-per-sample", "64"]
-CRITERIONS[Kind.CLASSIFICATION] += ["--num-classes", str(CLASSES)]
+NEEDED = {  # options without which a training of a kind does not begin
+    Kind.LANGUAGE_MODEL: ("--tokens-per-sample", "64"),
+    Kind.CLASSIFICATION: ("--num-classes", str(CLASSES)),
+}
 
 
 def choose_kind(arch: str, task: str | None = None) -> Kind:
@@ -53,7 +54,7 @@ class Subject:
 
     def __init__(self, arch: str, kind: Kind, *words: str):
         self.kind = kind
-        line = [*("--arch", arch), "--criterion", *CRITERIONS[kind]]
+        line = [*("--arch", arch), *("--criterion", kind.criterion), *NEEDED.get(kind, ())]
         for name, size in size_options(arch, SIZES).items():
             line += [flag(name), str(size)]
         if "share_all_embeddings" in default_options(arch):

@@ -272,6 +272,8 @@ def report(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--csv", type=Path, metavar="DIR", help="also write the tables as CSV")
     parser.add_argument("--latex", type=Path, metavar="DIR", help="also write them as LaTeX")
     args = parser.parse_args(arguments)
+    if args.out and (args.csv or args.latex):
+        raise ValueError("--csv and --latex: for the report of one comparison, without --out")
     if args.out:
         print(write_scoreboard(args.runs, args.out))
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import re
 import sys
@@ -12,12 +11,13 @@ from pathlib import Path
 
 from fairseq import options as fairseq_options
 from fairseq.criterions import CRITERION_REGISTRY
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_odeformers.files import sha256
+from fairseq_odeformers.lab.parsers import training_parser
 from fairseq_odeformers.models.common.kinds import Kind, check_kind
-from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
+from fairseq_odeformers.models.common.sizes import size_options, split_sizes
 from fairseq_odeformers.options import did_you_mean, flag
 
 from .recipe import Options, Recipe, command_line, name_options
@@ -142,36 +142,6 @@ def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object)
     # With its default of 8, fairseq leaves out up to seven examples.
     options |= {"gen-subset": split, "required-batch-size-multiple": 1, **recipe.evaluate}
     return [program, recipe.data, *command_line(options)]
-
-
-def training_parser() -> argparse.ArgumentParser:
-    """The parser of fairseq-train, whose errors are exceptions."""
-    return raise_errors(fairseq_options.get_training_parser())
-
-
-def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """A parser whose errors are exceptions."""
-
-    def refuse(message):
-        _, unknown, words = message.partition("unrecognized arguments: ")
-        if unknown:
-            message += explain_unknown(words.split()[0], parser)
-        raise ValueError(message)
-
-    parser.error = refuse
-    return parser
-
-
-def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
-    """Whose option it is that an architecture does not have, or which one may be meant."""
-    name = option[2:].replace("-", "_")
-    models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
-    owners = [model for model, arch in models.items() if name in default_options(arch)]
-    if owners:
-        shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
-        return f"; {shown} have it: write it in brackets, as in '{owners[0]}[{option} ...]'"
-    remedy = did_you_mean(option, parser._option_string_actions)
-    return f"; {remedy}" if remedy else ""
 
 
 def resolve_shares(options: Options, updates: int) -> Options:

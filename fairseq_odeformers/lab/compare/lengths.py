@@ -18,9 +18,10 @@ from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_arg
 from fairseq_odeformers.files import naming
 from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.inference.texts import allows_truncation
+from fairseq_odeformers.lab.parsers import raise_errors
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, evaluation_command, raise_errors
+from .entry import Entry, evaluation_command
 from .recipe import Recipe
 from .trial import build
 

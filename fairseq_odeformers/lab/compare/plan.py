@@ -19,6 +19,7 @@ from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming, replacing, sha256
 from fairseq_odeformers.lab.benchmark.timing import describe_environment
 from fairseq_odeformers.lab.check.command import require
+from fairseq_odeformers.models.common.sizes import split_sizes
 
 from .budget import fit_budget
 from .entry import Entry, make_entry, plugin_digest
@@ -79,7 +80,7 @@ def make_plan(
                 entry = replace(make_entry(recipe, name, {**changes, **tried}), tried=tried)
                 digest = plugin_digest(recipe, entry.options["arch"], plugins)
                 if digest and checked and name not in {entry.name for entry in entries}:
-                    own = {option: value for option, value in changes.items() if option != "arch"}
+                    _, own = split_sizes({**changes, "arch": None})
                     require(entry.options["arch"], *command_line(own), task=recipe.task)
                 parameters = count_parameters(recipe, entry)
                 entry = replace(entry, plugin=digest, parameters=parameters)

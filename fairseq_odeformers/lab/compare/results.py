@@ -17,7 +17,7 @@ from .plan import Plan, load_plan
 from .recipe import Recipe
 from .runs import AVERAGED, BEST, LOG, SCORE, make_runs, prediction_name
 from .splits import find_test_sets, read_texts, texts_path
-from .tuning import best_validation, choose_candidates
+from .tuning import choose_best, validate_candidates
 
 
 @dataclass
@@ -45,9 +45,9 @@ def read_results(out: Path) -> Results:
     plan = load_plan(out)
     if plan.test_sets is None:
         plan = replace(plan, test_sets=locate_test_sets(plan.recipe, out))
-    tuned = [entry for entry in plan.entries if entry.tried]
-    candidates = [(entry, best_validation(plan, entry, out)) for entry in tuned]
-    plan = choose_candidates(plan, out)
+    validated = validate_candidates(plan, out)
+    candidates = [(entry, value) for entry, value in validated if entry.tried]
+    plan = choose_best(plan, validated)
     results, recipe = Results(plan, candidates=candidates), plan.recipe
     names = [entry.name for entry in plan.entries]
     runs = sorted(make_runs(plan, out), key=lambda run: names.index(run.name))

@@ -169,13 +169,11 @@ def make_runs(plan: Plan, out: Path) -> list[Run]:
     """The runs of a plan, seed by seed, so that a first comparison is there early."""
     return [
         Run(
-            *(
-                entry.name,
-                seed,
-                folder,
-                tuple(make_steps(plan, entry, seed, folder)),
-                entry.updates,
-            ),
+            name=entry.name,
+            seed=seed,
+            folder=folder,
+            steps=tuple(make_steps(plan, entry, seed, folder)),
+            updates=entry.updates,
             data=plan.recipe.data,
             digest=plan.digest,
             seconds=entry.seconds + entry.evaluation,

@@ -7,6 +7,7 @@ A comparison is a column, and a family of architectures a row. A file of finishe
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -23,8 +24,7 @@ from fairseq_odeformers.models.common.papers import family_of
 from .results import read_results
 from .runs import AVERAGED, BEST
 
-LOWER_IS_BETTER = ("perplexity", "loss")
-PAGE, CELLS, PICTURE = "scoreboard.md", "scoreboard.csv", "scoreboard.png"
+PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
 
 
 @dataclass(frozen=True)
@@ -69,27 +69,40 @@ class Cell:
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{self.difference:+.1f} (one seed)"
+            return f"{self.difference:+.1f} ({'one seed' if self.seeds == 1 else 'no interval'})"
         return f"{self.difference:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
 
 
 def write_scoreboard(sources: Sequence[str], out: Path) -> str:
-    """Write the page, the cells as CSV and the forest plot, and return the page.
+    """Write the page, the cells and runs as CSV and the forest plot, and return the page.
 
     Args:
         sources: folders of comparisons or files of runs; ``NAME=`` before a folder names its
             column, which otherwise has the folder's name.
     """
-    cells = compare_families([run for source in sources for run in read_runs(source)])
-    if not cells:
+    runs = [run for source in sources for run in read_runs(source)]
+    if not runs:
         raise ValueError(f"{' '.join(sources)}: no run has finished with a test set")
+    (place, count), *_ = Counter(map(identity, runs)).most_common(1)
+    if count > 1:
+        raise ValueError(
+            f"{' '.join(sources)}: the column {place[0]} has seed {place[3]} of {place[1]} twice; "
+            "give folders of one name as NAME=RUNS"
+        )
+    cells = compare_families(runs)
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / CELLS, [{**asdict(cell), **rounded(cell)} for cell in cells])
+    write_csv(out / RUNS, [asdict(run) for run in runs])
     save(draw, cells, out / PICTURE)
     page = describe(cells)
     with replacing(out / PAGE) as path:
         path.write_text(page, encoding="utf-8")
     return page
+
+
+def identity(run: Finished) -> tuple[str, str, str, int]:
+    """What tells a run from all others."""
+    return run.column, run.architecture, run.tuned, run.seed
 
 
 def rounded(cell: Cell) -> dict[str, Any]:
@@ -196,7 +209,7 @@ def make_cell(runs: Sequence[Finished], baseline: Sequence[Finished]) -> Cell:
 
 def better(metric: str) -> int:
     """1 if a higher value of a metric is better, else -1."""
-    return -1 if metric in LOWER_IS_BETTER else 1
+    return -1 if metric in ("perplexity", "ppl") or metric.endswith("loss") else 1
 
 
 # --- the page --------------------------------------------------------------------------
@@ -225,7 +238,8 @@ def describe(cells: Sequence[Cell]) -> str:
         f"# Scoreboard\n\n{markdown_table(rows)}\n"
         "The first row gives scores, the others their differences from it; positive is better. "
         "Brackets give the 95%\ninterval (Welch) over seeds. Each architecture has the setting "
-        f"that validated best with the first seed.\n[`{CELLS}`]({CELLS}) has all figures.\n\n"
+        f"that validated best with the first seed.\n[`{CELLS}`]({CELLS}) has all figures, "
+        f"[`{RUNS}`]({RUNS}) the runs.\n\n"
         f"![Differences from the baseline]({PICTURE})\n"
     )
 

@@ -16,7 +16,9 @@ from fairseq.data.iterators import GroupedIterator
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
-from .entry import Entry, resolve_shares, train_options, training_parser
+from fairseq_odeformers.lab.parsers import training_parser
+
+from .entry import Entry, resolve_shares, train_options
 from .evaluation import take_examples, time_evaluation
 from .recipe import Recipe
 

@@ -7,6 +7,7 @@ the best validation. Its tuning run is also the first seed's run.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,9 +29,21 @@ def best_validation(plan: Plan, entry: Entry, out: Path) -> float | None:
 
 def choose_candidates(plan: Plan, out: Path) -> Plan:
     """A plan with one candidate of each architecture: its best so far, or else its first."""
+    return choose_best(plan, validate_candidates(plan, out))
+
+
+def validate_candidates(plan: Plan, out: Path) -> list[tuple[Entry, float | None]]:
+    """The entries of a plan, each with its best validation if it is a candidate that has one."""
+    return [
+        (entry, best_validation(plan, entry, out) if entry.tried else None)
+        for entry in plan.entries
+    ]
+
+
+def choose_best(plan: Plan, validated: Iterable[tuple[Entry, float | None]]) -> Plan:
+    """The same as :func:`choose_candidates`, from the result of :func:`validate_candidates`."""
     chosen: dict[str, tuple[float | None, Entry]] = {}
-    for entry in plan.entries:
-        value = best_validation(plan, entry, out) if entry.tried else None
+    for entry, value in validated:
         best, _ = chosen.setdefault(entry.name, (value, entry))
         if value is not None and (best is None or plan.recipe.best([best, value]) != best):
             chosen[entry.name] = value, entry

@@ -74,7 +74,7 @@ def prepare(
         check_size(split, path, published)
 
     def binarize(folder: Path) -> None:
-        with TemporaryDirectory() as name:
+        with TemporaryDirectory(dir=out) as name:
             cleaned = {split: Path(name, split) for split in texts}
             for split, path in texts.items():
                 write_lines(cleaned[split], clean_lines(path))

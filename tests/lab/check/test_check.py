@@ -94,3 +94,8 @@ def test_an_unknown_architecture():
 def test_a_task_of_another_kind():
     with pytest.raises(ValueError, match="transject: .* parity, not for --task translation"):
         next(check("transject", task="translation"))
+
+
+def test_a_misspelt_option():
+    with pytest.raises(ValueError, match=r"--droput 1; did you mean --dropout\b"):
+        next(check("transformer", "--droput", "1"))

@@ -45,18 +45,15 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     "arch, option, messages",
     [
+        ("mistake", [], [f"'forward and backward are finite': {PLACE}"]),
         (
-            "mistake",
+            "mistake[--layers 2 --width 32 --dropout 0]",
             [],
             [f"'forward and backward are finite': {PLACE}"],
         ),
         ("mistake", ["--no-check"], [f"mistake cannot be trained ({PLACE})"]),
         ("not_a_number", [], ["has NaN or infinity: look for a division by zero"]),
-        (
-            "not_a_number",
-            ["--no-check"],
-            ["(the loss or a gradient is not finite)"],
-        ),
+        ("not_a_number", ["--no-check"], ["(the loss or a gradient is not finite)"]),
     ],
 )
 def test_a_fault_is_told_in_one_line(folder, arch, option, messages):

@@ -31,12 +31,19 @@ def test_differences_have_welch_s_interval():
     assert (ours.low, ours.high) == pytest.approx((5 - half, 5 + half))
 
 
-@pytest.mark.parametrize("metric, difference", [("perplexity", 4.0), ("accuracy", -4.0)])
+@pytest.mark.parametrize(
+    "metric, difference", [("ppl", 4.0), ("masked_lm_loss", 4.0), ("accuracy", -4.0)]
+)
 def test_positive_is_better(metric, difference):
     changes = {"metric": metric}
     _, ours = compare_families([*runs("base", 84.0, **changes), *runs("ours", 80.0, **changes)])
     assert (ours.mean, ours.difference) == (80, difference)
     assert str(ours) == f"{difference:+.1f} (one seed)"
+
+
+def test_several_seeds_against_one_have_no_interval():
+    _, ours = compare_families([*runs("base", 80.0), *runs("ours", 81.0, 83.0)])
+    assert str(ours) == "+2.0 (no interval)"
 
 
 @pytest.mark.parametrize("validated, chosen", [("accuracy", "lr 2"), ("loss", "lr 1")])
@@ -78,10 +85,23 @@ def test_a_damaged_file_of_runs_is_named_with_its_line(tmp_path):
         read_file(path)
 
 
+def test_a_run_that_is_given_twice_is_refused(tmp_path):
+    path = str(ROOT / "examples/scoreboard/trainings.csv")
+    with pytest.raises(ValueError, match=r"topic has seed 1 of .* twice; give .*NAME=RUNS"):
+        scoreboard.write_scoreboard([path, path], tmp_path / "board")
+    assert not (tmp_path / "board").exists()
+
+
+def test_tables_are_not_those_of_a_scoreboard(capsys):
+    with pytest.raises(SystemExit):
+        odeformers.main(["report", "runs", "--out", "board", "--csv", "tables"])
+    assert "--csv and --latex: for the report of one comparison" in capsys.readouterr().err
+
+
 def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
     """By the command; the figures are those of the file of runs, and nobody's memory."""
     folder = ROOT / "examples" / "scoreboard"
     odeformers.main(["report", str(folder / "trainings.csv"), "--out", str(tmp_path)])
-    for name in (scoreboard.PAGE, scoreboard.CELLS):
+    for name in (scoreboard.PAGE, scoreboard.CELLS, scoreboard.RUNS):
         assert (tmp_path / name).read_text("utf-8") == (folder / name).read_text("utf-8"), name
     assert (tmp_path / scoreboard.PICTURE).stat().st_size < 300_000

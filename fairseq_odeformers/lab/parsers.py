@@ -1,0 +1,39 @@
+"""Parsers of fairseq's commands, whose errors are exceptions of one line."""
+
+import argparse
+
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.options import get_training_parser
+
+from fairseq_odeformers.models.common.sizes import default_options
+from fairseq_odeformers.options import did_you_mean
+
+
+def training_parser() -> argparse.ArgumentParser:
+    """The parser of fairseq-train, whose errors are exceptions."""
+    return raise_errors(get_training_parser())
+
+
+def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """A parser whose errors are exceptions."""
+
+    def refuse(message):
+        _, unknown, words = message.partition("unrecognized arguments: ")
+        if unknown:
+            message += explain_unknown(words.split()[0], parser)
+        raise ValueError(message)
+
+    parser.error = refuse
+    return parser
+
+
+def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
+    """Whose option it is that an architecture does not have, or which one may be meant."""
+    name = option[2:].replace("-", "_")
+    models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
+    owners = [model for model, arch in models.items() if name in default_options(arch)]
+    if owners:
+        shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
+        return f"; {shown} have it: write it in brackets, as in '{owners[0]}[{option} ...]'"
+    remedy = did_you_mean(option, parser._option_string_actions)
+    return f"; {remedy}" if remedy else ""
