@@ -33,7 +33,7 @@ def on_files(files: Files, config) -> Files:
     ]
     for path in sorted(pages | linked):
         name = path.relative_to(ROOT).as_posix()
-        if path.suffix in (".md", ".png"):
+        if path.suffix in (".md", ".png", ".svg"):
             found.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
         else:
             found.append(File.generated(config, f"{name}.md", content=source(path, name)))
