@@ -1,8 +1,8 @@
 """What MkDocs does with the pages of the repository, which are written to be read on GitHub.
 
 The site has the layout of the repository, so that links between pages hold in both. A file of code
-that a page links to gets a page of its own, and a command behind ``$`` is followed by what it
-prints. Formulas become MathML.
+that a page links to gets a page of its own, a notebook has its outputs, and a command behind ``$``
+is followed by what it prints. Formulas become MathML.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -61,12 +62,22 @@ def source(path: Path, name: str) -> str:
     """A page with the text of a file, which a search does not look into, or with a notebook."""
     if path.suffix == ".ipynb":
         cells = json.loads(path.read_text("utf-8"))["cells"]
-        frames = {"code": "```python\n{}\n```", "markdown": "{}"}
-        return "\n\n".join(
-            frames[cell["cell_type"]].format("".join(cell["source"])) for cell in cells
-        )
+        return "\n\n".join(part for cell in cells for part in notebook_cell(cell))
     fence = f'``` {path.suffix[1:] or "text"}\n--8<-- "{name}"\n```'
     return f"---\nsearch: {{exclude: true}}\n---\n\n# `{name}`\n\n{fence}\n"
+
+
+def notebook_cell(cell: dict) -> Iterator[str]:
+    """The text or the code of a cell, and its outputs."""
+    text = "".join(cell["source"])
+    yield text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+    for output in cell.get("outputs", []):
+        data = output.get("data", {"text/plain": output.get("text")})
+        if "image/png" in data:
+            png = "".join(data["image/png"]).replace("\n", "")
+            yield f'<img alt="Output of this cell" src="data:image/png;base64,{png}">'
+        else:
+            yield f"```text\n{''.join(data['text/plain']).strip()}\n```"
 
 
 def on_page_markdown(markdown: str, page, config, files: Files) -> str:

@@ -1,6 +1,7 @@
-"""What docs/hooks.py makes of pages and docstrings for the site."""
+"""What docs/hooks.py makes of pages, docstrings and notebooks for the site."""
 
 import importlib
+import json
 import re
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -64,3 +65,22 @@ def in_page(docstring):
 def test_a_formula_that_has_no_mathml_fails_with_its_page(tex):
     with pytest.raises(PluginError, match=re.escape(f"docs/page.md: no MathML of {tex} (")):
         content(f"About ${tex}$.")
+
+
+def test_the_page_of_a_notebook_has_its_outputs(tmp_path):
+    output = {"output_type": "stream", "name": "stdout", "text": ["nfe 56\n"]}
+    picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0KGgo=\n"}}
+    value = {"output_type": "execute_result", "data": {"text/plain": ["(2, 3)"]}}
+    cells = [
+        {"cell_type": "markdown", "source": ["# Solve\n", "it"]},
+        {"cell_type": "code", "source": ["solve()"], "outputs": [output, picture, value]},
+    ]
+    path = tmp_path / "notebook.ipynb"
+    path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert hooks.source(path, path.name).split("\n\n") == [
+        "# Solve\nit",
+        "```python\nsolve()\n```",
+        "```text\nnfe 56\n```",
+        '<img alt="Output of this cell" src="data:image/png;base64,iVBORw0KGgo=">',
+        "```text\n(2, 3)\n```",
+    ]
