@@ -1,18 +1,23 @@
 """What MkDocs does with the pages of the repository, which are written to be read on GitHub.
 
 The site has the layout of the repository, so that links between pages hold in both. A file of code
-that a page links to gets a page of its own, and a command behind ``$`` is followed by what it
-prints.
+that a page links to gets a page of its own, a notebook has its outputs, and a command behind ``$``
+is followed by what it prints. Formulas become MathML.
 """
 
 import contextlib
+import html
 import io
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import griffe
+from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 import odeformers
@@ -20,6 +25,12 @@ import odeformers
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\[(\[](.*?)\\[)\]](?=</\2>)', re.S)
+# How many parts an element of MathML has.
+PARTS = {
+    **dict.fromkeys(("mfrac", "mover", "mroot", "msub", "msup", "munder"), 2),
+    **dict.fromkeys(("msubsup", "munderover"), 3),
+}
 
 
 def on_files(files: Files, config) -> Files:
@@ -33,7 +44,7 @@ def on_files(files: Files, config) -> Files:
     ]
     for path in sorted(pages | linked):
         name = path.relative_to(ROOT).as_posix()
-        if path.suffix in (".md", ".png"):
+        if path.suffix in (".md", ".png", ".svg"):
             found.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
         else:
             found.append(File.generated(config, f"{name}.md", content=source(path, name)))
@@ -51,12 +62,22 @@ def source(path: Path, name: str) -> str:
     """A page with the text of a file, which a search does not look into, or with a notebook."""
     if path.suffix == ".ipynb":
         cells = json.loads(path.read_text("utf-8"))["cells"]
-        frames = {"code": "```python\n{}\n```", "markdown": "{}"}
-        return "\n\n".join(
-            frames[cell["cell_type"]].format("".join(cell["source"])) for cell in cells
-        )
+        return "\n\n".join(part for cell in cells for part in notebook_cell(cell))
     fence = f'``` {path.suffix[1:] or "text"}\n--8<-- "{name}"\n```'
     return f"---\nsearch: {{exclude: true}}\n---\n\n# `{name}`\n\n{fence}\n"
+
+
+def notebook_cell(cell: dict) -> Iterator[str]:
+    """The text or the code of a cell, and its outputs."""
+    text = "".join(cell["source"])
+    yield text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+    for output in cell.get("outputs", []):
+        data = output.get("data", {"text/plain": output.get("text")})
+        if "image/png" in data:
+            png = "".join(data["image/png"]).replace("\n", "")
+            yield f'<img alt="Output of this cell" src="data:image/png;base64,{png}">'
+        else:
+            yield f"```text\n{''.join(data['text/plain']).strip()}\n```"
 
 
 def on_page_markdown(markdown: str, page, config, files: Files) -> str:
@@ -81,6 +102,49 @@ def printed(match) -> str:
     return match[0] + text.getvalue().replace(f"{ROOT}/", "")
 
 
+def on_page_content(content: str, page, config, files: Files) -> str:
+    """Turn the formulas of a page and its docstrings into MathML, which needs no script."""
+
+    def formula(match):
+        tex = " ".join(html.unescape(match[3]).split())
+        try:
+            return match[1] + to_mathml(tex, "block" if match[2] == "div" else "inline")
+        except Exception as error:  # latex2mathml's have no class in common
+            reason = f"{type(error).__name__}: {error}"
+            raise PluginError(f"{page.file.src_uri}: no MathML of {tex} ({reason})") from error
+
+    return FORMULA.sub(formula, content)
+
+
+def to_mathml(tex: str, display: str) -> str:
+    """A formula as MathML; a ValueError for what latex2mathml passes over without an error."""
+    math = ElementTree.fromstring(convert(tex, xmlns="", display=display))
+    for element in math.iter():
+        text = element.text or ""
+        if element.tag == "mi" and text[:1] in ("", *"\\&{}$#%"):
+            raise ValueError(f"{text or 'nothing'} where a name should be")
+        if len(element) != PARTS.get(element.tag, len(element)):
+            raise ValueError(f"{element.tag} lacks a part")
+        if "linebreak" in element.attrib:
+            raise ValueError("browsers do not break lines: one formula per line")
+        mend(element)
+    return ElementTree.tostring(math, encoding="unicode")
+
+
+def mend(element) -> None:
+    """Change what latex2mathml writes and browsers set badly."""
+    if element.tag == "mi" and element.text in "~;":  # operators, with space around them
+        element.tag, element.text = "mo", element.text.replace("~", "∼")
+    elif element.tag == "mo" and element.text and element.text.isalpha():  # \max
+        element.attrib.update(lspace="0", rspace="0.17em")
+    elif element.tag == "msup" and element[1].text in ("′", "″", "‴"):  # raised in itself
+        element.tag = "mrow"
+        element[1].tag, element[1].attrib = "mo", {"lspace": "0", "rspace": "0"}
+    elif len(element) > 1 and all(letter.get("mathvariant") == "normal" for letter in element):
+        element.tag, element.text = "mi", "".join(letter.text for letter in element)
+        del element[:]
+
+
 class ReStructuredText(griffe.Extension):
     """Formulas of docstrings, and their references to names, in the Markdown of the site."""
 
@@ -97,6 +161,6 @@ def to_markdown(text: str) -> str:
 
 
 def displayed(math) -> str:
-    """A formula on lines of its own; a wide space at the end of a line ends a line of it."""
-    indent, text = math[1], " ".join(math[2].replace("\\quad\n", r"\\ ").split())
-    return f"\n{indent}$$\n{indent}\\begin{{gathered}} {text} \\end{{gathered}}\n{indent}$$\n"
+    """Formulas on lines of their own, which end in a wide space or a line break of TeX."""
+    lines = re.split(r"(?:\\quad|\\\\)\n", math[2])
+    return "".join(f"\n{math[1]}$${' '.join(line.split())}$$\n" for line in lines)

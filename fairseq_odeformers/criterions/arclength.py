@@ -14,7 +14,7 @@ from fairseq_odeformers.modules.precision import at_least_float32
 def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
     r"""The arclength (B) of Euler steps of size 1/L from X_0 to X_L.
 
-    .. math:: \frac{L}{2n} \sum_{l=0}^{L-1} \| X_{l+1} - X_l \|_F^2
+    .. math:: \frac{L}{2n} \sum_{l=0}^{L-1} \left\| X_{l+1} - X_l \right\|_F^2
 
     This is Eq. 6 of the N-ODE Transformer (Baier-Reinio and De Sterck 2020) with the slopes
     L (X_(l+1) - X_l) and T_F = 1.

@@ -6,9 +6,9 @@ step of an FFN on either side of the attention (Strang-Marchuk splitting, Eqs. 1
 error of higher order:
 
 .. math::
-    \tilde x = x + \tfrac12 \mathrm{FFN}_{down}(x), \quad
+    \tilde x = x + \tfrac12 \mathrm{FFN}_\mathrm{down}(x), \quad
     \hat x = \tilde x + \mathrm{Attention}(\tilde x), \quad
-    x' = \hat x + \tfrac12 \mathrm{FFN}_{up}(\hat x)
+    x' = \hat x + \tfrac12 \mathrm{FFN}_\mathrm{up}(\hat x)
 
 Read ``naive``, the paper's equations; ``layer``, the same over fairseq's layers; ``stacks``, the
 encoders and the decoder; then ``models``, which registers translation, language model, BERT and

@@ -23,9 +23,9 @@ class MacaronLayer(nn.Module):
     r"""Mixin that makes a Macaron layer of fairseq's Transformer layer (paper, Eqs. 17 to 19).
 
     .. math::
-        \tilde x = x + \tfrac12 \mathrm{FFN}_{down}(x), \quad
+        \tilde x = x + \tfrac12 \mathrm{FFN}_\mathrm{down}(x), \quad
         \hat x = \tilde x + \mathrm{Attention}(\tilde x), \quad
-        x' = \hat x + \tfrac12 \mathrm{FFN}_{up}(\hat x)
+        x' = \hat x + \tfrac12 \mathrm{FFN}_\mathrm{up}(\hat x)
 
     The attention and FFN_up are fairseq's, with all their options. The mixin adds FFN_down, of the
     same width and with the same options, and halves both. Two FFNs with an inner width of 2d have

@@ -15,7 +15,7 @@ class Eigenvalues(nn.Module):
 
     .. math::
         g = \mathrm{diag}(U_0^T X_0^T X_0 U_0), \quad \sigma = g / \max g, \quad
-        \mathrm{reconstruction} = \lVert X_0^T X_0 - U_0 \mathrm{diag}(g) U_0^T \rVert_F^2
+        \mathrm{reconstruction} = \left\| X_0^T X_0 - U_0 \mathrm{diag}(g) U_0^T \right\|_F^2
         / (\max g)^2
 
     X_0 has the tokens of a sequence without its padding; if causal, those up to the token itself.

@@ -1,0 +1,29 @@
+"""``scripts/diagrams.py`` against the diagrams in the repository."""
+
+import runpy
+from xml.etree import ElementTree
+
+import pytest
+from script_helpers import ROOT
+
+FOLDER = ROOT / "docs" / "diagrams"
+DRAWN = runpy.run_path(str(ROOT / "scripts" / "diagrams.py"))["diagrams"]()
+
+
+def test_every_family_has_a_diagram():
+    families = {page.stem for page in ROOT.glob("docs/papers/*.md")}
+    assert {*DRAWN} == {f"{name}.svg" for name in families | {"blocks", "workflow"}}
+    assert {*DRAWN} == {path.name for path in FOLDER.iterdir()}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_committed_file_is_what_the_script_writes(name):
+    assert (FOLDER / name).read_bytes() == DRAWN[name].encode()
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_file_is_an_image_with_a_title_and_a_description(name):
+    root = ElementTree.parse(FOLDER / name).getroot()
+    svg = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{svg}svg" and root.get("viewBox")
+    assert root.findtext(f"{svg}title") and root.findtext(f"{svg}desc")
