@@ -189,7 +189,7 @@ Block = tuple[Callable[[Drawing], float], str, str, str, str]
 BLOCKS: tuple[Block, ...] = (
     (transformer, "Transformer", "Lie–Trotter splitting:", "attention, then FFN", "x"),
     (macaron, "Macaron Net", "Strang splitting:", "half, full, half step", "x"),
-    (transevolve, "TransEvolve", "scores once a block,", "evolving over depth", "x"),
+    (transevolve, "TransEvolve", "scores once per block,", "evolving over depth", "x"),
     (transject, "TransJect", "injective steps of α/L,", "orthogonal attention", "x"),
     (node_transformer, "N-ODE Transformer", "adaptive ODE solve", "from t = 0 to t = 1", "X(0)"),
     (ode_transformer, "ODE Transformer", "Runge–Kutta step:", "one layer, 2 to 4 times", "y"),

@@ -40,7 +40,7 @@ PRESETS = {
         (BERT, "*_layers=12 *_embed_dim=768 *_attention_heads=12 *_ffn_embed_dim=1536"),
         ("macaron_classifier", "*_embed_dim=256 *_ffn_embed_dim=512"),
     ],
-    "the code of Li et al. 2022; docs/decisions.md": [
+    "the code of Li et al. 2022; docs/papers/ode_transformer.md": [
         (ODE_BASE, "*_layers=6 *_embed_dim=512 *_attention_heads=8 *_ffn_embed_dim=2048"),
         (ODE_BIG, "*_layers=6 *_embed_dim=1024 *_attention_heads=16 *_ffn_embed_dim=4096"),
         (ODE_BASE, "dropout=0.1"),
@@ -52,7 +52,7 @@ PRESETS = {
         ("ode_transformer_wmt.*", "rk_field=released"),
         ("ode_transformer(_lm|_classifier)?", "rk_field=textbook"),
     ],
-    "the code of Lu et al. 2019; examples/macaron/README.md, Decisions": [
+    "the code of Lu et al. 2019; docs/papers/macaron.md": [
         (MACARON, "attention_dropout=0.1 activation_dropout=0.1"),
         (f"{MACARON}|macaron_classifier", "*_normalize_before=True"),
         (IWSLT, "*_ffn_embed_dim=512"),
@@ -87,7 +87,7 @@ PRESETS = {
     "Dutta et al. 2021, Table 2: the parameters are those of one embedding of 32,000 symbols": [
         ("transevolve_(full|random)ff_.*", "share_all_embeddings=True"),
     ],
-    "the code of Dutta et al. 2021; README.md, Decisions": [
+    "the code of Dutta et al. 2021; docs/papers/transevolve.md": [
         ("transevolve.*", "dropout=0.1 attention_dropout=0.1 embedding_dropout=0.0"),
         ("transevolve.*(?<!prenorm)", "*_normalize_before=False"),
     ],

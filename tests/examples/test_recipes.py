@@ -194,7 +194,7 @@ examples/lra/README.md, Short ListOps
     lra/small transformer_classifier: {SHORT_LISTOPS} --encoder-layers 6
     lra/small transevolve_classifier_fullff_2: {SHORT_LISTOPS} --encoder-blocks 2 --encoder-depth 3
     lra/small node_transformer: {SHORT_LISTOPS} --encoder-ffn-embed-dim 512
-examples/transject/README.md, What the paper leaves open, and Table 3: the trial
+docs/papers/transject.md, and examples/transject/README.md, Table 3: the trial
     lra/small transject: --encoder-layers 6 --reconstruction-weight 1e-4
     scoreboard/topic transformer_classifier_prenorm: --encoder-embed-dim 128 --max-positions 256
     scoreboard/structure node_transformer: --encoder-layers 3 --ode-method rk4 --max-epoch 3
