@@ -125,7 +125,7 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
 
 
 def bounds_of(item) -> Bounds:
-    """The bounds of a field: those that it declares, or those of its name."""
+    """The bounds of a field: declared ones, or else its name's."""
     ends = (bounds for end, bounds in COMMON_BOUNDS.items() if item.name.endswith(end))
     return item.metadata.get("bounds") or next(ends, Bounds())
 
@@ -195,6 +195,6 @@ def import_plugins(folders: Iterable[str]) -> None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question whether names like an unknown one are meant; "" where there is none."""
+    """The question whether similar names are meant; "" if no name is similar."""
     near = get_close_matches(name, known)
     return f"did you mean {' or '.join(near)}?" if near else ""

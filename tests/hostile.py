@@ -413,7 +413,7 @@ def texts():
         write("words/code", f"#version: 0.2\n{pairs}")
         write("lines", "".join(random.Random(1).choices("abcdefghij", k=2**20)) + "\n")
 
-    yield Case("a word of a megabyte in byte pairs", long_word, TEXT)
+    yield Case("a word of a megabyte in subwords", long_word, TEXT)
     for device, must in (("/dev/zero", "refused"), ("/dev/null", "")):
         yield Case(f"--text {device}", int, predict(more=f"--text {device}"), must)
 

@@ -133,7 +133,7 @@ def lines(path):
 
 
 def binarized_lines(data_bin, split, pair, lang):
-    """One side of a binarised split as text, its byte pairs joined."""
+    """One side of a binarised split as text, its subwords joined."""
     dictionary = Dictionary.load(str(data_bin / f"dict.{lang}.txt"))
     dataset = data_utils.load_indexed_dataset(str(data_bin / f"{split}.{pair}.{lang}"), dictionary)
     return [dictionary.string(ids, "subword_nmt") for ids in dataset]

@@ -53,7 +53,7 @@ def as_an_export(path, arch, data, monkeypatch):
 def test_computes_the_same(name, load, data, checkpoint, monkeypatch):
     """In float32, from initial values that differ, so that all of it comes from the checkpoint."""
     if "bert" in name and load == from_pretrained:
-        pytest.skip("fairseq's RoBERTa downloads its byte pairs")
+        pytest.skip("fairseq's RoBERTa downloads its subwords")
     path = checkpoint(name)
     monkeypatch.chdir(data)
     saved = torch.load(path, weights_only=True)

@@ -26,7 +26,7 @@ PARSERS = {
     "fairseq-eval-lm": options.get_eval_lm_parser,
 }
 
-OTHERS = ("echo", "fairseq-preprocess", "for", "subword-nmt")  # of a loop, and other people's commands
+OTHERS = ("echo", "fairseq-preprocess", "for", "subword-nmt")  # the shell's and others'
 
 
 def name(page):

@@ -1,7 +1,7 @@
 """Train TransEvolve on generated German-English sentence pairs, and translate held-out ones.
 
 The steps are those of any experiment with fairseq, and their commands are printed. After an
-interruption, call the demo again: the training goes on.
+interruption, call the demo again: the training resumes.
 """
 
 import argparse
@@ -115,7 +115,7 @@ def main() -> None:
     except (RuntimeError, ValueError, OSError) as error:
         sys.exit(f"demo: {error}")
     except KeyboardInterrupt:
-        sys.exit("\ninterrupted; the same command goes on")
+        sys.exit("\ninterrupted; the same command resumes")
 
 
 if __name__ == "__main__":

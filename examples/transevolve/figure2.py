@@ -3,7 +3,7 @@
 RUNS is the --out of ``odeformers compare examples/transevolve/figure2.yaml``. Each run counts with
 its maximum BLEU over the checkpoints that were scored, the best one and the average of the last
 ten; the paper's is "the maximum BLEU score" of a run (appendix C). Prints a table in Markdown, and
-leaves ``figure2.csv``, a row a run, and ``figure2.png`` in RUNS. Needs the extra ``plots``.
+leaves ``figure2.csv``, one row per run, and ``figure2.png`` in RUNS. Needs the extra ``plots``.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def check_sums(path: str) -> None:
 
 
 def unpickle_safely(path: str, *args) -> dict[str, Any]:
-    """Call fairseq's function, whose errors advise to switch torch's safe loader off."""
+    """Call fairseq's function. Its errors advise to switch off torch's safe loader."""
     try:
         return unpickle(path, *args)
     except pickle.UnpicklingError as error:

@@ -120,6 +120,6 @@ def check_classes(path: str, task: FairseqTask, size: int, classes: list[str] | 
         )
     if classes not in (None, names):
         raise ValueError(
-            f"{path} was trained on the classes {', '.join(classes)}, but those of {data} are, in "
+            f"{path} was trained on the classes {', '.join(classes)}, but {data} has, in "
             f"order, {', '.join(names)}"
         )

@@ -66,7 +66,7 @@ def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary)
         labels: those of a split, with an end of sentence; None if it has none.
 
     Raises:
-        ValueError: one has several, of which fairseq would take the first as the class.
+        ValueError: one has several; fairseq would take the first as the class.
     """
     if labels is None:
         return
@@ -121,7 +121,7 @@ def write_dictionaries(
 def write_split(
     folder: Path, split: str, examples: Iterable[tuple[Sequence, str | None]], labelled: bool = True
 ) -> int:
-    """Write a split of a data set whose dictionaries stand in *folder*.
+    """Write a split of a data set; *folder* has its dictionaries.
 
     Args:
         examples: pairs of the inputs of an example (one or two one-dimensional arrays of dictionary

@@ -24,11 +24,11 @@ CHARACTERS = [f"##{character}" for character in ascii_lowercase + digits]  # pie
 
 
 def tokenize(task, text: str) -> tuple[list[str], list[str]]:
-    """The symbols of a text, and the part of the text that each stands for.
+    """The symbols of a text, and each symbol's part of the text.
 
     The folder of the data set decides: with a ``vocab.txt`` they are its word pieces; with a
-    ``code``, byte pairs of the tokens between spaces; with bytes in the dictionary, bytes; else the
-    tokens between spaces. The task ``parity`` has no data set; its symbols are bits.
+    ``code``, BPE subwords of the tokens between spaces; with bytes in the dictionary, bytes; else
+    the tokens between spaces. The task ``parity`` has no data set; its symbols are bits.
 
     Raises:
         FileNotFoundError: the dictionary has word pieces, but the folder has no ``vocab.txt``.
@@ -60,7 +60,7 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
 
 
 def cut_words(text: str) -> str:
-    """A text whose words have at most 250 letters: byte pairs take a time that is their square."""
+    """A text whose words have at most 250 letters, because BPE's time grows with their square."""
     return LONG_WORD.sub(r"\g<0> ", text)
 
 

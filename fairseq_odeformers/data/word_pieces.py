@@ -86,7 +86,7 @@ def make_tokenizer(pieces: Sequence[str], strip_accents: bool = True):
 
     Args:
         strip_accents: whether texts lose accents and other marks, as the published BERT's do: then
-            *müsste* and *musste* are the same, and so are two words of Hindi or Japanese that
+            *müsste* and *musste* are the same, like two words of Hindi or Japanese that
             differ by a sign.
     """
     from tokenizers import Tokenizer

@@ -30,10 +30,10 @@ class Generator(GeneratorHubInterface):
     raw: RawPairs | None = None
 
     def translate(self, sentences, beam=5, verbose=False, **options):
-        """The best translation of a sentence, or a list of those of several.
+        """The best translation of a sentence, or a list of translations of several.
 
         Args:
-            sentences: a text, or several, as the data set had them before byte pairs; raw text if
+            sentences: a text, or several, as the data set had them before subwords; raw text if
                 the translator was loaded with ``tokenized=False``.
             beam: number of hypotheses that are kept.
             verbose: log sentences, hypotheses and scores.
@@ -57,9 +57,9 @@ class Generator(GeneratorHubInterface):
         return apply_to_texts(translate_raw, sentences, str)
 
     def sample(self, sentences, beam=1, verbose=False, **options):
-        """The best continuation of a text, or a list of those of several; a text may be empty.
+        """The best continuation of a text, or a list for several; a text may be empty.
 
-        Arguments and errors are those of :meth:`translate`. With ``sampling=True`` tokens are
+        Arguments and errors are as in :meth:`translate`. With ``sampling=True`` tokens are
         drawn, instead of the most probable ones.
         """
         if isinstance(sentences, str) or len(sentences):
@@ -67,7 +67,7 @@ class Generator(GeneratorHubInterface):
         return []
 
     def score(self, sentences, **options):
-        """The log-probabilities of a text, or a list of those of several.
+        """The log-probabilities of a text, or a list for several.
 
         Args:
             sentences: a text, or several.

@@ -44,7 +44,7 @@ def load_translator(checkpoint, data=None, tokenized: bool = True, **options) ->
             raw text is tokenised (and lower-cased) as ``odeformers prepare`` did it for the data,
             and translations are detokenised.
         options: of fairseq, such as ``bpe``, ``bpe_codes`` and ``tokenizer``. By default sentences
-            are split at spaces, and into byte pairs if the folder of the data, or the one above,
+            are split at spaces, and into subwords if the folder of the data, or the one above,
             has their codes as ``code`` or ``bpecodes``.
 
     Raises:
@@ -122,7 +122,7 @@ def make_generator(files, data, options: dict, kind: type, name: str) -> Generat
         models.append(model)
     if overrides.get("bpe") == "subword_nmt" and (codes := overrides.get("bpe_codes")):
         read_codes(Path(codes))  # fairseq would end the program, and name no file
-    with naming(path, "does not fit its tokenizer or byte pairs"):
+    with naming(path, "does not fit its tokenizer or subwords"):
         return Generator(cfg, task, models).eval()
 
 

@@ -1,7 +1,7 @@
 """Writes the predictions of a trained classifier for a split of its data, or for lines of text.
 
 ``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also
-prints the accuracy; ``... --text FILE`` takes a text a line, and ``... --text`` standard input.
+prints the accuracy; ``... --text FILE`` takes one text per line, and ``... --text`` standard input.
 ``odeformers predict RTE-bin --path ... --glue-submission`` writes what GLUE's server takes.
 """
 
@@ -26,7 +26,7 @@ from .texts import TooLong
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
 SCORED = "STS-B"  # the only one without classes
-MAX_SCORE = 5  # of STS-B, whose targets in a data set are divided by it
+MAX_SCORE = 5  # of STS-B; a data set's targets are divided by it
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -42,7 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--path",
         required=True,
-        help="checkpoint, or several separated by colons, whose probabilities are averaged",
+        help="checkpoint, or several separated by colons, to average their probabilities",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--split", help="(default: test)")
@@ -51,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         nargs="?",
         const="-",
-        help="file with a text a line, instead of a split; without FILE standard input",
+        help="file with one text per line, instead of a split (default: standard input)",
     )
     source.add_argument(
         "--glue-submission",
@@ -232,7 +232,7 @@ def probabilities(task, models, split, batch_size):
     ids, targets, probs = outputs(task, models, split, batch_size, average_probabilities)
     classes = len(classes_of(task))
     if targets is not None and not 0 <= targets.min() <= targets.max() < classes:
-        raise ValueError(f"{split} has labels that are none of the {classes} classes")
+        raise ValueError(f"{split} has labels beyond the {classes} classes")
     return ids, targets, probs
 
 

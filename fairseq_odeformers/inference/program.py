@@ -121,7 +121,7 @@ class Program(nn.Module):
 
 
 def make_exportable(module: nn.Module) -> nn.Module:
-    """A module that computes the same as another, of which it has parts, by one path for all data.
+    """A module that computes the same as another, from its parts, by one path for all data.
 
     Raises:
         ValueError: a solver takes adaptive steps.
@@ -169,7 +169,7 @@ class PaddedEncoder(FairseqEncoder):
 
 
 class Positions(nn.Module):
-    """fairseq's sinusoidal positions, whose own code looks at sizes as numbers."""
+    """fairseq's sinusoidal positions, without fairseq's look at sizes as numbers."""
 
     weights: Tensor
 

@@ -78,7 +78,7 @@ def torch_persistent_save(original, obj, filename, async_write=False):
     if async_write or not PathManager.supports_rename(filename):
         return original(obj, filename, async_write)
     fault = (
-        "cannot be saved; earlier checkpoints are whole, and the same command goes on from the "
+        "cannot be saved; earlier checkpoints are whole, and the same command resumes from the "
         "last of them"
     )
     with replacing(Path(filename)) as temporary, writing(filename, fault):

@@ -15,7 +15,7 @@ def add_args(original, parser):
     parser.add_argument(
         "--segment-embeddings",
         action="store_true",
-        help="add an embedding of the first or second text to that of each token",
+        help="add to each token an embedding of the text that it is in, first or second",
     )
 
 

@@ -68,7 +68,7 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
 
 
 def join_blocks(weights, depths, biases) -> Maps:
-    """The maps of all blocks, from those of each."""
+    """The maps of all blocks, from each block's maps."""
     places, before = [], 0
     for number, of_block in enumerate(depths, start=1):
         places += [(number, before + depth) for depth in of_block]

@@ -109,7 +109,7 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
         - ``expert_weights`` of each layer and text.
         - ``residual_weights`` of each layer.
 
-        The columns of statistics are those of :func:`measures.over_texts`.
+        The columns of statistics come from :func:`measures.over_texts`.
     """
     summaries, weights = defaultdict(list), []
     for number, tokens in texts:

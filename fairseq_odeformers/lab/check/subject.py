@@ -1,4 +1,4 @@
-"""Small models of any architecture, with random texts of which some are padded."""
+"""Small models of any architecture, and random texts, some of them padded."""
 
 import copy
 from collections.abc import Mapping

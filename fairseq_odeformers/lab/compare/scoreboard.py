@@ -1,7 +1,7 @@
 """Scoreboards: several comparisons on one page, each family's difference from a baseline.
 
 A comparison is a column, and a family of architectures a row. A file of finished runs, such as
-``examples/scoreboard/trainings.csv``, stands for the comparisons whose folders have gone.
+``examples/scoreboard/trainings.csv``, replaces the folders of comparisons that are gone.
 """
 
 from __future__ import annotations

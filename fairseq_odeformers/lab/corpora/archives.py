@@ -35,7 +35,7 @@ def download(url: str, path: Path) -> None:
 
     Raises:
         ConnectionError: the connection closed early; a new call resumes the download.
-        ValueError: the file's SHA-256 is not that of ``checksums.txt``.
+        ValueError: the file's SHA-256 differs from ``checksums.txt``.
     """
     if path.exists():
         return

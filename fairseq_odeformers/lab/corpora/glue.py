@@ -332,7 +332,7 @@ def binarize(
 
 
 def _make_indexer(codes: Path, dictionary: Path) -> Callable[[tokens.Row], list[np.ndarray]]:
-    """A function that returns the indices of the byte pairs of each text of a row."""
+    """A function that returns the indices of the subwords of each text of a row."""
     encode = tokens.make_bpe_encoder(codes)
     symbols = Dictionary.load(str(dictionary))
 

@@ -116,7 +116,7 @@ def _make_draw(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str],
 
 
 def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
-    """Draw ``TREES`` random expressions, and return tokens and class of those of a right length."""
+    """Draw ``TREES`` random expressions; return tokens and class of those whose length fits."""
     levels, length = grow(shape, rng)
     drawn = [
         (rng.integers(len(OPERATORS), size=len(args)), rng.integers(len(DIGITS), size=len(args)))

@@ -4,7 +4,7 @@ The dictionary has fairseq's ``<s> <pad> </s> <unk>``, the other words of the tr
 falling frequency, and as many of ``madeupword0000``, ... as fill up a multiple of 8. ``<unk>`` in
 the text is fairseq's own symbol, and so becomes a word that the training text does not have.
 
-A line ends with ``</s>``, which is predicted and counted as a word, and so is ``<unk>``. Lines
+A line ends with ``</s>``, which is predicted and counted as a word, like ``<unk>``. Lines
 follow one another in blocks of ``--tokens-per-sample`` (fairseq's default ``--sample-break-mode
 none``); give ``fairseq-eval-lm`` the number of the training, since it leaves out longer blocks, and
 ``fairseq-train`` and ``fairseq-validate`` also ``--required-batch-size-multiple 1``, without which
@@ -116,8 +116,8 @@ def check_size(split: str, path: Path, published: Published | None) -> None:
     logger.info(f"{split}: {lines:,} lines, {words:,} words")
     if published and (lines, words) != published.sizes[split]:
         logger.warning(
-            "{}: the published {} has {:,} lines and {:,} words; perplexities of other text do not "
-            "compare with those of papers".format(split, published.title, *published.sizes[split])
+            "{}: the published {} has {:,} lines and {:,} words; perplexities of other text do "
+            "not compare with the papers'".format(split, published.title, *published.sizes[split])
         )
 
 

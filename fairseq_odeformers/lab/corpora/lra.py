@@ -96,7 +96,7 @@ def read_aan(path: Path) -> Iterator[Example]:
 
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
     is written as 0.0 or 1.0. Nothing is quoted. A text is what Python prints for bytes
-    (``b'...\\n...'``); the Long Range Arena's own code takes it literally, and so does this.
+    (``b'...\\n...'``); the Long Range Arena's own code takes it literally, as this does.
     """
     with open(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -121,7 +121,7 @@ def read_pathfinder_splits(
 
         imgs/0 sample_7.png 7 1 1.0 14 4 2 0.5 1 1
 
-    An image is decoded when its turn comes; those of Path-X would fill 3 GB.
+    An image is decoded when its turn comes; all images of Path-X would fill 3 GB.
 
     Args:
         folder: of the images and the metadata, in the names of *files*.
@@ -194,7 +194,7 @@ def convert_to_grey(rgb: np.ndarray) -> np.ndarray:
 def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
     """Draw a tenth of *examples* for each part but the first, which has the rest.
 
-    The parts are those of torch's ``random_split``.
+    The parts equal torch's ``random_split``.
     """
     tenth = len(examples) // 10
     sizes = [len(examples) - tenth * (parts - 1)] + [tenth] * (parts - 1)

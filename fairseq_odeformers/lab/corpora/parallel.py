@@ -113,7 +113,7 @@ def main(arguments: Sequence[str]) -> None:
         metavar="N",
         type=positive_int,
         default=100,
-        help="byte pairs of the longest training sentence (default: %(default)s)",
+        help="subwords of the longest training sentence (default: %(default)s)",
     )
     parser.add_argument(
         "--max-ratio",

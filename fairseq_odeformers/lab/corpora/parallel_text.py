@@ -40,7 +40,7 @@ class Preparation:
         aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
         max_tokens: longest side of a training pair.
         max_ratio: largest ratio between the lengths of the two sides of a training pair.
-        clean_byte_pairs: whether these lengths are counted in byte pairs, not in Moses tokens. The
+        clean_byte_pairs: whether these lengths are counted in subwords, not in Moses tokens. The
             encoding is then learnt before the cleaning.
         valid_interval: N, if every N-th cleaned training pair goes to ``valid``, in a corpus that
             has no such split.
@@ -129,7 +129,7 @@ def learn_codes(tokenized: Path, langs: tuple[str, str], merges: int, folder: Pa
 def encode(
     tokenized: Path, codes: Path, preparation: Preparation, workers: int, folder: Path
 ) -> None:
-    """Write all splits in byte pairs, cleaned if lengths are counted in these."""
+    """Write all splits in subwords, cleaned if lengths are counted in subwords."""
     rows = read_rows(tokenized, preparation.langs)
     pairs = tokens.map_rows(_make_encoder, (codes / "code",), rows, workers, "encoding")
     if preparation.clean_byte_pairs:
@@ -194,7 +194,7 @@ def clean(rows: Iterable[SplitPair], preparation: Preparation) -> Iterator[Split
 
     Of those that are kept, every ``valid_interval``-th goes to ``valid``.
     """
-    unit = "byte pairs" if preparation.clean_byte_pairs else "tokens"
+    unit = "subwords" if preparation.clean_byte_pairs else "tokens"
     splits = ["train"]
     if preparation.valid_interval:
         splits = ["train"] * (preparation.valid_interval - 1) + ["valid"]

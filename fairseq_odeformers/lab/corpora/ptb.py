@@ -8,7 +8,7 @@ The published text has 9,998 words without ``<unk>``: with ``<unk>`` and ``</s>`
 vocabulary of 10,000 that papers state. With eight symbols that never occur the dictionary, made as
 in :mod:`.lm`, has 10,008.
 
-Papers count the ends of sentences as words, and so does fairseq: the perplexity per word of the
+Papers and fairseq count the ends of sentences as words: the perplexity per word of the
 test set is one over 82,430 tokens, 78,669 words and 3,761 ends.
 """
 

@@ -236,7 +236,7 @@ def read_splits(
         for line, (label, _) in enumerate(examples, start=1):
             if label not in labels:
                 path = source / dataset.files[split][0]
-                raise ValueError(f"{path}, line {line}: {label} is none of {', '.join(classes)}")
+                raise ValueError(f"{path}, line {line}: {label} is not one of {', '.join(classes)}")
     kept = splits["train"] = [example for example in texts if example[1].strip()]
     if len(kept) < len(texts):
         logger.info(f"dropped {len(texts) - len(kept):,} empty training texts")

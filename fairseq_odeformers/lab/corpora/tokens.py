@@ -1,4 +1,4 @@
-"""Tokens of running text: the words of Moses, byte pairs, and fairseq's binary files of both.
+"""Tokens of running text: Moses words, subwords, and fairseq's binary files of both.
 
 A row is texts that belong together, such as a sentence and its translation, or two sentences and
 their label. Rows are streamed; only the vocabulary is held in memory.
@@ -48,7 +48,7 @@ def fit_merges(texts: Iterable[Path]) -> int:
         if len(words) >= 3 * MOST_MERGES:
             break
     merges = max(1, min(MOST_MERGES, len(words) // 3))
-    logger.info(f"{merges:,} merges of byte pairs fit the text (--bpe-operations)")
+    logger.info(f"{merges:,} BPE merges fit the text (--bpe-operations)")
     return merges
 
 
@@ -69,7 +69,7 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
         except ValueError as error:
             if "empty" not in str(error):  # max() of nothing
                 raise
-            raise ValueError("no byte pairs: each word of the training text is a letter") from error
+            raise ValueError("no BPE merges: each word of the training text is a letter") from error
 
 
 def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:

@@ -3,7 +3,7 @@
 Articles of Wikipedia, one paragraph or heading per line and blank lines between them, tokenised,
 with ``<unk>`` for words that occur less than three times. The dictionary is made as in :mod:`.lm`.
 
-Papers count the ends of lines as words, and so does fairseq: the perplexity per word of the test
+Papers and fairseq count the ends of lines as words: the perplexity per word of the test
 set is one over 245,569 tokens, 241,211 words and 4,358 ends.
 """
 

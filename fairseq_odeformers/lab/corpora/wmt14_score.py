@@ -42,7 +42,7 @@ def read_hypotheses(path: Path, count: int) -> list[str]:
         )
     texts = [text for _, text in hypotheses]
     if any("@@ " in f"{text} " for text in texts):
-        raise ValueError(f"{path} has byte pairs; give fairseq-generate --remove-bpe")
+        raise ValueError(f"{path} has subwords; give fairseq-generate --remove-bpe")
     return texts
 
 

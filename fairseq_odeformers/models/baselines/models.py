@@ -29,7 +29,7 @@ NO_QUANT_NOISE = "noise would not reach orthogonal matrices, which are made anew
 
 @register_model("transformer_prenorm", dataclass=PreNormTransformerConfig)
 class PreNormTransformerModel(PreNormTransformer):
-    """fairseq's own Transformer, whose residual stream no LayerNorm breaks.
+    """fairseq's own Transformer, pre-norm.
 
     It differs from ``--arch transformer --encoder-normalize-before --decoder-normalize-before`` in
     ``--embedding-dropout``, which fairseq ties to ``--dropout``, and in nothing else.
@@ -124,7 +124,7 @@ class PreNormLanguageModelConfig(LanguageModelConfig):
 
 @register_model("transformer_lm_prenorm", dataclass=PreNormLanguageModelConfig)
 class PreNormLanguageModel(LanguageModel):
-    """fairseq's own Transformer LM, whose residual stream no LayerNorm breaks."""
+    """fairseq's own Transformer LM, pre-norm."""
 
 
 # The baselines of TransJect's Table 3.

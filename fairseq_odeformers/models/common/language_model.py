@@ -43,7 +43,7 @@ class LanguageModel(BaseModel, TransformerLanguageModel):
         """A model of the language of a task.
 
         Raises:
-            ValueError: the task is none of language models; or as :meth:`check_config`.
+            ValueError: the task does not train language models; or as :meth:`check_config`.
         """
         check_kind(cfg._name, getattr(task.cfg, "_name", ""))
         cls.check_config(cfg)
@@ -85,7 +85,7 @@ class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
         """A model of the language of a task.
 
         Raises:
-            ValueError: the task is none of language models; or as :meth:`check_config`.
+            ValueError: the task does not train language models; or as :meth:`check_config`.
         """
         check_kind(cfg._name, getattr(task.cfg, "_name", ""))
         cls.check_config(cfg)

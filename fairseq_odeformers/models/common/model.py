@@ -16,7 +16,7 @@ from .dictionary_digest import DictionaryDigest
 class BaseModel(DictionaryDigest):
     """The base of all models, a mixin: options from a dataclass, checked before a model is built.
 
-    It comes before a base class of fairseq, whose own options are replaced.
+    It comes before a base class of fairseq and replaces its options.
 
     A switch that is on by default, or as another option is, gets another form that turns it off,
     with ``--no-``, or without it if it begins so. fairseq would make the first kind of switch turn

@@ -25,7 +25,7 @@ class ParityModelConfig(SequenceClassifierConfig):
     dropout: float = option(0.0, "dropout probability")
     no_token_positional_embeddings: bool = option(True, "leave out positional embeddings")
     pooling: str = option(
-        "first", "what stands for a text: mean, max or first token", choices=tuple(POOLING)
+        "first", "pooling of a text: mean, max or first token", choices=tuple(POOLING)
     )
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(

@@ -28,13 +28,13 @@ class SequenceClassifierConfig(FairseqDataclass):
     """Options of what comes after the encoder."""
 
     pooling: str = option(
-        "mean", "what stands for a text: mean, max or first token", choices=tuple(POOLING)
+        "mean", "pooling of a text: mean, max or first token", choices=tuple(POOLING)
     )
     pooled_layer_norm: bool = option(True, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(
         0, "number of ReLU layers before the last layer", at_least=0, at_most=1000
     )
-    max_positions: Optional[int] = option(None, "longest input (default: that of the task)")
+    max_positions: Optional[int] = option(None, "longest input (default: the task's)")
 
 
 class SequenceClassifier(BaseModel, FairseqEncoderModel):

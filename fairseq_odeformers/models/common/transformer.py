@@ -1,4 +1,4 @@
-"""fairseq's Transformer encoder and decoder over layers of one's own."""
+"""fairseq's Transformer encoder and decoder over other layers."""
 
 from argparse import Namespace
 from collections.abc import Callable

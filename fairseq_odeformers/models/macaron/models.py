@@ -142,13 +142,13 @@ class MacaronBertConfig(EncoderConfig):
         "tanh", "activation function of the classification heads", choices=ACTIVATION_FNS
     )
     pooler_dropout: float = option(0.0, "dropout probability in the classification heads")
-    max_positions: Optional[int] = option(None, "longest input (default: that of the task)")
+    max_positions: Optional[int] = option(None, "longest input (default: the task's)")
     load_checkpoint_heads: bool = option(
         False, "(re-)register and load heads when loading checkpoints"
     )
     untie_weights_roberta: bool = option(False, "untie embeddings and language model head")
     segment_embeddings: bool = option(
-        False, "add an embedding of the first or second text to that of each token"
+        False, "add to each token an embedding of the text that it is in, first or second"
     )
     spectral_norm_classification_head: bool = option(
         False, "apply spectral normalization on the classification head"

@@ -106,7 +106,7 @@ class CheckedOptions(BaseModel):
 
 
 class CheckedSolver(CheckedOptions):
-    """Mixin of the models with an encoder, whose solver may be adaptive."""
+    """Mixin of the models with an encoder; its solver may be adaptive."""
 
     @classmethod
     def conflicts(cls, cfg: NodeEncoderConfig) -> Iterator[str]:
@@ -186,7 +186,7 @@ class NodeTransformerMT(CheckedSolver, TranslationModel):
 
 @dataclass
 class NodeTransformerLMConfig(DecoderSolverConfig, DecoderOnlyConfig, FieldConfig):
-    """The defaults are those of the decoder of ``node_transformer_mt``."""
+    """The defaults equal the decoder's in ``node_transformer_mt``."""
 
     decoder_layers: int = option(3, "number of blocks")
     decoder_normalize_before: bool = option(True, NORMALIZE.format("decoder"))

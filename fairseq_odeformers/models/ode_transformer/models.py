@@ -84,7 +84,7 @@ class ODETransformerModel(RungeKuttaModel, PreNormTransformer):
     decoder_class = ODETransformerDecoder
 
 
-# The models of the released code, whose F(y) is the output of a layer.
+# The models of the released code: F(y) is the output of a layer.
 BIG = dict(
     encoder_embed_dim=1024,
     encoder_ffn_embed_dim=4096,

@@ -1,4 +1,4 @@
-r"""TransEvolve: attention computed once a block, evolving over depth (Dutta et al. 2021).
+r"""TransEvolve: attention computed once per block, evolving over depth (Dutta et al. 2021).
 
 A Transformer computes new scores in every layer. Here a block of depth L computes them once from
 its input, :math:`A_0`, and with them how they evolve: at depth l = 1..L

@@ -25,7 +25,7 @@ MASKED_BIAS = -1e6
 class TimeEvolvingAttention(nn.Module):
     r"""Multi-head attention of a block of depth L, from the block's input alone.
 
-    From the inputs X of queries and Y of keys (equal in self-attention) it computes once a block
+    From the inputs X of queries and Y of keys (equal in self-attention) it computes once per block
     (paper, Eq. 6):
 
     .. math::
@@ -80,7 +80,7 @@ class TimeEvolvingAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute once a block Q of ``query`` (B, T, C), and K and b of ``key`` (B, S, C).
+        """Compute once per block Q of ``query`` (B, T, C), and K and b of ``key`` (B, S, C).
 
         See :meth:`queries` and :meth:`keys`; :meth:`evolve` takes all three.
         """
@@ -125,10 +125,10 @@ class TimeEvolvingAttention(nn.Module):
         The result, called with an index l - 1 and values, attends to the values by A^l.
 
         All forms compute the same numbers. ``direct`` takes the softmax of all depths at once;
-        ``factored`` exponentiates the scores once a block and keeps one (T, S) tensor; ``fused``
+        ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor; ``fused``
         hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
         for short sequences and in generation, else ``factored`` up to 4 GiB, else ``fused``.
-        ``fused`` also stands in for ``factored`` where :meth:`factors` returns None, and where
+        ``fused`` also replaces ``factored`` where :meth:`factors` returns None, and where
         attention weights are dropped: ``factored`` never has them.
         """
         dropout_p = self.weights_dropout_module.active_p
@@ -141,7 +141,7 @@ class TimeEvolvingAttention(nn.Module):
 
     @staticmethod
     def fastest_backend(q: Tensor, k: Tensor) -> str:
-        """The backend that ``auto`` stands for, by the sizes of queries and keys."""
+        """The backend that ``auto`` chooses by the sizes of queries and keys."""
         if min(q.size(2), k.size(2)) <= DIRECT_TOKENS:
             return "direct"
         scores = q.size(0) * q.size(1) * q.size(2) * k.size(2)
@@ -198,7 +198,7 @@ class DirectAttention:
 class FusedAttention:
     """softmax(A0 + b^l) V with b^l as one more key feature, (q, 1) . (k, b): memory O(T + S).
 
-    The arguments are those of :class:`DirectAttention`. Features are padded with zeros to a
+    The arguments are as in :class:`DirectAttention`. Features are padded with zeros to a
     common multiple of 8, which the fused kernels ask for.
     """
 

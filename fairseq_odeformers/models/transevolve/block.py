@@ -75,7 +75,7 @@ class TransEvolveEncoderBlock(Block):
     """Encoder block of depth L; takes the place of a layer in fairseq's Transformer encoder.
 
     The released code normalises what leaves a block, which the paper's equations do not. That cuts
-    the residual stream once a block. With ``normalize_before`` the same LayerNorm stands before
+    the residual stream once per block. With ``normalize_before`` the same LayerNorm stands before
     queries and keys instead, so that the stream passes all blocks unbroken.
     """
 

@@ -86,7 +86,7 @@ class FactoredAttention:
 class _Matrix(torch.autograd.Function):
     """E (BH, T, S), its row sums r = E e^c (B, H, T, L), and the slots whose gradients are N and W.
 
-    The arguments are those of :class:`FactoredAttention`, with the weights e^c (B, H, S, L). The
+    The arguments are as in :class:`FactoredAttention`, with the weights e^c (B, H, S, L). The
     slots are (B, H, T, L, D) and (B, H, S, L, D); expanded zeros, they take no memory.
 
     With dE from N and W, as above, and from the row sums, dr (e^c)^T: the weights have

@@ -55,7 +55,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
     )
     initialization: str = option(
         "auto",
-        "start of output projections and feed-forward layers: that of the released "
+        "initial values of output projections and feed-forward layers: those of the released "
         "code, or fairseq's of a Transformer, which auto takes with normalize-before",
         choices=INITIALIZATIONS,
     )
@@ -63,7 +63,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
     embedding_dropout: float = option(0.0, "dropout probability of embeddings")
     attention_dropout: float = option(0.1, "dropout probability of queries and keys")
     attention_weights_dropout: float = option(
-        0.0, "dropout probability of attention weights; in training fused stands in for factored"
+        0.0, "dropout probability of attention weights; in training fused replaces factored"
     )
     activation_dropout: float = option(
         0.0, "dropout probability after activation in feed-forward layers"
@@ -88,7 +88,7 @@ class TransEvolveEncoderConfig(TransEvolveBlockConfig):
     encoder_embed_dim: int = option(512, "encoder width d")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
     encoder_attention_heads: int = option(8, "encoder attention heads")
-    encoder_blocks: int = option(2, "encoder blocks, each of which computes its attention once")
+    encoder_blocks: int = option(2, "encoder blocks; each computes its attention once")
     encoder_depth: int = option(3, "depth of an encoder block")
     time_dim: int = time_dim_option("encoder")
     encoder_normalize_before: bool = option(False, NORMALIZE.format("encoder"))
@@ -110,7 +110,7 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
 
 
 class BlockSizes(BaseModel):
-    """Mixin of the models, whose layers are the depths of blocks."""
+    """Mixin of the models: their layers are the depths of blocks."""
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
@@ -165,7 +165,7 @@ class TransEvolveClassifier(BlockSizes, SequenceClassifier):
 class TransEvolveLanguageModelConfig(DecoderOnlyConfig, TransEvolveBlockConfig):
     """The defaults have the sizes of the paper's base model, fullFF-2."""
 
-    decoder_blocks: int = option(2, "decoder blocks, each of which computes its attention once")
+    decoder_blocks: int = option(2, "decoder blocks; each computes its attention once")
     decoder_depth: int = option(3, "depth of a decoder block")
     time_dim: int = time_dim_option("decoder")
     decoder_normalize_before: bool = option(False, NORMALIZE.format("decoder"))

@@ -3,7 +3,7 @@
 The equations of Sengupta et al. (2023) as functions of one sequence without padding, in the paper's
 order. X_0 is :func:`embed`, and a layer is :func:`mixture`, then :func:`feed_forward` (Eq. 4).
 Tests hold the layers against them. Tokens are rows. sigma is the diagonal of Sigma: (C), or (T, C)
-in the causal form, in which each token has its own.
+in the causal form, where each token has its own.
 """
 
 import torch

@@ -94,7 +94,7 @@ def test_comparisons_have_the_references_as_they_come(tmp_path):
 
 def test_training_pairs_are_cleaned_by_byte_pairs(tmp_path, capsys):
     """The log says how many were left out for what; other splits are kept whole."""
-    rare = "αβγδεζηθικλμνξο"  # a token, and fifteen byte pairs
+    rare = "αβγδεζηθικλμνξο"  # a token, and fifteen subwords
     odd = [
         ("", "dog"),
         (f"{rare} {rare}", "1 " * 15),
@@ -107,7 +107,7 @@ def test_training_pairs_are_cleaned_by_byte_pairs(tmp_path, capsys):
     bpe = tmp_path / "out" / "bpe"
     assert len(lines(bpe / "train.de")) == 61 and lines(bpe / "train.en")[-1] == " ".join("1" * 15)
     assert len(lines(bpe / "test.de")) == 4
-    said = "leaves 61 training pairs; .* 1 with .*, 1 with more than 30 byte pairs, and 1 with"
+    said = "leaves 61 training pairs; .* 1 with .*, 1 with more than 30 subwords, and 1 with"
     assert re.search(said, capsys.readouterr().out)
 
 
@@ -165,7 +165,7 @@ def test_sets_and_merges_fit_little_text(tmp_path, capsys):
         for text in lines(tmp_path / f"o/tokenized/train.{lang}")
         for word in text.split()
     }
-    assert f" {len(words) // 3} merges of byte pairs fit the text" in said
+    assert f" {len(words) // 3} BPE merges fit the text" in said
     assert "6 pairs are for valid, and 6 for test" in said
     assert len(lines(tmp_path / "o/data-bin/code")) - 1 <= len(words) // 3
 

@@ -175,7 +175,7 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(tmp_path):
 @pytest.mark.parametrize(
     "name, files, named",
     [
-        ("tsv", {"test.tsv": ["no\tx", "yes\ty"]}, "table/test.tsv, line 2: yes is none of"),
+        ("tsv", {"test.tsv": ["no\tx", "yes\ty"]}, "table/test.tsv, line 2: yes is not one of"),
         ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: 'no x'"),
         ("tsv", {"test.tsv": ["no\tx", ""]}, "test.tsv, line 2: ''"),
         ("tsv", {"train.tsv": ["\tx"]}, r"train.tsv, line 1: '\\tx'"),

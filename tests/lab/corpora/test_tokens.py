@@ -1,4 +1,4 @@
-"""Tokens equal the Moses tokenizer's; byte pairs do not depend on earlier texts."""
+"""Tokens equal the Moses tokenizer's; subwords do not depend on earlier texts."""
 
 from collections import Counter
 
@@ -74,7 +74,7 @@ def test_words_are_counted_in_all_texts(tmp_path):
 
 
 def test_words_of_one_letter_have_no_byte_pairs(tmp_path):
-    with pytest.raises(ValueError, match="^no byte pairs: each word of the training text is a"):
+    with pytest.raises(ValueError, match="^no BPE merges: each word of the training text is a"):
         tokens.learn_codes(Counter("abba"), 10, tmp_path / "code")
 
 

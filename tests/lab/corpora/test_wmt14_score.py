@@ -87,8 +87,8 @@ def test_references_are_segments_or_lines(tmp_path):
         ("H-0\t-1\ta\nH-2\t-1\tb\nH-1\t-1.", "2 "),
         ("H-0\t-1\ta\nH-1\t-1\tb\nH-2\t-1\tc\nH-2\t-2\tb\n", "4 "),
         ("H-0\t-1\ta\nH-1\t-1\ta\nH-3\t-1\ta\n", "3 "),
-        ("H-0\t-1\ta\nH-1\t-1\ta@@ b\nH-2\t-1\ta\n", "byte pairs; .* --remove-bpe"),
-        ("H-0\t-1\ta\nH-1\t-1\ta b@@\nH-2\t-1\ta\n", "byte pairs"),
+        ("H-0\t-1\ta\nH-1\t-1\ta@@ b\nH-2\t-1\ta\n", "subwords; .* --remove-bpe"),
+        ("H-0\t-1\ta\nH-1\t-1\ta b@@\nH-2\t-1\ta\n", "subwords"),
     ],
 )
 def test_outputs_that_cannot_be_scored(text, named, tmp_path):
