@@ -81,7 +81,7 @@ def notebook_cell(cell: dict) -> Iterator[str]:
 
 
 def on_page_markdown(markdown: str, page, config, files: Files) -> str:
-    """Let links to files lead to their pages, and run the commands that the page shows."""
+    """Let links to files lead to their pages, and show what commands for help print."""
     here = ROOT / page.file.src_uri
 
     def to_page(match):
@@ -91,7 +91,7 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
         return f"]({os.path.relpath(path, here.parent)}"
 
     markdown = LINK.sub(to_page, markdown)
-    return re.sub(r"^\$ odeformers (.*)\n", printed, markdown, flags=re.M)
+    return re.sub(r"^\$ odeformers ((?:.* )?--help)\n", printed, markdown, flags=re.M)
 
 
 def printed(match) -> str:

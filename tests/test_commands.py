@@ -188,7 +188,7 @@ def test_macaron_bert_is_pretrained_and_fine_tuned(data, tmp_path):
 
 @pytest.mark.parametrize("arch", ["macaron_bert_base", "roberta_prenorm"])
 def test_bert_is_pretrained_and_fine_tuned_on_pairs(arch, documents, data, tmp_path):
-    """Its segments are learnt further, and its next-sentence head is left out; then it predicts."""
+    """Its segments are learned further, its next-sentence head is left out; then it predicts."""
     line = f"--user-dir {USER_DIR} --arch {arch} --encoder-layers 2 --no-progress-bar"
     line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
     line += " --optimizer adam --lr 0.001 --max-update 2 --max-tokens 60"

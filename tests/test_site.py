@@ -12,6 +12,7 @@ pytest.importorskip("mkdocs")  # not on Python 3.10
 markdown = importlib.import_module("markdown")
 hooks = importlib.import_module("docs.hooks")
 PluginError = importlib.import_module("mkdocs.exceptions").PluginError
+Files = importlib.import_module("mkdocs.structure.files").Files
 
 PAGE = SimpleNamespace(file=SimpleNamespace(src_uri="docs/page.md"))
 
@@ -84,3 +85,12 @@ def test_the_page_of_a_notebook_has_its_outputs(tmp_path):
         '<img alt="Output of this cell" src="data:image/png;base64,iVBORw0KGgo=">',
         "```text\n(2, 3)\n```",
     ]
+
+
+def test_commands_for_help_are_followed_by_what_they_print():
+    """The output of other commands is on the page already."""
+    text = "$ odeformers --help\n\n$ odeformers check transject\ntransject\n"
+    page = hooks.on_page_markdown(text, PAGE, None, Files([]))
+    help_text, check = page.split("\n\n$ odeformers check")
+    assert "usage: odeformers" in help_text
+    assert check == " transject\ntransject\n"

@@ -57,7 +57,7 @@ def main() -> None:
     for (arch, _), training in sorted(trainings.items()):
         by_arch[arch].append(training)
     with replacing(args.out) as path:
-        figure = learning_curves(by_arch, "label-smoothed, bits a token")
+        figure = learning_curves(by_arch, "label-smoothed, bits per token")
         figure.savefig(path, format="png", dpi=100)
 
 

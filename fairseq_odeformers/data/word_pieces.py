@@ -1,4 +1,4 @@
-"""Word pieces of an uncased BERT (Devlin et al., 2019): how they are read, learnt and applied."""
+"""Word pieces of an uncased BERT (Devlin et al., 2019): how they are read, learned and applied."""
 
 import json
 import logging
@@ -49,17 +49,17 @@ def load_tokenizer(vocab: Path):
 
 
 def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: bool = True) -> None:
-    """Write *size* word pieces learnt on *texts*, or fewer if the texts have no more.
+    """Write *size* word pieces learned on *texts*, or fewer if the texts have no more.
 
     Ties between pieces are broken by the numbers of their parts, which ``tokenizers`` gives to the
-    characters within words in no order. They are learnt first, therefore, and numbered.
+    characters within words in no order. They are learned first, therefore, and numbered.
 
     Raises:
         ValueError: the texts have too many characters for *size*.
     """
     logger.info(f"learning {size:,} word pieces")
-    learnt = _learn(texts, 0, SPECIAL, strip_accents)
-    inner = sorted(piece for piece in learnt if piece.startswith("##"))
+    learned = _learn(texts, 0, SPECIAL, strip_accents)
+    inner = sorted(piece for piece in learned if piece.startswith("##"))
     pieces = _learn(texts, size, [*SPECIAL, *inner], strip_accents)
     if len(pieces) > size:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Word pieces are BERT's; learnt ones are frequent, as many as asked for, and always the same."""
+"""Word pieces are BERT's; learned ones are frequent, as many as asked for, and always the same."""
 
 import pytest
 from script_helpers import contents

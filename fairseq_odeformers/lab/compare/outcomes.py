@@ -44,7 +44,7 @@ class Outcome:
         return ()
 
     def shortfall(self) -> str:
-        """Why the run has learnt too little to be compared; "" if it has learnt enough."""
+        """Why the run has learned too little to be compared; "" if it has learned enough."""
         return ""
 
 

@@ -27,18 +27,18 @@ from .runs import AVERAGED, BEST
 PAGE, DOCUMENT = "report.md", "report.html"
 TITLES = {BEST: "best checkpoint", AVERAGED: "average of the last checkpoints"}
 UNITS = {
-    Kind.TRANSLATION: "label-smoothed, bits a token",
-    Kind.CLASSIFICATION: "bits an example",
-    Kind.LANGUAGE_MODEL: "bits a token",
-    Kind.MASKED_LM: "bits a token",
+    Kind.TRANSLATION: "label-smoothed, bits per token",
+    Kind.CLASSIFICATION: "bits per example",
+    Kind.LANGUAGE_MODEL: "bits per token",
+    Kind.MASKED_LM: "bits per token",
 }
 SPREAD = (
-    "Behind ± stands the standard deviation over seeds, in brackets the 95% interval of the mean, "
-    "which needs three seeds."
+    "± gives the standard deviation over seeds, brackets the 95% interval of the mean, from three "
+    "seeds on."
 )
 PAIRED = (
-    "p tests the difference in the first score between runs of one seed, of this and of the first "
-    "architecture, by a paired bootstrap over the texts"
+    "p is of a paired bootstrap over the texts: the first score of this and the first "
+    "architecture, for each seed"
 )
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
@@ -62,7 +62,7 @@ def sections(results: Results) -> Iterator[Section]:
     recipe = results.plan.recipe
     models = len(results.plan.entries)
     environment = ", ".join(f"{k} {v}" for k, v in results.plan.environment.items())
-    begun = f"  \nBegun with {environment}." if environment else ""
+    begun = f"  \nEnvironment: {environment}." if environment else ""
     yield Section("", f"{models} models, task {recipe.task}, data `{recipe.data}`.{begun}")
     yield describe_trainings(results)
     yield from describe_tuning(results)
@@ -105,7 +105,7 @@ def describe_trainings(results: Results) -> Section:
         "seeds",
         *(["unfinished"] if results.shortfalls else []),
     ]
-    header += [*(["budget"] if budgets else []), "updates", "time", "tokens a second"]
+    header += [*(["budget"] if budgets else []), "updates", "time", "tokens per second"]
     header += [f"validation loss ({UNITS[recipe.kind]})", "training loss, last epoch"]
     header += [f"validation {metric}"] if metric != "loss" else []
     rows = [header]
@@ -175,7 +175,7 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
 
 
 def find_shortfalls(results: Results, outcomes: Outcomes) -> Iterator[str]:
-    """The architectures that have learnt too little to be compared, each with the reason."""
+    """The architectures that have learned too little to be compared, each with the reason."""
     for entry in results.plan.entries:
         trainings = results.trainings.get(entry.name, {}).values()
         reasons = [run.shortfall() for run in outcomes.get(entry.name, {}).values()]
@@ -225,7 +225,7 @@ def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
             of_class = predictions[targets == true]
             shares = [f"{100 * (of_class == predicted).mean():.0f}" for predicted in classes]
             rows.append([name, true, *shares])
-    yield Section(f"Classes, {split}", "Percent of the texts of a class, over all seeds.", rows)
+    yield Section(f"Classes, {split}", "Percent of the texts of each class, over all seeds.", rows)
 
 
 def any_of(outcomes: Outcomes) -> Outcome:

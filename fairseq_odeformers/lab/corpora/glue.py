@@ -2,7 +2,7 @@
 
 The published files are tables of tab-separated values without quoting. Their sentences become text
 like the pretraining corpus: with normalised punctuation, in lower-case Moses tokens, byte-pair
-encoded, by default with codes learnt on the training sentences. The result of a task, such as
+encoded, by default with codes learned on the training sentences. The result of a task, such as
 ``RTE-bin``, has the folders ``input0``, ``input1`` (for pairs) and ``label`` that ``fairseq-train
 --task sentence_prediction`` loads. Test sets have no labels and keep their
 order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are divided by 5.

@@ -32,7 +32,7 @@ class Preparation:
 
     Attributes:
         langs: source and target language.
-        bpe_operations: merges of the joint byte-pair encoding, learnt on the training pairs; None
+        bpe_operations: merges of the joint byte-pair encoding, learned on the training pairs; None
             to fit them to these pairs.
         lowercase: whether to lower-case the text.
         normalized_splits: splits whose text first goes through the Moses punctuation normaliser and
@@ -41,7 +41,7 @@ class Preparation:
         max_tokens: longest side of a training pair.
         max_ratio: largest ratio between the lengths of the two sides of a training pair.
         clean_byte_pairs: whether these lengths are counted in subwords, not in Moses tokens. The
-            encoding is then learnt before the cleaning.
+            encoding is then learned before the cleaning.
         valid_interval: N, if every N-th cleaned training pair goes to ``valid``, in a corpus that
             has no such split.
     """

@@ -53,7 +53,7 @@ def fit_merges(texts: Iterable[Path]) -> int:
 
 
 def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
-    """Write the codes of a joint byte-pair encoding, learnt on words and their counts.
+    """Write the codes of a joint byte-pair encoding, learned on words and their counts.
 
     Raises:
         ValueError: no word has two letters.

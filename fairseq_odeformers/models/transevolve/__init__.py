@@ -8,7 +8,7 @@ its input, :math:`A_0`, and with them how they evolve: at depth l = 1..L
     H^l = A^l \, \mathrm{LN}(X^{l-1}) W_o^l + X^{l-1}, \quad
     X^l = \mathrm{FF}^l(\mathrm{LN}(H^l)) + H^l
 
-where :math:`T^l` is a learnt Fourier map of the depth. Read ``naive``, the paper's equations;
+where :math:`T^l` is a learned Fourier map of the depth. Read ``naive``, the paper's equations;
 ``spec``, the choices of a block; ``attention``, which a block computes once, and ``factored``, its
 fast form on a CPU; ``feed_forward``, the layers of fullFF and randomFF; ``block``, which puts them
 together; then ``encoder`` and ``decoder``, the stacks of blocks, and ``models``, which registers

@@ -46,7 +46,7 @@ class RandomRotationFeedForward(nn.Module):
     .. math::
         y = \mathrm{relu}(x U_1 S_1 V_1 + B_1) U_2 S_2 V_2 + B_2
 
-    Only the diagonals S and the biases B are learnt. S has k = min(d, d_ff) entries, so just the
+    Only the diagonals S and the biases B are learned. S has k = min(d, d_ff) entries, so just the
     first k columns of each U and the first k rows of each V matter, and no more are made. They are
     buffers: drawn at construction and saved with the model.
 

@@ -51,7 +51,7 @@ class Eigenvalues(nn.Module):
 
 
 class RandomEigenvalues(nn.Module):
-    """Random-TransJect: a learnt vector takes the place of the eigenvalues, random at the start.
+    """Random-TransJect: a learned vector takes the place of the eigenvalues, random at the start.
 
     It is divided by its largest entry, so that the bounds of the paper hold. It depends on no
     token, so it is causal anyway. The released code draws other numbers in each pass.

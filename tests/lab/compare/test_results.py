@@ -261,11 +261,11 @@ def test_a_run_that_has_not_finished_says_so(tmp_path, report):
     text = (tmp_path / "report.md").read_text()
     assert "| architecture | parameters | seeds | unfinished | budget | updates | time |" in text
     assert "| one | 1,234 | 2 | seed 2: 30 of 90 updates | 0:00:30 | 30 | 0:00:25 |" in text
-    assert "Begun with date 2026-11-25, threads 2." in text
+    assert "Environment: date 2026-11-25, threads 2." in text
 
 
 def test_too_little_training_is_not_compared(tmp_path, report):
-    """Instead of p-values, a table names the models that have hardly learnt anything."""
+    """Instead of p-values, a table names the models that have hardly learned anything."""
     texts = {("good", 1): PERFECT, ("bad", 1): ["nothing"] * 20}
     for path, text in texts.items():
         translations(tmp_path / "out", text, ())
