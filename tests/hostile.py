@@ -100,6 +100,8 @@ def write_folder(folder: Path) -> None:
         table = (f"{'yn'[n % 2]}\t{row}\n" for n, row in enumerate(rows))
         tables[f"{split}.tsv"] = "".join(table).encode()
     published.write_folder(folder / "parallel", parallel)
+    corpus = {f"{split}.txt": parallel[f"{split}.de"] for split in ("train", "valid", "test")}
+    published.write_folder(folder / "corpus", corpus)
     published.write_folder(folder / "tables", tables)
     for name in ("tables.tar.gz", "tables.zip"):
         published.write_archive(folder / name, tables)
@@ -418,6 +420,70 @@ def texts():
         yield Case(f"--text {device}", int, predict(more=f"--text {device}"), must)
 
 
+# --- silently wrong -----------------------------------------------------------
+
+
+def prepared(line: str):
+    """A preparation, and the files that it makes for fairseq."""
+
+    def prepare():
+        main(line.split())
+        made = sorted(Path("data/own/data-bin").iterdir())
+        data = (path for path in made if path.suffix in (".bin", ".idx", ".txt"))
+        return {path.name: path.read_bytes() for path in data}
+
+    return prepare
+
+
+CORPUS = prepared(f"prepare lm {OWN} corpus")
+PAIRED = prepared(f"{PARALLEL} parallel")
+READ = [("corpus/{}.txt", CORPUS), ("parallel/{}.de", PAIRED), ("parallel/{}.en", PAIRED)]
+
+
+def edit(path: str, change: Callable[[str], str]):
+    text = Path(path).read_text(encoding="utf-8")
+    Path(path).write_text(change(text), encoding="utf-8", newline="")
+
+
+def join_files(text: str) -> str:
+    """Lines of files that begin with a byte order mark, joined by ``cat``."""
+    lines = text.splitlines(keepends=True)
+    return "".join(f"\ufeff{line}" if n % 3 == 0 else line for n, line in enumerate(lines))
+
+
+def label_by_two(split: str):
+    write_rows(f"words/label/{split}", [[4, 5 + n % 2, EOS] for n in range(8)])
+
+
+def silent():
+    """What was trained on, or scored, without a word: marks, symbols and labels that look right."""
+    for split in ("train", "valid", "test"):
+        for pattern, use in READ:
+            path = pattern.format(split)
+            yield Case(f"{path}, marks", partial(edit, path, join_files), use, "same")
+            yield Case(f"{path}, CRLF", partial(edit, path, to_crlf), use, "same")
+        path = f"corpus/{split}.txt"
+        for symbol in ("<pad>", "<s>", "</s>"):
+            spoil = partial(edit, path, lambda text, symbol=symbol: f"{symbol} {text}")
+            yield Case(f"{path}, {symbol}", spoil, CORPUS, "refused", f"{split}.txt {symbol}")
+        spoil = partial(edit, path, lambda text: text.replace(" ", "\r", 1))
+        yield Case(f"{path}, a lone carriage return", spoil, CORPUS, "refused", f"{split}.txt")
+    lines = partial(edit, "lines", join_files)
+    yield Case("typed text, marks", lines, TEXT, "same")
+    spoil = partial(label_by_two, "test")
+    for use in LOADING:
+        yield Case("labels of two words", spoil, use, "refused", "words/label")
+    for task in ("sentence_prediction", "long_range_arena"):
+        line = f"compare words --task {task} --archs macaron_classifier --dry-run --epochs 1 --cpu"
+        for split in ("train", "valid", "test"):
+            spoil, case = partial(label_by_two, split), f"{task}, labels of two words in {split}"
+            yield Case(case, spoil, command(line), "refused", f"words/label/{split}")
+
+
+def to_crlf(text: str) -> str:
+    return text.replace("\n", "\r\n")
+
+
 # --- options, results -------------------------------------------------------
 
 OPTIONS = {
@@ -565,7 +631,8 @@ def results():
 
 
 KINDS = {
-    kind.__name__: list(kind()) for kind in (code, checkpoints, texts, options, names, results)
+    kind.__name__: list(kind())
+    for kind in (code, checkpoints, texts, silent, options, names, results)
 }
 
 

@@ -76,8 +76,8 @@ def check_predictions(
             args = raise_errors(make_parser()).parse_args(
                 evaluation_words(recipe, entry, split)[2:]
             )
+        task.load_dataset(split)  # refuses labels of several words
         if not (args.truncate or allows_truncation(task.cfg)):
-            task.load_dataset(split)
             check_positions(task.dataset(split), limits, f"{recipe.data}, {split}", remedy)
 
 

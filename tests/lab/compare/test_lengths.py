@@ -122,3 +122,13 @@ def test_options_of_the_evaluation_are_read_before_the_training(task, evaluate, 
 def test_a_split_that_is_not_there_is_named(task, words):
     with pytest.raises((ValueError, OSError, AssertionError), match="test7"):
         check(words, task, splits=["test7"])
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize("task", ["sentence_prediction", "long_range_arena"])
+def test_labels_of_two_words_are_found_whether_or_not_texts_are_truncated(task, split, words):
+    """Of the test set too, which nothing else reads before the trainings."""
+    size = {"train": 12, "valid": 6, "test": 8}[split]
+    write_rows(words / "label" / split, [[4, 5, EOS]] * size)
+    with pytest.raises(ValueError, match=rf"words/label/{split}"):
+        check(words, task, **{"shorten-method": "truncate"} if "sentence" in task else {})
