@@ -1,7 +1,9 @@
 import gc
 import gzip
+import json
 import logging
 import os
+import shutil
 
 import pytest
 
@@ -40,6 +42,15 @@ def training_data(data):
 
     write_splits(data, train=40, valid=8)
     return data
+
+
+@pytest.fixture
+def prepared(data, tmp_path):
+    """A data set that says how it was prepared."""
+    folder = shutil.copytree(data / "words", tmp_path / "words")
+    recipe = {"langs": ["de", "en"], "lowercase": True, "aggressive_hyphens": False}
+    (folder / "recipe.json").write_text(json.dumps(recipe))
+    return folder
 
 
 @pytest.fixture

@@ -48,13 +48,16 @@ class Generator(GeneratorHubInterface):
             ValueError: *beam* is below 1; or a sentence is too long (:class:`TooLong`).
         """
         translate = partial(super().translate, beam=beam, verbose=verbose, **options)
-        if (raw := self.raw) is None:
-            return apply_to_texts(translate, sentences, str)
+        return apply_to_texts(translate, sentences, str)
 
-        def translate_raw(texts: list[str]) -> list[str]:
-            return list(map(raw.detokenize, translate(list(map(raw.tokenize, texts)))))
+    def tokenize(self, sentence: str) -> str:
+        """fairseq's method, with which ``encode`` begins."""
+        return super().tokenize(self.raw.tokenize(sentence) if self.raw else sentence)
 
-        return apply_to_texts(translate_raw, sentences, str)
+    def detokenize(self, sentence: str) -> str:
+        """fairseq's method, with which ``decode`` ends."""
+        sentence = super().detokenize(sentence)
+        return self.raw.detokenize(sentence) if self.raw else sentence
 
     def sample(self, sentences, beam=1, verbose=False, **options):
         """The best continuation of a text, or a list for several; a text may be empty.

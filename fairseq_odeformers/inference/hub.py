@@ -52,11 +52,7 @@ def load_translator(checkpoint, data=None, tokenized: bool = True, **options) ->
         ValueError: it is not a checkpoint, or one of another kind of model; or raw text is asked
             for, and the data set was not made by ``odeformers prepare``.
     """
-    translator = make_translator(read_files(checkpoint), data, **options)
-    if not tokenized:
-        cfg = translator.task.cfg
-        translator.raw = read_raw_pairs(cfg.data, cfg.source_lang, cfg.target_lang)
-    return translator
+    return make_translator(read_files(checkpoint), data, tokenized, **options)
 
 
 def load_language_model(checkpoint, data=None, **options) -> Generator:
@@ -106,9 +102,15 @@ def make_classifier(files: Iterable[tuple[str, dict]], data=None, **options) -> 
     return Classifier(models, task)
 
 
-def make_translator(files: Iterable[tuple[str, dict]], data=None, **options) -> Generator:
+def make_translator(
+    files: Iterable[tuple[str, dict]], data=None, tokenized: bool = True, **options
+) -> Generator:
     """See :func:`load_translator`; for the result of :func:`read_files`."""
-    return make_generator(files, data, options, FairseqEncoderDecoderModel, "a translator")
+    translator = make_generator(files, data, options, FairseqEncoderDecoderModel, "a translator")
+    if not tokenized:
+        cfg = translator.task.cfg
+        translator.raw = read_raw_pairs(cfg.data, cfg.source_lang, cfg.target_lang)
+    return translator
 
 
 def make_generator(files, data, options: dict, kind: type, name: str) -> Generator:

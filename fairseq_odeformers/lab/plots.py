@@ -53,19 +53,27 @@ def save(draw: Callable[..., Figure], data, path: Path) -> None:
         draw(data).savefig(temporary, format=path.suffix[1:] or "png")
 
 
-def panels(count: int, columns: int, width: float, height: float, **sharing):
+def panels(
+    count: int,
+    columns: int,
+    width: float,
+    height: float,
+    margins: tuple[float, float] = (0.6, 0.6),
+    **sharing,
+):
     """A figure with a grid of panels.
 
     Args:
         count: number of panels; what is left of the last row stays empty.
         width, height: of a panel, in inches.
+        margins: width and height of all that is around the panels, in inches.
         sharing: ``sharex`` and ``sharey`` of matplotlib.
 
     Returns:
         The figure, and a list of the panels from left to right and top to bottom.
     """
     rows, columns = -(-count // columns), min(columns, count)
-    size = 0.6 + width * columns, 0.6 + height * rows
+    size = margins[0] + width * columns, margins[1] + height * rows
     figure = Figure(figsize=size, layout="constrained")
     grid = list(figure.subplots(rows, columns, squeeze=False, **sharing).flat)
     for axes in grid[count:]:
@@ -74,16 +82,20 @@ def panels(count: int, columns: int, width: float, height: float, **sharing):
 
 
 def title(axes: Axes, text: str) -> None:
-    """Set the title of a panel, in lines no wider than the panel; a name breaks after its parts."""
+    """Set the title of a panel, in lines no wider than the panel."""
     figure, place = axes.figure, axes.get_subplotspec()
     assert isinstance(figure, Figure) and place is not None  # a panel of panels()
-    width = figure.get_figwidth() / place.get_gridspec().ncols
+    axes.set_title(break_lines(text, figure.get_figwidth() / place.get_gridspec().ncols))
+
+
+def break_lines(text: str, width: float) -> str:
+    """A title in lines of at most so many inches; a name breaks after its parts."""
     lines = [""]
     for piece in re.findall(r"[^-_/ ]*[-_/ ]|[^-_/ ]+$", text):
         if len(lines[-1] + piece) > width * LETTERS:
             lines.append("")
         lines[-1] += piece
-    axes.set_title("\n".join(line for line in lines if line))
+    return "\n".join(line for line in lines if line)
 
 
 def integer_ticks(axes: Axes) -> None:

@@ -70,12 +70,13 @@ def test_no_other_model_or_task_of_fairseq_is_built(disguise, use, change, tmp_p
     assert not {"trace", "out", "out.pt2"}.intersection(entry.name for entry in tmp_path.iterdir())
 
 
-SENTENCE = Namespace(data="words", text="1 2", device="cpu")
+SENTENCE = Namespace(data="words", text="1 2", device="cpu", tokenized=False)
+TOKENIZED = Namespace(**{**vars(SENTENCE), "tokenized": True})
 READERS = {
     **{name: ("macaron_transformer", use) for name, use in USES.items()},
     "classifier": ("transject", lambda path: load_classifier(path, "words")),
     "sentence of a classifier": ("transject", lambda path: sentence.encode(path, SENTENCE)),
-    "sentence": ("macaron_transformer", lambda path: sentence.encode(path, SENTENCE)),
+    "sentence": ("macaron_transformer", lambda path: sentence.encode(path, TOKENIZED)),
     "average": ("transject", lambda path: average.average([path])),
 }
 

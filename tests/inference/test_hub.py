@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
 from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.texts import WARNED, TooLong
+from fairseq_odeformers.models.macaron.models import MacaronTransformerModel
 
 TEXTS = ["7 3 5", "1 2 3 4 5 6", "19"]
 
@@ -317,9 +318,25 @@ def test_options_that_are_given_come_before_those_of_the_data(checkpoint, data):
     assert (translator.task.cfg.source_lang, translator.task.cfg.target_lang) == ("en", "de")
 
 
-@pytest.mark.parametrize("load", [load_translator, load_language_model, load_classifier])
+def from_pretrained(path, data):
+    return MacaronTransformerModel.from_pretrained(str(path.parent), path.name, str(data))
+
+
+def from_a_model_beside_its_data(path, data):
+    """fairseq looks for the data in the folder of the model unless told otherwise."""
+    assert path.parent == data
+    return MacaronTransformerModel.from_pretrained(str(path.parent), path.name)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        *(load_translator, load_language_model, load_classifier),
+        *(from_pretrained, from_a_model_beside_its_data),
+    ],
+)
 def test_the_folder_around_the_data_is_told_from_them(load, checkpoint, data, tmp_path):
-    names = {load_translator: "macaron_transformer", load_classifier: "transject"}
+    names = {load_language_model: "transject_lm", load_classifier: "transject"}
     shutil.copytree(data / "words", tmp_path / "data-bin")
     with pytest.raises(ValueError, match=f"{tmp_path}: give the binarised data in it, .*data-bin"):
-        load(checkpoint(names.get(load, "transject_lm")), tmp_path)
+        load(checkpoint(names.get(load, "macaron_transformer")), tmp_path)

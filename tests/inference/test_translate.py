@@ -1,7 +1,6 @@
 """Raw text becomes tokens as the data were prepared, and translations become raw text."""
 
 import json
-import shutil
 
 import pytest
 
@@ -11,15 +10,6 @@ from fairseq_odeformers.data.moses import read_raw_pairs
 
 TEXTS = ["3, 1!", "", "7 2 5"]
 TOKENS = ["3 , 1 !", "", "7 2 5"]
-
-
-@pytest.fixture
-def prepared(data, tmp_path):
-    """A data set that says how it was prepared."""
-    folder = shutil.copytree(data / "words", tmp_path / "words")
-    recipe = {"langs": ["de", "en"], "lowercase": True, "aggressive_hyphens": False}
-    (folder / "recipe.json").write_text(json.dumps(recipe))
-    return folder
 
 
 @pytest.mark.parametrize("lowercase", [True, False])

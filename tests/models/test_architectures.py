@@ -10,6 +10,7 @@ import re
 
 import pytest
 import torch
+from fairseq.modules import FairseqDropout
 from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
 from helpers import (
@@ -168,6 +169,19 @@ def test_a_text_of_padding_alone(line, dtype):
         assert out.isfinite().all()
         loss(out, extra).backward()
         assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+@every
+def test_each_dropout_can_be_selected_to_stay_in_generation(line):
+    """By the class that has it, as ``--retain-dropout-modules`` names it."""
+    dropouts = [m for m in build(line).modules() if isinstance(m, FairseqDropout)]
+    names = {dropout.module_name for dropout in dropouts}
+    assert None not in names
+    for name in names:
+        for dropout in dropouts:
+            dropout.apply_during_inference = False
+            dropout.make_generation_fast_("", True, [name])
+        assert {m.module_name for m in dropouts if m.apply_during_inference} == {name}
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,14 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     of_states.add_argument(
         "--tokens", nargs="+", metavar="TOKEN", help="tokens of --text whose distances are measured"
     )
-    of_attention.add_argument("--text", help="draw the maps of this text instead of measuring")
+    of_attention.add_argument(
+        "--text",
+        help="draw the maps of this text instead of measuring; it is tokenised as the data were "
+        "prepared",
+    )
+    of_attention.add_argument(
+        "--tokenized", action="store_true", help="--text has tokens between spaces"
+    )
     of_attention.add_argument(
         "--head",
         metavar="N",
@@ -73,8 +80,10 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
         parser.error("--text: give a text")
     if args.what == "states" and bool(args.text) != bool(args.tokens):
         of_states.error("--text and --tokens: give both or none")
-    if args.what == "attention" and args.head and not args.text:
-        of_attention.error("--head: give --text as well")
+    if args.what == "attention" and not args.text:
+        for name in ("head", "tokenized"):
+            if getattr(args, name):
+                of_attention.error(f"--{name}: give --text as well")
     return args
 
 

@@ -147,7 +147,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     plan = call_in_child(make_plan, recipe, matched, args.budget, planned, plugins, checked)
     if redo and (out / PLAN).is_file() and not args.dry_run:
         forget(redo, plan, out)
-    print(overview(plan, out, args.jobs), flush=True)
+    print(overview(plan, out, args.jobs, redo), flush=True)
     if machine is None:
         if args.user_dir and not plugin.exists():  # the commands name it
             write_plugin(plugin, args.user_dir)
@@ -232,8 +232,12 @@ def print_commands(runs: Sequence[Run]) -> None:
             print(shlex.join(step.words) + output)
 
 
-def overview(plan: Plan, out: Path, jobs: int) -> str:
-    """The models of a plan as a table, and the time that all unfinished runs will take."""
+def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> str:
+    """The models of a plan as a table, and the time that all unfinished runs will take.
+
+    Args:
+        redo: architectures whose runs are left, also those that have finished.
+    """
     rows = [["architecture", "parameters", "updates", "time", "size"]]
     for entry in plan.entries:
         time_of_run = clock(entry.seconds + entry.evaluation)
@@ -242,7 +246,7 @@ def overview(plan: Plan, out: Path, jobs: int) -> str:
     # A tuning run of a candidate that is chosen is a run of the first seed, too.
     runs = {run.folder: run for run in make_tuning_runs(plan, out)}
     runs |= {run.folder: run for run in make_runs(choose_candidates(plan, out), out)}
-    left = [run for run in runs.values() if not run.finished]
+    left = [run for run in runs.values() if run.name in redo or not run.finished]
     if not left:
         return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."
     start = time.process_time()  # to import what each command imports

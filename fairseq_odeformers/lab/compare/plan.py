@@ -68,7 +68,13 @@ def make_plan(
     """
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     test_sets = find_test_sets(recipe)
-    for line in recipe.score.values():
+    for split, line in recipe.score.items():
+        if split not in test_sets:
+            evaluated = ", ".join(test_sets) or "no split"
+            raise ValueError(
+                f"score {split}: models are evaluated on {evaluated}; add {split} to the key "
+                "splits, or remove this score"
+            )
         check_program(line, "score")
     entries: list[Entry] = []
     total = len(recipe.architectures) * len(list(combinations(recipe.tune)))

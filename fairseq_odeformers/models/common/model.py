@@ -3,11 +3,13 @@
 from argparse import SUPPRESS
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 
 from fairseq_odeformers.checkpoints.trust import require_trust
+from fairseq_odeformers.files import check_binarised
 from fairseq_odeformers.options import add_choices, flag, import_plugins, validate
 
 from .dictionary_digest import DictionaryDigest
@@ -34,17 +36,27 @@ class BaseModel(DictionaryDigest):
     ffns_per_layer = 1
 
     @classmethod
-    def from_pretrained(cls, model_name_or_path, checkpoint_file="model.pt", *args, **kwargs):
+    def from_pretrained(
+        cls,
+        model_name_or_path,
+        checkpoint_file="model.pt",
+        data_name_or_path=".",
+        *args,
+        **kwargs,
+    ):
         """fairseq's method, for a folder and its files; it loads what the loaders here do.
 
         Raises:
-            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.check`.
+            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.check`; or the data are in
+                a folder of the one that is given.
         """
         if "user_dir" in kwargs:
             import_plugins([kwargs["user_dir"]])
+        beside = data_name_or_path.startswith(".")  # the model, for fairseq
+        check_binarised(Path(model_name_or_path if beside else "", data_name_or_path))
         with require_trust():
             return super().from_pretrained(  # pyright: ignore[reportAttributeAccessIssue]
-                model_name_or_path, checkpoint_file, *args, **kwargs
+                model_name_or_path, checkpoint_file, data_name_or_path, *args, **kwargs
             )
 
     @classmethod

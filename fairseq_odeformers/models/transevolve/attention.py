@@ -54,8 +54,8 @@ class TimeEvolvingAttention(nn.Module):
         self.num_heads = spec.attention_heads
         self.value_dim = d // self.num_heads
         self.scaling = ((d + time_dim) / self.num_heads) ** -0.5
-        self.dropout_module = Dropout(spec.attention_dropout)
-        self.weights_dropout_module = Dropout(spec.attention_weights_dropout)
+        self.dropout_module = Dropout(spec.attention_dropout, type(self).__name__)
+        self.weights_dropout_module = Dropout(spec.attention_weights_dropout, type(self).__name__)
         self.backend = spec.attention_backend
         self.q_proj = LinearWithoutBias(d, d + time_dim)
         self.k_proj = LinearWithoutBias(d, d + time_dim)

@@ -46,7 +46,7 @@ class TransEvolveLayer(nn.Module):
             self.feed_forward = FullFeedForward(spec)
         else:
             self.feed_forward = RandomRotationFeedForward(spec, number)
-        self.dropout_module = Dropout(spec.dropout)
+        self.dropout_module = Dropout(spec.dropout, type(self).__name__)
 
     def values(self, x: Tensor) -> Tensor:
         """LN(X), projected if there is a projection, in heads: (B, T, C) to (B, H, T, C/H)."""

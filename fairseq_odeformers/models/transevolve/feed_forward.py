@@ -18,7 +18,7 @@ class Activation(nn.Module):
     def __init__(self, spec: BlockSpec):
         super().__init__()
         self.activation_fn = get_activation_fn(spec.activation_fn)
-        self.dropout_module = Dropout(spec.activation_dropout)
+        self.dropout_module = Dropout(spec.activation_dropout, type(self).__name__)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.dropout_module(self.activation_fn(x))

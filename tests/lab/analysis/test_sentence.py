@@ -1,6 +1,8 @@
 """The maps of one sentence: whose weights they are, and which tokens name them."""
 
 import csv
+import shutil
+from itertools import combinations
 
 import pytest
 import torch
@@ -9,9 +11,9 @@ from matplotlib import rc_context
 
 import odeformers
 from fairseq_odeformers.inference.hub import load_translator
-from fairseq_odeformers.lab.analysis import sentence
+from fairseq_odeformers.lab.analysis import heat_maps, sentence
 from fairseq_odeformers.lab.analysis.command import parse_args
-from fairseq_odeformers.lab.analysis.maps import attention_maps
+from fairseq_odeformers.lab.analysis.maps import KINDS, attention_maps
 from fairseq_odeformers.lab.plots import STYLE
 
 SMALL = {
@@ -62,32 +64,107 @@ def test_rows_are_the_weights_of_the_named_tokens(arch):
         sentence.measure(model, net_input(), TOKENS, 3)
 
 
-def test_panels_are_named_and_show_the_weights():
-    """A row a model, and a panel a layer or a depth of a block, with the tokens at its sides."""
-    rows = []
-    for arch in SMALL:
-        model = make_model(arch, *SMALL[arch]).eval()
-        measured = sentence.measure(model, net_input(), TOKENS, None)
-        rows += [{"model": arch, **row} for row in measured]
+def rows_of(model, tokens=TOKENS, arch="arch"):
+    """The rows of a model for the net input, or of another one for tokens of other numbers."""
+    sides = {"src_tokens": len(tokens["cross"][1]), "prev_output_tokens": len(tokens["cross"][0])}
+    texts = {side: torch.randint(4, 50, (1, number)) for side, number in sides.items()}
+    texts["src_lengths"] = torch.tensor([sides["src_tokens"]])
+    return [{"model": arch, **row} for row in sentence.measure(model, texts, tokens, None)]
+
+
+def drawn(rows, kind, model="arch"):
+    """A picture, and its panels; their texts are in it, and no title touches another."""
     with rc_context(STYLE):
-        figure = sentence.cross({"sentence": rows})
+        figure = heat_maps.draw(rows, kind, model)
         figure.draw_without_rendering()
-    shown = [axes for axes in figure.axes if axes.get_visible() and axes.images]
-    titles = [axes.get_title().replace("\n", "") for axes in shown]
-    blocks = ["block 1, depth 1", "block 1, depth 2", "block 2, depth 3", "block 2, depth 4"]
-    assert len(titles) == 2 + 4 and titles[-4:] == [
-        f"transevolve_fullff_2: {name}" for name in blocks
+    panels = [axes for axes in figure.axes if axes.images]
+    titles = [axes.title.get_window_extent() for axes in panels]
+    assert not any(a.overlaps(b) for a, b in combinations(titles, 2))
+    heading = figure.get_suptitle()
+    texts = [*figure.texts, *(axes.title for axes in panels)]
+    for box in (text.get_window_extent() for text in texts):
+        assert box.x0 >= 0 and box.y0 >= 0
+        assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+    return figure, panels, heading
+
+
+def test_a_panel_a_layer_shows_its_weights():
+    """With the tokens at the left and below, and one scale for all models."""
+    rows = rows_of(make_model("transformer", *SMALL["transformer"]).eval())
+    darker = [{**row, "model": "darker", "weight": 2 * row["weight"]} for row in rows]
+    figure, panels, heading = drawn([*rows, *darker], "cross")
+    assert heading == "arch: cross-attention"
+    assert [axes.get_title() for axes in panels] == ["layer 1", "layer 2"]
+    own = torch.tensor([row["weight"] for row in rows if row["kind"] == "cross"])
+    shown = torch.cat([torch.tensor(axes.images[0].get_array()).flatten() for axes in panels])
+    assert torch.allclose(shown, own.to(shown.dtype))
+    assert panels[0].images[0].get_clim() == pytest.approx((0, 2 * own.max().item()))
+    assert [text.get_text() for text in panels[0].get_xticklabels()] == TOKENS["cross"][1]
+    assert [text.get_text() for text in panels[0].get_yticklabels()] == TOKENS["cross"][0]
+
+
+def test_later_depths_of_a_block_are_differences_from_its_first():
+    rows = rows_of(make_model("transevolve_fullff_2", *SMALL["transevolve_fullff_2"]).eval())
+    _, panels, _ = drawn(rows, "decoder")
+    assert [axes.get_title() for axes in panels] == [
+        *("block 1, depth 1", "depth 2 − depth 1", "block 2, depth 3", "depth 4 − depth 3"),
     ]
-    assert titles[0] == "transformer: layer 1"
-    own = [row["weight"] for row in rows if row["kind"] == "cross"]
-    images = torch.cat([torch.tensor(axes.images[0].get_array()).flatten() for axes in shown])
-    assert torch.allclose(images, torch.tensor(own, dtype=images.dtype))
-    for axes in shown:
-        for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
-            box = text.get_window_extent()
-            assert box.x0 >= 0 and box.y0 >= 0 and box.y1 <= figure.bbox.y1
-        assert [text.get_text() for text in axes.get_xticklabels()] == TOKENS["cross"][1]
-        assert [text.get_text() for text in axes.get_yticklabels()] == TOKENS["cross"][0]
+    maps = torch.tensor([row["weight"] for row in rows if row["kind"] == "decoder"])
+    maps = maps.view(4, 4, 4).double()
+    expected = [maps[0], maps[1] - maps[0], maps[2], maps[3] - maps[2]]
+    for axes, values in zip(panels, expected):
+        assert torch.allclose(torch.tensor(axes.images[0].get_array().data), values, atol=1e-7)
+    low, high = panels[1].images[0].get_clim()
+    assert -low == high == pytest.approx(max(abs(expected[n]).max().item() for n in (1, 3)))
+
+
+@pytest.mark.parametrize("arch", [*ARCHS, "ode_transformer", "transevolve_fullff_1"])
+@pytest.mark.parametrize("tokens", [1, 4, 25, 80])
+def test_pictures_are_of_one_size_at_most(arch, tokens):
+    """Whatever the model and the text; what is left out is said, and the ends are shown."""
+    model, name = make_model(arch).eval(), "runs/transevolve_fullff_2_prenorm-dropout-0.3-seed1"
+    keys = [*names("s", tokens - 1), "Donaudampfschifffahrtsgesellschaft"]
+    pairs = {kind: (names("t", tokens), keys) for kind in KINDS}
+    rows = rows_of(model, pairs, name)
+    for kind in KINDS:
+        figure, panels, heading = drawn(rows, kind, name)
+        width, height = figure.get_size_inches()
+        assert width <= heat_maps.WIDTH and height <= heat_maps.HEIGHT + heat_maps.LINE
+        maps = len({(row["block"], row["depth"]) for row in rows if row["kind"] == kind})
+        assert (len(panels) < maps) == ("of" in heading.split("(")[-1].split())
+        titles = [axes.get_title() for axes in panels]
+        assert "1" in titles[0] and ("6" in titles[-1] or len(panels) < maps or "node" in arch)
+
+
+def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path):
+    """And the page has the translation as ``odeformers translate`` prints it."""
+    path, pages = checkpoint("macaron_transformer"), []
+    line = ["analyse", "attention", path, path.with_name("b.pt"), "--data", prepared, "--cpu"]
+    shutil.copy(path, path.with_name("b.pt"))
+    for number, options in enumerate((["--text", "3, 1!"], ["--text", "3 , 1 !", "--tokenized"])):
+        out = tmp_path / str(number)
+        odeformers.main([*map(str, line), *options, "--out", str(out)])
+        assert {f"{kind}-{name}.png" for kind in KINDS for name in ("b", "checkpoint")} < {
+            file.name for file in out.iterdir()
+        }
+        pages.append((out / "index.md").read_text())
+        with open(out / "sentence.csv", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["kind"] == "encoder"]
+        tokens = {int(row["key"]): row["key_token"] for row in rows}
+        assert list(tokens.values()) == ["3", "<unk>", "1", "<unk>", "</s>"]
+    limit = {"max_len_a": 0, "max_len_b": sentence.MOST_TOKENS - 1}
+    for page, tokenized, text in zip(pages, (False, True), ("3, 1!", "3 , 1 !")):
+        translator = load_translator(path, prepared, tokenized=tokenized)
+        assert f"by b: {translator.translate(text, **limit)}\n" in page
+
+
+def test_a_classifier_has_one_way_to_tokenise(trained):
+    data, paths = trained
+    line = ["attention", str(paths["transject"]), "--text", "1 2", "--tokenized", "--cpu"]
+    with pytest.raises(ValueError, match="--tokenized: .* is of a classifier, .*; leave it out"):
+        sentence.analyse(
+            str(paths["transject"]), parse_args([*line, "--data", str(data), "--out", "out"])
+        )
 
 
 def test_command(trained, tmp_path):
@@ -96,8 +173,8 @@ def test_command(trained, tmp_path):
     interface = load_translator(path, data)
     text, out = "8 9 6 2", tmp_path / "out"
     line = ["analyse", "attention", path, "--data", data, "--out", out, "--cpu", "--head", 2]
-    odeformers.main([*map(str, line), "--text", text])
-    files = {f"{name}.png" for name in TOKENS} | {"sentence.csv", "index.md"}
+    odeformers.main([*map(str, line), "--tokenized", "--text", text])
+    files = {f"{name}.png" for name in TOKENS} | {"sentence.csv", "translation.csv", "index.md"}
     assert {file.name for file in out.iterdir()} == files
     with open(out / "sentence.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -113,7 +190,7 @@ def test_command(trained, tmp_path):
         for name, expected in (("query", own_queries), ("key", own_keys)):
             found = {int(row[name]): row[f"{name}_token"] for row in own}
             assert [found[index] for index in range(len(found))] == expected
-    assert " ".join(target) in (out / "index.md").read_text()
+    assert f": {interface.decode(tokens)}\n" in (out / "index.md").read_text()
     net_input = {
         "src_tokens": ids[None],
         "src_lengths": torch.tensor([len(ids)]),
@@ -128,6 +205,7 @@ def test_command(trained, tmp_path):
     "options, named",
     [
         (["--head", "1"], "--head: give --text"),
+        (["--tokenized"], "--tokenized: give --text"),
         (["--text", "a", "--head", "0"], "--head"),
         (["--text", " "], "--text: give a text"),
         (["--text", "a", "--tokens", "a"], "--tokens"),
@@ -141,7 +219,14 @@ def test_command_lines_that_are_refused(options, named, capsys):
 
 def test_a_text_that_is_too_long_to_be_drawn(trained):
     data, paths = trained
-    line = ["attention", str(paths["transformer_prenorm"]), "--text", "1 " * 81, "--cpu"]
+    line = [
+        "attention",
+        str(paths["transformer_prenorm"]),
+        "--text",
+        "1 " * 81,
+        "--tokenized",
+        "--cpu",
+    ]
     args = parse_args([*line, "--data", str(data), "--out", "out"])
     args.device = "cpu"
     with pytest.raises(ValueError, match="--text: more than 80 tokens"):

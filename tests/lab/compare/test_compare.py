@@ -129,6 +129,7 @@ def test_an_overview_adds_up_all_runs_that_are_left(tmp_path, monkeypatch):
     finished[3].mkdir()
     (finished[3] / "trained").touch()
     assert command.overview(plan, tmp_path, 2).endswith("\nAll 4 runs have finished.")
+    assert "2 of 4 runs are left, 1 at a time" in command.overview(plan, tmp_path, 1, redo=["60"])
 
 
 def test_what_is_trained_anew_is_forgotten(tmp_path):

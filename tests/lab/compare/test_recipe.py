@@ -278,8 +278,14 @@ def test_names_of_test_sets_may_have_dots(task, folder, tmp_path):
 
 @pytest.mark.parametrize("line", ["absent-program {output}", "''", "'a b' c"])
 def test_a_program_that_scores_is_there(line, recipe):
-    recipe.score = {"test": line}
+    recipe.score, recipe.splits = {"test": line}, ["test"]
     with pytest.raises(ValueError, match=f"^score {re.escape(line)}: there is no program"):
+        make_plan(recipe)
+
+
+def test_a_score_is_of_a_split_that_models_are_evaluated_on(recipe):
+    recipe.splits = ["valid", "test1"]
+    with pytest.raises(ValueError, match="^score test: .* on valid, test1; add test to"):
         make_plan(recipe)
 
 
