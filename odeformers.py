@@ -55,8 +55,19 @@ EXTRAS = {
 }
 
 
+def share_cores() -> None:
+    """Let threads of GNU's OpenMP sleep sooner while they wait, unless the user has set a number.
+
+    With the default, 300,000 turns, a waiting thread keeps the core from the one that it waits for
+    when a third process is busy: a training step then takes about twice as long. On a quiet machine
+    both are as fast. It holds for this process, if torch is not imported yet, and for its children.
+    """
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; without arguments, it prints the folder to give to ``--user-dir``."""
+    share_cores()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if not arguments and not sys.stdout.isatty():
         print(user_dir())

@@ -1,5 +1,6 @@
 """The command ``odeformers``: its listings, and errors in one line."""
 
+import os
 import re
 import subprocess
 import sys
@@ -23,6 +24,15 @@ def test_a_script_gets_the_folder_alone(capsys, monkeypatch):
     with pytest.raises(SystemExit, match="^0$"):
         main([])
     assert set(COMMANDS) <= set(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("given, spins", [(None, "3000"), ("7", "7")])
+def test_waiting_threads_give_up_their_cores_unless_the_user_says_how(given, spins, monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", given or "")
+    if given is None:
+        monkeypatch.delenv("GOMP_SPINCOUNT")
+    main([])
+    assert os.environ["GOMP_SPINCOUNT"] == spins
 
 
 def test_list(capsys):

@@ -5,7 +5,6 @@ interruption, call the demo again: the training resumes.
 """
 
 import argparse
-import os
 import re
 import shlex
 import shutil
@@ -21,12 +20,10 @@ from sacrebleu import corpus_bleu
 from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.lab.compare.fairseq_commands import fairseq_command, stream
 from fairseq_odeformers.lab.compare.logs import log_stats
+from odeformers import share_cores
 
 PAIRS = {"test": 500, "valid": 500, "train": 20_000}
 SAMPLES = 5
-# Turns that a thread of GNU's OpenMP waits for another one before it sleeps. The default, 300,000,
-# keeps the core from that other thread when a third process is busy.
-SPINS = "3000"
 
 
 def run(log: Path, *command: object) -> Iterator[str]:
@@ -109,7 +106,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=800, help="of the training")
     args = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)
-    os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    share_cores()
     try:
         demo(args.out, args.updates)
     except (RuntimeError, ValueError, OSError) as error:
