@@ -7,6 +7,7 @@ import argparse
 import csv
 import re
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 from fairseq_odeformers.files import replacing, write_csv
@@ -53,9 +54,10 @@ def main() -> None:
             arch, seed = re.fullmatch(r"(.+)-seed(\d+)", log.parent.name).groups()
             trainings[arch, int(seed)] = read_training(log)
         write_table(args.table, trainings)
+    shortest = min(len(training.losses) for training in trainings.values())
     by_arch = defaultdict(list)
     for (arch, _), training in sorted(trainings.items()):
-        by_arch[arch].append(training)
+        by_arch[arch].append(replace(training, losses=training.losses[:shortest]))
     with replacing(args.out) as path:
         figure = learning_curves(by_arch, "label-smoothed, bits per token")
         figure.savefig(path, format="png", dpi=100)

@@ -27,11 +27,20 @@ from experiments import (
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from fairseq_odeformers.lab.plots import architecture_color, means_and_ranges, panels, save
+from fairseq_odeformers.lab.plots import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    architecture_color,
+    means_and_ranges,
+    panels,
+    save,
+)
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first
-HATCHES = ("", "//", "..", "xx")  # variants of an architecture have its colour
+VARIANTS = PURPLE, BLUE, ORANGE, GREEN  # the first has its architecture's colour
 
 Results = Mapping[Ensemble, Sequence[Result]]
 
@@ -96,14 +105,13 @@ def draw_histogram(results: Results) -> Figure:
     """Figures 1 and 3 to 5: how many runs of each variant have reached which accuracy."""
     figure, (axes,) = panels(1, 1, 7.4, 3.4)
     width = 0.8 / len(results)
-    color = architecture_color(NODE)
     for index, (ensemble, runs) in enumerate(results.items()):
         bins = np.digitize([run.accuracy for run in runs], BIN_EDGES, right=True)
         counts = np.bincount(bins, minlength=len(BIN_EDGES) + 1)
-        name = " ".join(ensemble.options).replace("--", "") or "neither"
+        name = " and ".join(ensemble.options).replace("--", "").replace("-", " ") or "neither"
         positions = np.arange(len(counts)) + (index - (len(results) - 1) / 2) * width
-        look = {"hatch": HATCHES[index % len(HATCHES)], "edgecolor": "white"}
-        axes.bar(positions, counts, width, color=color, label=f"{name} ({len(runs)} runs)", **look)
+        look = {"color": VARIANTS[index % len(VARIANTS)], "label": f"{name} ({len(runs)} runs)"}
+        axes.bar(positions, counts, width, **look)
     ends = [*BIN_EDGES, 100]
     names = [f"≤ {ends[0]}", *(f"{low}–{high}" for low, high in zip(ends, ends[1:]))]
     axes.set_xticks(range(len(names)), names)

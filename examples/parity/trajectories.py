@@ -143,7 +143,7 @@ def draw(data: tuple[dict, list[dict]]) -> Figure:
 
 
 def draw_trajectories(figure, trajectories: dict) -> None:
-    """A panel for each string: a line for each token, from a dot to a cross."""
+    """A panel for each string, on its own scale: a line for each token from t = 0 to t = 1."""
     points = np.concatenate(
         [states.reshape(-1, states.shape[-1]) for states, _ in trajectories.values()]
     )
@@ -151,7 +151,7 @@ def draw_trajectories(figure, trajectories: dict) -> None:
     _, _, directions = np.linalg.svd(points - mean, full_matrices=False)
     columns = math.ceil(len(trajectories) ** 0.5)
     rows = math.ceil(len(trajectories) / columns)
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
+    panels = figure.subplots(rows, columns, squeeze=False).flat
     for (string, (states, parity)), axes in zip(trajectories.items(), panels):
         for symbol, path in zip(
             ("<s>", *string), (states - mean).swapaxes(0, 1) @ directions[:2].T
@@ -162,6 +162,8 @@ def draw_trajectories(figure, trajectories: dict) -> None:
     for axes in panels:  # those that are left
         axes.remove()
     lines = [Line2D([], [], color=color, label=symbol) for symbol, color in COLORS.items()]
+    for marker, label in (("o", "t = 0, first block"), ("x", "t = 1, last block")):
+        lines.append(Line2D([], [], color="grey", marker=marker, linestyle="", label=label))
     figure.legend(handles=lines, loc="outside upper center", ncols=len(lines))
     figure.supxlabel("first principal component", fontsize="medium")
     figure.supylabel("second principal component", fontsize="medium")
