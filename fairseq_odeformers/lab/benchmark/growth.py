@@ -12,6 +12,7 @@ from . import timing
 from .timing import Row
 
 AXES = {"length": "length (tokens)", "layers": "layers"}
+MEASUREMENTS = {"encoder": "training step of the encoder", "memory": "memory of a training step"}
 
 
 def read_tables(paths: Iterable[Path]) -> dict[str, list[Row]]:
@@ -52,6 +53,6 @@ def draw(tables: Iterable[list[Row]]) -> Figure:
         ticks = sorted({row[against] for row in rows})
         axes.set_xticks(ticks, labels=map("{:,}".format, ticks))
         axes.set_xticks([], minor=True)
-        axes.set(xlabel=AXES[against], ylabel=f"{what} ({unit})")
+        axes.set(xlabel=AXES[against], ylabel=f"{MEASUREMENTS.get(what, what)} ({unit})")
         axes.legend(title="exponent" if any(powers) else None)
     return figure
