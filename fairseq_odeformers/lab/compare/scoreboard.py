@@ -245,7 +245,10 @@ def describe(cells: Sequence[Cell]) -> str:
 
 
 def draw(cells: Sequence[Cell]) -> Figure:
-    """A forest plot: a panel per column, with a line for each family."""
+    """A forest plot: a panel per column, with a line for each family.
+
+    Intervals are cut off at three times the largest difference of their panel.
+    """
     columns = list(dict.fromkeys(cell.column for cell in cells))
     families = list(dict.fromkeys(cell.family for cell in cells))
     width, height = 3.2, 0.5 + 0.32 * len(families)
@@ -260,6 +263,9 @@ def draw(cells: Sequence[Cell]) -> Figure:
             else:
                 ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
                 axes.errorbar(cell.difference, place, xerr=ends, fmt="o", color="0.2", capsize=3)
+        reach = 3 * max((abs(cell.difference) for cell in of_column), default=0) or 1
+        low, high = axes.get_xlim()
+        axes.set_xlim(max(low, -reach), min(high, reach))
         axes.set_yticks(range(len(families)), families)
         axes.set_ylim(len(families) - 0.5, -0.5)
         axes.set_xlabel(f"{of_column[0].metric}, better to the right")
