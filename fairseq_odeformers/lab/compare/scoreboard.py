@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -240,7 +240,8 @@ def describe(cells: Sequence[Cell]) -> str:
         "Brackets give the 95%\ninterval (Welch) over seeds. Each architecture has the setting "
         f"that validated best with the first seed.\n[`{CELLS}`]({CELLS}) has all figures, "
         f"[`{RUNS}`]({RUNS}) the runs.\n\n"
-        f"![Differences from the baseline]({PICTURE})\n"
+        f"![Differences from the baseline]({PICTURE})\n\n"
+        "An interval that is much wider than the others ends at the edge of the picture.\n"
     )
 
 
@@ -260,8 +261,23 @@ def draw(cells: Sequence[Cell]) -> Figure:
             else:
                 ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
                 axes.errorbar(cell.difference, place, xerr=ends, fmt="o", color="0.2", capsize=3)
+        axes.set_xlim(-reach(of_column), reach(of_column))
         axes.set_yticks(range(len(families)), families)
         axes.set_ylim(len(families) - 0.5, -0.5)
         axes.set_xlabel(f"{of_column[0].metric}, better to the right")
         title(axes, column)
     return figure
+
+
+def reach(cells: Sequence[Cell]) -> float:
+    """How far the axis of a column goes from 0: to all differences, and twice the usual interval.
+
+    Of a model that diverges with one of two seeds the interval is many times as wide as the others.
+    """
+    ends = [
+        max(-cell.low, cell.high)
+        for cell in cells
+        if cell.low is not None and cell.high is not None
+    ]
+    farthest = max(abs(cell.difference) for cell in cells)
+    return 1.1 * max(farthest, 2 * median(ends or [0])) or 1

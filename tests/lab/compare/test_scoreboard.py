@@ -98,6 +98,17 @@ def test_tables_are_not_those_of_a_scoreboard(capsys):
     assert "--csv and --latex: for the report of one comparison" in capsys.readouterr().err
 
 
+def test_a_model_that_diverges_does_not_hide_the_others():
+    """Its interval leaves the picture, which shows all differences and the other intervals."""
+    groups = {"base": (80, 81), "a": (82, 83), "b": (81, 82.5), "c": (82, 82.4), "wide": (84, 60)}
+    cells = compare_families([run for name, tests in groups.items() for run in runs(name, *tests)])
+    (axes,) = scoreboard.draw(cells).axes
+    low, high = axes.get_xlim()
+    *others, wide = cells[1:]
+    assert all(low < cell.low < cell.high < high for cell in others)
+    assert low < wide.difference and wide.low < 5 * low
+
+
 def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
     """By the command; the figures are those of the file of runs, and nobody's memory."""
     folder = ROOT / "examples" / "scoreboard"
