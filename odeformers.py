@@ -56,13 +56,14 @@ EXTRAS = {
 
 
 def share_cores() -> None:
-    """Let threads of GNU's OpenMP sleep sooner while they wait, unless the user has set a number.
+    """Let threads of GNU's OpenMP sleep sooner while they wait, unless the user has set how long.
 
     With the default, 300,000 turns, a waiting thread keeps the core from the one that it waits for
     when a third process is busy: a training step then takes about twice as long. On a quiet machine
     both are as fast. It holds for this process, if torch is not imported yet, and for its children.
     """
-    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    if "OMP_WAIT_POLICY" not in os.environ:  # which a number overrides
+        os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

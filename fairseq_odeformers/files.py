@@ -143,7 +143,8 @@ def check_binarised(folder: str | Path) -> None:
         ValueError: it is; the message has the folder to give.
     """
     inner = Path(folder) / "data-bin"
-    if inner.is_dir():
+    binarised = any(Path(folder).glob("dict*.txt")) or Path(folder, "input0").exists()
+    if inner.is_dir() and not binarised:
         raise ValueError(f"{folder}: give the binarised data in it, {inner}")
 
 

@@ -26,13 +26,18 @@ def test_a_script_gets_the_folder_alone(capsys, monkeypatch):
     assert set(COMMANDS) <= set(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("given, spins", [(None, "3000"), ("7", "7")])
+@pytest.mark.parametrize(
+    "given, spins",
+    [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "PASSIVE"}, None)],
+)
 def test_waiting_threads_give_up_their_cores_unless_the_user_says_how(given, spins, monkeypatch):
-    monkeypatch.setenv("GOMP_SPINCOUNT", given or "")
-    if given is None:
-        monkeypatch.delenv("GOMP_SPINCOUNT")
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that the end of the test restores it
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
     main([])
-    assert os.environ["GOMP_SPINCOUNT"] == spins
+    assert os.environ.get("GOMP_SPINCOUNT") == spins
 
 
 def test_list(capsys):

@@ -54,6 +54,12 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), link
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_output_is_left_to_be_filled_in(page):
+    """Such as a line OUTPUT-PLAN."""
+    assert not re.findall(r"^[A-Z]+[-_][A-Z]+$", page.read_text(encoding="utf-8"), re.M)
+
+
 def commands():
     for page in PAGES:
         blocks = re.findall(r"^```bash\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)

@@ -1,4 +1,4 @@
-"""Regularisers: values a sequence that a model hands to its criterion, to be weighted there.
+"""Regularisers: values per sequence that a model hands to its criterion, to be weighted there.
 
 A model's output is a pair whose second part is a dictionary. ``regularizers`` in it is a dictionary
 of tensors of shape (B), such as ``arclength``. In evaluation a model need not compute them, and the

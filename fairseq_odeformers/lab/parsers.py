@@ -34,6 +34,9 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
     owners = [model for model, arch in models.items() if name in default_options(arch)]
     if owners:
         shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
-        return f"; {shown} have it: write it in brackets, as in '{owners[0]}[{option} ...]'"
+        return (
+            f"; options of this name belong to {shown}: leave it out, or give it to one of them "
+            f"alone (in odeformers compare as '{owners[0]}[{option} ...]')"
+        )
     remedy = did_you_mean(option, parser._option_string_actions)
     return f"; {remedy}" if remedy else ""

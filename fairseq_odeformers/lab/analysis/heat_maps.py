@@ -74,7 +74,7 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
     across, down = margins_of(queries, keys, bars=1 + (depths > 1))
     grid = choose_grid(len(blocks), depths, len(queries), len(keys), across, down)
     chosen, left_out = choose_panels(blocks, grid.columns * grid.rows)
-    columns = depths if 1 < depths <= grid.columns else balanced(len(chosen), grid.columns)
+    columns = balanced(len(chosen), grid.columns)
     width, height = panel_size(grid.cell, len(queries), len(keys))
     head = "" if rows[0]["head"] == "mean" else f", head {rows[0]['head']}"
     heading = break_lines(f"{model}: {KINDS[kind]}{head}{left_out}", across + width * columns)
@@ -84,7 +84,7 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
     name_tokens(axes_of, columns, queries, keys, grid.cell)
     figure.supylabel(LABELS[kind][0], fontsize="medium")
     figure.supxlabel(LABELS[kind][1], fontsize="medium")
-    figure.suptitle(heading, fontsize="small")
+    figure.suptitle(heading, fontsize="small", parse_math=False)  # names may have dollar signs
     return figure
 
 
@@ -152,17 +152,20 @@ def choose_grid(
 ) -> Grid:
     """The grid with the largest cells that has a panel for every map, or else the smallest cells.
 
+    A block whose depths fit side by side has a row of its own.
+
     Args:
         across, down: the margins of the picture.
     """
     grid = Grid(1, 1, CELLS[-1])
     for cell in CELLS:
         width, height = panel_size(cell, queries, keys)
-        columns = min(MOST_COLUMNS, max(1, int((WIDTH - across) / width)))
-        rows = max(1, int((HEIGHT - down) / height))
+        columns = min(MOST_COLUMNS, int((WIDTH - across) / width))
+        rows = int((HEIGHT - down) / height)
+        if 1 < depths < columns:
+            columns = depths
         grid = Grid(columns, rows, cell)
-        lines = blocks if 1 < depths <= columns else math.ceil(blocks * depths / columns)
-        if lines <= rows:
+        if blocks * depths <= columns * rows:
             break
     return grid
 
@@ -203,6 +206,6 @@ def name_tokens(
     """Name the tokens of the queries left of each row of panels, and those of the keys below."""
     size = min(7.0, 66 * cell)  # points; an inch has 72
     for place, axes in enumerate(grid):
-        axes.set_xticks(range(len(keys)), keys, fontsize=size, rotation=90)
-        axes.set_yticks(range(len(queries)), queries, fontsize=size)
+        axes.set_xticks(range(len(keys)), keys, fontsize=size, parse_math=False, rotation=90)
+        axes.set_yticks(range(len(queries)), queries, fontsize=size, parse_math=False)
         axes.tick_params(length=2, labelbottom=place + columns >= len(grid))

@@ -23,7 +23,7 @@ class States(NamedTuple):
             layer is not applied.
         parts: states X^(l,e) of the E experts of each layer (L, E, T, C); or outputs of its H
             attention heads, before the projection that joins them (L, H, T, C/H); None if there are
-            neither, or as in an ODE not one a layer.
+            neither, or, as in an ODE, not one per layer.
         expert_weights: weights lambda of the experts (L, E); None without experts.
     """
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fairseq_odeformers.blame import describe
+from fairseq_odeformers.blame import blaming, describe
 from fairseq_odeformers.options import add_user_dir
 
 from .properties import PROPERTIES, Broken, Property
@@ -47,9 +47,11 @@ def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
         words: options of ``fairseq-train``.
 
     Raises:
-        ValueError: there is no such architecture or option, or the task does not train it.
+        ValueError: there is no such architecture or option, the task does not train it, or a
+            plugin's options fail.
     """
-    subject = Subject(arch, choose_kind(arch, task), *words)
+    with blaming():
+        subject = Subject(arch, choose_kind(arch, task), *words)
     try:
         size = sum(parameter.numel() for parameter in subject.build().parameters())
     except Exception as error:

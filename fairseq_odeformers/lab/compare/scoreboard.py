@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -52,7 +52,7 @@ class Cell:
         seeds: the number of runs.
         mean: their mean on the test set.
         difference: from the baseline; positive is better.
-        low, high: its 95% interval (Welch); None with less than two seeds on either side.
+        low, high: its 95% interval (Welch); None with less than three seeds on either side.
     """
 
     column: str
@@ -69,8 +69,12 @@ class Cell:
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{self.difference:+.1f} ({'one seed' if self.seeds == 1 else 'no interval'})"
+            return f"{self.difference:+.1f} ({count_seeds(self.seeds)}, no interval)"
         return f"{self.difference:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
+
+
+def count_seeds(number: int) -> str:
+    return "one seed" if number == 1 else f"{number} seeds"
 
 
 def write_scoreboard(sources: Sequence[str], out: Path) -> str:
@@ -198,7 +202,7 @@ def make_cell(runs: Sequence[Finished], baseline: Sequence[Finished]) -> Cell:
     sign = better(runs[0].metric)
     ours, theirs = ([sign * run.test for run in group] for group in (runs, baseline))
     low = high = None
-    if runs is not baseline and min(len(ours), len(theirs)) > 1 and len({*ours, *theirs}) > 2:
+    if runs is not baseline and min(len(ours), len(theirs)) >= 3 and len({*ours, *theirs}) > 2:
         low, high = map(float, ttest_ind(ours, theirs, equal_var=False).confidence_interval())
     run = runs[0]
     return Cell(
@@ -229,26 +233,23 @@ def describe(cells: Sequence[Cell]) -> str:
             if cell is None:
                 row.append("not run")
             elif cell is baselines[column]:
-                seeds = "one seed" if cell.seeds == 1 else f"{cell.seeds} seeds"
-                row.append(f"{cell.mean:.1f} ({seeds})")
+                row.append(f"{cell.mean:.1f} ({count_seeds(cell.seeds)})")
             else:
                 row.append(str(cell))
         rows.append(row)
     return (
         f"# Scoreboard\n\n{markdown_table(rows)}\n"
         "The first row gives scores, the others their differences from it; positive is better. "
-        "Brackets give the 95%\ninterval (Welch) over seeds. Each architecture has the setting "
-        f"that validated best with the first seed.\n[`{CELLS}`]({CELLS}) has all figures, "
+        "Brackets give the 95%\ninterval (Welch) over three seeds or more. Each architecture has "
+        f"the setting that validated best with the first seed.\n[`{CELLS}`]({CELLS}) has all figures, "
         f"[`{RUNS}`]({RUNS}) the runs.\n\n"
-        f"![Differences from the baseline]({PICTURE})\n"
+        f"![Differences from the baseline]({PICTURE})\n\n"
+        "An interval that is much wider than the others ends at the edge of the picture.\n"
     )
 
 
 def draw(cells: Sequence[Cell]) -> Figure:
-    """A forest plot: a panel per column, with a line for each family.
-
-    Intervals are cut off at three times the largest difference of their panel.
-    """
+    """A forest plot: a panel per column, with a line for each family."""
     columns = list(dict.fromkeys(cell.column for cell in cells))
     families = list(dict.fromkeys(cell.family for cell in cells))
     width, height = 3.2, 0.5 + 0.32 * len(families)
@@ -263,11 +264,23 @@ def draw(cells: Sequence[Cell]) -> Figure:
             else:
                 ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
                 axes.errorbar(cell.difference, place, xerr=ends, fmt="o", color="0.2", capsize=3)
-        reach = 3 * max((abs(cell.difference) for cell in of_column), default=0) or 1
-        low, high = axes.get_xlim()
-        axes.set_xlim(max(low, -reach), min(high, reach))
+        axes.set_xlim(-reach(of_column), reach(of_column))
         axes.set_yticks(range(len(families)), families)
         axes.set_ylim(len(families) - 0.5, -0.5)
         axes.set_xlabel(f"{of_column[0].metric}, better to the right")
         title(axes, column)
     return figure
+
+
+def reach(cells: Sequence[Cell]) -> float:
+    """How far the axis of a column goes from 0: to all differences, and twice the usual interval.
+
+    Of a model that diverges with one of two seeds the interval is many times as wide as the others.
+    """
+    ends = [
+        max(-cell.low, cell.high)
+        for cell in cells
+        if cell.low is not None and cell.high is not None
+    ]
+    farthest = max(abs(cell.difference) for cell in cells)
+    return 1.1 * max(farthest, 2 * median(ends or [0])) or 1

@@ -141,7 +141,7 @@ class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
 def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
     """The regularisers, in training, and the statistics of the ``encoder`` or ``decoder``.
 
-    Each is a dictionary of values (B), one a sequence. The arclength is the sum over the blocks.
+    Each is a dictionary of values (B), one per sequence. The arclength is the sum over the blocks.
 
     Args:
         calls: of the blocks; fairseq's stack drops the solutions that they return.

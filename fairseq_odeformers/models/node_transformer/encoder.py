@@ -23,7 +23,7 @@ class NodeTransformerEncoder(TransformerEncoderBase):
     """fairseq's Transformer encoder over N-ODE blocks.
 
     Beside the output of fairseq's encoder it returns the dictionaries ``regularizers``, which has
-    the arclength in training, and ``statistics``, both of values (B), one a sequence.
+    the arclength in training, and ``statistics``, both of values (B), one per sequence.
     """
 
     spec_class = BlockSpec

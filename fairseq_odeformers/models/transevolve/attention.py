@@ -39,7 +39,7 @@ class TimeEvolvingAttention(nn.Module):
 
     per head: Q and K are split over d + d', A_2 and T over d'. The paper's terms :math:`A_1 T^l`
     (of the query alone) and :math:`A_3 (T^l \odot T^l)` (a constant) shift whole rows of the
-    scores, which softmax does not see; neither they nor their projection :math:`\tilde W_k` are
+    scores, and softmax is shift-invariant; neither they nor their projection :math:`\tilde W_k` are
     built. A_0 has the released code's scale; the paper names d or d' over the number of heads.
 
     ``attention_dropout`` acts on Q and K, as in the released code; ``attention_weights_dropout``

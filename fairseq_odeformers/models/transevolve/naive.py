@@ -7,7 +7,7 @@ L computes its :func:`initial_scores` once. Depth l = 1..L then is :func:`attent
     X^l = FF^l(H^l) + H^l,    H^l = A^l X^(l-1) W_o^l + X^(l-1).
 
 The equations have no LayerNorm; the layers have one on X^(l-1) before attention and on H^l before
-FF^l, and one a block. Tests hold the layers against these functions. Matrices multiply rows from
+FF^l, and one per block. Tests hold the layers against these functions. Matrices multiply rows from
 the right; a mask (B, 1, T, S) is true where a query may not see a key.
 """
 

@@ -1,4 +1,4 @@
-"""TransJect's causal decoder, which is not in the paper: no token sees those after it."""
+"""TransJect's causal decoder, which is not in the paper."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from .spec import LayerSpec
 class TransJectDecoder(FairseqIncrementalDecoder):
     """Each token sees sums and maxima over the tokens up to it, and so none after it.
 
-    Generation keeps these: a sum, and a maximum a layer and expert, each of width d, whatever the
+    Generation keeps these: a sum, and a maximum per layer and expert, each of width d, whatever the
     length.
     """
 

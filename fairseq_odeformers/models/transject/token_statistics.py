@@ -1,7 +1,7 @@
 """Sums and maxima over the tokens of a sequence: all of them, or those up to each token.
 
 The paper's eigenvalues are a sum over all tokens, and the weights of its experts depend on a
-maximum over them, so each token would see those after it. In a causal model both run up to the
+maximum over them, which would leak future tokens. In a causal model both run up to the
 token itself.
 """
 

@@ -1,6 +1,7 @@
 """The maps of one sentence: whose weights they are, and which tokens name them."""
 
 import csv
+import re
 import shutil
 from itertools import combinations
 
@@ -118,11 +119,19 @@ def test_later_depths_of_a_block_are_differences_from_its_first():
     assert -low == high == pytest.approx(max(abs(expected[n]).max().item() for n in (1, 3)))
 
 
-@pytest.mark.parametrize("arch", [*ARCHS, "ode_transformer", "transevolve_fullff_1"])
+OTHERS = [
+    *("ode_transformer", "transevolve_fullff_1"),
+    "transformer --encoder-layers 1 --decoder-layers 1",  # one large panel
+    "node_transformer_mt --encoder-layers 16",  # more blocks than rows
+]
+
+
+@pytest.mark.parametrize("line", [*ARCHS, *OTHERS])
 @pytest.mark.parametrize("tokens", [1, 4, 25, 80])
-def test_pictures_are_of_one_size_at_most(arch, tokens):
+def test_pictures_are_of_one_size_at_most(line, tokens):
     """Whatever the model and the text; what is left out is said, and the ends are shown."""
-    model, name = make_model(arch).eval(), "runs/transevolve_fullff_2_prenorm-dropout-0.3-seed1"
+    model = make_model(*line.split()).eval()
+    name = "runs/transevolve_fullff_2_prenorm-dropout-0.3-seed1"
     keys = [*names("s", tokens - 1), "Donaudampfschifffahrtsgesellschaft"]
     pairs = {kind: (names("t", tokens), keys) for kind in KINDS}
     rows = rows_of(model, pairs, name)
@@ -130,10 +139,19 @@ def test_pictures_are_of_one_size_at_most(arch, tokens):
         figure, panels, heading = drawn(rows, kind, name)
         width, height = figure.get_size_inches()
         assert width <= heat_maps.WIDTH and height <= heat_maps.HEIGHT + heat_maps.LINE
-        maps = len({(row["block"], row["depth"]) for row in rows if row["kind"] == kind})
-        assert (len(panels) < maps) == ("of" in heading.split("(")[-1].split())
-        titles = [axes.get_title() for axes in panels]
-        assert "1" in titles[0] and ("6" in titles[-1] or len(panels) < maps or "node" in arch)
+        maps = sorted({(row["block"], row["depth"]) for row in rows if row["kind"] == kind})
+        assert (len(panels) < len(maps)) == ("of" in heading.split("(")[-1].split())
+        for axes, (block, depth) in ((panels[0], maps[0]), (panels[-1], maps[-1])):
+            named = re.search(r"\d+", axes.get_title())[0]
+            assert named in (str(block), str(depth)) or len(panels) < len(maps)
+
+
+def test_tokens_and_names_with_dollar_signs_are_no_formulas():
+    rows = rows_of(make_model("transformer", *SMALL["transformer"]).eval(), arch="runs/$a_$b")
+    for row in rows:
+        row["query_token"] = row["key_token"] = "$$"
+    _, panels, _ = drawn(rows, "cross", "runs/$a_$b")
+    assert {text.get_text() for text in panels[0].get_yticklabels()} == {"$$"}
 
 
 def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path):

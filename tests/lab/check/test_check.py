@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from fairseq_odeformers.cli import architectures
 from fairseq_odeformers.lab.check.command import check
@@ -99,3 +100,18 @@ def test_a_task_of_another_kind():
 def test_a_misspelt_option():
     with pytest.raises(ValueError, match=r"--droput 1; did you mean --dropout\b"):
         next(check("transformer", "--droput", "1"))
+
+
+def test_an_option_of_other_architectures():
+    """The remedy is one that this command takes, too."""
+    with pytest.raises(ValueError, match="belong to transject, .*: leave it out, or give it to"):
+        next(check("transformer", "--encoder-experts", "1"))
+
+
+def test_a_mistake_in_a_preset_is_named_with_its_file_and_line(monkeypatch):
+    def preset(args):
+        raise TypeError("no sizes")
+
+    monkeypatch.setitem(ARCH_CONFIG_REGISTRY, "transject", preset)
+    with pytest.raises(ValueError, match=r"test_check\.py, line \d+: TypeError: no sizes"):
+        next(check("transject"))

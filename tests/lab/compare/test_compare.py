@@ -270,7 +270,7 @@ MISTAKES = [
     ("--archs transformer[dropout]", "dropout: an option such as --dropout"),
     (
         "--archs transformer --encoder-depth 2",
-        "--encoder-depth 2; transevolve.* 'transevolve.--enc",
+        "--encoder-depth 2; .* belong to transevolve.* 'transevolve.--enc",
     ),
     ("--archs 'transformer[--encoder-blocks 2]'", "transformer-encoder-blocks-2 .*unrecognized"),
     ("--archs transformer --droput 0.1", "--droput 0.1; did you mean --dropout"),

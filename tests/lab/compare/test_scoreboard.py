@@ -1,5 +1,6 @@
 """Scoreboards: differences with intervals whose values are known, and the page that is kept."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +22,12 @@ def runs(family, *tests, tuned="lr 1", validation=80.0, **changes):
 
 
 def test_differences_have_welch_s_interval():
-    """Of (84, 86, 88) from (80, 82): a mean of 5, variances over sizes 4/3 and 1."""
-    base, ours = compare_families([*runs("base", 80.0, 82.0), *runs("ours", 84.0, 86.0, 88.0)])
-    a, b = 4 / 3, 2 / 2
-    freedom = (a + b) ** 2 / (a**2 / 2 + b**2 / 1)
+    """Of (84, 86, 88) from (80, 81, 82): a mean of 5, variances over sizes 4/3 and 1/3."""
+    base, ours = compare_families(
+        [*runs("base", 80.0, 81.0, 82.0), *runs("ours", 84.0, 86.0, 88.0)]
+    )
+    a, b = 4 / 3, 1 / 3
+    freedom = (a + b) ** 2 / (a**2 / 2 + b**2 / 2)
     half = student.ppf(0.975, freedom) * (a + b) ** 0.5
     assert (base.difference, base.low) == (0, None)
     assert ours.difference == pytest.approx(5)
@@ -38,12 +41,12 @@ def test_positive_is_better(metric, difference):
     changes = {"metric": metric}
     _, ours = compare_families([*runs("base", 84.0, **changes), *runs("ours", 80.0, **changes)])
     assert (ours.mean, ours.difference) == (80, difference)
-    assert str(ours) == f"{difference:+.1f} (one seed)"
+    assert str(ours) == f"{difference:+.1f} (one seed, no interval)"
 
 
-def test_several_seeds_against_one_have_no_interval():
-    _, ours = compare_families([*runs("base", 80.0), *runs("ours", 81.0, 83.0)])
-    assert str(ours) == "+2.0 (no interval)"
+def test_less_than_three_seeds_have_no_interval():
+    _, ours = compare_families([*runs("base", 80.0, 81.0), *runs("ours", 81.5, 82.0, 84.0)])
+    assert str(ours) == "+2.0 (3 seeds, no interval)"
 
 
 @pytest.mark.parametrize("validated, chosen", [("accuracy", "lr 2"), ("loss", "lr 1")])
@@ -61,7 +64,7 @@ def test_the_setting_validates_best_with_the_first_seed(validated, chosen):
 def test_a_family_without_a_run_in_a_column_says_so():
     columns = [*runs("base", 80.0), *runs("ours", 81.0), *runs("base", 20.0, column="structure")]
     page = scoreboard.describe(compare_families(columns))
-    assert "| ours | +1.0 (one seed) | not run |" in page
+    assert "| ours | +1.0 (one seed, no interval) | not run |" in page
 
 
 def test_families_are_those_of_the_papers():
@@ -98,6 +101,18 @@ def test_tables_are_not_those_of_a_scoreboard(capsys):
     assert "--csv and --latex: for the report of one comparison" in capsys.readouterr().err
 
 
+def test_a_model_that_diverges_does_not_hide_the_others():
+    """Its interval leaves the picture, which shows all differences and the other intervals."""
+    groups = {"base": (80, 80.5, 81), "a": (82, 82.5, 83), "b": (81, 82, 82.5)}
+    groups |= {"c": (82, 82.2, 82.4), "wide": (84, 84, 60)}
+    cells = compare_families([run for name, tests in groups.items() for run in runs(name, *tests)])
+    (axes,) = scoreboard.draw(cells).axes
+    low, high = axes.get_xlim()
+    *others, wide = cells[1:]
+    assert all(low < cell.low < cell.high < high for cell in others)
+    assert low < wide.difference and wide.low < 2 * low
+
+
 def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
     """By the command; the figures are those of the file of runs, and nobody's memory."""
     folder = ROOT / "examples" / "scoreboard"
@@ -105,3 +120,12 @@ def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
     for name in (scoreboard.PAGE, scoreboard.CELLS, scoreboard.RUNS):
         assert (tmp_path / name).read_text("utf-8") == (folder / name).read_text("utf-8"), name
     assert (tmp_path / scoreboard.PICTURE).stat().st_size < 300_000
+
+
+@pytest.mark.parametrize("page", ["docs/choosing.md", "examples/scoreboard/README.md"])
+def test_pages_quote_the_board(page):
+    """Each difference with an interval is one of the board's."""
+    board = (ROOT / "examples/scoreboard/scoreboard.md").read_text("utf-8")
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    for cell in re.findall(r"[+-]\d+\.\d \([^)]*?(?:to|seeds?)[^)]*\)", text):
+        assert cell in board, cell
