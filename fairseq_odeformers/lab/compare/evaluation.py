@@ -15,12 +15,11 @@ from fairseq.trainer import Trainer
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .recipe import Recipe
-from .splits import find_test_sets
 
 EXAMPLES = 16  # that are timed
 
 
-def time_evaluation(recipe: Recipe, trainer: Trainer, validations: int) -> float:
+def time_evaluation(recipe: Recipe, trainer: Trainer, validations: int, splits: int) -> float:
     """The seconds of all validations, and of predicting test sets, each as long as ``valid``.
 
     An untrained model translates up to the greatest length, so a trained one takes less.
@@ -31,7 +30,7 @@ def time_evaluation(recipe: Recipe, trainer: Trainer, validations: int) -> float
         generator = task.build_generator([model], generation_config(recipe))
         prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
     checkpoints = 1 if recipe.average == 0 else 2
-    predictions = checkpoints * len(find_test_sets(recipe))
+    predictions = checkpoints * splits
     examples = len(validation_set(trainer))
     batches = examples / min(examples, EXAMPLES)
     return batches * (validations * validation + predictions * prediction)

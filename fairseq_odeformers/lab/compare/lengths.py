@@ -23,7 +23,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 
 from .entry import Entry, evaluation_command
 from .recipe import Recipe
-from .trial import build
+from .trial import Untrained
 
 SKIP = "skip-invalid-size-inputs-valid-test"
 LONGER = {  # the options that make room for a longer example
@@ -34,18 +34,21 @@ LONGER = {  # the options that make room for a longer example
 }
 
 
-def check_lengths(recipe: Recipe, entry: Entry, splits: Iterable[str]) -> None:
+def check_lengths(
+    recipe: Recipe, entry: Entry, untrained: Untrained, splits: Iterable[str]
+) -> None:
     """Check that an architecture and its batches take all examples that it is evaluated on.
 
     Training examples that are too long, which fairseq leaves out, are counted.
 
     Args:
+        untrained: the architecture's model; its task loads the data.
         splits: the test sets.
 
     Raises:
         ValueError: an example is too long; or an option under ``evaluate`` is wrong.
     """
-    cfg, task, model = build(recipe, entry)
+    cfg, task, model = untrained
     limits, remedy = (task.max_positions(), model.max_positions()), LONGER[recipe.kind]
     train = cfg.dataset.train_subset
     task.load_dataset(train, combine=True, epoch=1)
