@@ -1,4 +1,4 @@
-"""Equal time: the updates that an architecture makes within a number of minutes."""
+"""Equal time: how many updates each architecture makes within a number of minutes."""
 
 from __future__ import annotations
 

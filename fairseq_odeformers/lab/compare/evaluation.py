@@ -1,4 +1,4 @@
-"""How long a run validates and predicts beside its training, by the time of a few examples."""
+"""How long a run validates and predicts, estimated from a few examples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 
 from .recipe import Recipe
 
-EXAMPLES = 16  # that are timed
+EXAMPLES = 16  # in the batch that is timed
 
 
 def time_evaluation(recipe: Recipe, trainer: Trainer, validations: int, splits: int) -> float:
@@ -37,7 +37,7 @@ def time_evaluation(recipe: Recipe, trainer: Trainer, validations: int, splits: 
 
 
 def validation_set(trainer: Trainer) -> FairseqDataset:
-    """The first one that a training validates with."""
+    """The first validation set of a training."""
     return trainer.task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
 
 

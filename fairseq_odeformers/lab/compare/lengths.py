@@ -1,4 +1,4 @@
-"""Lengths: which examples the models and their batches cannot take, before the first training.
+"""Lengths: examples that are too long for a model or a batch, found before the first training.
 
 fairseq leaves examples that are too long out of a training and of ``fairseq-eval-lm``, and ends a
 validation or ``fairseq-generate`` at the first one.

@@ -37,7 +37,7 @@ PLAN, LOCK = "plan.yaml", ".plan.lock"
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe whose architectures are built and matched."""
+    """A recipe, and its architectures as they will be trained."""
 
     recipe: Recipe  # with the absolute path of its data
     entries: tuple[Entry, ...]
@@ -110,10 +110,10 @@ def check_scores(recipe: Recipe, splits: Collection[str]) -> None:
 def check_properties(recipe: Recipe, entry: Entry) -> None:
     """Check that a user's architecture does what every one must do, in the small size of ``check``.
 
-    So its own options count, but neither its sizes nor the recipe's.
+    So the options of the architecture count, but neither its sizes nor the recipe's.
     """
-    _, own = split_sizes({**recipe.architectures[entry.name], "arch": None})
-    require(entry.options["arch"], *command_line(own), task=recipe.task)
+    _, options = split_sizes({**recipe.architectures[entry.name], "arch": None})
+    require(entry.options["arch"], *command_line(options), task=recipe.task)
 
 
 def check_tuned_widths(values: Options) -> None:

@@ -102,7 +102,7 @@ def add_outcomes(
 def locate_test_sets(recipe: Recipe, out: Path) -> dict[str, str | None]:
     """The test sets of a comparison that was begun before plans kept them.
 
-    Where the data have gone, the splits are those of the predictions in *out*.
+    If the data are gone, the predictions in *out* tell the splits.
     """
     if Path(recipe.data).is_dir():
         return find_test_sets(recipe)

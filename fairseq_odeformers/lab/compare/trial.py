@@ -41,7 +41,7 @@ class Untrained(NamedTuple):
 def build(recipe: Recipe, entry: Entry) -> Untrained:
     """Build the model of an architecture."""
     resolved = replace(entry, options=resolve_shares(entry.options, entry.updates or 1000))
-    # The plugins are imported already; those of a comparison get their folder once it is planned.
+    # The plugins are imported already, and the folder that joins them is written after the plan.
     line = train_options(recipe, resolved, **{"user-dir": None})
     args = fairseq_options.parse_args_and_arch(training_parser(), line)
     cfg = convert_namespace_to_omegaconf(args)
@@ -130,16 +130,18 @@ def check_best(cfg, epochs: int) -> None:
 
 
 def check_metric(trainer: Trainer) -> None:
-    """Check that a validation has the metric that the best checkpoint is chosen by."""
+    """Check that a validation has the metric that chooses the best checkpoint."""
     name = trainer.cfg.checkpoint.best_checkpoint_metric
     if name == "bleu" and getattr(trainer.cfg.task, "eval_bleu", False):
         return  # a model that is hardly trained translates some batches to nothing
     with metrics.aggregate(new_root=True) as validation:
         trainer.valid_step(take_examples(trainer))
-    found = [key for key in validation.get_smoothed_values() if not key.startswith("_")]
-    if name not in found:
+    logged = [key for key in validation.get_smoothed_values() if not key.startswith("_")]
+    if name not in logged:
         remedy = " (--eval-bleu adds bleu)" if name == "bleu" else ""
-        raise ValueError(f"--best-checkpoint-metric {name}: choose from {', '.join(found)}{remedy}")
+        raise ValueError(
+            f"--best-checkpoint-metric {name}: choose from {', '.join(logged)}{remedy}"
+        )
 
 
 def time_update(trainer: Trainer, batches: GroupedIterator) -> float:
