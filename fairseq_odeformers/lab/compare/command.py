@@ -192,7 +192,7 @@ def execute_plan(plan: Plan, kept: Plan, machine: Machine | Cluster, out: Path) 
     tuning = make_tuning_runs(kept, out)
     if tuning:
         execute(tuning, machine)
-    untrained = names & {run.name for run in tuning} - {run.name for run in tuning if run.finished}
+    untrained = {run.name for run in tuning} - {run.name for run in tuning if run.finished}
     runs = make_runs(replace(plan, entries=choose_candidates(kept, out).entries), out)
     runs = [run for run in runs if run.name not in untrained]
     execute(runs, machine)

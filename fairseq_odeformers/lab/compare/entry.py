@@ -75,15 +75,14 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
             f"--arch {arch}: no such architecture; {remedy} (--user-dir finds your own)"
         )
     check_kind(arch, recipe.task)
-    names = option_names(recipe, arch)
-    shared = {name: value for name, value in recipe.shared.items() if name in names}
+    supported = option_names(recipe, arch)
+    shared = {key: value for key, value in recipe.shared.items() if key in supported}
     neutral, explicit = split_sizes({**recipe.train, **changes})
-    sizes = {**underscored(recipe.sizes), **neutral}
-    sized = size_options(arch, sizes, underscored(explicit))
-    sized = {flag(name)[2:]: size for name, size in sized.items()}
+    sizes = size_options(arch, {**underscore(recipe.sizes), **neutral}, underscore(explicit))
+    sizes = {flag(key)[2:]: size for key, size in sizes.items()}
     options = {
-        name: value.replace("{arch}", arch) if isinstance(value, str) else value
-        for name, value in {"arch": arch, **sized, **shared, **explicit}.items()
+        key: value.replace("{arch}", arch) if isinstance(value, str) else value
+        for key, value in {"arch": arch, **sizes, **shared, **explicit}.items()
         if value is not None
     }
     return Entry(name, options)
@@ -105,7 +104,7 @@ def plugin_digest(recipe: Recipe, arch: str, plugins: Iterable[Path]) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
 
 
-def underscored(options: Options) -> Options:
+def underscore(options: Options) -> Options:
     """Options by the names that they have in a configuration."""
     return {name.replace("-", "_"): value for name, value in options.items()}
 

@@ -91,7 +91,7 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
         )
     cells = compare_families(runs)
     out.mkdir(parents=True, exist_ok=True)
-    write_csv(out / CELLS, [{**asdict(cell), **rounded(cell)} for cell in cells])
+    write_csv(out / CELLS, [{**asdict(cell), **round_figures(cell)} for cell in cells])
     write_csv(out / RUNS, [asdict(run) for run in runs])
     save(draw, cells, out / PICTURE)
     page = describe(cells)
@@ -105,7 +105,7 @@ def identity(run: Finished) -> tuple[str, str, str, int]:
     return run.column, run.architecture, run.tuned, run.seed
 
 
-def rounded(cell: Cell) -> dict[str, Any]:
+def round_figures(cell: Cell) -> dict[str, Any]:
     """The figures of a cell as they are kept."""
     values = {name: getattr(cell, name) for name in ("mean", "difference", "low", "high")}
     return {name: "" if value is None else round(value, 3) for name, value in values.items()}

@@ -18,7 +18,7 @@ from torch import nn
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 
-Options = DictConfig | TransformerConfig  # of a model, or in fairseq's form
+Config = DictConfig | TransformerConfig  # the options of a model, as its own or as fairseq's config
 
 
 class Encoder(TransformerEncoderBase):
@@ -26,7 +26,7 @@ class Encoder(TransformerEncoderBase):
 
     layer_class: Callable[..., nn.Module] = EncoderLayer
 
-    def __init__(self, cfg: Options, dictionary: Dictionary, embed_tokens: nn.Module):
+    def __init__(self, cfg: Config, dictionary: Dictionary, embed_tokens: nn.Module):
         super().__init__(stack_config(cfg), dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
@@ -40,7 +40,7 @@ class Decoder(TransformerDecoderBase):
 
     def __init__(
         self,
-        cfg: Options,
+        cfg: Config,
         dictionary: Dictionary,
         embed_tokens: nn.Module,
         no_encoder_attn: bool = False,
@@ -61,7 +61,7 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
 
 
-def stack_config(cfg: Options, **changes: Any) -> TransformerConfig:
+def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
     """fairseq's config of an encoder or a decoder, with all options of a model.
 
     fairseq's layers are built from it, others from the :class:`.Spec` in its attribute ``spec``. An
