@@ -75,8 +75,7 @@ def try_training(
     entry = replace(
         entry, options=options, updates=updates, epoch_updates=per_epoch, seconds=seconds
     )
-    evaluation = time_evaluation(recipe, trainer, entry.checkpoints + 1, len(splits))
-    return replace(entry, evaluation=evaluation)
+    return replace(entry, evaluation=time_evaluation(recipe, entry, trainer, splits))
 
 
 def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:
