@@ -129,7 +129,7 @@ def make_generator(files, data, options: dict, base: type, name: str) -> Generat
 
 
 def find_text_options(cfg, data=None) -> dict[str, str]:
-    """The options by which fairseq turns text into tokens of a data set.
+    """fairseq's options for turning text into tokens of a data set.
 
     Args:
         cfg: options of the task of a training.
