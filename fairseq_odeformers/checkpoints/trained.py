@@ -70,7 +70,8 @@ def load(
 def no_more_than(weights: dict[str, Tensor]) -> Iterator[None]:
     """Build no model that has far more parameters than a checkpoint has.
 
-    A model may register a parameter again, or have a head that the checkpoint lacks.
+    Some more are allowed: a model may register a parameter twice, or have a head that the
+    checkpoint lacks.
 
     Raises:
         ValueError: more are registered, as for a million layers.

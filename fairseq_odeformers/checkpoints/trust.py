@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fairseq_odeformers.files import naming
 
-# The modules of fairseq whose models and tasks do nothing but what their names say.
+# The modules of fairseq whose models and tasks run no code that a checkpoint names.
 SAFE = {
     *("fairseq.models.transformer.transformer_legacy", "fairseq.models.transformer_lm"),
     *("fairseq.models.roberta.model", "fairseq.models.bart.model"),
@@ -46,7 +46,11 @@ is_trust_required = _trust_required.get
 
 @contextmanager
 def require_trust() -> Iterator[None]:
-    """Have each checkpoint that fairseq reads checked, where it reads and builds in one call."""
+    """Have ``read`` check each checkpoint: ``from_pretrained`` reads and builds in one call.
+
+    :func:`~fairseq_odeformers.checkpoints.trained.load` needs no such thing; it checks between the
+    two.
+    """
     token = _trust_required.set(True)
     try:
         yield

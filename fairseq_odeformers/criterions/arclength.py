@@ -1,4 +1,7 @@
-"""The arclength of any model that computes its states layer by layer, a discretised ODE."""
+"""The arclength of any model that computes its states layer by layer, as Euler steps of an ODE.
+
+The N-ODE Transformer integrates its own, in ``models/node_transformer/arclength.py``.
+"""
 
 from contextlib import ExitStack
 from inspect import signature
@@ -33,8 +36,8 @@ def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
 def with_arclength(model: nn.Module, inputs: dict) -> tuple:
     """The output of a model, with its arclength among the regularisers.
 
-    It is the sum over encoder and decoder, and over both texts of a pair. A model that computes its
-    own, as the N-ODE Transformer, keeps that; one without hidden states has none.
+    It is the sum over encoder and decoder, and over both texts of a pair. An arclength that the
+    model has computed itself stays. A model without hidden states has none.
     """
     stacks = [
         module

@@ -24,7 +24,10 @@ class RegularizedCrossEntropyConfig(RegularizerConfig, LabelSmoothedCrossEntropy
     "label_smoothed_cross_entropy_with_regularizers", dataclass=RegularizedCrossEntropyConfig
 )
 class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
-    """fairseq's ``label_smoothed_cross_entropy``, for translation and language models.
+    """fairseq's ``label_smoothed_cross_entropy`` with regularisers.
+
+    It trains translators and language models. A translator without a regulariser needs only
+    fairseq's own, which is the default of ``odeformers compare`` for translation.
 
     The loss is the mean over tokens, plus the weight of each regulariser times its mean over
     sequences; so a weight means the same whatever the length.

@@ -1,12 +1,12 @@
-"""Regularisers: values per sequence that a model hands to its criterion, to be weighted there.
+"""Regularisers: a model computes one value per sequence, and its criterion adds it to the loss.
 
-A model's output is a pair whose second part is a dictionary. ``regularizers`` in it is a dictionary
-of tensors of shape (B), such as ``arclength``. In evaluation a model need not compute them, and the
-loss is without them. If the arclength has a weight and the model computes none, it is computed from
-the layers' states. Another dictionary, ``statistics``, has values (B) that are only logged.
+A model's output is a pair whose second part is a dictionary. Its entry ``regularizers`` is a
+dictionary of tensors (B), such as ``arclength``. In evaluation a model need not compute them, and
+the loss leaves them out. If the arclength has a weight and the model computes none, it is computed
+from the states of the layers. A second entry, ``statistics``, has values (B) that are only logged.
 
-A model whose paper has a regulariser in its loss has the dictionary ``regularizer_weights``: these
-are the weights unless options say otherwise.
+A model's attribute ``regularizer_weights`` has the weights of its paper, by the names of the
+regularisers. They apply unless options say otherwise.
 """
 
 from dataclasses import dataclass, fields
@@ -20,7 +20,7 @@ from fairseq_odeformers.options import option
 
 from .arclength import with_arclength
 
-MEAN = "_mean_"  # begins the names of sums over sequences whose means are logged
+MEAN = "_mean_"  # starts the names of sums over sequences that are logged as means
 
 
 @dataclass

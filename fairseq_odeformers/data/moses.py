@@ -1,4 +1,4 @@
-"""Raw text and the tokens of Moses, in both directions."""
+"""Raw text of translators to the tokens of Moses, and back."""
 
 import json
 import re
@@ -42,7 +42,7 @@ class RawPairs(NamedTuple):
 
 
 def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
-    """The way from and to raw text of a data set that ``odeformers prepare`` has made.
+    """How the raw text of a data set was tokenised by ``odeformers prepare``, and the way back.
 
     Raises:
         ValueError: the folder does not tell how it was prepared.

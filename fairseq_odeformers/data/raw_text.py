@@ -1,4 +1,7 @@
-"""Typed text as the symbols of a data set for classification."""
+"""Typed text as the symbols of a data set for classification.
+
+The text of a translator is tokenised in ``moses``; only :func:`read_codes` serves both.
+"""
 
 import re
 from contextlib import redirect_stderr
@@ -39,11 +42,11 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
         return symbols, symbols
     vocabulary, codes = Path(data, "vocab.txt"), Path(data, "code")
     if vocabulary.exists():
-        encoding = word_pieces(vocabulary, vocabulary.stat().st_mtime_ns).encode(text)
+        encoding = cache_tokenizer(vocabulary, vocabulary.stat().st_mtime_ns).encode(text)
         return encoding.tokens, [text[start:end] for start, end in encoding.offsets]
     if codes.exists():
-        codec = byte_pairs(codes, codes.stat().st_mtime_ns)
-        symbols = codec.segment(cut_words(text)).split()
+        bpe = cache_codes(codes, codes.stat().st_mtime_ns)
+        symbols = bpe.segment(cut_words(text)).split()
         return symbols, [symbol.removesuffix("@@") for symbol in symbols]
     if any(piece in task.source_dictionary for piece in CHARACTERS):
         raise FileNotFoundError(
@@ -65,19 +68,19 @@ def cut_words(text: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def word_pieces(vocabulary: Path, changed: int):
-    """The tokenizer of a ``vocab.txt``, which is read again once it has changed."""
+def cache_tokenizer(vocabulary: Path, mtime: int):
+    """The word-piece tokenizer of a ``vocab.txt``, which is read again once it has changed."""
     return load_tokenizer(vocabulary)
 
 
 @lru_cache(maxsize=4)
-def byte_pairs(codes: Path, changed: int):
+def cache_codes(codes: Path, mtime: int):
     """The same for :func:`read_codes`."""
     return read_codes(codes)
 
 
 def read_codes(path: Path):
-    """Byte-pair codes of subword-nmt, its ``BPE``."""
+    """subword-nmt's ``BPE`` for a file of codes."""
     from subword_nmt.apply_bpe import BPE
 
     said = StringIO()

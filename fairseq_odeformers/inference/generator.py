@@ -19,7 +19,7 @@ GENERATION_OPTIONS = {
 
 
 class Generator(GeneratorHubInterface):
-    """fairseq's interface, which treats texts as all of this project's do.
+    """fairseq's interface, with the rules of ``texts`` for empty, long and unknown texts.
 
     fairseq's ``translate`` calls ``sample``, and that calls ``generate``, which are overridden too.
 
@@ -98,7 +98,7 @@ class Generator(GeneratorHubInterface):
         return super().generate(sentences, beam, verbose, **options)
 
     def fit(self, tokens: Tensor) -> Tensor:
-        """A sentence (T) of at most so many tokens as all models take; ``</s>`` remains its end."""
+        """A sentence (T), truncated to what all models take if allowed; it ends with ``</s>``."""
         warn_of_unknown(self.src_dict, tokens[:-1])
         positions = self.max_positions  # of source and target, or of a language model
         longest = positions[0] if isinstance(positions, tuple) else positions

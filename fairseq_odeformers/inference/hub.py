@@ -1,4 +1,4 @@
-"""Trained models from Python: a line loads one, and a line uses it.
+"""Trained models from Python: one line loads a model, the next one uses it.
 
     from fairseq_odeformers import load_translator
 
@@ -60,8 +60,8 @@ def load_language_model(checkpoint, data=None, **options) -> Generator:
 
     For arguments and errors see :func:`load_translator`.
     """
-    kind = (FairseqLanguageModel, "a language model")
-    return make_generator(read_files(checkpoint), data, options, *kind)
+    files = read_files(checkpoint)
+    return make_generator(files, data, options, FairseqLanguageModel, "a language model")
 
 
 def load_classifier(checkpoint, data=None, **options) -> Classifier:
@@ -113,13 +113,13 @@ def make_translator(
     return translator
 
 
-def make_generator(files, data, options: dict, kind: type, name: str) -> Generator:
-    """See :func:`load_translator`; messages call a model of the class *kind* by its *name*."""
+def make_generator(files, data, options: dict, base: type, name: str) -> Generator:
+    """See :func:`load_translator`; *name* is what messages call models that derive from *base*."""
     models, task, cfg = [], None, None
     for path, state in files:
         overrides = {**find_text_options(state["cfg"].task, data), **options}
         model, task, cfg = load(path, overrides, task, state)
-        if not isinstance(model, kind):
+        if not isinstance(model, base):
             raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
         models.append(model)
     if overrides.get("bpe") == "subword_nmt" and (codes := overrides.get("bpe_codes")):
@@ -129,7 +129,7 @@ def make_generator(files, data, options: dict, kind: type, name: str) -> Generat
 
 
 def find_text_options(cfg, data=None) -> dict[str, str]:
-    """The options that turn text into tokens of a data set.
+    """fairseq's options for turning text into tokens of a data set.
 
     Args:
         cfg: options of the task of a training.
@@ -138,12 +138,12 @@ def find_text_options(cfg, data=None) -> dict[str, str]:
     names = {"source_lang", "target_lang"}  # for a tokenizer
     options = {name: value for name in names if (value := getattr(cfg, name, None))}
     if folder := str(data or getattr(cfg, "data", None) or ""):  # the task parity has none
-        options |= {"data": folder, **find_byte_pairs(folder)}
+        options |= {"data": folder, **find_codes(folder)}
     return options
 
 
-def find_byte_pairs(data: str) -> dict[str, str]:
-    """fairseq's options for the byte-pair codes beside a data set, if there are any."""
+def find_codes(data: str) -> dict[str, str]:
+    """fairseq's options for the BPE codes of a data set; none where it has no codes."""
     folder = Path(data)
     for path in (parent / name for parent in (folder, folder.parent) for name in CODES):
         if path.is_file():

@@ -9,7 +9,7 @@ from torch import Tensor
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability *p* and scale the others by 1 / (1 - p).
 
-    On a CPU torch draws one Bernoulli variable an element, which takes a tenth of a training step.
+    On a CPU torch draws one Bernoulli variable per element, which takes a tenth of a training step.
     Here an element takes 16 random bits, four elements to a draw; *p* is rounded to a multiple of
     2^-16, and the scale follows the rounded *p*. On other devices this is torch's own dropout.
     """

@@ -74,7 +74,7 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
     across, down = margins_of(queries, keys, bars=1 + (depths > 1))
     grid = choose_grid(len(blocks), depths, len(queries), len(keys), across, down)
     chosen, left_out = choose_panels(blocks, grid.columns * grid.rows)
-    columns = balanced(len(chosen), grid.columns)
+    columns = balance_columns(len(chosen), grid.columns)
     width, height = panel_size(grid.cell, len(queries), len(keys))
     head = "" if rows[0]["head"] == "mean" else f", head {rows[0]['head']}"
     heading = break_lines(f"{model}: {KINDS[kind]}{head}{left_out}", across + width * columns)
@@ -194,7 +194,7 @@ def spread(count: int, most: int) -> Iterator[int]:
     return (round(index * (count - 1) / max(1, most - 1)) for index in range(most))
 
 
-def balanced(count: int, most: int) -> int:
+def balance_columns(count: int, most: int) -> int:
     """The number of columns, at most *most*, that leaves the fewest places of the last row empty
     without another row."""
     return math.ceil(count / math.ceil(count / most))

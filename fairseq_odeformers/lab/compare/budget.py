@@ -1,9 +1,9 @@
-"""Equal time: the updates that an architecture makes within a number of minutes."""
+"""Equal time: how many updates each architecture makes within a number of minutes."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from fairseq_odeformers.files import naming
@@ -11,13 +11,17 @@ from fairseq_odeformers.files import naming
 from .entry import Entry
 from .logs import report_progress
 from .recipe import Options, Recipe, merge
-from .trial import start_training, time_update, try_training
+from .trial import build, start_training, time_update, try_training
 
 ROUNDS = 3  # how often an architecture is timed, one after the other
 
 
 def fit_budget(
-    recipe: Recipe, entries: Sequence[Entry], minutes: float, planned: Mapping[str, int]
+    recipe: Recipe,
+    entries: Sequence[Entry],
+    minutes: float,
+    planned: Mapping[str, int],
+    splits: Collection[str],
 ) -> list[Entry]:
     """Architectures whose trainings all take so many minutes.
 
@@ -26,12 +30,14 @@ def fit_budget(
 
     Args:
         planned: by label, the updates of trainings that an earlier command has begun; they stay.
+        splits: the test sets.
     """
     fitted, times = [], time_updates(recipe, [e for e in entries if e.label not in planned])
     for entry in entries:
         with naming(entry.label, "cannot be trained"):
             updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
-            entry = try_training(recipe, stretch_schedule(entry, updates))
+            entry = stretch_schedule(entry, updates)
+            entry = try_training(recipe, entry, build(recipe, entry), splits)
             fitted.append(replace(entry, seconds=minutes * 60, budget=minutes))
     return fitted
 
@@ -45,7 +51,7 @@ def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
     for number in range(1, ROUNDS):
         for entry in entries:
             report_progress(f"timing {entry.label} ({number} of {ROUNDS - 1})")
-            seconds[entry.label].append(time_update(*start_training(recipe, entry)))
+            seconds[entry.label].append(time_update(*start_training(recipe, build(recipe, entry))))
     return {label: statistics.median(measured) for label, measured in seconds.items()}
 
 

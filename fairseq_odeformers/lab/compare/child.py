@@ -14,14 +14,14 @@ import torch
 FORK = multiprocessing.get_context("fork")  # has imported all that this process has
 
 
-def call_in_child(function: Callable, *arguments: object):
+def call_in_child(function: Callable):
     """Call a function in a fork of this process, and return or raise what it does.
 
     Raises:
         ValueError: the child was killed.
     """
     receiver, sender = FORK.Pipe(duplex=False)
-    child = FORK.Process(target=_answer, args=(sender, function, arguments))
+    child = FORK.Process(target=_answer, args=(sender, function))
     child.start()
     sender.close()
     try:
@@ -36,13 +36,13 @@ def call_in_child(function: Callable, *arguments: object):
     return result
 
 
-def _answer(sender: Connection, function: Callable, arguments: tuple) -> None:
+def _answer(sender: Connection, function: Callable) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     warnings.simplefilter("ignore")  # the trainings' logs have them
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     try:
-        result = function(*arguments)
+        result = function()
     except Exception as error:
         result = error
     sender.send(result)

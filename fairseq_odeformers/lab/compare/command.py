@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from sacrebleu.metrics.bleu import BLEU
@@ -134,23 +135,29 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     machine = None if args.dry_run else choose_machine(args, out)
     prepare(recipe, args.dry_run)
-    plugin = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
-    recipe.train["user-dir"] = str(plugin)
+    user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
+    recipe.train["user-dir"] = str(user_dir)
     match = args.match or ("parameters" if args.what.is_dir() else "none")
     redo = [parse_architecture(text)[0] for text in args.redo]
     if unknown := set(redo) - set(recipe.architectures):
         raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(recipe.architectures)}")
-    planned = planned_updates(out, args.budget, redo) if args.budget else {}
-    plugins = [Path(plugin) for plugin in args.user_dir]
-    matched = match == "parameters"
-    checked = not args.no_check
-    plan = call_in_child(make_plan, recipe, matched, args.budget, planned, plugins, checked)
+    plan = call_in_child(
+        partial(
+            make_plan,
+            recipe,
+            match=match == "parameters",
+            budget=args.budget,
+            planned=planned_updates(out, args.budget, redo) if args.budget else {},
+            plugins=[Path(folder) for folder in args.user_dir],
+            checked=not args.no_check,
+        )
+    )
     if redo and (out / PLAN).is_file() and not args.dry_run:
         forget(redo, plan, out)
     print(overview(plan, out, args.jobs, redo), flush=True)
     if machine is None:
-        if args.user_dir and not plugin.exists():  # the commands name it
-            write_plugin(plugin, args.user_dir)
+        if args.user_dir and not user_dir.exists():  # the commands name it
+            write_plugin(user_dir, args.user_dir)
         print_commands(make_tuning_runs(plan, out))
         if recipe.tune:
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
@@ -158,7 +165,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         return
     kept = save_plan(plan, out)
     if args.user_dir:
-        write_plugin(plugin, args.user_dir)
+        write_plugin(user_dir, args.user_dir)
     runs = execute_plan(plan, kept, machine, out)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
@@ -185,7 +192,7 @@ def execute_plan(plan: Plan, kept: Plan, machine: Machine | Cluster, out: Path) 
     tuning = make_tuning_runs(kept, out)
     if tuning:
         execute(tuning, machine)
-    untrained = names & {run.name for run in tuning} - {run.name for run in tuning if run.finished}
+    untrained = {run.name for run in tuning} - {run.name for run in tuning if run.finished}
     runs = make_runs(replace(plan, entries=choose_candidates(kept, out).entries), out)
     runs = [run for run in runs if run.name not in untrained]
     execute(runs, machine)
@@ -197,7 +204,7 @@ def execute_plan(plan: Plan, kept: Plan, machine: Machine | Cluster, out: Path) 
 
 
 def planned_updates(out: Path, budget: float, redo: Collection[str] = ()) -> dict[str, int]:
-    """The updates that an earlier command chose for this budget, so that its runs go on."""
+    """The updates that an earlier command chose for this budget, so that its runs resume."""
     entries = load_plan(out).entries if (out / PLAN).is_file() else ()
     entries = (entry for entry in entries if entry.budget == budget and entry.name not in redo)
     return {entry.label: entry.updates for entry in entries}

@@ -75,26 +75,25 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
             f"--arch {arch}: no such architecture; {remedy} (--user-dir finds your own)"
         )
     check_kind(arch, recipe.task)
-    names = option_names(recipe, arch)
-    shared = {name: value for name, value in recipe.shared.items() if name in names}
+    supported = option_names(recipe, arch)
+    shared = {key: value for key, value in recipe.shared.items() if key in supported}
     neutral, explicit = split_sizes({**recipe.train, **changes})
-    sizes = {**underscored(recipe.sizes), **neutral}
-    sized = size_options(arch, sizes, underscored(explicit))
-    sized = {flag(name)[2:]: size for name, size in sized.items()}
+    sizes = size_options(arch, {**underscore(recipe.sizes), **neutral}, underscore(explicit))
+    sizes = {flag(key)[2:]: size for key, size in sizes.items()}
     options = {
-        name: value.replace("{arch}", arch) if isinstance(value, str) else value
-        for name, value in {"arch": arch, **sized, **shared, **explicit}.items()
+        key: value.replace("{arch}", arch) if isinstance(value, str) else value
+        for key, value in {"arch": arch, **sizes, **shared, **explicit}.items()
         if value is not None
     }
     return Entry(name, options)
 
 
 def plugin_digest(recipe: Recipe, arch: str, plugins: Iterable[Path]) -> str:
-    """A digest of all Python files of those plugins that the model, task or criterion is of."""
+    """A digest of the Python files of all plugins that define the model, task or criterion."""
     names = arch, recipe.task, recipe.train.get("criterion")
     registries = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY
     classes = (registry.get(name, object) for registry, name in zip(registries, names))
-    modules = {parent.__module__ for found in classes for parent in found.__mro__}
+    modules = {parent.__module__ for each in classes for parent in each.__mro__}
     files = [getattr(sys.modules.get(name), "__file__", None) or "/" for name in modules]
     digests = [
         f"{path.relative_to(folder)} {sha256(path)}\n"
@@ -105,13 +104,13 @@ def plugin_digest(recipe: Recipe, arch: str, plugins: Iterable[Path]) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
 
 
-def underscored(options: Options) -> Options:
+def underscore(options: Options) -> Options:
     """Options by the names that they have in a configuration."""
     return {name.replace("-", "_"): value for name, value in options.items()}
 
 
 def option_names(recipe: Recipe, arch: str) -> set[str]:
-    """The names of the options that fairseq-train has for an architecture, and it supports."""
+    """The names of fairseq-train's options that an architecture supports."""
     parser = training_parser()
     choices = {name: recipe.train.get(name) for name in ("task", "criterion")}
     line = [recipe.data, "--arch", arch, *command_line(choices)]
@@ -131,7 +130,7 @@ def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
 
 
 def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object) -> list[str]:
-    """The words of the command that predicts a split; *more* has the ``path`` of a checkpoint."""
+    """The command that predicts a split, word by word; *more* has the checkpoint's ``path``."""
     options: Options = {**more, "user-dir": recipe.train.get("user-dir")}
     if recipe.kind is Kind.CLASSIFICATION:
         options |= {"split": split, **recipe.evaluate}
@@ -145,7 +144,7 @@ def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object)
 
 
 def resolve_shares(options: Options, updates: int) -> Options:
-    """Options in which shares of a training, such as ``10%``, become numbers of updates."""
+    """Options with shares of a training, such as ``10%``, replaced by numbers of updates."""
     return {
         name: max(1, round(float(value[:-1]) / 100 * updates))
         if isinstance(value, str) and re.fullmatch(r"[\d.]+%", value)

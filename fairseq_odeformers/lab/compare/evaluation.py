@@ -1,44 +1,71 @@
-"""How long a run validates and predicts beside its training, by the time of a few examples."""
+"""Evaluations before there is a trained model: their options, and the time that they will take."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import torch
 from fairseq import utils
 from fairseq.data import FairseqDataset
-from fairseq.dataclass.configs import GenerationConfig
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
 from fairseq.trainer import Trainer
+from omegaconf import DictConfig
 
+from fairseq_odeformers.files import naming
+from fairseq_odeformers.lab.parsers import raise_errors
 from fairseq_odeformers.models.common.kinds import Kind
 
+from .entry import Entry, evaluation_command
 from .recipe import Recipe
-from .splits import find_test_sets
 
-EXAMPLES = 16  # that are timed
+EXAMPLES = 16  # in the batch that is timed
 
 
-def time_evaluation(recipe: Recipe, trainer: Trainer, validations: int) -> float:
+def evaluation_words(recipe: Recipe, entry: Entry, split: str) -> list[str]:
+    """The command that predicts a split, without plugins: their folder may not be there yet."""
+    recipe = replace(recipe, train={**recipe.train, "user-dir": None})
+    return evaluation_command(recipe, entry, split, path="checkpoint")
+
+
+def parse_evaluation(recipe: Recipe, entry: Entry, split: str) -> DictConfig:
+    """The configuration that ``fairseq-generate`` or ``fairseq-eval-lm`` makes of its command.
+
+    Raises:
+        ValueError: an option under ``evaluate`` is wrong.
+    """
+    generates = recipe.kind is Kind.TRANSLATION
+    parser = raise_errors(get_generation_parser() if generates else get_eval_lm_parser())
+    with naming("evaluate", "is refused"):
+        args = parse_args_and_arch(parser, evaluation_words(recipe, entry, split)[1:])
+    return convert_namespace_to_omegaconf(args)
+
+
+def time_evaluation(
+    recipe: Recipe, entry: Entry, trainer: Trainer, splits: Collection[str]
+) -> float:
     """The seconds of all validations, and of predicting test sets, each as long as ``valid``.
 
     An untrained model translates up to the greatest length, so a trained one takes less.
     """
     task, model, sample = trainer.task, trainer.get_model(), take_examples(trainer)
     validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
-    if recipe.kind is Kind.TRANSLATION:
-        generator = task.build_generator([model], generation_config(recipe))
+    if recipe.kind is Kind.TRANSLATION and splits:
+        cfg = parse_evaluation(recipe, entry, next(iter(splits)))
+        generator = task.build_generator([model], cfg.generation)
         prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
-    checkpoints = 1 if recipe.average == 0 else 2
-    predictions = checkpoints * len(find_test_sets(recipe))
+    validations = entry.checkpoints + 1
+    predictions = len(splits) * (1 if recipe.average == 0 else 2)
     examples = len(validation_set(trainer))
     batches = examples / min(examples, EXAMPLES)
     return batches * (validations * validation + predictions * prediction)
 
 
 def validation_set(trainer: Trainer) -> FairseqDataset:
-    """The first one that a training validates with."""
+    """The first validation set of a training."""
     return trainer.task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
 
 
@@ -47,16 +74,6 @@ def take_examples(trainer: Trainer) -> dict[str, Any]:
     dataset = validation_set(trainer)
     examples = [dataset[index] for index in range(min(EXAMPLES, len(dataset)))]
     return utils.apply_to_sample(lambda x: x.to(trainer.device), dataset.collater(examples))
-
-
-def generation_config(recipe: Recipe) -> GenerationConfig:
-    """The options of fairseq-generate that the recipe has."""
-    config = GenerationConfig()
-    for option, value in recipe.evaluate.items():
-        name = option.replace("-", "_")
-        if (default := getattr(config, name, None)) is not None:
-            setattr(config, name, type(default)(value))
-    return config
 
 
 @torch.no_grad()

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from .defaults import default_recipe
 from .recipe import Options, Recipe, merge, parse_architecture, parse_tuning, read_recipe
 
-Architectures = dict[str, tuple[str, Options]]  # name, and ARCH with the options in its brackets
+Architectures = dict[str, tuple[str, Options]]  # by name: ARCH and the options in its brackets
 
 
 def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, Recipe]:
     """Recipes by the names of their parts; one without parts has the name "".
 
     Args:
-        args: those of the command line.
-        options: of fairseq-train for all architectures. They replace those of a recipe, but not
-            those in brackets.
+        args: the command line.
+        options: options of fairseq-train for all architectures. They replace a recipe's options,
+            but not options in brackets.
     """
     architectures = parse_architectures(args.archs or [])
     if not args.what.exists():
@@ -48,7 +48,7 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
         recipe.bleu_tokenize = args.bleu_tokenize or recipe.bleu_tokenize
         if args.tune:
             recipe.tune = parse_tuning(args.tune)
-        for name in {*options, *(key for _, own in architectures.values() for key in own)}:
+        for name in {*options, *(key for _, changes in architectures.values() for key in changes)}:
             if name in recipe.tune:
                 raise ValueError(f"--{name} is tuned; leave it out, or do without --tune {name}")
         if len(set(recipe.seeds)) < len(recipe.seeds):
@@ -83,7 +83,7 @@ def change_recipe(
     described = recipe.architectures
     for changes in described.values():
         changes.update({name: value for name, value in options.items() if name in changes})
-    if architectures:  # by their names in the recipe, whose option arch stays, or others
+    if architectures:  # named as in the recipe, where an option arch may name another, or new ones
         recipe.architectures = {
             name: {"arch": arch, **described.get(arch, {}), **changes}
             for name, (arch, changes) in architectures.items()

@@ -23,7 +23,7 @@ MODULES = {
 def python_command(words: Sequence[str]) -> list[str]:
     """The words that start a command, by this Python if it is one of :data:`MODULES`.
 
-    The command does not buffer its output, so that no warning stands in the middle of a line.
+    The command does not buffer its output, or warnings would appear in the middle of a line.
     """
     name, *arguments = words
     start = [sys.executable, "-u", "-m", MODULES[name]] if name in MODULES else [name]

@@ -107,7 +107,7 @@ class Machine:
 
 
 class Cluster:
-    """A cluster, whose scheduler keeps the number of jobs at a time."""
+    """A cluster; its scheduler limits the number of jobs at a time."""
 
     jobs = None
 

@@ -1,4 +1,4 @@
-"""Lengths: which examples the models and their batches cannot take, before the first training.
+"""Lengths: examples that are too long for a model or a batch, found before the first training.
 
 fairseq leaves examples that are too long out of a training and of ``fairseq-eval-lm``, and ends a
 validation or ``fairseq-generate`` at the first one.
@@ -7,13 +7,10 @@ validation or ``fairseq-generate`` at the first one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from fairseq import tasks, utils
 from fairseq.data import FairseqDataset
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
 
 from fairseq_odeformers.files import naming
 from fairseq_odeformers.inference.predict import make_parser
@@ -21,9 +18,10 @@ from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.lab.parsers import raise_errors
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, evaluation_command
+from .entry import Entry
+from .evaluation import evaluation_words, parse_evaluation
 from .recipe import Recipe
-from .trial import build
+from .trial import Untrained
 
 SKIP = "skip-invalid-size-inputs-valid-test"
 LONGER = {  # the options that make room for a longer example
@@ -34,18 +32,21 @@ LONGER = {  # the options that make room for a longer example
 }
 
 
-def check_lengths(recipe: Recipe, entry: Entry, splits: Iterable[str]) -> None:
+def check_lengths(
+    recipe: Recipe, entry: Entry, untrained: Untrained, splits: Iterable[str]
+) -> None:
     """Check that an architecture and its batches take all examples that it is evaluated on.
 
     Training examples that are too long, which fairseq leaves out, are counted.
 
     Args:
+        untrained: the architecture's model; its task loads the data.
         splits: the test sets.
 
     Raises:
         ValueError: an example is too long; or an option under ``evaluate`` is wrong.
     """
-    cfg, task, model = build(recipe, entry)
+    cfg, task, model = untrained
     limits, remedy = (task.max_positions(), model.max_positions()), LONGER[recipe.kind]
     train = cfg.dataset.train_subset
     task.load_dataset(train, combine=True, epoch=1)
@@ -85,10 +86,7 @@ def check_evaluations(recipe: Recipe, entry: Entry, splits: Iterable[str], model
     """Check the test sets that ``fairseq-generate`` or ``fairseq-eval-lm`` reads."""
     generates = recipe.kind is Kind.TRANSLATION
     for split in splits:
-        parser = raise_errors(get_generation_parser() if generates else get_eval_lm_parser())
-        with naming("evaluate", "is refused"):
-            args = parse_args_and_arch(parser, evaluation_words(recipe, entry, split)[1:])
-        cfg = convert_namespace_to_omegaconf(args)
+        cfg = parse_evaluation(recipe, entry, split)
         if not generates:
             cfg.task.tokens_per_sample -= cfg.eval_lm.context_window
         task = tasks.setup_task(cfg.task)
@@ -98,12 +96,6 @@ def check_evaluations(recipe: Recipe, entry: Entry, splits: Iterable[str], model
         fitting = check_positions(dataset, limits, where, LONGER[recipe.kind])
         tokens, option = cfg.dataset.max_tokens, "max-tokens under evaluate"
         check_batches(dataset, fitting, tokens, where, option)
-
-
-def evaluation_words(recipe: Recipe, entry: Entry, split: str) -> list[str]:
-    """The command that predicts a split, without plugins: their folder may not be there yet."""
-    recipe = replace(recipe, train={**recipe.train, "user-dir": None})
-    return evaluation_command(recipe, entry, split, path="checkpoint")
 
 
 def check_positions(

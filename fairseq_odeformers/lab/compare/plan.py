@@ -7,8 +7,9 @@ gives all of them one size, or ``budget.py`` one time.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -26,9 +27,9 @@ from .entry import Entry, make_entry, plugin_digest
 from .fairseq_commands import check_program
 from .lengths import check_lengths
 from .logs import report_progress
-from .recipe import Options, Recipe, combinations, command_line, construct, name_options
+from .recipe import Options, Recipe, combinations, command_line, construct
 from .splits import find_test_sets
-from .trial import count_parameters, try_training
+from .trial import build, count_parameters, try_training
 from .width import match_width
 
 PLAN, LOCK = "plan.yaml", ".plan.lock"
@@ -36,7 +37,7 @@ PLAN, LOCK = "plan.yaml", ".plan.lock"
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe whose architectures are built and matched."""
+    """A recipe, and its architectures as they will be trained."""
 
     recipe: Recipe  # with the absolute path of its data
     entries: tuple[Entry, ...]
@@ -57,8 +58,8 @@ def make_plan(
 ) -> Plan:
     """Build and check all models of a recipe.
 
-    Each architecture's options are parsed as fairseq-train parses them, its model is built, and a
-    few updates are made with the data.
+    The options of each architecture, and of each candidate if options are tuned, are parsed as
+    fairseq-train parses them. Its model is built, and a few updates are made with the data.
 
     Args:
         match: choose widths so that each model has as many parameters as the first one.
@@ -68,35 +69,25 @@ def make_plan(
     """
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     test_sets = find_test_sets(recipe)
-    for split, line in recipe.score.items():
-        if split not in test_sets:
-            evaluated = ", ".join(test_sets) or "no split"
-            raise ValueError(
-                f"score {split}: models are evaluated on {evaluated}; add {split} to the key "
-                "splits, or remove this score"
-            )
-        check_program(line, "score")
+    check_scores(recipe, test_sets)
     entries: list[Entry] = []
-    total = len(recipe.architectures) * len(list(combinations(recipe.tune)))
-    for name, changes in recipe.architectures.items():
-        for tried in combinations(recipe.tune):
-            label = name + name_options(tried)
-            report_progress(f"trying {label} ({len(entries) + 1} of {total})")
-            with naming(label, "cannot be trained"), blaming():
-                entry = replace(make_entry(recipe, name, {**changes, **tried}), tried=tried)
-                digest = plugin_digest(recipe, entry.options["arch"], plugins)
-                if digest and checked and name not in {entry.name for entry in entries}:
-                    _, own = split_sizes({**changes, "arch": None})
-                    require(entry.options["arch"], *command_line(own), task=recipe.task)
-                parameters = count_parameters(recipe, entry)
-                entry = replace(entry, plugin=digest, parameters=parameters)
-                if match and entries:
-                    check_tuned_widths(tried)
-                    entry = match_width(recipe, entry, entries[0].parameters)
-                check_lengths(recipe, entry, test_sets)
-                entries.append(try_training(recipe, entry))
+    candidates = [*product(recipe.architectures, combinations(recipe.tune))]
+    for number, (name, values) in enumerate(candidates, start=1):
+        label = Entry(name, {}, tried=values).label
+        report_progress(f"trying {label} ({number} of {len(candidates)})")
+        with naming(label, "cannot be trained"), blaming():
+            entry = make_entry(recipe, name, {**recipe.architectures[name], **values})
+            digest = plugin_digest(recipe, entry.options["arch"], plugins)
+            entry = replace(entry, tried=values, plugin=digest)
+            if digest and checked and name not in {entry.name for entry in entries}:
+                check_properties(recipe, entry)
+            entry = replace(entry, parameters=count_parameters(recipe, entry))
+            if match and entries:
+                check_tuned_widths(values)
+                entry = match_width(recipe, entry, entries[0].parameters)
+            entries.append(try_candidate(recipe, entry, test_sets))
     if budget:
-        entries = fit_budget(recipe, entries, budget, planned or {})
+        entries = fit_budget(recipe, entries, budget, planned or {}, test_sets)
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
     data = Path(recipe.data)
     digest = sha256(data) if data.is_dir() else ""
@@ -104,11 +95,42 @@ def make_plan(
     return Plan(recipe, tuple(entries), digest, test_sets, environment)
 
 
-def check_tuned_widths(tried: Options) -> None:
+def check_scores(recipe: Recipe, splits: Collection[str]) -> None:
+    """Check that the recipe's own scores are of test sets, and that their programs are there."""
+    for split, line in recipe.score.items():
+        if split not in splits:
+            evaluated = ", ".join(splits) or "no split"
+            raise ValueError(
+                f"score {split}: models are evaluated on {evaluated}; add {split} to the key "
+                "splits, or remove this score"
+            )
+        check_program(line, "score")
+
+
+def check_properties(recipe: Recipe, entry: Entry) -> None:
+    """Check that a user's architecture does what every one must do, in the small size of ``check``.
+
+    So the options of the architecture count, but neither its sizes nor the recipe's.
+    """
+    _, options = split_sizes({**recipe.architectures[entry.name], "arch": None})
+    require(entry.options["arch"], *command_line(options), task=recipe.task)
+
+
+def check_tuned_widths(values: Options) -> None:
     """Check that no width is tuned that matching the number of parameters would change."""
-    for option in tried:
+    for option in values:
         if option.endswith(("embed-dim", "width", "ffn", "size")):
             raise ValueError(f"--tune {option}: equal parameters set widths; add --match none")
+
+
+def try_candidate(recipe: Recipe, entry: Entry, splits: Collection[str]) -> Entry:
+    """Check the data with the model of a candidate, then try to train it.
+
+    The model is built once for both, and is gone when the next one is built.
+    """
+    untrained = build(recipe, entry)
+    check_lengths(recipe, entry, untrained, splits)
+    return try_training(recipe, entry, untrained, splits)
 
 
 def choose_average(average: int | None, entries: Sequence[Entry]) -> int:

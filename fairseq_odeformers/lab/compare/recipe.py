@@ -28,25 +28,25 @@ Options = dict[str, Any]  # of a command, by their names without "--"; True is a
 
 @dataclass
 class Recipe:
-    """An experiment. In the value of an option ``{arch}`` stands for the architecture."""
+    """An experiment. In the value of an option, ``{arch}`` is replaced by the architecture."""
 
     data: str  # the folder, as given to fairseq-train
     train: Options  # of all architectures; a value such as 10% is a share of the updates
-    # The options of each by a name, which is the architecture's unless the option arch has another.
-    # The first one is the baseline.
+    # Options by the name of the architecture, or by any name if the option arch has the
+    # architecture. The first one is the baseline.
     architectures: dict[str, Options]
     shared: Options = field(default_factory=dict)  # for those architectures that have them
-    # embed-dim, ffn-embed-dim, attention-heads and layers, for encoder and decoder of each
-    # architecture; blocks have the depth that makes as many layers.
+    # embed-dim, ffn-embed-dim, attention-heads and layers, for the encoder and the decoder of each
+    # architecture. The layers of TransEvolve are the depths of its blocks.
     sizes: dict[str, int] = field(default_factory=dict)
-    seeds: list[int] = field(default_factory=lambda: [1])  # a training each
+    seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
     # Values of options, by name. Each architecture trains with all combinations and the first seed;
     # its best one continues with all seeds.
     tune: dict[str, list[Any]] = field(default_factory=dict)
-    bleu_tokenize: str | None = None  # sacrebleu's tokenizer (default: that of the language)
-    # How many of the last checkpoints to average; None for up to three of those that there are.
+    bleu_tokenize: str | None = None  # sacrebleu's tokenizer (default: by the target language)
+    # How many of the last checkpoints to average; None for up to three.
     average: int | None = 0
-    # Of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.
+    # Options of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.
     evaluate: Options = field(default_factory=dict)
     splits: list[str] | None = None  # to evaluate on; by default all test sets, or else valid
     # For a split, a command that prints scores of a file of predictions, {output}.
@@ -150,7 +150,7 @@ def make_recipe(content: Mapping, where: str) -> Recipe:
 
 
 def construct(kind: type[Made], content: Mapping, where: str) -> Made:
-    """A dataclass from the content of a YAML file, whose values have the types of the fields."""
+    """A dataclass from the content of a YAML file, if its values have the types of the fields."""
     hints = get_type_hints(kind)
     for key, value in content.items():
         if key not in hints:

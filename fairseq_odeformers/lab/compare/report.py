@@ -187,21 +187,21 @@ def find_shortfalls(results: Results, outcomes: Outcomes) -> Iterator[str]:
 
 def compare_runs(outcomes: Outcomes, baseline: str, title: str) -> dict[str, list[float]]:
     """p-values of each other architecture, seed by seed, corrected by Holm's method."""
-    found: list[tuple[str, float]] = []
+    p_values: list[tuple[str, float]] = []
     for name in outcomes:
         for seed in outcomes[name].keys() & outcomes.get(baseline, {}).keys():
             if name != baseline:
                 report_progress(f"testing {title}: {name}, seed {seed}")
                 p = outcomes[name][seed].p_value(outcomes[baseline][seed])
-                found += [(name, p)] if p is not None else []
+                p_values += [(name, p)] if p is not None else []
     tests: dict[str, list[float]] = {}
-    for (name, _), p in zip(found, correct_by_holm([p for _, p in found])):
+    for (name, _), p in zip(p_values, correct_by_holm([p for _, p in p_values])):
         tests.setdefault(name, []).append(p)
     return tests
 
 
 def correct_by_holm(p_values: Sequence[float]) -> list[float]:
-    """p-values such that the least true one of n is below a level with at most that probability."""
+    """p-values, adjusted so that the chance of any false rejection stays below the level."""
     order = np.argsort(p_values)
     factors = np.arange(len(p_values), 0, -1)
     corrected = np.empty(len(p_values))
@@ -229,7 +229,7 @@ def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
 
 
 def any_of(outcomes: Outcomes) -> Outcome:
-    """One of the outcomes, which are all of a kind."""
+    """One of the outcomes, which are all of the same kind."""
     return next(run for runs in outcomes.values() for run in runs.values())
 
 

@@ -15,7 +15,7 @@ from .logs import Training, read_training, report_progress
 from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import Recipe
-from .runs import AVERAGED, BEST, LOG, SCORE, make_runs, prediction_name
+from .runs import AVERAGED, BEST, LOG, SCORE, Run, make_runs, prediction_name
 from .splits import find_test_sets, read_texts, texts_path
 from .tuning import choose_best, validate_candidates
 
@@ -32,8 +32,8 @@ class Results:
     trainings: dict[str, dict[int, Training]] = field(default_factory=lambda: defaultdict(dict))
     outcomes: dict[tuple[str, str], dict[str, dict[int, Outcome]]] = field(default_factory=dict)
     scores: dict[tuple[str, str], list[list[str]]] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)  # files of texts that have gone, by split
-    # What is missing of runs that have been begun, by architecture.
+    missing: dict[str, str] = field(default_factory=dict)  # by split, files of texts that are gone
+    # What runs that have been begun still lack, by architecture.
     shortfalls: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     # The candidates of tuned architectures, each with its best validation, None if it has none.
     candidates: list[tuple[Entry, float | None]] = field(default_factory=list)
@@ -46,18 +46,13 @@ def read_results(out: Path) -> Results:
     if plan.test_sets is None:
         plan = replace(plan, test_sets=locate_test_sets(plan.recipe, out))
     validated = validate_candidates(plan, out)
-    candidates = [(entry, value) for entry, value in validated if entry.tried]
     plan = choose_best(plan, validated)
-    results, recipe = Results(plan, candidates=candidates), plan.recipe
+    candidates = [(entry, value) for entry, value in validated if entry.tried]
+    results = Results(plan, candidates=candidates)
     names = [entry.name for entry in plan.entries]
     runs = sorted(make_runs(plan, out), key=lambda run: names.index(run.name))
     for run in runs:
-        with naming(run.folder / LOG):
-            training, shortfall = read_training(run.folder / LOG, recipe.metric), run.shortfall
-        if training.losses:
-            results.trainings[run.name][run.seed] = training
-        if shortfall:
-            results.shortfalls[run.name].append(shortfall)
+        add_training(results, run)
     for split, path in (plan.test_sets or {}).items():
         texts = None
         if path and Path(path).is_file():
@@ -65,25 +60,49 @@ def read_results(out: Path) -> Results:
         elif path:
             results.missing[split] = path
         for checkpoint in (BEST, AVERAGED):
-            outcomes, scores = defaultdict(dict), []
-            for run in runs:
-                path = run.folder / prediction_name(recipe, checkpoint, split)
-                if path.exists():
-                    report_progress(f"reading {path}")
-                    with naming(path):
-                        outcomes[run.name][run.seed] = read_outcome(recipe, path, texts)
-                if (path := path.with_suffix(SCORE)).exists():
-                    scores += [[f"{run.name}, seed {run.seed}", line] for line in read_lines(path)]
-            if outcomes:
-                results.outcomes[split, checkpoint] = outcomes
-                results.scores[split, checkpoint] = scores
+            add_outcomes(results, runs, split, checkpoint, texts)
     return results
+
+
+def add_training(results: Results, run: Run) -> None:
+    """Add what the log of a run tells, and what the run lacks."""
+    log = run.folder / LOG
+    with naming(log):
+        training, shortfall = read_training(log, results.plan.recipe.metric), run.shortfall
+    if training.losses:
+        results.trainings[run.name][run.seed] = training
+    if shortfall:
+        results.shortfalls[run.name].append(shortfall)
+
+
+def add_outcomes(
+    results: Results, runs: Sequence[Run], split: str, checkpoint: str, texts: Sequence[str] | None
+) -> None:
+    """Add the outcomes of a checkpoint of all runs on a split, and the recipe's own scores.
+
+    Args:
+        texts: see :func:`read_outcome`.
+    """
+    recipe = results.plan.recipe
+    outcomes, scores = defaultdict(dict), []
+    for run in runs:
+        predictions = run.folder / prediction_name(recipe, checkpoint, split)
+        if predictions.exists():
+            report_progress(f"reading {predictions}")
+            with naming(predictions):
+                outcomes[run.name][run.seed] = read_outcome(recipe, predictions, texts)
+        printed = predictions.with_suffix(SCORE)
+        if printed.exists():
+            scores += [[f"{run.name}, seed {run.seed}", line] for line in read_lines(printed)]
+    if outcomes:
+        results.outcomes[split, checkpoint] = outcomes
+        results.scores[split, checkpoint] = scores
 
 
 def locate_test_sets(recipe: Recipe, out: Path) -> dict[str, str | None]:
     """The test sets of a comparison that was begun before plans kept them.
 
-    Where the data have gone, the splits are those of the predictions in *out*.
+    If the data are gone, the predictions in *out* tell the splits.
     """
     if Path(recipe.data).is_dir():
         return find_test_sets(recipe)

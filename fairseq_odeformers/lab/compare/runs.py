@@ -1,8 +1,8 @@
 """Runs: the trainings of a plan, each with what follows it.
 
-A run has a folder, ``ARCH-seedN``, and steps: training, averaging, prediction, scoring. A step that
-has left its product is not repeated, and an interrupted training resumes from its last checkpoint,
-so that the same command finishes what was begun. A lock keeps two commands from the same run.
+A run has a folder, ``ARCH-seedN``, and steps: training, averaging, prediction, scoring. A step is
+skipped if its product exists, and an interrupted training resumes from its last checkpoint, so the
+same command finishes what was begun. A lock keeps a second command from the same run.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Run:
     folder: Path
     steps: tuple[Step, ...]
     updates: int = 0  # of the training
-    tuning: bool = False  # it is only trained, until the best candidate is known
+    tuning: bool = False  # it only trains, until the best candidate is known
     data: str = ""
     digest: str = ""  # of the data, when the comparison was begun
     seconds: float = 0.0  # that it may take
@@ -130,7 +130,7 @@ class Run:
 
     @property
     def busy(self) -> bool:
-        """Whether another process is at it."""
+        """Whether another process is executing it."""
         try:
             with FileLock(self.folder / LOCK, timeout=0):
                 return False
@@ -166,7 +166,7 @@ class Run:
 
 
 def make_runs(plan: Plan, out: Path) -> list[Run]:
-    """The runs of a plan, seed by seed, so that a first comparison is there early."""
+    """The runs of a plan, seed by seed: the first seed of all architectures comes first."""
     return [
         Run(
             name=entry.name,

@@ -95,7 +95,7 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
         )
     cells = compare_families(runs)
     out.mkdir(parents=True, exist_ok=True)
-    write_csv(out / CELLS, [{**asdict(cell), **rounded(cell)} for cell in cells])
+    write_csv(out / CELLS, [{**asdict(cell), **round_figures(cell)} for cell in cells])
     write_csv(out / RUNS, [asdict(run) for run in runs])
     save(draw, cells, out / PICTURE)
     page = describe(cells)
@@ -109,7 +109,7 @@ def identity(run: Finished) -> tuple[str, str, str, int]:
     return run.column, run.architecture, run.tuned, run.seed
 
 
-def rounded(cell: Cell) -> dict[str, Any]:
+def round_figures(cell: Cell) -> dict[str, Any]:
     """The figures of a cell as they are kept."""
     values = {name: getattr(cell, name) for name in ("mean", "difference", "low", "high")}
     return {name: "" if value is None else round(value, 3) for name, value in values.items()}
@@ -241,8 +241,8 @@ def describe(cells: Sequence[Cell]) -> str:
         f"# Scoreboard\n\n{markdown_table(rows)}\n"
         "The first row gives scores, the others their differences from it; positive is better. "
         "Brackets give the 95%\ninterval (Welch) over three seeds or more. Each architecture has "
-        f"the setting that validated best with the first seed.\n[`{CELLS}`]({CELLS}) has all figures, "
-        f"[`{RUNS}`]({RUNS}) the runs.\n\n"
+        f"the setting that validated best with the first seed.\n[`{CELLS}`]({CELLS}) has all "
+        f"figures, [`{RUNS}`]({RUNS}) the runs.\n\n"
         f"![Differences from the baseline]({PICTURE})\n\n"
         "An interval that is much wider than the others ends at the edge of the picture.\n"
     )

@@ -6,15 +6,20 @@ import itertools
 import math
 import statistics
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from fairseq import metrics, tasks
 from fairseq import options as fairseq_options
 from fairseq.data.iterators import GroupedIterator
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
+from omegaconf import DictConfig
 
 from fairseq_odeformers.lab.parsers import training_parser
 
@@ -25,42 +30,57 @@ from .recipe import Recipe
 STEPS = 4  # updates that are timed
 
 
-def build(recipe: Recipe, entry: Entry):
-    """The configuration that fairseq-train makes of the options, the task and the model."""
+class Untrained(NamedTuple):
+    """A model, its task and its configuration, as fairseq-train makes them of the options."""
+
+    cfg: DictConfig
+    task: FairseqTask
+    model: BaseFairseqModel
+
+
+def build(recipe: Recipe, entry: Entry) -> Untrained:
+    """Build the model of an architecture."""
     resolved = replace(entry, options=resolve_shares(entry.options, entry.updates or 1000))
-    # The plugins are imported already; those of a comparison get their folder once it is planned.
+    # The plugins are imported already, and the folder that joins them is written after the plan.
     line = train_options(recipe, resolved, **{"user-dir": None})
     args = fairseq_options.parse_args_and_arch(training_parser(), line)
     cfg = convert_namespace_to_omegaconf(args)
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)
-    return cfg, task, task.build_model(cfg.model)
+    return Untrained(cfg, task, task.build_model(cfg.model))
 
 
 def count_parameters(recipe: Recipe, entry: Entry) -> int:
     """The number of trained parameters of an architecture."""
-    _, _, model = build(recipe, entry)
-    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+    parameters = build(recipe, entry).model.parameters()
+    return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
 
 
-def try_training(recipe: Recipe, entry: Entry) -> Entry:
-    """An architecture with its updates, its schedule, and the time that its training may take."""
-    trainer, batches = start_training(recipe, entry)
-    updates = count_updates(trainer.cfg.optimization, len(batches))
-    check_best(trainer.cfg, updates // len(batches))
-    options = resolve_shares(entry.options, updates)
+def try_training(
+    recipe: Recipe, entry: Entry, untrained: Untrained, splits: Collection[str]
+) -> Entry:
+    """An architecture with its updates, its schedule, and the time that its run may take.
+
+    Args:
+        untrained: the architecture's model, which a few updates will change.
+        splits: the test sets.
+    """
+    trainer, batches = start_training(recipe, untrained)
     per_epoch = len(batches)
+    updates = count_updates(trainer.cfg.optimization, per_epoch)
+    check_best(trainer.cfg, updates // per_epoch)
     seconds = time_update(trainer, batches) * updates
     check_metric(trainer)
+    options = resolve_shares(entry.options, updates)
     entry = replace(
         entry, options=options, updates=updates, epoch_updates=per_epoch, seconds=seconds
     )
-    return replace(entry, evaluation=time_evaluation(recipe, trainer, entry.checkpoints + 1))
+    return replace(entry, evaluation=time_evaluation(recipe, entry, trainer, splits))
 
 
-def start_training(recipe: Recipe, entry: Entry) -> tuple[Trainer, GroupedIterator]:
+def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:
     """fairseq's trainer, and the batches of the first epoch, grouped by updates."""
-    cfg, task, model = build(recipe, entry)
+    cfg, task, model = untrained
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
         raise ValueError(f"--finetune-from-model {start}: no such checkpoint; train it first")
@@ -109,16 +129,18 @@ def check_best(cfg, epochs: int) -> None:
 
 
 def check_metric(trainer: Trainer) -> None:
-    """Check that a validation has the metric that the best checkpoint is chosen by."""
+    """Check that a validation has the metric that chooses the best checkpoint."""
     name = trainer.cfg.checkpoint.best_checkpoint_metric
     if name == "bleu" and getattr(trainer.cfg.task, "eval_bleu", False):
         return  # a model that is hardly trained translates some batches to nothing
     with metrics.aggregate(new_root=True) as validation:
         trainer.valid_step(take_examples(trainer))
-    found = [key for key in validation.get_smoothed_values() if not key.startswith("_")]
-    if name not in found:
+    logged = [key for key in validation.get_smoothed_values() if not key.startswith("_")]
+    if name not in logged:
         remedy = " (--eval-bleu adds bleu)" if name == "bleu" else ""
-        raise ValueError(f"--best-checkpoint-metric {name}: choose from {', '.join(found)}{remedy}")
+        raise ValueError(
+            f"--best-checkpoint-metric {name}: choose from {', '.join(logged)}{remedy}"
+        )
 
 
 def time_update(trainer: Trainer, batches: GroupedIterator) -> float:

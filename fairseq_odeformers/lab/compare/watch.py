@@ -1,4 +1,4 @@
-"""Runs are submitted, and a table shows how far they are, until all have ended."""
+"""Submits runs, and shows their progress in a table until all have ended."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there i
 
 
 def execute(runs: Sequence[Run], machine: Machine | Cluster) -> None:
-    """Submit the runs that are not finished, and show how far all are.
+    """Submit the runs that are not finished, and show the progress of all.
 
-    Runs that another command is at are waited for, and taken over if that command ends without
-    finishing them. At Ctrl-C all jobs end.
+    A run that another command is executing is waited for, and taken over if that command ends
+    without finishing it. At Ctrl-C all jobs end.
     """
     for run in runs:
         run.folder.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def execute(runs: Sequence[Run], machine: Machine | Cluster) -> None:
 
 def progress(runs: Sequence[Run], active: Collection[Run]) -> Table:
     """A row for each run: state, epoch, updates, last validation loss, speed, time left."""
-    name = Column("run", overflow="fold")  # else the ends, in which names differ, are left out
+    name = Column("run", overflow="fold")  # names differ at their ends, which rich would cut off
     table = Table(name, "state", "epoch", "updates", "validation loss", "updates/s", "left")
     for run in runs:
         stats = read_progress(run.folder / LOG)

@@ -21,11 +21,11 @@ def match_width(recipe: Recipe, entry: Entry, target: int) -> Entry:
     """An architecture at the inner width, or else the width, that makes a number of parameters."""
     if abs(entry.parameters - target) <= TOLERANCE * target:
         return entry
-    cfg, _, _ = build(recipe, entry)
-    names, step = width_options(entry.options["arch"], cfg.model)
+    model_config = build(recipe, entry).cfg.model
+    names, step = width_options(entry.options["arch"], model_config)
     if not names:
         return replace(entry, note="has no width to choose")
-    start, options = int(getattr(cfg.model, names[0])), [flag(name)[2:] for name in names]
+    start, options = int(getattr(model_config, names[0])), [flag(name)[2:] for name in names]
 
     def at_width(width: int) -> Entry:
         changed = replace(entry, options={**entry.options, **dict.fromkeys(options, width)})

@@ -41,10 +41,9 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     """An encoder, a pooling and classification heads, with the interface of fairseq's RoBERTa.
 
     A model is a subclass that names its ``encoder_class``, registered with a config that derives
-    from :class:`SequenceClassifierConfig` and has the width, ``encoder_embed_dim``. The tasks
-    ``sentence_prediction``, whose pairs are one sequence with a separator, and
-    ``long_range_arena``, whose pairs are encoded separately, train it; they register a head with
-    the number of their classes.
+    from :class:`SequenceClassifierConfig` and has the width, ``encoder_embed_dim``. Two tasks train
+    it, and register a head for their classes: ``sentence_prediction`` joins the texts of a pair by
+    a separator, ``long_range_arena`` has them encoded separately.
 
     The encoder is a fairseq encoder, made from the config (with ``max_source_positions``), a
     dictionary and an embedding. The embedding is an ``embedding_class``, made from the number of
@@ -52,8 +51,8 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     intensities of pixels instead.
 
     The encoder returns a dictionary with ``encoder_out`` and ``encoder_padding_mask``, as fairseq's
-    Transformer does. It may have the dictionaries ``regularizers`` and ``statistics`` of values (B)
-    a sequence: criterions weight the former, and only log the latter.
+    Transformer does. It may have the dictionaries ``regularizers`` and ``statistics`` of tensors
+    (B), one value per sequence: criterions weight the former, and only log the latter.
     """
 
     kinds = (Kind.CLASSIFICATION,)
@@ -113,7 +112,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
         Returns:
             Scores (B, K), or without a head the states (B, T, C); and the dictionaries
-            ``regularizers`` and ``statistics`` of values (B) a sequence or pair.
+            ``regularizers`` and ``statistics`` of tensors (B), one value per sequence or pair.
         """
         states, padding_mask, extra = self.encode(src_tokens, src_lengths)
         if classification_head_name is None:

@@ -18,7 +18,7 @@ from torch import nn
 
 from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 
-Options = DictConfig | TransformerConfig  # of a model, or in fairseq's form
+Config = DictConfig | TransformerConfig  # the options of a model, as its own or as fairseq's config
 
 
 class Encoder(TransformerEncoderBase):
@@ -26,7 +26,7 @@ class Encoder(TransformerEncoderBase):
 
     layer_class: Callable[..., nn.Module] = EncoderLayer
 
-    def __init__(self, cfg: Options, dictionary: Dictionary, embed_tokens: nn.Module):
+    def __init__(self, cfg: Config, dictionary: Dictionary, embed_tokens: nn.Module):
         super().__init__(stack_config(cfg), dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
@@ -40,7 +40,7 @@ class Decoder(TransformerDecoderBase):
 
     def __init__(
         self,
-        cfg: Options,
+        cfg: Config,
         dictionary: Dictionary,
         embed_tokens: nn.Module,
         no_encoder_attn: bool = False,
@@ -61,20 +61,20 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
 
 
-def stack_config(cfg: Options, **changes: Any) -> TransformerConfig:
-    """fairseq's config, from which it builds an encoder or a decoder, with all options of a model.
+def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
+    """fairseq's config of an encoder or a decoder, with all options of a model.
 
-    It is what fairseq's layers are built from, as a ``Spec`` is for others. An option that fairseq
-    does not have is an attribute of its name, so it reaches the layers, too.
+    fairseq's layers are built from it, others from the :class:`.Spec` in its attribute ``spec``. An
+    option that fairseq does not have becomes an attribute of its name.
 
     Args:
         cfg: the options of any model; fairseq's config itself is returned as it is.
-        changes: options of fairseq's that the model has by other names or with other values, and
-            further attributes, such as the ``spec`` of other layers than fairseq's.
+        changes: options that fairseq has by other names, or takes with other values, than the
+            model; and further attributes, such as ``spec``.
     """
     if isinstance(cfg, TransformerConfig):
         return cfg
-    values = dict(cfg)  # whose get takes any name, in omegaconf 2.0, too
+    values = dict(cfg)  # in omegaconf 2.0 cfg.get refuses unknown names
     options = {"decoder_output_dim": values.get("decoder_embed_dim"), **values}
     if values.get("share_all_embeddings"):
         options["share_decoder_input_output_embed"] = True

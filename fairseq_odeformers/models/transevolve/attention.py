@@ -80,9 +80,9 @@ class TimeEvolvingAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute once per block Q of ``query`` (B, T, C), and K and b of ``key`` (B, S, C).
+        """Q, K and b, which a block computes once; :meth:`evolve` makes the attention of them.
 
-        See :meth:`queries` and :meth:`keys`; :meth:`evolve` takes all three.
+        See :meth:`queries`, for ``query`` (B, T, C), and :meth:`keys`, for ``key`` (B, S, C).
         """
         return self.queries(query), *self.keys(key, key_padding_mask)
 
@@ -109,8 +109,8 @@ class TimeEvolvingAttention(nn.Module):
         # b^l = T^l . (K W~q^T) = K . (T^l W~q), head by head: A2 itself is never needed.
         time_map = self.time_map().unflatten(1, (self.num_heads, -1))  # L, H, d'/H
         time_query = self.time_query.unflatten(0, (self.num_heads, -1))  # H, d'/H, d+d'
-        evolution = torch.einsum("lht,htc->chl", time_map, time_query)
-        bias = (k @ evolution.flatten(1)).unflatten(2, evolution.shape[1:]).transpose(1, 2)
+        k_to_bias = torch.einsum("lht,htc->chl", time_map, time_query)  # d+d', H, L
+        bias = (k @ k_to_bias.flatten(1)).unflatten(2, k_to_bias.shape[1:]).transpose(1, 2)
         if padding_mask is not None:
             lowest = max(MASKED_BIAS, torch.finfo(bias.dtype).min / 2)
             bias = bias.clamp(min=lowest / 2)
@@ -120,9 +120,9 @@ class TimeEvolvingAttention(nn.Module):
     def evolve(
         self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False
     ) -> "DirectAttention | FactoredAttention | FusedAttention":
-        """The attention of all depths, from :meth:`queries` and :meth:`keys`.
+        """A function of an index l - 1 and values (B, H, S, D): A^l times the values.
 
-        The result, called with an index l - 1 and values, attends to the values by A^l.
+        The arguments are the results of :meth:`queries` and :meth:`keys`.
 
         All forms compute the same numbers. ``direct`` takes the softmax of all depths at once;
         ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor; ``fused``
@@ -170,7 +170,7 @@ class TimeEvolvingAttention(nn.Module):
 
 
 class DirectAttention:
-    """softmax(A0 + b^l) V as it stands, with the softmax of all depths taken at once.
+    """softmax(A0 + b^l) V as written, with the softmax of all depths taken at once.
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).

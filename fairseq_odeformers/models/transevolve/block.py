@@ -52,7 +52,7 @@ class TransEvolveLayer(nn.Module):
         """LN(X), projected if there is a projection, in heads: (B, T, C) to (B, H, T, C/H)."""
         return split_heads(self.self_attn_value_proj(self.self_attn_layer_norm(x)), self.num_heads)
 
-    def forward(self, x: Tensor, attended: Tensor, source: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, attended: Tensor, attended_source: Tensor | None = None) -> Tensor:
         """X^l = FF^l(LN(H^l)) + H^l (paper, Eq. 11), with H^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).
 
         In the encoder that is Eq. 9. In the decoder, A_ed^l X_enc W_o^l is added to H^l (Eq. 13).
@@ -60,23 +60,25 @@ class TransEvolveLayer(nn.Module):
         Args:
             x: state X^(l-1) of the layer before (B, T, C).
             attended: A^l LN(X^(l-1)) (B, H, T, C/H).
-            source: A_ed^l X_enc (B, H, T, C/H), in the decoder.
+            attended_source: A_ed^l X_enc (B, H, T, C/H), in the decoder.
 
         Returns:
             state X^l (B, T, C).
         """
         x = x + self.dropout_module(self.self_attn_out_proj(merge_heads(attended)))
-        if source is not None:
-            x = x + self.dropout_module(self.encoder_attn_out_proj(merge_heads(source)))
+        if attended_source is not None:
+            x = x + self.dropout_module(self.encoder_attn_out_proj(merge_heads(attended_source)))
         return x + self.dropout_module(self.feed_forward(self.final_layer_norm(x)))
 
 
 class TransEvolveEncoderBlock(Block):
     """Encoder block of depth L; takes the place of a layer in fairseq's Transformer encoder.
 
-    The released code normalises what leaves a block, which the paper's equations do not. That cuts
-    the residual stream once per block. With ``normalize_before`` the same LayerNorm stands before
-    queries and keys instead, so that the stream passes all blocks unbroken.
+    The released code normalises the output of a block; the paper's equations do not. That
+    interrupts the residual stream once per block. With ``normalize_before`` the same LayerNorm is
+    applied before the queries and keys instead, and the stream passes all blocks.
+
+    It is the base of the decoder blocks as well.
     """
 
     cross_attention = False
@@ -157,7 +159,7 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         x = x.transpose(0, 1)
         saved = self.get_incremental_state(incremental_state, "saved") or {}
         x0 = self.maybe_layer_norm(x, before=True)
-        source = self._attend_source(x0, encoder_out, encoder_padding_mask, saved)
+        attended_source = self._attend_source(x0, encoder_out, encoder_padding_mask, saved)
         key, bias = self.self_attn.keys(x0, self_attn_padding_mask)
         attend = self.self_attn.evolve(
             self.self_attn.queries(x0),
@@ -167,7 +169,7 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         )
         for index, layer in enumerate(self.depths):
             value = append(saved, f"value{index}", layer.values(x), dim=2)
-            x = layer(x, attend(index, value), source[index])
+            x = layer(x, attend(index, value), attended_source[index])
         self.set_incremental_state(incremental_state, "saved", saved)
         return self.maybe_layer_norm(x, before=False).transpose(0, 1), None, None
 

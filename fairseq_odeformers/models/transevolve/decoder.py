@@ -22,7 +22,7 @@ class TransEvolveDecoder(TransformerDecoderBase):
         config = stack_config(
             cfg,
             decoder_layers=cfg.decoder_blocks,
-            dropout=cfg.embedding_dropout,
+            dropout=cfg.embedding_dropout,  # fairseq's stack itself drops only embeddings
             spec=self.spec_class.from_options(cfg, "decoder"),
         )
         super().__init__(config, dictionary, embed_tokens)

@@ -28,7 +28,7 @@ class TransEvolveEncoder(TransformerEncoderBase):
         config = stack_config(
             cfg,
             encoder_layers=cfg.encoder_blocks,
-            dropout=cfg.embedding_dropout,
+            dropout=cfg.embedding_dropout,  # fairseq's stack itself drops only embeddings
             spec=self.spec_class.from_options(cfg, "encoder"),
         )
         super().__init__(config, dictionary, embed_tokens)

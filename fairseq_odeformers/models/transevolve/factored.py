@@ -50,7 +50,7 @@ class FactoredAttention:
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
-        mean, evolution: the mean of b over the depths (B, H, S), and c (B, H, S, L), at most 0.
+        mean, deviation: the mean of b over the depths (B, H, S), and c (B, H, S, L), at most 0.
         value_dim: width of the values.
         causal: whether a query sees no key after its own position.
     """
@@ -60,27 +60,27 @@ class FactoredAttention:
         q: Tensor,
         k: Tensor,
         mean: Tensor,
-        evolution: Tensor,
+        deviation: Tensor,
         value_dim: int,
         causal: bool,
     ):
-        weights = (evolution + LOG_MAXIMUM).exp()
-        self.matrix, *rest = _Matrix.apply(q, k, mean, weights, value_dim, causal)
-        self.all = weights, *rest  # with the row sums and the slots
-        self.by_depth: list[tuple[Tensor, ...] | None] = list(
-            zip(*(tensor.split(1, 3) for tensor in self.all))
+        weights = (deviation + LOG_MAXIMUM).exp()
+        self.matrix, rowsum, *slots = _Matrix.apply(q, k, mean, weights, value_dim, causal)
+        self.operands = weights, rowsum, *slots  # of all depths, which are their dimension 3
+        self.operands_by_depth: list[tuple[Tensor, ...] | None] = list(
+            zip(*(tensor.split(1, 3) for tensor in self.operands))
         )
 
     def __call__(self, index: int, value: Tensor) -> Tensor:
         """A^l V for index l - 1, from and to (B, H, T, D)."""
-        arguments, self.by_depth[index] = self.by_depth[index], None
-        if arguments is None:
+        operands, self.operands_by_depth[index] = self.operands_by_depth[index], None
+        if operands is None:
             raise RuntimeError(f"depth {index + 1} has attended: the factored form does so once")
-        return _Attend.apply(self.matrix, value, *arguments).squeeze(3)
+        return _Attend.apply(self.matrix, value, *operands).squeeze(3)
 
     def all_depths(self, value: Tensor) -> Tensor:
         """A^l V for l = 1..L with the same values, as one product (L, B, H, T, D)."""
-        return _Attend.apply(self.matrix, value, *self.all).permute(3, 0, 1, 2, 4)
+        return _Attend.apply(self.matrix, value, *self.operands).permute(3, 0, 1, 2, 4)
 
 
 class _Matrix(torch.autograd.Function):

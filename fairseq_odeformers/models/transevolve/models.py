@@ -30,7 +30,7 @@ NORMALIZE = (
 
 
 def time_dim_option(side: str) -> Any:
-    """The option of d', by default the width of the ``encoder`` or ``decoder``."""
+    """``--time-dim``; d' is by default the width of a *side*, ``encoder`` or ``decoder``."""
     return option(
         II(f"model.{side}_embed_dim"),
         "width d' of the time map; even",
@@ -110,7 +110,7 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
 
 
 class BlockSizes(BaseModel):
-    """Mixin of the models: their layers are the depths of blocks."""
+    """Mixin of the models, for ``--layers``: a block of depth L counts as L layers."""
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
@@ -122,7 +122,7 @@ class BlockSizes(BaseModel):
         values = super().side_sizes(sizes, options)
         blocks = str(options.get("blocks"))
         blocks = int(blocks) if blocks.isdigit() else 0  # a decoder's may follow the encoder's
-        if "layers" in sizes and blocks:  # options that are no number of blocks are refused later
+        if "layers" in sizes and blocks:  # anything else is refused when the model is built
             if sizes["layers"] % blocks:
                 raise ValueError(
                     f"--layers {sizes['layers']}: the architecture has {blocks} blocks; give a "
@@ -183,26 +183,25 @@ class TransEvolveLanguageModel(BlockSizes, DecoderOnlyModel):
 
 # --- the paper's variants (section 7.1) ------------------------------------
 
-# Feed-forward layers, blocks and the depth of each: transevolve_fullff_2, or
-# transevolve_classifier_randomff_1_prenorm. Translators have tied embeddings. The presets
-# named _prenorm have LayerNorm before, not after, the blocks.
-VARIANTS = {
+VARIANTS = {  # the kind of feed-forward layers, the number of blocks, the depth of each
     "randomff_1": ("random", 1, 6),
     "randomff_2": ("random", 2, 3),
     "fullff_1": ("full", 1, 6),
     "fullff_2": ("full", 2, 3),
 }
-MODELS = {  # the sides of each model, and what else its presets have
+MODELS = {  # the sides of each model, and further options of all of its presets
     "transevolve_classifier": (("encoder",), {}),
     "transevolve": (("encoder", "decoder"), {"share_all_embeddings": True}),
     "transevolve_lm": (("decoder",), {}),
 }
 
+# For example transevolve_fullff_2, and transevolve_classifier_randomff_1_prenorm. The presets named
+# _prenorm have LayerNorm before, not after, the blocks.
 for _name, (_ffn_type, _blocks, _depth) in VARIANTS.items():
-    for _model, (_sides, _options) in MODELS.items():
-        _first = _sides[0]  # which the decoder of a translator follows
+    for _model, (_sides, _further) in MODELS.items():
+        _first = _sides[0]  # the decoder of a translator has the blocks of its encoder
         _sizes = {f"{_first}_blocks": _blocks, f"{_first}_depth": _depth}
-        _options = {"ffn_type": _ffn_type, **_sizes, **_options}
+        _options = {"ffn_type": _ffn_type, **_sizes, **_further}
         _norms = {f"{side}_normalize_before": True for side in _sides}
         register_preset(_model, f"{_model}_{_name}", **_options)
         register_preset(_model, f"{_model}_{_name}_prenorm", **_options, **_norms)

@@ -1,13 +1,14 @@
 """TransEvolve as its paper writes it, for reading: every term, and no fast path.
 
 The equations of Dutta et al. (2021) as functions of tensors, in the paper's order. A block of depth
-L computes its :func:`initial_scores` once. Depth l = 1..L then is :func:`attention` at its
-:func:`time_map`, in a :func:`residual_attention`, and one of the two feed-forward layers:
+L computes its :func:`initial_scores` once. Each depth l = 1..L evolves them by its
+:func:`time_map` to its :func:`attention`, and has a :func:`residual_attention` and one of the two
+feed-forward layers:
 
     X^l = FF^l(H^l) + H^l,    H^l = A^l X^(l-1) W_o^l + X^(l-1).
 
 The equations have no LayerNorm; the layers have one on X^(l-1) before attention and on H^l before
-FF^l, and one per block. Tests hold the layers against these functions. Matrices multiply rows from
+FF^l, and one per block. Tests compare the layers with these functions. Matrices multiply rows from
 the right; a mask (B, 1, T, S) is true where a query may not see a key.
 """
 

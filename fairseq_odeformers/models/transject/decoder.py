@@ -18,10 +18,10 @@ from .spec import LayerSpec
 
 
 class TransJectDecoder(FairseqIncrementalDecoder):
-    """Each token sees sums and maxima over the tokens up to it, and so none after it.
+    """A causal decoder: each token sees sums and maxima over the tokens up to it.
 
-    Generation keeps these: a sum, and a maximum per layer and expert, each of width d, whatever the
-    length.
+    So the cache of generation has a constant size: one sum, and one maximum per layer and expert,
+    each of width d.
     """
 
     spec_class = LayerSpec

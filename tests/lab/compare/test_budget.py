@@ -101,7 +101,7 @@ def test_the_time_of_an_evaluation(recipe, monkeypatch):
 
 def test_translations_are_timed_as_they_are_generated():
     recipe = Recipe("data", {}, {}, evaluate={"beam": 5, "remove-bpe": True, "max-len-a": 2})
-    config = evaluation.generation_config(recipe)
+    config = evaluation.parse_evaluation(recipe, Entry("a", {}), "test").generation
     assert (config.beam, config.max_len_a, config.max_len_b) == (5, 2, 200)
 
 

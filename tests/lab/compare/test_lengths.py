@@ -10,6 +10,7 @@ from make_checkpoints import write_rows, write_splits
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import make_entry
 from fairseq_odeformers.lab.compare.lengths import check_lengths
+from fairseq_odeformers.lab.compare.trial import build
 
 SIZES = {"embed-dim": 8, "ffn-embed-dim": 8, "attention-heads": 2, "layers": 1}
 EOS_BLOCKS = {"tokens-per-sample": 64, "sample-break-mode": "eos"}
@@ -52,7 +53,8 @@ def check(words, task, splits=("test",), evaluate=None, **options):
     recipe.train |= {"batch-size": 4, "cpu": True, **limits, **options}
     recipe.train.pop("max-tokens", None) if "max-tokens" not in options else None
     recipe.sizes, recipe.evaluate = SIZES, evaluate or {}
-    check_lengths(recipe, make_entry(recipe, arch, {}), splits)
+    entry = make_entry(recipe, arch, {})
+    check_lengths(recipe, entry, build(recipe, entry), splits)
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])
