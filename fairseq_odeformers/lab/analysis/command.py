@@ -94,7 +94,8 @@ def model_names(paths: list[str]) -> list[str]:
         folders = [path.parent for path in folders]
     shared = os.path.commonpath([path.parent for path in folders])
     names = [path.relative_to(shared).as_posix() for path in folders]
-    for name in names:
-        if names.count(name) > 1:
+    files = [name.replace("/", "-") for name in names]  # of their pictures
+    for name, file in zip(names, files):
+        if files.count(file) > 1:
             raise ValueError(f"two checkpoints would be called {name}; rename one, or give it once")
     return names

@@ -90,6 +90,11 @@ def test_names(paths, names):
         model_names([*paths, paths[0]])
 
 
+def test_two_models_never_share_a_picture():
+    with pytest.raises(ValueError, match="two checkpoints would be called"):
+        model_names(["runs/a/b/best.pt", "runs/a-b/best.pt"])
+
+
 def test_numbers_of_a_table():
     assert [plain(value) for value in (1.23456789, float("nan"), -float("inf"), 3, "a")] == [
         *(1.23457, None, None, 3, "a")
