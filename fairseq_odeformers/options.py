@@ -182,6 +182,8 @@ def import_plugins(folders: Iterable[str]) -> None:
     for folder in folders:
         if not os.path.isdir(folder):
             raise ValueError(f"--user-dir {folder}: no such folder")
+        if not os.path.isfile(os.path.join(folder, "__init__.py")):
+            raise ValueError(f"--user-dir {folder}: the folder has no __init__.py to import")
         name = os.path.basename(os.path.abspath(folder))
         imported = [*getattr(sys.modules.get(name), "__path__", [])]
         if name not in sys.modules:

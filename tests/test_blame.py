@@ -33,6 +33,11 @@ def test_a_plugin_that_cannot_be_imported(tmp_path, text, message):
         import_plugins([str(folder)])
 
 
+def test_a_folder_without_a_module(tmp_path):
+    with pytest.raises(ValueError, match=f"--user-dir {tmp_path}: the folder has no __init__.py"):
+        import_plugins([str(tmp_path)])
+
+
 def test_want_of_memory_is_told_in_words():
     error = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
     assert describe(error) == "RuntimeError: out of memory; give smaller sizes or batches"

@@ -18,7 +18,7 @@ from omegaconf import open_dict
 from fairseq_odeformers.files import reading
 
 from .trust import check, is_trust_required
-from .weights import read_export
+from .weights import CONFIG, read_export
 
 
 def read(
@@ -45,6 +45,7 @@ def read(
     """
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")
+    check_place(path)
     with reading(path, "cannot be loaded"):
         if Path(path).is_dir():
             state = read_export(Path(path))
@@ -60,6 +61,23 @@ def read(
     if is_trust_required():
         check(path, state)
     return state
+
+
+def check_place(path: str) -> None:
+    """Check that a path leads to a file, or to the folder of an export.
+
+    Raises:
+        FileNotFoundError: it does not; the message has the checkpoints that are there.
+    """
+    place = Path(path)
+    if place.is_dir() and not (place / CONFIG).exists():
+        fault, folder = "is a folder that odeformers export has not written", place
+    elif not place.exists():
+        fault, folder = "there is no such checkpoint", place.parent
+    else:
+        return
+    beside = ", ".join(sorted(str(file) for file in folder.glob("*.pt")))
+    raise FileNotFoundError(f"{path}: {fault}; give {beside or 'another path'}")
 
 
 def check_sums(path: str) -> None:

@@ -21,17 +21,22 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
         _, unknown, words = message.partition("unrecognized arguments: ")
         if unknown:
             message += explain_unknown(words.split()[0], parser)
-        raise ValueError(message)
+        raise ValueError(message.replace("invalid <lambda> value", "invalid value"))
 
     parser.error = refuse
     return parser
 
 
-def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
-    """Whose option it is that an architecture does not have, or which one may be meant."""
+def find_owners(option: str) -> list[str]:
+    """The models that have an option."""
     name = option[2:].replace("-", "_")
     models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
-    owners = [model for model, arch in models.items() if name in default_options(arch)]
+    return [model for model, arch in models.items() if name in default_options(arch)]
+
+
+def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
+    """Whose option it is that an architecture does not have, or which one may be meant."""
+    owners = find_owners(option)
     if owners:
         shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
         return (

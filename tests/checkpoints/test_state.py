@@ -79,5 +79,13 @@ def test_whole_checkpoints_load(zipped, sums, path):
 
 
 def test_a_missing_file_is_an_error_of_the_system(tmp_path):
-    with pytest.raises(FileNotFoundError, match="absent.pt"):
+    with pytest.raises(FileNotFoundError, match="absent.pt: there is no such .* another path"):
         read(str(tmp_path / "absent.pt"))
+
+
+def test_the_checkpoints_beside_a_missing_one_are_named(tmp_path):
+    """And those in a folder that is no export."""
+    torch.save(STATE, tmp_path / "there.pt")
+    for path in (tmp_path / "absent.pt", tmp_path):
+        with pytest.raises(FileNotFoundError, match=f"^{path}: .*; give {tmp_path}/there.pt"):
+            read(str(path))

@@ -80,6 +80,7 @@ def folder(tmp_path, checkpoint, monkeypatch):
     state = torch.load(checkpoint("transject").rename(tmp_path / "classifier.pt"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "config.json").touch()
     write_data(tmp_path)
     write_splits(tmp_path, test=4)
     for name, classes in (("two", "01"), ("turned", "210")):

@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
 from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_odeformers.files import check_path, markdown_table
+from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
@@ -114,6 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="train architectures from --user-dir that fail odeformers check",
     )
     args, others = parser.parse_known_args(arguments)
+    if not args.user_dir:  # whose options are not known yet
+        check_options(others, [name for name in parser._option_string_actions if name[2:]])
     # Both end the jobs as well; a shell that starts this in the background has SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -126,6 +130,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(
             "\nodeformers compare: interrupted; the same command resumes from the last checkpoints"
         )
+
+
+def check_options(words: Sequence[str], own: Sequence[str]) -> None:
+    """Refuse a misspelt option of this command, which fairseq-train would get otherwise."""
+    for word in words:
+        option = word.partition("=")[0]
+        near = option[:2] == "--" and get_close_matches(option, own, 1, 0.8)
+        known = training_parser()._option_string_actions
+        if near and option not in known and not find_owners(option):
+            raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
 
 
 def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
@@ -154,6 +168,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     )
     if redo and (out / PLAN).is_file() and not args.dry_run:
         forget(redo, plan, out)
+    kept = plan if machine is None else save_plan(plan, out)  # refuses other settings
     print(overview(plan, out, args.jobs, redo), flush=True)
     if machine is None:
         if args.user_dir and not user_dir.exists():  # the commands name it
@@ -163,7 +178,6 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
         print_commands(make_runs(choose_candidates(plan, out), out))
         return
-    kept = save_plan(plan, out)
     if args.user_dir:
         write_plugin(user_dir, args.user_dir)
     runs = execute_plan(plan, kept, machine, out)

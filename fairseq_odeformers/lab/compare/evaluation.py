@@ -20,6 +20,7 @@ from fairseq_odeformers.lab.parsers import raise_errors
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .entry import Entry, evaluation_command
+from .logs import report_progress
 from .recipe import Recipe
 
 EXAMPLES = 16  # in the batch that is timed
@@ -54,6 +55,7 @@ def time_evaluation(
     task, model, sample = trainer.task, trainer.get_model(), take_examples(trainer)
     validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
     if recipe.kind is Kind.TRANSLATION and splits:
+        report_progress(f"timing translations of {entry.label}")
         cfg = parse_evaluation(recipe, entry, next(iter(splits)))
         generator = task.build_generator([model], cfg.generation)
         prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))

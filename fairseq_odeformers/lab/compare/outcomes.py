@@ -23,6 +23,7 @@ SAMPLES = 1000  # of a bootstrap
 # sacrebleu's tokenizers, and the modules that they need.
 MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
+LEAST_VOCABULARY = 0.1  # of the references' words; a model below repeats phrases
 LEAST_BLEU = 1  # below which translations are hardly words of the reference
 LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
 
@@ -142,7 +143,16 @@ class Translations(Outcome):
         return [score(text, [right]).score for text, right in zip(self.texts, self.references)]
 
     def shortfall(self) -> str:
-        return f"BLEU below {LEAST_BLEU}" if self.scores["BLEU"] < LEAST_BLEU else ""
+        if self.scores["BLEU"] < LEAST_BLEU:
+            return f"BLEU below {LEAST_BLEU}"
+        tokenize = self.metrics["BLEU"].tokenizer
+        words, known = (
+            len({word for text in texts for word in tokenize(text).split()})
+            for texts in (self.texts, self.references)
+        )
+        if words < LEAST_VOCABULARY * known:
+            return f"{words} different words, the references have {known}"
+        return ""
 
 
 class Classes(Outcome):

@@ -70,20 +70,21 @@ def make_plan(
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     test_sets = find_test_sets(recipe)
     check_scores(recipe, test_sets)
-    entries: list[Entry] = []
-    candidates = [*product(recipe.architectures, combinations(recipe.tune))]
-    for number, (name, values) in enumerate(candidates, start=1):
-        label = Entry(name, {}, tried=values).label
-        report_progress(f"trying {label} ({number} of {len(candidates)})")
-        with naming(label, "cannot be trained"), blaming():
+    candidates: list[Entry] = []
+    for name, values in product(recipe.architectures, combinations(recipe.tune)):
+        with naming(Entry(name, {}, tried=values).label, "cannot be trained"), blaming():
             entry = make_entry(recipe, name, {**recipe.architectures[name], **values})
             digest = plugin_digest(recipe, entry.options["arch"], plugins)
-            entry = replace(entry, tried=values, plugin=digest)
-            if digest and checked and name not in {entry.name for entry in entries}:
+            candidates.append(replace(entry, tried=values, plugin=digest))
+    entries: list[Entry] = []
+    for number, entry in enumerate(candidates, start=1):
+        report_progress(f"trying {entry.label} ({number} of {len(candidates)})")
+        with naming(entry.label, "cannot be trained"), blaming():
+            if entry.plugin and checked and entry.name not in {e.name for e in entries}:
                 check_properties(recipe, entry)
             entry = replace(entry, parameters=count_parameters(recipe, entry))
             if match and entries:
-                check_tuned_widths(values)
+                check_tuned_widths(entry.tried)
                 entry = match_width(recipe, entry, entries[0].parameters)
             entries.append(try_candidate(recipe, entry, test_sets))
     if budget:

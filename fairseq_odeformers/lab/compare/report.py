@@ -61,9 +61,13 @@ def sections(results: Results) -> Iterator[Section]:
     """All parts of the report."""
     recipe = results.plan.recipe
     models = len(results.plan.entries)
+    count = "1 model" if models == 1 else f"{models} models"
     environment = ", ".join(f"{k} {v}" for k, v in results.plan.environment.items())
     begun = f"  \nEnvironment: {environment}." if environment else ""
-    yield Section("", f"{models} models, task {recipe.task}, data `{recipe.data}`.{begun}")
+    yield Section(
+        "",
+        f"{count}, task {recipe.task}, data `{recipe.data}`.{begun}",
+    )
     yield describe_trainings(results)
     yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)

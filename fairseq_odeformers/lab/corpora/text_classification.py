@@ -171,6 +171,8 @@ def prepare(
         ``out/data-bin``: the binarised data, and the word pieces in ``vocab.txt``.
     """
     dataset = DATASETS[name]
+    if source and source.suffix == ".tsv" and source.is_file():
+        raise ValueError(f"--from {source}: give the folder with train.tsv and test.tsv")
     if vocab:
         read_pieces(vocab)
         strip_accents = True

@@ -274,6 +274,8 @@ MISTAKES = [
     ),
     ("--archs 'transformer[--encoder-blocks 2]'", "transformer-encoder-blocks-2 .*unrecognized"),
     ("--archs transformer --droput 0.1", "--droput 0.1; did you mean --dropout"),
+    ("--archs transformer --budgett 1m", "--budgett: .* did you mean --budget"),
+    ("--archs transformer --tune lr=fast", "--lr: invalid value: 'fast'"),
     ("--archs transformer --layers 0", "--layers: 0: give a whole number"),
     ("--archs 'transformer[--width x]'", "--width x: give a whole number"),
     ("--archs 'transformer[--size big]'", "--size big: choose from small, base"),

@@ -425,3 +425,17 @@ def test_a_tokenizer_may_be_chosen(tmp_path):
     translations = Translations(path, "en", ["b c d e"], tokenize="char")
     translations.scores  # noqa: B018
     assert "tok:char" in translations.signatures["BLEU"]
+
+
+@pytest.mark.parametrize("words, enough", [(2, False), (9, True)])
+def test_repeated_phrases_are_too_little_to_compare(tmp_path, words, enough):
+    """Whatever their BLEU: with fewer than a tenth of the references' words."""
+    rows = [" ".join(f"w{30 * n + i}" for i in range(30)) for n in range(2)]  # 60 words
+    outputs = [" ".join(f"w{i % words}" for i in range(30)) for _ in rows]
+    path = tmp_path / "out"
+    lines = [f"T-{n}\t{row}\nH-{n}\t-1\t{out}\n" for n, (row, out) in enumerate(zip(rows, outputs))]
+    path.write_text("".join(lines))
+    translations = Translations(path, "en")
+    translations.scores = {"BLEU": 3.0}
+    assert (translations.shortfall() == "") == enough
+    assert enough or translations.shortfall() == "2 different words, the references have 60"

@@ -172,6 +172,12 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(tmp_path):
     assert len((data_bin / "vocab.txt").read_text("utf-8").splitlines()) <= 60
 
 
+def test_a_file_in_place_of_its_folder(tmp_path):
+    folder = write(tmp_path / "table", TABLE)
+    with pytest.raises(ValueError, match="train.tsv: give the folder with train.tsv and test.tsv"):
+        prepare("tsv", folder / "train.tsv", tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     "name, files, named",
     [
