@@ -133,7 +133,6 @@ def summaries():
             f"{news('transformer_classifier_rezero')} (one); Transformer {baseline}",
             f"ListOps: {transevolve(listops)}, Transformer {listops('transformer_classifier')} |",
             f"`transject` has {listops('transject')} there",
-            f"perplexity {perplexity('transject_lm')}, Transformer {perplexity('transformer_lm')}",
             f"2,048 tokens is {transject_faster} and {fullff_faster} times as fast",
             f"a training step takes {1 / step:.1f} of the Transformer's time",
             f"parity {node}, vanilla Transformer {vanilla}",
