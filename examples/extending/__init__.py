@@ -8,7 +8,8 @@ Euler's method. An implicit step has the slope at its own end,
 
 A few fixed-point iterations from x solve it: each evaluates the same layer once more, with no more
 parameters. One iteration is the Transformer. Train with ``--user-dir examples/extending --arch
-implicit_transformer_classifier``, or ``implicit_transformer_lm``.
+implicit_transformer``, which translates, ``implicit_transformer_classifier`` or
+``implicit_transformer_lm``.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from fairseq.models import register_model, register_model_architecture
 # Registers tasks and criterions, too: no other --user-dir is needed.
 import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
+from fairseq_odeformers.models.common.prenorm_transformer import (
+    PreNormTransformer,
+    PreNormTransformerConfig,
+)
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
@@ -104,6 +109,19 @@ class ImplicitLanguageModelConfig(ImplicitConfig, LanguageModelConfig):
 class ImplicitLanguageModel(LanguageModel):
     """The language model, which fairseq also generates with."""
 
+    decoder_class = ImplicitDecoder
+
+
+@dataclass
+class ImplicitTransformerConfig(ImplicitConfig, PreNormTransformerConfig):
+    pass
+
+
+@register_model("implicit_transformer", dataclass=ImplicitTransformerConfig)
+class ImplicitTransformer(PreNormTransformer):
+    """The translator: both stacks take implicit steps."""
+
+    encoder_class = ImplicitEncoder
     decoder_class = ImplicitDecoder
 
 

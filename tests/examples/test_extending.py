@@ -8,6 +8,7 @@ from helpers import make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
 from fairseq_odeformers.checkpoints import load
+from fairseq_odeformers.lab.check.command import check
 from fairseq_odeformers.options import import_plugins
 
 PLUGIN = ROOT / "examples" / "extending"
@@ -74,6 +75,12 @@ def test_iterations_solve_the_implicit_step(plugin, iterations):
     x = torch.ones(3, 2, 8)
     y = plugin.implicit_step(lambda index, y: y + y / 2, x, iterations)
     assert torch.allclose(y, x * (2 - 0.5**iterations))
+
+
+@pytest.mark.parametrize("suffix", ["", "_classifier", "_lm"])
+def test_all_three_have_the_properties_of_check(plugin, suffix):
+    found = [str(verdict) for verdict in check(f"implicit_transformer{suffix}") if verdict.fault]
+    assert found == []
 
 
 @pytest.mark.parametrize("iterations", ["1", "3"])
