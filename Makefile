@@ -45,7 +45,7 @@ test-wheel: $(STAMP)
 	@PYTHON="$(PYTHON)" scripts/test_wheel.sh
 
 bench-check: $(STAMP)
-	$(BIN)/python -m fairseq_odeformers benchmark --quick --check docs/quick.json
+	$(BIN)/odeformers benchmark --quick --check docs/quick.json
 
 test-xla:
 	@[ -e $(VENV)-xla/complete ] || VENV=$(VENV)-xla TORCH="$(XLA)" PYTHON="$(PYTHON)" scripts/setup.sh
