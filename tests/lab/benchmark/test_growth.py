@@ -30,7 +30,9 @@ def test_a_panel_per_measurement_and_a_line_per_model(varied, recwarn):
     single = {**one, "what": "state", "unit": "kB", "model": "a", "value": 3.0}
     panels = growth.draw([rows, [single]]).axes
     assert [panel.get_xlabel() for panel in panels] == [growth.AXES[varied], "length (tokens)"]
-    assert [panel.get_ylabel() for panel in panels] == ["memory (MB)", "state (kB)"]
+    assert [panel.get_ylabel() for panel in panels] == [
+        *("memory of a training step (MB)", "state (kB)")
+    ]
     labels = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in panels]
     assert labels == [["a: 1.00", "b: 1.00"], ["a"]]
     assert not recwarn.list
