@@ -1,8 +1,8 @@
 """What MkDocs does with the pages of the repository, which are written to be read on GitHub.
 
 The site has the layout of the repository, so that links between pages hold in both. A file of code
-that a page links to gets a page of its own, a notebook has its outputs, and a command behind ``$``
-is followed by what it prints. Formulas become MathML.
+that a page links to gets a page of its own, a notebook has its outputs, and a command for help
+behind ``$`` is followed by what it prints. Formulas become MathML.
 """
 
 import contextlib

@@ -11,7 +11,7 @@ import torch
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import attention, sentence, states
-from .result import PAGE, Tables, write
+from .result import PAGE, Tables, file_name, write
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -94,7 +94,7 @@ def model_names(paths: list[str]) -> list[str]:
         folders = [path.parent for path in folders]
     shared = os.path.commonpath([path.parent for path in folders])
     names = [path.relative_to(shared).as_posix() for path in folders]
-    files = [name.replace("/", "-") for name in names]  # of their pictures
+    files = list(map(file_name, names))  # a model may have a picture of its own
     for name, file in zip(names, files):
         if files.count(file) > 1:
             raise ValueError(f"two checkpoints would be called {name}; rename one, or give it once")

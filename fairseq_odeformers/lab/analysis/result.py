@@ -34,6 +34,11 @@ def write(out: Path, text: str, tables: Tables, plots: Sequence[Callable]) -> No
         (folder / PAGE).write_text(text, encoding="utf-8")
 
 
+def file_name(model: str) -> str:
+    """A model's name in the name of a file."""
+    return model.replace("/", "-")
+
+
 def plain(value):
     """A number with six digits, or None if it is not finite; anything else as it is."""
     if isinstance(value, float):

@@ -12,7 +12,7 @@ from fairseq_odeformers.lab.plots import group_by
 
 from .heat_maps import CAPTIONS, draw
 from .maps import attention_maps
-from .result import Row, Tables
+from .result import Row, Tables, file_name
 
 BEAM = 5  # of the translation
 MOST_TOKENS = 80  # in a picture that can be read
@@ -47,7 +47,7 @@ def picture(kind: str, model: str, models: list[str]) -> Callable:
     def plot(tables: Tables):
         return draw(tables["sentence"], kind, model)
 
-    plot.__name__ = kind if len(models) == 1 else f"{kind}-{model.replace('/', '-')}"
+    plot.__name__ = kind if len(models) == 1 else f"{kind}-{file_name(model)}"
     plot.__doc__ = f"{model}. {CAPTIONS[kind]}"
     return plot
 

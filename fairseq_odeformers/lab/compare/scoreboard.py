@@ -275,7 +275,7 @@ def draw(cells: Sequence[Cell]) -> Figure:
 def reach(cells: Sequence[Cell]) -> float:
     """How far the axis of a column goes from 0: to all differences, and twice the usual interval.
 
-    Of a model that diverges with one of two seeds the interval is many times as wide as the others.
+    If a model diverges with one of its seeds, its interval is many times as wide as the others.
     """
     ends = [
         max(-cell.low, cell.high)
