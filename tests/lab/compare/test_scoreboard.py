@@ -122,7 +122,7 @@ def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
     assert (tmp_path / scoreboard.PICTURE).stat().st_size < 300_000
 
 
-@pytest.mark.parametrize("page", ["docs/choosing.md", "examples/scoreboard/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md", "examples/scoreboard/README.md"])
 def test_pages_quote_the_board(page):
     """Each difference with an interval is one of the board's."""
     board = (ROOT / "examples/scoreboard/scoreboard.md").read_text("utf-8")
