@@ -15,7 +15,7 @@ TABLES = {  # page, what stands before the table, and the columns of the results
     "l10n": ("l10n", "BLEU and chrF", slice(3, 6)),
     "agnews": ("text_classification", "**A part of AG News**", slice(2, 5)),
     "imdb": ("text_classification", "**All of IMDb**", slice(2, 3)),
-    "polarity": ("text_classification", "**Sentence polarity**", slice(2, 3)),
+    "polarity": ("text_classification", "**Sentence polarity**", slice(1, 2)),
     "listops": ("lra", "## Short ListOps", slice(1, 2)),
     "ode_transformer": ("ode_transformer", "### A small trial", slice(1, 2)),
     "ptb": ("transject", "## Table 3", slice(5, 6)),
