@@ -98,9 +98,7 @@ def summaries():
         float(speed["**The largest batch", name, "tokens/s"])
         for name in ("transevolve_randomff_1", "transformer:matrix")
     )
-    (parity,) = (
-        r for r in table("examples/parity/NOTES.md", "## Table 1")[1] if r[:2] == ["8", "2"]
-    )
+    (parity,) = table("examples/parity/README.md", "# N-ODE Transformer")[1]
     vanilla, node = (parity[place].split()[0] for place in (3, 5))
     at_length = [float(r["value"].split()[0]) for r in SPEED["docs/speed.md", "## Training"]]
     bleu, news = means("multi30k", "BLEU"), means("agnews", "accuracy")
