@@ -40,9 +40,12 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     for name, module, split in (("states", states, "test"), ("attention", attention, "valid")):
         command = commands.add_parser(name, help=module.__doc__, allow_abbrev=False)
         command.add_argument(
-            "checkpoints", metavar="CHECKPOINT", nargs="+", help="named by its folder in the result"
+            "checkpoints",
+            metavar="CHECKPOINT",
+            nargs="+",
+            help="trained models; the result names each by its folder",
         )
-        command.add_argument("--data", required=True, help="data set, as given to fairseq-train")
+        command.add_argument("--data", required=True, help="binarised data set")
         command.add_argument(
             "--out", metavar="DIR", type=Path, required=True, help="folder for the result"
         )
@@ -55,7 +58,7 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
         metavar="N",
         type=positive_int,
         default=100,
-        help="number of texts, drawn at random, the same each time (default: %(default)s)",
+        help="number of texts, a fixed random sample (default: %(default)s)",
     )
     of_states.add_argument("--text", help="a text to follow through the layers; needs --tokens")
     of_states.add_argument(
@@ -63,17 +66,18 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     of_attention.add_argument(
         "--text",
-        help="draw the maps of this text instead of measuring; it is tokenised as the data were "
-        "prepared",
+        help="draw the attention maps of this raw text instead of measuring the data set",
     )
     of_attention.add_argument(
-        "--tokenized", action="store_true", help="--text has tokens between spaces"
+        "--tokenized",
+        action="store_true",
+        help="--text is tokenised already, with spaces between tokens",
     )
     of_attention.add_argument(
         "--head",
         metavar="N",
         type=positive_int,
-        help="draw the maps of this head, from 1 (default: their mean); needs --text",
+        help="draw this head, from 1 (default: mean over heads); needs --text",
     )
     args = parser.parse_args(arguments)
     if args.text is not None and not args.text.strip():
@@ -97,5 +101,5 @@ def model_names(paths: list[str]) -> list[str]:
     files = list(map(file_name, names))  # a model may have a picture of its own
     for name, file in zip(names, files):
         if files.count(file) > 1:
-            raise ValueError(f"two checkpoints would be called {name}; rename one, or give it once")
+            raise ValueError(f"two checkpoints have the name {name}; rename one, or name it once")
     return names

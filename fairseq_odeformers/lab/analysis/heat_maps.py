@@ -20,12 +20,12 @@ from .maps import KINDS
 from .result import Row
 
 CAPTIONS = {
-    "cross": "Cross-attention: the weight of each token of the source (columns), while the decoder "
+    "cross": "Cross-attention: the weight of each source token (columns) while the decoder "
     "predicts each token of the translation (rows).",
     "encoder": "Self-attention of the encoder: the weight of each token (columns) for each token "
     "(rows).",
-    "decoder": "Self-attention of the decoder: the weight of each token before (columns; `</s>` is "
-    "the start), while it predicts each token of the translation (rows).",
+    "decoder": "Self-attention of the decoder: the weight of each earlier token (columns; `</s>` "
+    "is the start) while it predicts each token of the translation (rows).",
 }
 LABELS = {  # of rows and columns
     "cross": ("predicted token", "source token"),

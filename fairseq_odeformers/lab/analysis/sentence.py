@@ -64,7 +64,7 @@ def encode(path: str, args: argparse.Namespace):
     if count_classes(state) is not None:
         if args.tokenized:
             raise ValueError(
-                f"--tokenized: {path} is of a classifier, for which --text is tokenised as in "
+                f"--tokenized: {path} is a classifier, which tokenises --text as "
                 "odeformers predict; leave it out"
             )
         classifier = make_classifier([(path, state)], args.data).to(args.device)

@@ -222,10 +222,10 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
     tables["correlations"] = correlations(tables["models"])
     parts = [
         "# Hidden states of classifiers\n",
-        f"Texts of `{args.split}` of `{args.data}`; equations and theorem are those of Sengupta et "
+        f"Texts of `{args.split}` of `{args.data}`; equations and theorem are in Sengupta et "
         "al. (2023). Activation and entropy are means over the layers; "
         "`largest` is the largest activation factor after the last layer, and `bound` what Theorem "
-        "2 allows, (1 + 3/L)^(2L); `deviation` is that of the entropy over the texts. Factors of "
+        "2 allows, (1 + 3/L)^(2L); `deviation` is the entropy's over the texts. Factors of "
         "pairs with equal embeddings, and entropies that are not finite, are left out; the column "
         "`left_out` counts them. Each table is in a CSV file.\n",
         markdown(tables["models"]),

@@ -38,7 +38,7 @@ QUICK = (
     "ode --models torchdiffeq node_transformer --rounds 15",
 )
 MODELS = (
-    "architectures, the first of which is the baseline; append :direct, :factored or :fused to a "
+    "architectures, the baseline first; append :direct, :factored or :fused to a "
     "TransEvolve to choose a form of its attention, :N to a TransJect to choose the number of "
     "experts, :matrix to any model for attention by a matrix of scores"
 )
@@ -180,7 +180,8 @@ def check(rows: list[timing.Row], earlier: list[timing.Row], path: Path) -> None
     )
     if before.keys() != now.keys():
         raise ValueError(
-            f"--check {path}: it has other rows; write it anew by --quick --json {path}"
+            f"--check {path}: its rows differ from this run's; rewrite it with "
+            f"--quick --json {path}"
         )
     slower = [
         f"{' '.join(map(str, key))}: {ratio:.2f} where {path} has {before[key]:.2f}"

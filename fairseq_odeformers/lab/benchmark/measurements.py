@@ -160,8 +160,8 @@ class Measurement:
 
 
 MEASUREMENTS = {
-    "train": Measurement("a training step, by fairseq's trainer", train_step),
-    "generate": Measurement("beam search, by fairseq's generator", generation_step),
+    "train": Measurement("a training step of fairseq's trainer", train_step),
+    "generate": Measurement("beam search with fairseq's generator", generation_step),
     "encoder": Measurement("a training step of the encoder alone", memory.encoder_step),
     "classify": Measurement(
         "a training step of a classifier",
@@ -186,7 +186,7 @@ MEASUREMENTS = {
         defaults={"models": [*STARTS]},
     ),
     "ode": Measurement(
-        "a training step of the N-ODE Transformer on parity, with other solvers beside",
+        "a training step of the N-ODE Transformer on parity, and of other solvers",
         ode.make_step,
         build=ode.build,
         names=ode.MODELS,

@@ -81,7 +81,7 @@ def build(name: str, args: Namespace) -> Subject:
         raise ValueError(f"--models {name}: fairseq knows no architecture {arch}")
     kind = next((kind for kind in OPTIONS if kind in kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     if kind is None:
-        raise ValueError(f"--models {name}: {arch} is for none of the tasks that are measured")
+        raise ValueError(f"--models {name}: {arch} has no task that can be measured")
     cfg = make_config(arch, kind, form, args)
     task = dataless.make_task(kind, cfg.task, args.vocabulary)
     torch.manual_seed(0)

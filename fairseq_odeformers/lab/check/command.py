@@ -83,9 +83,9 @@ def require(arch: str, *words: str, task: str | None = None) -> None:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="odeformers check",
-        description="Check what an architecture must do before it is worth training: causal "
-        "decoding, caches, padding, gradients, half precision, checkpoints. It is built in a "
-        "small size; options of fairseq-train may follow. The exit status is 1 if a check fails.",
+        description="Check that an architecture decodes causally and handles caches, padding, "
+        "gradients, half precision and checkpoints correctly. It is built in a small size; "
+        "options of fairseq-train may follow. The exit status is 1 if a check fails.",
     )
     parser.add_argument("archs", nargs="+", metavar="ARCH", help="architectures to check")
     parser.add_argument("--task", help="fairseq task (default: the first that trains ARCH)")

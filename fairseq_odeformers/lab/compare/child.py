@@ -27,7 +27,9 @@ def call_in_child(function: Callable):
     try:
         result = receiver.recv()
     except EOFError:
-        raise ValueError("the trial of the models was killed, perhaps for want of memory") from None
+        raise ValueError(
+            "the trial of the models was killed, perhaps because memory ran out"
+        ) from None
     finally:
         child.kill()
         child.join()

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="odeformers compare",
         description="Train architectures on the same data with the same recipe, evaluate them, and "
         "write a report. Further options are fairseq-train's and apply to all architectures; put "
-        "those of one architecture in brackets behind its name: 'transject[--encoder-experts 1]'. "
+        "options of one architecture in brackets after its name: 'transject[--encoder-experts 1]'. "
         "After an interruption the same command resumes from the last checkpoints.",
         allow_abbrev=False,
     )
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="architectures, the baseline first; with a recipe, a selection from it",
     )
     add("--part", help="part of the recipe (default: all parts)")
-    add("--data", metavar="DIR", help="binarised data, in place of the recipe's")
+    add("--data", metavar="DIR", help="binarised data, instead of the recipe's")
     add("--task", help="fairseq task (default: inferred from DATA)")
     add("--epochs", type=positive_int, metavar="N", help="epochs on DATA (default: by its size)")
     add("--average", type=integer, metavar="N", help="also evaluate the mean of N checkpoints")
@@ -79,14 +79,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add(
         "--match",
         choices=("parameters", "none"),
-        help="choose widths for equal numbers of parameters, or keep them (default: parameters for "
+        help="choose widths for equal parameter counts, or keep them (default: parameters for "
         "DATA, none for a RECIPE)",
     )
     add(
         "--budget",
         type=minutes,
         metavar="TIME",
-        help="train for equal time, such as 30m or 2h, in place of equal epochs",
+        help="train for equal time, such as 30m or 2h, instead of equal epochs",
     )
     add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
     add(
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="ARCH",
         nargs="+",
         default=[],
-        help="remove the runs of these architectures in --out, and train them anew",
+        help="delete these architectures' runs in --out and retrain them",
     )
     add("--dry-run", action="store_true", help="print the plan and all commands, then stop")
     add = parser.add_argument_group("sizes of all architectures").add_argument
@@ -282,8 +282,8 @@ def report(arguments: Sequence[str] | None = None) -> None:
     """The command line of ``odeformers report``."""
     parser = argparse.ArgumentParser(
         prog="odeformers report",
-        description="Write the report of a comparison, from the runs that have finished so far; "
-        "or, with --out, a scoreboard of several.",
+        description="Write the report of a comparison from its finished runs; or, with --out, a "
+        "scoreboard of several comparisons.",
     )
     parser.add_argument(
         "runs",

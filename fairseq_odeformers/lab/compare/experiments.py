@@ -50,7 +50,7 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
             recipe.tune = parse_tuning(args.tune)
         for name in {*options, *(key for _, changes in architectures.values() for key in changes)}:
             if name in recipe.tune:
-                raise ValueError(f"--{name} is tuned; leave it out, or do without --tune {name}")
+                raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
         if len(set(recipe.seeds)) < len(recipe.seeds):
             raise ValueError(f"--seeds {' '.join(map(str, recipe.seeds))}: give each once")
     return recipes

@@ -100,7 +100,7 @@ class Translations(Outcome):
         self.references = list(references or of_data)
         if len(self.references) != len(self.texts):
             raise ValueError(
-                f"{path} has {len(self.texts):,} translations, and there are "
+                f"{path} has {len(self.texts):,} translations, but there are "
                 f"{len(self.references):,} references"
             )
         self.examples = list(zip(sources, self.references, self.texts))

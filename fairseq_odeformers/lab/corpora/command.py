@@ -79,7 +79,7 @@ def add_bpe_operations(parser: argparse._ActionsContainer, default: int | None) 
         metavar="N",
         type=positive_int,
         default=default,
-        help=f"merges of the joint byte-pair encoding (default: {default or 'fit the text'})",
+        help=f"merges of the joint BPE (default: {default or 'fit the text'})",
     )
 
 
@@ -123,7 +123,7 @@ def log_and_lock(args: argparse.Namespace) -> Iterator[None]:
     try:
         acquired = lock.acquire(blocking=False)
     except Timeout:
-        logging.warning(f"another process writes to {out}; waiting for its end")
+        logging.warning(f"another process is writing to {out}; waiting for it")
         acquired = lock.acquire()
     with acquired:
         settings = check_settings(args)

@@ -355,7 +355,7 @@ def main(arguments: Sequence[str]) -> None:
         "--bpe-codes",
         metavar="PATH",
         type=existing_path,
-        help="byte-pair codes of the pretraining corpus (default: learn codes on the tasks)",
+        help="BPE codes of the pretraining corpus (default: learn BPE on the tasks)",
     )
     add_bpe_operations(codes, 32_000)
     parser.add_argument(

@@ -180,7 +180,9 @@ def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, worker
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = make_parser("listops", "Generate ListOps, long as in the Long Range Arena.")
+    parser = make_parser(
+        "listops", "Generate ListOps with the Long Range Arena's lengths by default."
+    )
     sizes = {"train": 96_000, "valid": 2_000, "test": 2_000}
     for split, size in sizes.items():
         parser.add_argument(
@@ -202,21 +204,21 @@ def main(arguments: Sequence[str]) -> None:
         metavar="N",
         type=positive_int,
         default=Shape.min_length,
-        help="leave out expressions of this length and below (default: %(default)s)",
+        help="drop expressions with at most this many tokens (default: %(default)s)",
     )
     parser.add_argument(
         "--max-length",
         metavar="N",
         type=positive_int,
         default=Shape.max_length,
-        help="leave out expressions of this length and above (default: %(default)s)",
+        help="drop expressions with at least this many tokens (default: %(default)s)",
     )
     parser.add_argument(
         "--max-depth",
         metavar="N",
         type=positive_int,
         default=Shape.max_depth,
-        help="levels of a tree, the root included (default: %(default)s)",
+        help="levels of a tree, including the root (default: %(default)s)",
     )
     parser.add_argument(
         "--max-args",

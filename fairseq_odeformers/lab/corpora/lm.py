@@ -116,8 +116,10 @@ def check_size(split: str, path: Path, published: Published | None) -> None:
     logger.info(f"{split}: {lines:,} lines, {words:,} words")
     if published and (lines, words) != published.sizes[split]:
         logger.warning(
-            "{}: the published {} has {:,} lines and {:,} words; perplexities of other text do "
-            "not compare with the papers'".format(split, published.title, *published.sizes[split])
+            "{}: the published {} has {:,} lines and {:,} words; perplexities on other text "
+            "are not comparable with the papers'".format(
+                split, published.title, *published.sizes[split]
+            )
         )
 
 

@@ -290,7 +290,7 @@ def write(task: Task, files: dict[str, Any], folder: Path) -> None:
         examples = tqdm(examples, split, unit=" examples", mininterval=1, disable=None)
         count = write_split(folder, split, encode(examples))
         if not count:
-            raise ValueError(f"{', '.join(files)}: there are no examples for {split}")
+            raise ValueError(f"{', '.join(files)}: no examples for {split}")
         logger.info(f"{split}: {count:,} examples")
 
 

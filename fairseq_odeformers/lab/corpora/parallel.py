@@ -113,14 +113,14 @@ def main(arguments: Sequence[str]) -> None:
         metavar="N",
         type=positive_int,
         default=100,
-        help="subwords of the longest training sentence (default: %(default)s)",
+        help="largest number of subwords per training sentence (default: %(default)s)",
     )
     parser.add_argument(
         "--max-ratio",
         metavar="N",
         type=ratio,
         default=2,
-        help="largest ratio of the lengths of a training pair (default: %(default)s)",
+        help="largest length ratio of a training pair (default: %(default)s)",
     )
     add_bpe_operations(parser, None)
     for split in ("valid", "test"):

@@ -310,7 +310,7 @@ def binarize(
         write_split(folder, split, progress, labelled)
         if several := sum(len(labels) > 1 for labels in classes_of_texts.values()):
             logger.warning(
-                f"{split}: {several:,} texts have several classes, once they are in word pieces; "
+                f"{split}: {several:,} texts have several classes once split into word pieces; "
                 "what tells them apart may be a mark that --strip-accents drops"
             )
 

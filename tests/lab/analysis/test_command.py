@@ -91,7 +91,7 @@ def test_names(paths, names):
 
 
 def test_two_models_never_share_a_picture():
-    with pytest.raises(ValueError, match="two checkpoints would be called"):
+    with pytest.raises(ValueError, match="two checkpoints have the name"):
         model_names(["runs/a/b/best.pt", "runs/a-b/best.pt"])
 
 

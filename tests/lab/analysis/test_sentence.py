@@ -179,7 +179,7 @@ def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path):
 def test_a_classifier_has_one_way_to_tokenise(trained):
     data, paths = trained
     line = ["attention", str(paths["transject"]), "--text", "1 2", "--tokenized", "--cpu"]
-    with pytest.raises(ValueError, match="--tokenized: .* is of a classifier, .*; leave it out"):
+    with pytest.raises(ValueError, match="--tokenized: .* is a classifier, .*; leave it out"):
         sentence.analyse(
             str(paths["transject"]), parse_args([*line, "--data", str(data), "--out", "out"])
         )

@@ -229,7 +229,7 @@ def test_quick_is_compared_with_an_earlier_table(monkeypatch, tmp_path):
         command.main(quick)  # which replaces the table, too
     table["rows"].pop()
     path.write_text(json.dumps(table))
-    with pytest.raises(ValueError, match="other rows"):
+    with pytest.raises(ValueError, match="its rows differ"):
         command.main(quick)
 
 

@@ -103,7 +103,7 @@ def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, reque
     request.addfinalizer(second.kill)
     assert not second_begun.wait(1)
     (said,) = capfd.readouterr().out.splitlines()
-    assert said.endswith(f"another process writes to {tmp_path}; waiting for its end")
+    assert said.endswith(f"another process is writing to {tmp_path}; waiting for it")
     if killed:
         os.kill(first.pid, signal.SIGKILL)
         assert second_begun.wait(3)
