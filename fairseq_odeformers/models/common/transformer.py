@@ -16,7 +16,7 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from omegaconf import DictConfig
 from torch import nn
 
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 Config = DictConfig | TransformerConfig  # the options of a model, as its own or as fairseq's config
 

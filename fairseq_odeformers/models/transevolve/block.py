@@ -7,10 +7,10 @@ from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.block import Block
 from fairseq_odeformers.modules.dropout import Dropout
 from fairseq_odeformers.modules.incremental import IncrementalState, append
 from fairseq_odeformers.modules.linear import LinearWithoutBias
+from fairseq_odeformers.modules.transformer_layer import Block
 
 from .attention import TimeEvolvingAttention, merge_heads, split_heads
 from .feed_forward import FullFeedForward, RandomRotationFeedForward

@@ -14,7 +14,7 @@ from fairseq_odeformers.models.ode_transformer.layer import (
     RungeKuttaDecoderLayer,
     RungeKuttaEncoderLayer,
 )
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 C, H, INNER = 8, 2, 12
 FORMS = [(1, "fixed"), (2, "fixed"), (2, "learned"), (2, "gated"), (3, "fixed"), (4, "fixed")]
