@@ -185,6 +185,38 @@ def layer_norm(norm, x):
     return x / (x.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight + norm.bias
 
 
+def sub_layers(naive, num_heads):
+    """How the formulas of a paper, its module *naive*, have the sub-layers of fairseq's layer.
+
+    Returns:
+        Two functions, which make a pair (F, LN) of the modules of an FFN, and of an attention.
+    """
+
+    def linear(module):
+        return module.weight.T, module.bias
+
+    def norm(module):
+        return lambda x: naive.layer_norm(x, module.weight, module.bias, module.eps)
+
+    def ffn(fc1, fc2, layer_norm):
+        return lambda x: naive.feed_forward(x, *linear(fc1), *linear(fc2)), norm(layer_norm)
+
+    def attention(module, layer_norm, source=None, causal=False):
+        def project(projection, x):
+            weight, bias = linear(projection)
+            return x @ weight + bias
+
+        def attend(x):
+            y = x if source is None else source
+            q = project(module.q_proj, x)
+            k, v = project(module.k_proj, y), project(module.v_proj, y)
+            return project(module.out_proj, naive.multi_head_attention(q, k, v, num_heads, causal))
+
+        return attend, norm(layer_norm)
+
+    return ffn, attention
+
+
 def assert_causal(forward):
     """Changing a later token changes nothing before it, up to the rounding of a common factor.
 
