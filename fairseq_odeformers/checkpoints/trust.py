@@ -20,7 +20,7 @@ SAFE = {
 
 
 def check(path: str, state: dict) -> None:
-    """Check what is in a checkpoint before a model is built from it.
+    """Check what is in a checkpoint before a model is built from it, as :func:`.load` does.
 
     Args:
         state: the result of :func:`~fairseq_odeformers.checkpoints.state.read` for *path*.

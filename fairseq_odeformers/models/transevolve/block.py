@@ -98,7 +98,8 @@ class TransEvolveEncoderBlock(Block):
         self.layer_norm = LayerNorm(spec.embed_dim)
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
-        """
+        """From X^0 to X^L: the scores once, then each layer.
+
         Args:
             x: input (T, B, C).
             encoder_padding_mask: true where a token is padding (B, T).
@@ -144,7 +145,8 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, None, None]:
-        """
+        """As the encoder block, with the keys and values of earlier tokens, and a source.
+
         Args:
             x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
             encoder_out, encoder_padding_mask: see :class:`TransEvolveDecoderBlock`.

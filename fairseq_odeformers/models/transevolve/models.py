@@ -40,7 +40,7 @@ def time_dim_option(side: str) -> Any:
 
 @dataclass
 class TransEvolveBlockConfig(FairseqDataclass):
-    """Options of the blocks of any side."""
+    """Options of the blocks of any side; :class:`.BlockSpec` takes them to the layers."""
 
     ffn_type: str = option(
         "full",

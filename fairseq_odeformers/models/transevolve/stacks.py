@@ -28,7 +28,7 @@ from .spec import BlockSpec
 
 
 class TransEvolveEncoder(TransformerEncoderBase):
-    """fairseq's Transformer encoder over ``--encoder-blocks`` blocks."""
+    """fairseq's Transformer encoder over ``--encoder-blocks`` blocks, made of the same spec."""
 
     spec_class = BlockSpec
     block_class = TransEvolveEncoderBlock
@@ -43,7 +43,7 @@ class TransEvolveEncoder(TransformerEncoderBase):
         super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        """fairseq's method, which its constructor calls with the config above."""
+        """fairseq's method, which its constructor calls for each block, with the config above."""
         return wrap_layer(self.block_class(cfg.spec), cfg)
 
     def forward(
@@ -70,7 +70,7 @@ class TransEvolveEncoder(TransformerEncoderBase):
 
 
 class TransEvolveDecoder(TransformerDecoderBase):
-    """fairseq's Transformer decoder over ``--decoder-blocks`` blocks."""
+    """fairseq's Transformer decoder over ``--decoder-blocks`` blocks, made of the same spec."""
 
     spec_class = BlockSpec
     block_class: type[TransEvolveCausalBlock] = TransEvolveDecoderBlock
