@@ -217,20 +217,6 @@ def sub_layers(naive, num_heads):
     return ffn, attention
 
 
-def assert_causal(forward):
-    """Changing a later token changes nothing before it, up to the rounding of a common factor.
-
-    Args:
-        forward: from tokens (B, T) to an output of each (B, T, *).
-    """
-    tokens = torch.randint(4, 50, (3, 7))
-    changed = tokens.clone()
-    changed[:, 5] = (tokens[:, 5] + 1) % 46 + 4
-    change = (forward(tokens) - forward(changed)).abs().amax((0, 2))
-    assert change[:5].max() < 2e-6
-    assert change[5:].min() > 1e-4
-
-
 def assert_same_gradients(ours, theirs, inputs, tolerance=1e-9):
     """Two results, and the gradients of a weighted sum of each with respect to the inputs."""
     assert (ours - theirs).abs().max() < tolerance
