@@ -6,8 +6,7 @@ layers, and how an option reaches a layer, with ``transformer_options`` and ``pr
 ``parity_model`` on top of it; then ``translation``, ``language_model``, and ``preset``, which names
 architectures.
 
-fairseq's task has a model built by its ``build_model`` and hands each batch to the criterion, which
-calls the model. A translator calls its encoder, and its decoder with what that returns; both call
-their layers (``stacks`` of a paper, over ``layer`` or ``block``), and the criterion makes the loss
-of the decoder's output.
+fairseq's task calls a model's ``build_model`` once, and for each batch the criterion, which calls
+the model: first the encoder, then the decoder with the encoder's output. Both are a paper's
+``stacks`` over its ``layer`` or ``block``. The criterion makes the loss of the decoder's output.
 """
