@@ -185,18 +185,36 @@ def layer_norm(norm, x):
     return x / (x.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight + norm.bias
 
 
-def assert_causal(forward):
-    """Changing a later token changes nothing before it, up to the rounding of a common factor.
+def sub_layers(naive, num_heads):
+    """How the formulas of a paper, its module *naive*, have the sub-layers of fairseq's layer.
 
-    Args:
-        forward: from tokens (B, T) to an output of each (B, T, *).
+    Returns:
+        Two functions, which make a pair (F, LN) of the modules of an FFN, and of an attention.
     """
-    tokens = torch.randint(4, 50, (3, 7))
-    changed = tokens.clone()
-    changed[:, 5] = (tokens[:, 5] + 1) % 46 + 4
-    change = (forward(tokens) - forward(changed)).abs().amax((0, 2))
-    assert change[:5].max() < 2e-6
-    assert change[5:].min() > 1e-4
+
+    def linear(module):
+        return module.weight.T, module.bias
+
+    def norm(module):
+        return lambda x: naive.layer_norm(x, module.weight, module.bias, module.eps)
+
+    def ffn(fc1, fc2, layer_norm):
+        return lambda x: naive.feed_forward(x, *linear(fc1), *linear(fc2)), norm(layer_norm)
+
+    def attention(module, layer_norm, source=None, causal=False):
+        def project(projection, x):
+            weight, bias = linear(projection)
+            return x @ weight + bias
+
+        def attend(x):
+            y = x if source is None else source
+            q = project(module.q_proj, x)
+            k, v = project(module.k_proj, y), project(module.v_proj, y)
+            return project(module.out_proj, naive.multi_head_attention(q, k, v, num_heads, causal))
+
+        return attend, norm(layer_norm)
+
+    return ffn, attention
 
 
 def assert_same_gradients(ours, theirs, inputs, tolerance=1e-9):

@@ -32,10 +32,10 @@ from fairseq_odeformers.lab.plots import (
     means_and_ranges,
     save,
 )
-from fairseq_odeformers.models.node_transformer.encoder import make_solver
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
+from fairseq_odeformers.models.node_transformer.stacks import make_solver
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 
 STRINGS = "000 001 011 0110 0111 111111".split()

@@ -17,7 +17,6 @@ from omegaconf import open_dict
 
 from fairseq_odeformers.files import reading
 
-from .trust import check, is_trust_required
 from .weights import CONFIG, read_export
 
 
@@ -58,8 +57,6 @@ def read(
             raise ValueError("it has no model, or no configuration of a model and a task")
     if fairseq.__version__ == "0.12.2":
         drop_unknown_options(state)
-    if is_trust_required():
-        check(path, state)
     return state
 
 

@@ -35,6 +35,9 @@ def load(
 ) -> Trained:
     """Build the model of a checkpoint or of an export.
 
+    fairseq sets up the task, which builds the model, and loads the weights; there the model refuses
+    other dictionaries than its own (:class:`.DictionaryDigest`).
+
     Args:
         overrides: new values of options, by name, such as ``data``.
         task: used instead of the task of the checkpoint, as for the other models of an ensemble.

@@ -20,7 +20,7 @@ SAFE = {
 
 
 def check(path: str, state: dict) -> None:
-    """Check what is in a checkpoint before a model is built from it.
+    """Check what is in a checkpoint before a model is built from it, as :func:`.load` does.
 
     Args:
         state: the result of :func:`~fairseq_odeformers.checkpoints.state.read` for *path*.
@@ -46,7 +46,7 @@ is_trust_required = _trust_required.get
 
 @contextmanager
 def require_trust() -> Iterator[None]:
-    """Have ``read`` check each checkpoint: ``from_pretrained`` reads and builds in one call.
+    """Have fairseq check each checkpoint that it reads: its ``from_pretrained`` reads and builds.
 
     :func:`~fairseq_odeformers.checkpoints.trained.load` needs no such thing; it checks between the
     two.

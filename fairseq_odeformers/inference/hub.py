@@ -6,7 +6,9 @@
                                  bpe_codes="code").cuda().half()
     translator.translate(["ein mann geht .", "eine frau liest ."], beam=5)
 
-The result is a module of torch, which ``cuda``, ``to``, ``half`` and the like move and convert.
+A loader reads a file (``checkpoints.read``), builds the model and its task from what is in it
+(``checkpoints.load``), and hands both to a :class:`.Generator` or a :class:`.Classifier`. The
+result is a module of torch, which ``cuda``, ``to``, ``half`` and the like move and convert.
 Translators and language models are fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`,
 which ``from_pretrained`` of their classes returns as well.
 

@@ -7,7 +7,7 @@ prints the accuracy; ``... --text FILE`` takes one text per line, and ``... --te
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -17,12 +17,12 @@ from tqdm import tqdm
 
 from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
-from fairseq_odeformers.files import decode_lines, naming, read_lines, replacing
+from fairseq_odeformers.files import naming
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .classifier import Classifier, average_probabilities
 from .hub import load_classifier, split_checkpoints
-from .texts import TooLong
+from .texts import TooLong, read_texts, write_table
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
 SCORED = "STS-B"  # the only one without classes
@@ -191,16 +191,6 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
     write_predictions("text", classifier.classes, rows, args.output)
 
 
-def read_texts(source: str) -> tuple[str, list[str]]:
-    """The lines of a file, or of standard input for ``-``, and its name in messages."""
-    if source == "-":
-        name = "standard input"
-        lines = decode_lines(sys.stdin.buffer, name)
-    else:
-        name, lines = source, read_lines(Path(source))
-    return name, [line.rstrip("\r") for line in lines]
-
-
 def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
     """Load a split; its batches, on the device of the models, without what is too long for them."""
     task.load_dataset(split)
@@ -270,13 +260,3 @@ def write_predictions(name: str, classes: list[str], rows: Iterable[tuple], path
         probabilities = [f"{share:.6f}" for share in shares.values()] or [""] * len(classes)
         table.append([str(number), text_or_target, prediction, *probabilities])
     write_table(table, path)
-
-
-def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:
-    """Write or print a table, tab-separated."""
-    table = "".join("\t".join(row) + "\n" for row in rows)
-    if path is None:
-        return print(table, end="")
-    with replacing(path) as temporary:
-        temporary.write_text(table, encoding="utf-8")
-    print(f"wrote {path}")

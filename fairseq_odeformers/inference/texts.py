@@ -1,12 +1,19 @@
-"""One rule for texts that are empty, too long for a model, or unknown to its dictionary."""
+"""Texts of commands and loaders: their lines, and one rule for empty, long and unknown ones.
+
+A text may be longer than a model takes, or have symbols that its dictionary does not have.
+"""
 
 import logging
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
+
+from fairseq_odeformers.files import decode_lines, read_lines, replacing
 
 logger = logging.getLogger(__name__)
 WARNED: set[str] = set()  # what warn_once has told
@@ -16,6 +23,16 @@ Result = TypeVar("Result")
 
 class TooLong(ValueError):
     """A text has more tokens than the model has positions, and is not truncated."""
+
+
+def read_texts(source: str) -> tuple[str, list[str]]:
+    """The lines of a file, or of standard input for ``-``, and its name in messages."""
+    if source == "-":
+        name = "standard input"
+        lines = decode_lines(sys.stdin.buffer, name)
+    else:
+        name, lines = source, read_lines(Path(source))
+    return name, [line.rstrip("\r") for line in lines]
 
 
 def apply_to_texts(
@@ -86,3 +103,13 @@ def warn_once(message: str, key: str | None = None) -> None:
     if (key or message) not in WARNED:
         WARNED.add(key or message)
         logger.warning(message)
+
+
+def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:
+    """Write or print a table, tab-separated."""
+    table = "".join("\t".join(row) + "\n" for row in rows)
+    if path is None:
+        return print(table, end="")
+    with replacing(path) as temporary:
+        temporary.write_text(table, encoding="utf-8")
+    print(f"wrote {path}")

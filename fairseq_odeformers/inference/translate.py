@@ -9,8 +9,7 @@ from tqdm import tqdm
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .hub import load_translator
-from .predict import read_texts, write_table
-from .texts import TooLong
+from .texts import TooLong, read_texts, write_table
 
 
 def main(arguments=None) -> None:

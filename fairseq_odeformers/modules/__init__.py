@@ -1,7 +1,7 @@
 """Layers that the models of two papers or more share, and what those need.
 
-``encoder_layer`` and ``block`` are what stands in fairseq's stacks of layers. ``orthogonal`` has
-matrices that stay orthogonal; ``classification_head``, the pooling and scores of classifiers;
+``transformer_layer`` has what stands in fairseq's stacks of layers. ``orthogonal`` has matrices
+that stay orthogonal; ``classification_head``, the pooling and scores of classifiers;
 ``intensity_embedding``, pixels as numbers; ``segment_embedding``, BERT's two segments. ``dropout``
 and ``linear`` take the place of torch's. ``incremental`` keeps the state of generation;
 ``precision`` leaves half precision.

@@ -10,15 +10,23 @@ from pathlib import Path
 import torch
 from fairseq.file_io import PathManager
 
-from fairseq_odeformers.checkpoints import read
+from fairseq_odeformers.checkpoints import check, read
+from fairseq_odeformers.checkpoints.trust import is_trust_required
 from fairseq_odeformers.files import replacing, writing
 
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
 
 
-def load_checkpoint_to_cpu(_, *args, **kwargs):
-    """fairseq's function; see :func:`~fairseq_odeformers.checkpoints.state.read`."""
-    return read(*args, **kwargs)
+def load_checkpoint_to_cpu(_, path, *args, **kwargs):
+    """fairseq's function; see :func:`~fairseq_odeformers.checkpoints.state.read`.
+
+    Raises:
+        ValueError: the model may not be built, where :func:`.require_trust` asks for that.
+    """
+    state = read(path, *args, **kwargs)
+    if is_trust_required():
+        check(path, state)
+    return state
 
 
 def load_checkpoint(original, cfg, trainer, **kwargs):

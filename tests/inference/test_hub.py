@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
 from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.texts import WARNED, TooLong
-from fairseq_odeformers.models.macaron.models import MacaronTransformerModel
+from fairseq_odeformers.models.macaron.models import MacaronBertModel, MacaronTransformerModel
 
 TEXTS = ["7 3 5", "1 2 3 4 5 6", "19"]
 
@@ -340,3 +340,16 @@ def test_the_folder_around_the_data_is_told_from_them(load, checkpoint, data, tm
     shutil.copytree(data / "words", tmp_path / "data-bin")
     with pytest.raises(ValueError, match=f"{tmp_path}: give the binarised data in it, .*data-bin"):
         load(checkpoint(names.get(load, "macaron_transformer")), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "folders, named",
+    [
+        (("absent", "model.pt"), "absent: no such folder; give the one with model.pt"),
+        ((".", "model.pt", "absent"), "absent: no such folder; give the one with the dictionaries"),
+    ],
+)
+@pytest.mark.parametrize("model", [MacaronTransformerModel, MacaronBertModel])
+def test_a_folder_that_is_not_there_is_named(model, folders, named):
+    with pytest.raises(FileNotFoundError, match=f"^{named}$"):
+        model.from_pretrained(*folders)

@@ -17,7 +17,7 @@ from torchdiffeq import odeint
 from fairseq_odeformers.models.node_transformer import naive
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.problem import Solution
-from fairseq_odeformers.modules.block import Block
+from fairseq_odeformers.modules.transformer_layer import Block
 
 from .models import Subject
 from .timing import Step

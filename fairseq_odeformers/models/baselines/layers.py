@@ -6,8 +6,8 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
 from fairseq_odeformers.modules.orthogonal import rotate, rotate_columns
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 
 class WithoutLayerNorm(nn.Module):

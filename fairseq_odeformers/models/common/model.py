@@ -47,12 +47,21 @@ class BaseModel(DictionaryDigest):
         """fairseq's method, for a folder and its files; it loads what the loaders here do.
 
         Raises:
+            FileNotFoundError: there is no such folder.
             ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.check`; or the data are in
                 a folder of the one that is given.
         """
         if "user_dir" in kwargs:
             import_plugins([kwargs["user_dir"]])
         beside = data_name_or_path.startswith(".")  # the model, for fairseq
+        content = {str(model_name_or_path): checkpoint_file}
+        if not beside:
+            content[data_name_or_path] = "the dictionaries"
+        # fairseq downloads these, and URLs.
+        named = cls.hub_models()  # pyright: ignore[reportAttributeAccessIssue]
+        for place, files in content.items():
+            if not ("://" in place or place in named or Path(place).exists()):
+                raise FileNotFoundError(f"{place}: no such folder; give the one with {files}")
         check_binarised(Path(model_name_or_path if beside else "", data_name_or_path))
         with require_trust():
             return super().from_pretrained(  # pyright: ignore[reportAttributeAccessIssue]

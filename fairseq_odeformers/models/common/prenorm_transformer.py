@@ -36,6 +36,8 @@ class PreNormTransformer(BaseModel, TransformerModelBase):
     """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`.
 
     A subclass may name an ``encoder_class`` and a ``decoder_class`` that derive from fairseq's.
+    fairseq's ``build_model`` makes the embeddings and calls :meth:`build_encoder` and
+    :meth:`build_decoder`.
     """
 
     encoder_class: type[TransformerEncoderBase] = TransformerEncoderBase

@@ -1,8 +1,9 @@
-"""fairseq's Transformer encoder and decoder over other layers."""
+"""fairseq's Transformer encoder and decoder over other layers, and how options reach a layer."""
 
 from argparse import Namespace
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from fairseq.data import Dictionary
 from fairseq.distributed import fsdp_wrap
@@ -16,9 +17,10 @@ from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from omegaconf import DictConfig
 from torch import nn
 
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 Config = DictConfig | TransformerConfig  # the options of a model, as its own or as fairseq's config
+AnySpec = TypeVar("AnySpec", bound="Spec")
 
 
 class Encoder(TransformerEncoderBase):
@@ -64,7 +66,7 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
 def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
     """fairseq's config of an encoder or a decoder, with all options of a model.
 
-    fairseq's layers are built from it, others from the :class:`.Spec` in its attribute ``spec``. An
+    fairseq's layers are built from it, others from the :class:`Spec` in its attribute ``spec``. An
     option that fairseq does not have becomes an attribute of its name.
 
     Args:
@@ -82,3 +84,24 @@ def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
         if kept := values.get(f"{side}_layers_to_keep"):
             options[f"{side}_layers"] = len(kept.split(","))
     return TransformerConfig.from_namespace(Namespace(**{**options, **changes}))
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Base of the dataclasses from which layers are built: options of a model, for one side.
+
+    The field ``embed_dim`` of an encoder is the option ``encoder_embed_dim``; a field whose option
+    has no side, such as ``time_dim``, is the same for both sides. An option that a derived model
+    adds reaches the layers if a derived spec has a field of its name.
+    """
+
+    @classmethod
+    def from_options(cls: type[AnySpec], cfg: Mapping[str, Any], side: str) -> AnySpec:
+        """The spec of the ``encoder`` or the ``decoder``, from the options of a model.
+
+        An option of the side replaces one of the same name without a side. A field without an
+        option keeps its default.
+        """
+        values, start = dict(cfg), f"{side}_"
+        values |= {k.removeprefix(start): v for k, v in cfg.items() if k.startswith(start)}
+        return cls(**{f.name: values[f.name] for f in fields(cls) if f.name in values})

@@ -7,9 +7,8 @@ from fairseq.modules import LayerNorm
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.decoder_layer import DecoderLayer, Output
 from fairseq_odeformers.modules.dropout import Dropout
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+from fairseq_odeformers.modules.transformer_layer import DecoderLayer, EncoderLayer, Output
 
 
 class HalfStepLinear(nn.Linear):
@@ -81,7 +80,7 @@ class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
     """Macaron layer of an encoder."""
 
     def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
-        """As fairseq's layer, from and to (T, B, C)."""
+        """FFN_down, then fairseq's layer: attention and FFN_up; from and to (T, B, C)."""
         return super().forward(self.first_half_step(x), *args, **kwargs)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
@@ -97,5 +96,5 @@ class MacaronDecoderLayer(MacaronLayer, DecoderLayer):
     """Macaron layer of a decoder: FFN, self-attention, encoder-decoder attention, FFN."""
 
     def forward(self, x: Tensor, *args, **kwargs) -> Output:
-        """As fairseq's layer, from and to (T, B, C)."""
+        """FFN_down, then fairseq's layer: both attentions and FFN_up; from and to (T, B, C)."""
         return super().forward(self.first_half_step(x), *args, **kwargs)

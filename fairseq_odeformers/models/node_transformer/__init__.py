@@ -15,7 +15,7 @@ Then read
 - its solution: ``runge_kutta`` and ``methods``, a step; ``controller``, its size; ``solver`` and
   ``adjoint``, a solve and its gradients; ``failures``, what stops it; ``arclength``, the
   regulariser, which ``criterions/regularizers.py`` adds to the loss;
-- the Transformer: ``block``, a layer; ``encoder``, ``decoder`` and ``models``.
+- the Transformer: ``block``, a layer; ``stacks`` of blocks, and ``models``.
 """
 
 from . import models  # noqa: F401

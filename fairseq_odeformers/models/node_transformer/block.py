@@ -7,8 +7,8 @@ from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor
 
 from fairseq_odeformers.models.common.recording import Call
-from fairseq_odeformers.modules.block import Block
 from fairseq_odeformers.modules.incremental import IncrementalState
+from fairseq_odeformers.modules.transformer_layer import Block
 
 from .arclength import arclength
 from .attention import KeyValueCache

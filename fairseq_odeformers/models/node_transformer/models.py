@@ -14,9 +14,8 @@ from fairseq_odeformers.models.common.parity_model import ParityModel, ParityMod
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
 from fairseq_odeformers.options import option
 
-from .decoder import NodeTransformerCausalDecoder, NodeTransformerDecoder
-from .encoder import NodeTransformerEncoder
 from .methods import ADAPTIVE, FIXED_GRID
+from .stacks import NodeTransformerCausalDecoder, NodeTransformerDecoder, NodeTransformerEncoder
 
 FORMS = ("composed", "residual")
 ADAPTIVITY = ("batch", "sequence")

@@ -5,8 +5,11 @@ from collections.abc import Callable
 from fairseq.models.transformer import TransformerConfig
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.decoder_layer import Output, RepeatedDecoderLayer
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+from fairseq_odeformers.modules.transformer_layer import (
+    EncoderLayer,
+    Output,
+    RepeatedDecoderLayer,
+)
 
 from .coefficients import weighted_sum
 from .tableaus import TABLEAUS

@@ -3,7 +3,7 @@
 from torch import nn
 
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder
-from fairseq_odeformers.modules.decoder_layer import DecoderLayer
+from fairseq_odeformers.modules.transformer_layer import DecoderLayer
 
 from .coefficients import make_coefficients
 from .layer import RungeKuttaDecoderLayer, RungeKuttaEncoderLayer, RungeKuttaLayer

@@ -11,8 +11,8 @@ its input, :math:`A_0`, and with them how they evolve: at depth l = 1..L
 where :math:`T^l` is a learned Fourier map of the depth. Read ``naive``, the paper's equations;
 ``spec``, the choices of a block; ``attention``, which a block computes once, and ``factored``, its
 fast form on a CPU; ``feed_forward``, the layers of fullFF and randomFF; ``block``, which puts them
-together; then ``encoder`` and ``decoder``, the stacks of blocks, and ``models``, which registers
-them with their options.
+together; then ``stacks``, the encoder and the decoders, and ``models``, which registers them with
+their options.
 """
 
 from . import models  # noqa: F401

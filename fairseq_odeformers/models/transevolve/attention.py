@@ -42,6 +42,9 @@ class TimeEvolvingAttention(nn.Module):
     scores, and softmax is shift-invariant; neither they nor their projection :math:`\tilde W_k` are
     built. A_0 has the released code's scale; the paper names d or d' over the number of heads.
 
+    A block calls :meth:`forward`, or :meth:`queries` and :meth:`keys` where it caches keys, and
+    hands the results to :meth:`evolve`. It returns a function, which the block calls at each depth.
+
     ``attention_dropout`` acts on Q and K, as in the released code; ``attention_weights_dropout``
     acts on A^l.
     """
@@ -80,10 +83,7 @@ class TimeEvolvingAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Q, K and b, which a block computes once; :meth:`evolve` makes the attention of them.
-
-        See :meth:`queries`, for ``query`` (B, T, C), and :meth:`keys`, for ``key`` (B, S, C).
-        """
+        """:meth:`queries` of (B, T, C) and :meth:`keys` of (B, S, C), for :meth:`evolve`."""
         return self.queries(query), *self.keys(key, key_padding_mask)
 
     def time_map(self) -> Tensor:

@@ -7,10 +7,10 @@ from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.block import Block
 from fairseq_odeformers.modules.dropout import Dropout
 from fairseq_odeformers.modules.incremental import IncrementalState, append
 from fairseq_odeformers.modules.linear import LinearWithoutBias
+from fairseq_odeformers.modules.transformer_layer import Block
 
 from .attention import TimeEvolvingAttention, merge_heads, split_heads
 from .feed_forward import FullFeedForward, RandomRotationFeedForward
@@ -98,7 +98,8 @@ class TransEvolveEncoderBlock(Block):
         self.layer_norm = LayerNorm(spec.embed_dim)
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
-        """
+        """From X^0 to X^L: the scores once, then each layer.
+
         Args:
             x: input (T, B, C).
             encoder_padding_mask: true where a token is padding (B, T).
@@ -144,7 +145,8 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, None, None]:
-        """
+        """As the encoder block, with the keys and values of earlier tokens, and a source.
+
         Args:
             x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
             encoder_out, encoder_padding_mask: see :class:`TransEvolveDecoderBlock`.

@@ -19,9 +19,8 @@ from fairseq_odeformers.models.common.sequence_classifier import (
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
 from fairseq_odeformers.options import option
 
-from .decoder import TransEvolveCausalDecoder, TransEvolveDecoder
-from .encoder import TransEvolveEncoder
 from .spec import BACKENDS, INITIALIZATIONS
+from .stacks import TransEvolveCausalDecoder, TransEvolveDecoder, TransEvolveEncoder
 
 NORMALIZE = (
     "apply layernorm before the queries and keys of each {} block and after the last block, "
@@ -41,7 +40,7 @@ def time_dim_option(side: str) -> Any:
 
 @dataclass
 class TransEvolveBlockConfig(FairseqDataclass):
-    """Options of the blocks of any side."""
+    """Options of the blocks of any side; :class:`.BlockSpec` takes them to the layers."""
 
     ffn_type: str = option(
         "full",

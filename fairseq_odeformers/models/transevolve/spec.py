@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairseq_odeformers.models.common.spec import Spec
+from fairseq_odeformers.models.common.transformer import Spec
 
 BACKENDS = ("auto", "direct", "factored", "fused")
 INITIALIZATIONS = ("auto", "glorot", "transformer")

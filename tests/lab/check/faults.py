@@ -14,7 +14,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 
 class Layer(TransformerDecoderLayerBase):

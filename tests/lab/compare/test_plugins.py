@@ -14,7 +14,7 @@ from fairseq_odeformers.models.common.prenorm_transformer import (
     PreNormTransformerConfig,
 )
 from fairseq_odeformers.models.common.transformer import Encoder
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 class Mistake(EncoderLayer):
     def forward(self, *args, **kwargs):

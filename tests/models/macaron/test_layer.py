@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
-from helpers import assert_same_gradients
+from helpers import assert_same_gradients, sub_layers
 
 from fairseq_odeformers.models.macaron import naive
 from fairseq_odeformers.models.macaron.layer import MacaronDecoderLayer, MacaronEncoderLayer
@@ -30,33 +30,7 @@ def make_layer(cls, normalize_before, **options):
 
 def formula(layer, x, source=None):
     """The layer by the paper's equations, from and to (T, C); a decoder's if it has a source."""
-
-    def linear(module):
-        return module.weight.T, module.bias
-
-    def norm(module):
-        return lambda x: naive.layer_norm(x, module.weight, module.bias, module.eps)
-
-    def ffn(fc1, fc2, layer_norm):
-        return lambda x: naive.feed_forward(x, *linear(fc1), *linear(fc2)), norm(layer_norm)
-
-    def attention(module, layer_norm, source=None, causal=False):
-        def project(projection, x):
-            weight, bias = linear(projection)
-            return x @ weight + bias
-
-        def attend(x):
-            y = x if source is None else source
-            q, k, v = (
-                project(module.q_proj, x),
-                project(module.k_proj, y),
-                project(module.v_proj, y),
-            )
-            attended = naive.multi_head_attention(q, k, v, H, causal)
-            return project(module.out_proj, attended)
-
-        return attend, norm(layer_norm)
-
+    ffn, attention = sub_layers(naive, H)
     down = ffn(layer.macaron_fc1, layer.macaron_fc2, layer.macaron_layer_norm)
     up = ffn(layer.fc1, layer.fc2, layer.final_layer_norm)
     own = layer.self_attn, layer.self_attn_layer_norm

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
-from helpers import assert_same_gradients
+from helpers import assert_same_gradients, sub_layers
 
 from fairseq_odeformers.models.ode_transformer import naive
 from fairseq_odeformers.models.ode_transformer.coefficients import make_coefficients
@@ -14,7 +14,7 @@ from fairseq_odeformers.models.ode_transformer.layer import (
     RungeKuttaDecoderLayer,
     RungeKuttaEncoderLayer,
 )
-from fairseq_odeformers.modules.encoder_layer import EncoderLayer
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 C, H, INNER = 8, 2, 12
 FORMS = [(1, "fixed"), (2, "fixed"), (2, "learned"), (2, "gated"), (3, "fixed"), (4, "fixed")]
@@ -36,34 +36,18 @@ def make_layer(cls, order, form="fixed", field="textbook"):
 
 def formula(layer, x, form, causal):
     """The block by the paper's equations, from and to (T, C)."""
-
-    def linear(module):
-        return module.weight.T, module.bias
-
-    def norm(module):
-        return lambda x: naive.layer_norm(x, module.weight, module.bias, module.eps)
-
-    def attend(x):
-        def project(projection, x):
-            weight, bias = linear(projection)
-            return x @ weight + bias
-
-        maps = layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj
-        q, k, v = (project(projection, x) for projection in maps)
-        heads = naive.multi_head_attention(q, k, v, H, causal)
-        return project(layer.self_attn.out_proj, heads)
-
-    attention = attend, norm(layer.self_attn_layer_norm)
-    ffn = (
-        lambda x: naive.feed_forward(x, *linear(layer.fc1), *linear(layer.fc2)),
-        norm(layer.final_layer_norm),
+    ffn, attention = sub_layers(naive, H)
+    parts = (
+        attention(layer.self_attn, layer.self_attn_layer_norm, causal=causal),
+        ffn(layer.fc1, layer.fc2, layer.final_layer_norm),
     )
     field = naive.released_vector_field if layer.released else naive.vector_field
-    f = lambda y: field(y, attention, ffn)  # noqa: E731
+    f = lambda y: field(y, *parts)  # noqa: E731
     if form == "learned":
         return naive.rk2_block_learned(x, f, layer.coefficients.gamma)
     if form == "gated":
-        return naive.rk2_block_gated(x, f, *linear(layer.coefficients.gate))
+        gate = layer.coefficients.gate
+        return naive.rk2_block_gated(x, f, gate.weight.T, gate.bias)
     blocks = [naive.rk1_block, naive.rk2_block, naive.rk3_block, naive.rk4_block]
     return blocks[len(layer.matrix)](x, f)
 

@@ -7,7 +7,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from helpers import LanguageModelling, Task, make_model, model_config, task_of
 from omegaconf import OmegaConf
 
-from fairseq_odeformers.models.common.spec import Spec
+from fairseq_odeformers.models.common.transformer import Spec
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,43 @@
-"""fairseq's decoder layer as a base of layers that compute something else."""
+"""Bases of what stands in fairseq's stacks: fairseq's own layers, and blocks in their place."""
 
-from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
-from torch import Tensor
+import torch
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules.transformer_layer import (
+    TransformerDecoderLayerBase,
+    TransformerEncoderLayerBase,
+)
+from torch import Tensor, nn
 
 from .incremental import IncrementalState
-from .padding import key_padding_mask
 
-Output = tuple[Tensor, Tensor | None, list[Tensor | None] | None]
+Output = tuple[Tensor, Tensor | None, list[Tensor | None] | None]  # of a decoder layer
+
+
+class EncoderLayer(TransformerEncoderLayerBase):
+    """fairseq's Transformer layer, always evaluated by its own methods.
+
+    fairseq 0.12.2 has an inference kernel, which knows only the plain residual connections with
+    LayerNorm, and copies of the parameters for it; here it has neither.
+    """
+
+    _load_from_state_dict = nn.Module._load_from_state_dict
+
+    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        self.can_use_fastpath = False
+        for name in list(self._parameters):
+            delattr(self, name)
+            self.register_buffer(name, torch.empty(0), persistent=False)
+
+    def forward(
+        self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
+    ) -> Tensor:
+        """As fairseq's layer, from and to (T, B, C); a text of padding alone gives numbers."""
+        return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)
 
 
 class DecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's Transformer layer, which a subclass may evaluate several times."""
+    """fairseq's Transformer layer, which also takes a source of padding alone."""
 
     def forward(
         self,
@@ -67,3 +94,27 @@ class RepeatedDecoderLayer(DecoderLayer):
             for attention in filter(None, (self.self_attn, self.encoder_attn)):
                 attention.reorder_incremental_state(cache, new_order)
             index += 1
+
+
+class Block(nn.Module):
+    """Base of a module that takes the place of a layer in fairseq's encoder or decoder.
+
+    fairseq's stacks ask a layer for more than ``forward``: both of the supported versions let it
+    rename the parameters of older checkpoints, and the encoder of 0.12.2 asks whether it has an
+    inference kernel.
+    """
+
+    load_to_BT = False
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Leave a checkpoint as it is: there is no older layout."""
+
+
+def key_padding_mask(padding_mask: Tensor | None) -> Tensor | None:
+    """The keys that attention leaves out (B, T): padding, but not in a sequence of padding alone.
+
+    Without any key the attention weights would not be numbers.
+    """
+    if padding_mask is None:
+        return None
+    return padding_mask & ~padding_mask.all(1, keepdim=True)

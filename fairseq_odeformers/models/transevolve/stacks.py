@@ -1,4 +1,4 @@
-"""The encoder: fairseq's Transformer encoder over blocks of TransEvolve."""
+"""The stacks: fairseq's Transformer encoder and decoder over blocks of TransEvolve."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,19 +7,28 @@ from typing import Any
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqDecoder, FairseqEncoder
-from fairseq.models.transformer import TransformerConfig, TransformerEncoderBase
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+)
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
 
-from .block import TransEvolveEncoderBlock, shared_rows
+from .block import (
+    TransEvolveCausalBlock,
+    TransEvolveDecoderBlock,
+    TransEvolveEncoderBlock,
+    shared_rows,
+)
 from .spec import BlockSpec
 
 
 class TransEvolveEncoder(TransformerEncoderBase):
-    """fairseq's Transformer encoder over ``--encoder-blocks`` blocks."""
+    """fairseq's Transformer encoder over ``--encoder-blocks`` blocks, made of the same spec."""
 
     spec_class = BlockSpec
     block_class = TransEvolveEncoderBlock
@@ -34,7 +43,7 @@ class TransEvolveEncoder(TransformerEncoderBase):
         super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        """fairseq's method, which its constructor calls with the config above."""
+        """fairseq's method, which its constructor calls for each block, with the config above."""
         return wrap_layer(self.block_class(cfg.spec), cfg)
 
     def forward(
@@ -58,6 +67,43 @@ class TransEvolveEncoder(TransformerEncoderBase):
         """
         rows, beams = shared_rows(new_order, encoder_out.get("beams", 1))
         return {**super().reorder_encoder_out(encoder_out, rows), "beams": beams}
+
+
+class TransEvolveDecoder(TransformerDecoderBase):
+    """fairseq's Transformer decoder over ``--decoder-blocks`` blocks, made of the same spec."""
+
+    spec_class = BlockSpec
+    block_class: type[TransEvolveCausalBlock] = TransEvolveDecoderBlock
+
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
+        config = stack_config(
+            cfg,
+            decoder_layers=cfg.decoder_blocks,
+            dropout=cfg.embedding_dropout,  # fairseq's stack itself drops only embeddings
+            spec=self.spec_class.from_options(cfg, "decoder"),
+        )
+        super().__init__(config, dictionary, embed_tokens)
+
+    def build_decoder_layer(
+        self, cfg: TransformerConfig, no_encoder_attn: bool = False
+    ) -> nn.Module:
+        return wrap_layer(self.block_class(cfg.spec), cfg)
+
+    def forward(
+        self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs
+    ) -> tuple[Tensor, dict]:
+        """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
+        with depth_states(self, return_all_hiddens) as states:
+            x, extra = super().forward(prev_output_tokens, *args, **kwargs)
+        if return_all_hiddens:
+            extra = {**extra, "inner_states": extra["inner_states"][:1] + states}
+        return x, extra
+
+
+class TransEvolveCausalDecoder(TransEvolveDecoder):
+    """The decoder of a language model, without an encoder."""
+
+    block_class = TransEvolveCausalBlock
 
 
 @contextmanager
