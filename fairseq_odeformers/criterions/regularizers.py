@@ -29,13 +29,12 @@ class RegularizerConfig(FairseqDataclass):
 
     arclength_weight: Optional[float] = option(
         None,
-        "weight of the arclength of trajectories, or of a model's layers (default: 0)",
+        "weight of the arclength of ODE trajectories or of hidden states over layers (default: 0)",
         at_least=0,
     )
     reconstruction_weight: Optional[float] = option(
         None,
-        "weight of the error of the eigenvalues' reconstruction (default: 1e-4 for TransJect, "
-        "else 0)",
+        "weight of the error of the eigenvalues (default: 1e-4 for TransJect, else 0)",
         at_least=0,
     )
 

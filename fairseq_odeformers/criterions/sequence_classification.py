@@ -25,7 +25,7 @@ class SequenceClassificationConfig(RegularizerConfig):
     classification_head_name: str = option(
         "sentence_classification_head", "name of the classification head to use"
     )
-    label_smoothing: float = option(0.0, "epsilon for label smoothing, 0 means none")
+    label_smoothing: float = option(0.0, "label smoothing epsilon (0: none)")
     # fairseq's sentence_prediction task reads it.
     regression_target: bool = option(False, "not supported; use --criterion sentence_prediction")
 

@@ -15,21 +15,20 @@ def main(arguments=None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="odeformers export",
-        description=f"Write a trained model: to a folder, its weights as {WEIGHTS} and its "
-        f"configuration as {CONFIG}; or to a file {PROGRAM}, a classifier or an encoder as a "
-        "program that torch runs without fairseq.",
+        description=f"Export a trained model: to a folder, as {WEIGHTS} and {CONFIG}; or a "
+        f"classifier or encoder to a {PROGRAM} file that torch runs without fairseq.",
     )
-    parser.add_argument("checkpoint", help="file that fairseq-train has saved, or an export")
-    parser.add_argument("out", type=Path, help=f"new folder, or file that ends with {PROGRAM}")
+    parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or an exported folder")
+    parser.add_argument("out", type=Path, help=f"new folder, or {PROGRAM} file")
     parser.add_argument(
-        "--data", help=f"for a {PROGRAM}: folder with the dictionaries (default: of the training)"
+        "--data", help=f"folder with the dictionaries, for {PROGRAM} (default: the training's)"
     )
     parser.add_argument(
         "--model-overrides",
         type=options,
         default={},
         metavar="DICT",
-        help=f"for a {PROGRAM}: options to change, such as "
+        help=f"options to change, for {PROGRAM}, such as "
         "\"{'ode_method': 'rk4', 'ode_steps': 8}\"",
     )
     add_user_dir(parser)

@@ -33,16 +33,16 @@ def make_parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     parser = argparse.ArgumentParser(
         prog="odeformers predict",
-        description="Write the predictions of a classifier for a split, and print its accuracy; or "
-        "for lines of text.",
+        description="Write a classifier's predictions for a split, with its accuracy, or for lines "
+        "of text.",
     )
     parser.add_argument(
-        "data", help="data set, as given to fairseq-train; for --text its dictionaries are enough"
+        "data", help="data set, as given to fairseq-train; --text needs only its dictionaries"
     )
     parser.add_argument(
         "--path",
         required=True,
-        help="checkpoint, or several separated by colons, to average their probabilities",
+        help="checkpoint; several, separated by colons, average their probabilities",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--split", help="(default: test)")
@@ -56,21 +56,19 @@ def make_parser() -> argparse.ArgumentParser:
     source.add_argument(
         "--glue-submission",
         action="store_true",
-        help="write the test sets of a task of GLUE, a folder TASK-bin, to the folder --output "
-        "(default: the current one) as TASK.tsv (MNLI: MNLI-m.tsv, MNLI-mm.tsv)",
+        help="write predictions for the test sets of a GLUE task, in folder TASK-bin, to the "
+        "folder --output (default: the current one) as TASK.tsv (MNLI: MNLI-m.tsv, MNLI-mm.tsv)",
     )
     parser.add_argument(
         "--output",
         metavar="FILE",
         type=Path,
-        help="table of predictions (default: none; of --text standard output)",
+        help="table of predictions (default: none; with --text standard output)",
     )
     parser.add_argument(
         "--batch-size", metavar="N", type=positive_int, default=32, help="(default: %(default)s)"
     )
-    parser.add_argument(
-        "--truncate", action="store_true", help="cut texts that are too long for the model"
-    )
+    parser.add_argument("--truncate", action="store_true", help="truncate texts that are too long")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
     return parser
@@ -179,7 +177,7 @@ def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
     for number, text in enumerate(texts, start=1):
         try:
             if "\t" in text or "\r" in text:
-                raise ValueError("a tab or a carriage return; give the text alone")
+                raise ValueError("a tab or a carriage return; remove it")
             inputs.append(classifier.encode(text))
         except TooLong as error:
             print(f"{name}, line {number}: {error}", file=sys.stderr)
@@ -246,7 +244,7 @@ def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor
         raise ValueError(
             f"{total - len(ids):,} of {total:,} inputs of {split} are longer than the "
             "--max-positions of the training; use --truncate, or train with --task "
-            "long_range_arena or --shorten-method truncate, which cut them"
+            "long_range_arena or --shorten-method truncate"
         )
     order = ids.argsort()
     targets = torch.cat(targets).cpu()[order] if targets else None

@@ -75,8 +75,8 @@ def truncate(
     if not allowed:
         raise TooLong(
             f"{dictionary.string(tokens[:40])[:40]!r}... has {len(tokens)} tokens, more than "
-            f"{longest}, the longest that the model takes; cut it, or use --truncate (in Python "
-            "see the options of the loader)"
+            f"{longest}, the longest that the model takes; shorten it, or use --truncate (in "
+            "Python, an option of the loader)"
         )
     return torch.cat([tokens[: longest - ending], tokens[len(tokens) - ending :]])
 
@@ -88,13 +88,13 @@ def warn_of_unknown(dictionary: Dictionary, symbols: Sequence[int] | Tensor) -> 
     if 0 < unknown < len(symbols):
         warn_once(
             f"{unknown} of {len(symbols)} symbols of a text are not in the dictionary, which has "
-            f"{len(dictionary)}, such as {first}; later texts are not told of",
+            f"{len(dictionary)}, such as {first}; later texts are not reported",
             first,
         )
     elif unknown:
         warn_once(
-            "a text has no symbol of the dictionary, so that its result says nothing; give texts "
-            f"as the data set has them, such as {first}"
+            "a text has no symbol of the dictionary, so its result is meaningless; give texts as "
+            f"the data set has them, such as {first}"
         )
 
 

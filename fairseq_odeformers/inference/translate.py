@@ -16,12 +16,12 @@ def main(arguments=None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="odeformers translate",
-        description="Translate lines of text. They are tokenised as the data were prepared, and "
-        "translations are detokenised.",
+        description="Translate lines of raw text: tokenise them as the data were prepared, and "
+        "detokenise the translations.",
     )
-    parser.add_argument("data", help="data set of odeformers prepare; its dictionaries are enough")
+    parser.add_argument("data", help="data-bin folder of odeformers prepare")
     parser.add_argument(
-        "--path", required=True, help="checkpoint, or several separated by colons, as an ensemble"
+        "--path", required=True, help="checkpoint; several, separated by colons, form an ensemble"
     )
     parser.add_argument(
         "--text",

@@ -43,7 +43,7 @@ class BertPretrainingConfig(MaskedLMConfig):
         "(complete_doc), or single lines (eos)",
         choices=("complete_doc", "eos"),
     )
-    tokens_per_sample: int = option(512, "most tokens of a pair of texts", at_least=8)
+    tokens_per_sample: int = option(512, "maximum number of tokens per pair of texts", at_least=8)
 
 
 @register_task("bert_pretraining", dataclass=BertPretrainingConfig)

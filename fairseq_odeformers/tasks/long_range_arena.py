@@ -73,13 +73,13 @@ class LongRangeArenaConfig(SentencePredictionConfig):
     """Options of fairseq's ``sentence_prediction``, where they apply."""
 
     lra_task: str = option("listops", "task of the Long Range Arena", choices=tuple(MAX_POSITIONS))
-    num_classes: int = option(-1, "number of classes (default: those of the label dictionary)")
+    num_classes: int = option(-1, "number of classes (default: the label dictionary's)")
     max_positions: Optional[int] = option(
-        None, "inputs are cut at this length (default: that of LRA's task)"
+        None, "truncate inputs at this length (default: the LRA task's)"
     )
     pixel_input: str = option(
         "token",
-        "pixels as 256 symbols, or as numbers that an affine map embeds",
+        "pixels as 256 symbols, or as numbers embedded by an affine map",
         choices=("token", "value"),
     )
     num_batch_buckets: int = option(

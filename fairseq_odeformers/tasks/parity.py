@@ -25,7 +25,7 @@ class ParityConfig(FairseqDataclass):
     parity_max_length: int = option(6, "bits of the longest strings", at_least=1, at_most=20)
     # The strings of up to 20 bits are two million.
     parity_visible_padding: bool = option(
-        False, "pad with a token that models attend to, that of the end of sentences"
+        False, "pad with the end-of-sentence token, which models attend to"
     )
     # The head that build_model registers is the one that the criterion asks for.
     classification_head_name: str = II("criterion.classification_head_name")

@@ -99,8 +99,8 @@ class BaseModel(DictionaryDigest):
         if config is None:
             raise ValueError(
                 f"{cls.__name__} is registered without its options; write "
-                "@register_model(NAME, dataclass=CONFIG), with that of its base class if it has "
-                "no more"
+                "@register_model(NAME, dataclass=CONFIG), with its base class's config if it adds "
+                "none"
             )
         for item in fields(config):
             switch = item.type is bool and "help" in item.metadata
@@ -112,7 +112,9 @@ class BaseModel(DictionaryDigest):
                         action=action,
                         dest=item.name,
                         default=SUPPRESS,
-                        help=item.metadata["help"] if action == "store_true" else "the opposite",
+                        help=item.metadata["help"]
+                        if action == "store_true"
+                        else f"the opposite of {flag(item.name)}",
                     )
         gen_parser_from_dataclass(parser, config(), delete_default=True)
         add_choices(parser, config)

@@ -21,9 +21,9 @@ class ParityModelConfig(SequenceClassifierConfig):
     encoder_attention_heads: Optional[int] = option(
         None, "number of attention heads (default: d/2)"
     )
-    encoder_layers: int = option(2, "number of layers, or of ODE blocks")
+    encoder_layers: int = option(2, "number of layers or ODE blocks")
     dropout: float = option(0.0, "dropout probability")
-    no_token_positional_embeddings: bool = option(True, "leave out positional embeddings")
+    no_token_positional_embeddings: bool = option(True, "omit positional embeddings")
     pooling: str = option(
         "first", "pooling of a text: mean, max or first token", choices=tuple(POOLING)
     )

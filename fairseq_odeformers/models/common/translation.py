@@ -64,8 +64,8 @@ class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
         if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
             raise ValueError(
                 f"--encoder-embed-dim {cfg.encoder_embed_dim} and --decoder-embed-dim "
-                f"{cfg.decoder_embed_dim} differ: the decoder attends to the encoder output as it "
-                "stands; give both the same width"
+                f"{cfg.decoder_embed_dim} differ: the decoder attends to the encoder output "
+                "directly; give both the same width"
             )
         source, target = task.source_dictionary, task.target_dictionary
         encoder_embed = Embedding(len(source), cfg.encoder_embed_dim, source.pad())

@@ -148,7 +148,7 @@ class MacaronBertConfig(EncoderConfig):
     )
     untie_weights_roberta: bool = option(False, "untie embeddings and language model head")
     segment_embeddings: bool = option(
-        False, "add to each token an embedding of the text that it is in, first or second"
+        False, "add an embedding of the segment, first or second text, to each token"
     )
     spectral_norm_classification_head: bool = option(
         False, "apply spectral normalization on the classification head"

@@ -20,7 +20,7 @@ from .stacks import NodeTransformerCausalDecoder, NodeTransformerDecoder, NodeTr
 FORMS = ("composed", "residual")
 ADAPTIVITY = ("batch", "sequence")
 ON_MAX_STEPS = ("raise", "stop")
-STEPS = "adaptive steps of the batch, or of each sequence"
+STEPS = "adaptive steps per batch, or per sequence"
 FORMULAS = "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
 NORMALIZE = "apply layernorm before each part of X' in the {}, and after the last block"
 
@@ -30,18 +30,18 @@ class FieldConfig(FairseqDataclass):
     """Options of the ODE; the defaults are the paper's."""
 
     vector_field: str = option("composed", FORMULAS, choices=FORMS)
-    skip_connection: bool = option(False, "alpha is 1 in the composed vector field")
+    skip_connection: bool = option(False, "set alpha = 1 in the composed vector field")
     time_dependent_attention: bool = option(
-        False, "give the affine maps of the attention a term c t, too"
+        False, "add a term c t to the affine maps of the attention, too"
     )
     ode_final_time: float = option(1.0, "final time T_F", above=0)
     checkpoint_activations: bool = option(
-        False, "compute the activations of a solve again in the backward pass, to save memory"
+        False, "recompute the activations of a solve in the backward pass, to save memory"
     )
     arclength_order: int = option(
         1,
-        "order of the derivative by time that the arclength integrates: 1, or 2 or 3, "
-        "which take several times as long, with or without a weight",
+        "order of the time derivative that the arclength integrates; 2 and 3 take several times as "
+        "long as 1, with or without a weight",
         at_least=1,
         at_most=3,
     )
@@ -58,8 +58,8 @@ class NodeEncoderConfig(FieldConfig):
     )
     ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver", above=0)
-    ode_steps: Optional[int] = option(None, "steps of a solver on a fixed grid", at_least=1)
-    ode_max_steps: int = option(1000, "most steps of an adaptive solve", at_least=1)
+    ode_steps: Optional[int] = option(None, "number of steps on a fixed grid", at_least=1)
+    ode_max_steps: int = option(1000, "maximum number of steps of an adaptive solve", at_least=1)
     ode_on_max_steps: str = option(
         "raise",
         "after --ode-max-steps, raise an error, or stop at the state reached and log the share of "
@@ -69,8 +69,8 @@ class NodeEncoderConfig(FieldConfig):
     adaptivity: str = option("batch", STEPS, choices=ADAPTIVITY)
     adjoint: bool = option(
         False,
-        "compute gradients of the encoder by the adjoint method: slower, in a memory "
-        "that does not grow with the number of adaptive steps",
+        "compute encoder gradients by the adjoint method: slower, in memory that does not grow "
+        "with the number of adaptive steps",
     )
     encoder_normalize_before: bool = option(False, NORMALIZE.format("encoder"))
     tpu: bool = II("common.tpu")
@@ -83,7 +83,7 @@ class DecoderSolverConfig(FairseqDataclass):
     decoder_ode_method: str = option(
         "rk4", "solver of the decoder, on a fixed grid", choices=tuple(FIXED_GRID)
     )
-    decoder_ode_steps: int = option(1, "steps of the decoder's solver", at_least=1)
+    decoder_ode_steps: int = option(1, "number of steps of the decoder's solver", at_least=1)
 
 
 class CheckedOptions(BaseModel):
@@ -156,9 +156,9 @@ class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, Translatio
     encoder_embed_dim: int = option(512, "encoder width d")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
     encoder_attention_heads: int = option(8, "encoder attention heads")
-    encoder_layers: int = option(3, "number of blocks of the encoder")
+    encoder_layers: int = option(3, "number of encoder blocks")
     encoder_normalize_before: bool = option(True, NORMALIZE.format("encoder"))
-    decoder_layers: int = option(II("model.encoder_layers"), "number of blocks of the decoder")
+    decoder_layers: int = option(II("model.encoder_layers"), "number of decoder blocks")
     decoder_normalize_before: bool = option(
         II("model.encoder_normalize_before"), NORMALIZE.format("decoder")
     )
@@ -167,7 +167,7 @@ class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, Translatio
     ode_atol: float = option(1e-3, "absolute tolerance of an adaptive solver", above=0)
     adaptivity: str = option("sequence", STEPS, choices=ADAPTIVITY)
     dropout: float = option(0.1, "dropout probability")
-    no_token_positional_embeddings: bool = option(False, "leave out positional embeddings")
+    no_token_positional_embeddings: bool = option(False, "omit positional embeddings")
 
 
 @register_model("node_transformer_mt", dataclass=NodeTransformerMTConfig)
@@ -191,7 +191,7 @@ class NodeTransformerLMConfig(DecoderSolverConfig, DecoderOnlyConfig, FieldConfi
     decoder_normalize_before: bool = option(True, NORMALIZE.format("decoder"))
     vector_field: str = option("residual", FORMULAS, choices=FORMS)
     dropout: float = option(0.1, "dropout probability")
-    no_token_positional_embeddings: bool = option(False, "leave out positional embeddings")
+    no_token_positional_embeddings: bool = option(False, "omit positional embeddings")
 
 
 @register_model("node_transformer_lm", dataclass=NodeTransformerLMConfig)

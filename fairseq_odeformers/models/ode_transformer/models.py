@@ -31,13 +31,13 @@ class RungeKuttaConfig(FairseqDataclass):
 
     rk_order: int = option(
         2,
-        "order of the Runge-Kutta method of a block, which evaluates its layer as often: 1 to 4",
+        "order of a block's Runge-Kutta method, 1 to 4, and evaluations of its layer",
         at_least=min(TABLEAUS),
         at_most=max(TABLEAUS),
     )
     rk_coefficients: Optional[str] = option(
         None,
-        "coefficients of the slopes: fixed, the method's; with --rk-order 2 also learned, or gated "
+        "coefficients of the slopes: fixed (the method's); with --rk-order 2 also learned or gated "
         "(default: gated with --rk-order 2, else fixed)",
         choices=COEFFICIENTS,
     )

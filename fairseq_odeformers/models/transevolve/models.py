@@ -44,25 +44,26 @@ class TransEvolveBlockConfig(FairseqDataclass):
 
     ffn_type: str = option(
         "full",
-        "feed-forward layers: the Transformer's, or made of random rotations",
+        "feed-forward layers: the Transformer's (full), or random rotations (random)",
         choices=("full", "random"),
     )
     attention_backend: str = option(
         "auto",
-        "how to evaluate the attention; same numbers (factored: in float32 on a CPU, else fused)",
+        "form of the attention, with the same result (auto: factored in float32 on a CPU, else "
+        "fused)",
         choices=BACKENDS,
     )
     initialization: str = option(
         "auto",
-        "initial values of output projections and feed-forward layers: those of the released "
-        "code, or fairseq's of a Transformer, which auto takes with normalize-before",
+        "initial values of output projections and feed-forward layers: the released code's, or "
+        "those of fairseq's Transformer (auto: these with normalize-before)",
         choices=INITIALIZATIONS,
     )
     dropout: float = option(0.1, "dropout probability of residual branches")
     embedding_dropout: float = option(0.0, "dropout probability of embeddings")
     attention_dropout: float = option(0.1, "dropout probability of queries and keys")
     attention_weights_dropout: float = option(
-        0.0, "dropout probability of attention weights; in training fused replaces factored"
+        0.0, "dropout probability of attention weights; training then uses the fused form"
     )
     activation_dropout: float = option(
         0.0, "dropout probability after activation in feed-forward layers"
@@ -76,7 +77,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
         False, "apply a linear map to the values of the self-attention at each depth"
     )
     checkpoint_activations: bool = option(
-        False, "compute the activations of a block again in the backward pass, to save memory"
+        False, "recompute the activations of a block in the backward pass, to save memory"
     )
 
 

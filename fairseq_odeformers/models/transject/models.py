@@ -33,11 +33,11 @@ class TransJectConfig(SequenceClassifierConfig):
     """The defaults are the paper's model for IMDb and AG News (appendix B.1)."""
 
     encoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
-    encoder_layers: int = option(
-        6, "number L of layers; that they are injective is proved for 3 or more (Lemma 1)"
-    )
+    encoder_layers: int = option(6, "number L of layers; Lemma 1 proves injectivity for 3 or more")
     encoder_experts: int = option(4, "number E of experts of a layer")
-    residual_gate: str = option("tanh", "keeps the residual weights below 1", choices=GATES)
+    residual_gate: str = option(
+        "tanh", "function that keeps residual weights below 1", choices=GATES
+    )
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
 
 
@@ -48,7 +48,9 @@ class TransJectLanguageModelConfig(FairseqDataclass):
     decoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
     decoder_layers: int = option(6, "number L of layers")
     decoder_experts: int = option(4, "number E of experts of a layer")
-    residual_gate: str = option("tanh", "keeps the residual weights below 1", choices=GATES)
+    residual_gate: str = option(
+        "tanh", "function that keeps residual weights below 1", choices=GATES
+    )
     tokens_per_sample: int = II("task.tokens_per_sample")
     max_target_positions: Optional[int] = II("task.max_target_positions")
 
