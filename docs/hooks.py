@@ -2,7 +2,9 @@
 
 The site has the layout of the repository, so that links between pages hold in both. A file of code
 that a page links to gets a page of its own, a notebook has its outputs, and a command for help
-behind ``$`` is followed by what it prints. Formulas become MathML.
+behind ``$`` is followed by what it prints. A line that is one link to code, "The equations", "Code
+of" or "Reference of", becomes the docstring of a package, the code or its reference. Formulas
+become MathML.
 """
 
 import contextlib
@@ -25,6 +27,7 @@ import odeformers
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+CODE = re.compile(r"^\[(The equations|Code|Reference)[^\]]*\]\(([^)#\s]+\.py)\)$", re.M)
 FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\[(\[](.*?)\\[)\]](?=</\2>)', re.S)
 # How many parts an element of MathML has.
 PARTS = {
@@ -81,8 +84,19 @@ def notebook_cell(cell: dict) -> Iterator[str]:
 
 
 def on_page_markdown(markdown: str, page, config, files: Files) -> str:
-    """Let links to files lead to their pages, and show what commands for help print."""
+    """Let links to files lead to their pages, and show code and what commands for help print."""
     here = ROOT / page.file.src_uri
+
+    def to_code(match):
+        name = target(here, match[2]).relative_to(ROOT).as_posix()
+        if match[1] == "Code":
+            return f'``` {{.python title="{name}"}}\n--8<-- "{name}"\n```'
+        module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        options = "{members: false, show_root_heading: false}"
+        if match[1] == "Reference":
+            level = 3 if "/papers/" in page.file.src_uri else 2
+            options = f"{{heading_level: {level}, show_submodules: {name.endswith('__init__.py')}}}"
+        return f"::: {module}\n    options: {options}\n"
 
     def to_page(match):
         path = target(here, match[1])
@@ -90,7 +104,7 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
             path = path.with_name(f"{path.name}.md")
         return f"]({os.path.relpath(path, here.parent)}"
 
-    markdown = LINK.sub(to_page, markdown)
+    markdown = LINK.sub(to_page, CODE.sub(to_code, markdown))
     return re.sub(r"^\$ odeformers ((?:.* )?--help)\n", printed, markdown, flags=re.M)
 
 

@@ -60,6 +60,20 @@ def in_page(docstring):
     return re.sub("^    ", "", hooks.to_markdown(docstring), flags=re.M)
 
 
+def test_links_to_code_become_what_they_link_to():
+    """GitHub shows links, and the site a docstring, code and a reference in their place."""
+    folder = "../fairseq_odeformers/models/macaron"
+    page = (
+        f"[The equations]({folder}/__init__.py)\n\n[Code of `naive.py`]({folder}/naive.py)\n\n"
+        f"[Reference of `layer.py`]({folder}/layer.py)\n\nSee [Code]({folder}/layer.py).\n"
+    )
+    text = hooks.on_page_markdown(page, page=PAGE, config=None, files=Files([]))
+    assert "::: fairseq_odeformers.models.macaron\n    options: {members: false" in text
+    assert '--8<-- "fairseq_odeformers/models/macaron/naive.py"' in text
+    assert "::: fairseq_odeformers.models.macaron.layer\n" in text
+    assert f"See [Code]({folder}/layer.py.md)." in text
+
+
 @pytest.mark.parametrize(
     "tex", [r"\unknown x", r"\frac{1}", "x_", r"\left( x", "a & b", r"a \\ b", "x}"]
 )
