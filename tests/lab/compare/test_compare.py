@@ -17,8 +17,8 @@ from script_helpers import IN_MAIN_THREAD, ROOT, parallel_data
 
 import odeformers
 from fairseq_odeformers.lab.compare import (
-    child,
     command,
+    jobs,
     outcomes,
     plan,
     runs,
@@ -26,10 +26,11 @@ from fairseq_odeformers.lab.compare import (
 )
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry, plugin_digest
-from fairseq_odeformers.lab.compare.plan import Plan, make_plan
+from fairseq_odeformers.lab.compare.matching import TOLERANCE
+from fairseq_odeformers.lab.compare.plan import Plan
+from fairseq_odeformers.lab.compare.planning import make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import over_seeds
-from fairseq_odeformers.lab.compare.width import TOLERANCE
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
 ARCHS = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
@@ -196,9 +197,9 @@ def test_only_updates_of_the_same_budget_go_on(tmp_path):
 
 def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert child.call_in_child(os.getpid) != os.getpid()
+    assert jobs.call_in_child(os.getpid) != os.getpid()
     with pytest.raises(ValueError, match="memory"):
-        child.call_in_child(lambda: os.kill(os.getpid(), signal.SIGKILL))
+        jobs.call_in_child(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 @pytest.fixture

@@ -7,14 +7,16 @@ from dataclasses import replace
 import pytest
 
 from fairseq_odeformers.lab.compare import fairseq_commands, watch
-from fairseq_odeformers.lab.compare.command import execute_plan, overview
+from fairseq_odeformers.lab.compare.command import overview
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry
+from fairseq_odeformers.lab.compare.experiments import parse_tuning
 from fairseq_odeformers.lab.compare.jobs import Machine
-from fairseq_odeformers.lab.compare.plan import Plan, make_plan, save_plan
-from fairseq_odeformers.lab.compare.recipe import Recipe, parse_tuning
+from fairseq_odeformers.lab.compare.plan import Plan, save_plan
+from fairseq_odeformers.lab.compare.planning import make_plan
+from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
-from fairseq_odeformers.lab.compare.tuning import choose_candidates
+from fairseq_odeformers.lab.compare.tuning import choose_candidates, execute_plan
 
 # In place of fairseq-train: the loss is least at the rate 2 for the architecture a, and at 3 for b.
 # At the fourth call it waits, if there is a file "wait".
