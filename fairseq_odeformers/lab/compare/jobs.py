@@ -29,19 +29,11 @@ FORK = multiprocessing.get_context("fork")  # has imported all that this process
 
 
 class Job(Protocol):
-    """A run that has been submitted."""
+    """A run that has been submitted: whether it has ended, why early if so, and how to end it."""
 
-    def done(self) -> bool:
-        """Whether the job has ended."""
-        ...
-
-    def exception(self) -> BaseException | None:
-        """Why the job ended early, if it did."""
-        ...
-
-    def cancel(self) -> None:
-        """End the job, with all of its processes."""
-        ...
+    def done(self) -> bool: ...
+    def exception(self) -> BaseException | None: ...
+    def cancel(self) -> None: ...
 
 
 class LocalJob:

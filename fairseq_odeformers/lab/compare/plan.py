@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -57,10 +58,16 @@ def write_plan(plan: Plan, out: Path) -> None:
 
 
 def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
-    """A plan with the architectures and seeds of an earlier one for the same folder."""
+    """A plan with the architectures and seeds of an earlier one for the same folder.
+
+    Raises:
+        ValueError: its runs have other data or settings.
+    """
+    free = find_free_folder(out, Path(plan.recipe.data))
     if plan.recipe.data == earlier.recipe.data and earlier.digest not in ("", plan.digest):
         raise ValueError(
-            f"{plan.recipe.data} has other files than when {out} was begun; give another --out"
+            f"{plan.recipe.data} has other files than when {out} was begun; give a folder of its "
+            f"own, such as --out {free}"
         )
     entries = {entry.label: entry for entry in plan.entries}
     tuned = {entry.name: sorted(entry.tried) for entry in plan.entries}
@@ -69,7 +76,7 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
         if before.plugin not in ("", entry.plugin):
             raise ValueError(
                 f"{entry.label}: the files of its plugin have changed since its runs in {out}; "
-                f"give --redo {entry.name} to train it anew, or another --out"
+                f"give --redo {entry.name} to train it anew, or a folder such as --out {free}"
             )
         differences = differing_settings(plan, entry, earlier, before)
         if tuned.get(before.name, sorted(before.tried)) != sorted(before.tried):
@@ -77,13 +84,20 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
         if differences:
             raise ValueError(
                 f"{out} was begun with other settings ({entry.name}: {', '.join(differences)}); "
-                "give these another --out"
+                f"give a folder of its own, such as --out {free}"
             )
     first, *others = earlier.recipe.seeds  # tuning runs have the first one
     seeds = [first, *sorted({*others, *plan.recipe.seeds} - {first})]
     recipe = replace(plan.recipe, seeds=seeds)
     environment = earlier.environment or plan.environment
     return replace(plan, recipe=recipe, entries=tuple(entries.values()), environment=environment)
+
+
+def find_free_folder(out: Path, data: Path) -> Path:
+    """A folder inside of *out* that is not there yet, named after data."""
+    name = data.parent.name if data.name == "data-bin" else data.name
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(out / name for name in names if not (out / name).exists())
 
 
 def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -> list[str]:

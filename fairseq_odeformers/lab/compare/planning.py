@@ -141,8 +141,8 @@ def find_twin(entry: Entry, tried: Iterable[Entry]) -> Entry | None:
 
 def repeat_trial(recipe: Recipe, entry: Entry, twin: Entry) -> Entry:
     """A candidate with what the trial of its twin has measured; building it checks its options."""
-    values = {name: entry.options.get(name) for name in entry.tried}
-    options = resolve_shares({**twin.options, **values}, twin.updates)
+    rates = {name: entry.options.get(name) for name in entry.tried if name.endswith(RATES)}
+    options = resolve_shares({**twin.options, **rates}, twin.updates)
     entry = replace(twin, options=options, tried=entry.tried)
     build(recipe, entry)
     return entry

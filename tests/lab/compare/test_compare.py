@@ -78,6 +78,17 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
 
 
+@pytest.mark.parametrize("data, name", [("d/reviews/data-bin", "reviews"), ("d/own", "own")])
+def test_a_comparison_of_other_data_is_told_a_free_folder(data, name, tmp_path):
+    """One that is named after its data, or numbered."""
+    entry = Entry("a", {"arch": "a"})
+    plan.save_plan(Plan(Recipe("/data", {}, {}), (entry,)), tmp_path)
+    for free in (name, f"{name}-2", f"{name}-3"):
+        with pytest.raises(ValueError, match=f"data.*; give .* --out {tmp_path}/{free}$"):
+            plan.save_plan(Plan(Recipe(data, {}, {}), (entry,)), tmp_path)
+        (tmp_path / free).mkdir()
+
+
 def test_two_commands_at_once_lose_no_seed(tmp_path):
     """The second one reads the plan when the first has written it."""
     plans = [Plan(Recipe("/data", {}, {}, seeds=[seed]), (Entry("a", {}),)) for seed in (1, 2)]
