@@ -33,7 +33,7 @@ from .recipe import Recipe
 from .report import DOCUMENT, PAGE, write_report
 from .runs import Run, make_runs
 from .scoreboard import write_scoreboard
-from .tuning import choose_candidates, execute_plan, make_tuning_runs
+from .tuning import choose_candidates, execute_plan, make_tuning_runs, validate_candidates
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -175,7 +175,8 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         print_commands(make_tuning_runs(plan, out))
         if recipe.tune:
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
-        print_commands(make_runs(choose_candidates(plan, out, redo), out))
+        chosen = choose_candidates(plan, validate_candidates(plan, out, redo))
+        print_commands(make_runs(chosen, out))
         return
     if args.user_dir:
         write_plugin(user_dir, args.user_dir)
@@ -238,7 +239,8 @@ def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> st
         rows.append([entry.label, *numbers, entry.note])
     # A tuning run of a candidate that is chosen is a run of the first seed, too.
     runs = {run.folder: run for run in make_tuning_runs(plan, out)}
-    runs |= {run.folder: run for run in make_runs(choose_candidates(plan, out, redo), out)}
+    chosen = choose_candidates(plan, validate_candidates(plan, out, redo))
+    runs |= {run.folder: run for run in make_runs(chosen, out)}
     left = [run for run in runs.values() if run.name in redo or not run.finished]
     if not left:
         return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."

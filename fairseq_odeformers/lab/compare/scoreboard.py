@@ -145,10 +145,7 @@ def read_file(path: Path) -> list[Finished]:
 
 
 def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
-    """The runs of a comparison that have a test score, that of the checkpoint that validates best.
-
-    Averaged checkpoints do not count: some comparisons have none.
-    """
+    """The runs of a comparison whose checkpoint that validated best has a test score."""
     results = read_results(folder)
     recipe = results.plan.recipe
     splits = [split for split, _ in results.outcomes]

@@ -18,7 +18,11 @@ from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.planning import make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
-from fairseq_odeformers.lab.compare.tuning import choose_candidates, execute_plan
+from fairseq_odeformers.lab.compare.tuning import (
+    choose_candidates,
+    execute_plan,
+    validate_candidates,
+)
 
 # In place of fairseq-train: the loss is least at the rate 2 for the architecture a, and at 3 for b.
 # At the fourth call it waits, if there is a file "wait".
@@ -131,7 +135,8 @@ def test_the_larger_metric_is_the_better_where_the_recipe_says_so(folder):
     plan = tuned("a", ["1", "2", "5"], [1])
     execute(plan, folder)
     plan.recipe.train["maximize-best-checkpoint-metric"] = True
-    (chosen,) = choose_candidates(plan, folder / "runs").entries
+    validated = validate_candidates(plan, folder / "runs")
+    (chosen,) = choose_candidates(plan, validated).entries
     assert chosen.tried == {"lr": "5"}
 
 
