@@ -2,7 +2,7 @@
 
 A command is a function of the package, which is imported when the command is chosen: fairseq and
 torch take seconds to import. For this the module stands beside the package, not in it. An error
-raised for bad input ends the program here, with one line.
+raised for bad input ends the program here, with one line; so does a wrong option.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 PACKAGE = "fairseq_odeformers"
 
@@ -69,6 +70,7 @@ def share_cores() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; without arguments, it prints the folder to give to ``--user-dir``."""
     share_cores()
+    argparse.ArgumentParser.error = refuse
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if not arguments and not sys.stdout.isatty():
         print(user_dir())
@@ -86,6 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prepare(arguments[1:])
     else:
         run(f"odeformers {command}", COMMANDS[command][0], arguments[1:])
+
+
+def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
+    """What a wrong option ends in: the message alone, where argparse prints the usage before it."""
+    self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 
 def prepare(arguments: Sequence[str]) -> None:

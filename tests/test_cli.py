@@ -154,6 +154,27 @@ def test_faults_of_the_program_are_raised(error, monkeypatch):
         main(["list"])
 
 
+@pytest.mark.parametrize(
+    "line, command",
+    [
+        ("lst", "odeformers"),
+        ("prepare glu", "odeformers prepare"),
+        ("prepare parallel --workers 0", "odeformers prepare parallel"),
+        ("list --user-dirr x", "odeformers list"),
+        ("compare data --size smal", "odeformers compare"),
+        ("compare", "odeformers compare"),
+        ("analyse states", "odeformers analyse states"),
+        ("average --by week", "odeformers average"),
+    ],
+)
+def test_a_wrong_option_is_one_line(line, command, capsys):
+    """Instead of all options that there are, it names the command that shows them."""
+    with pytest.raises(SystemExit, match="^2$"):
+        main(line.split())
+    said = capsys.readouterr().err
+    assert re.fullmatch(f"{command}: error: .*; see {command} --help\n", said)
+
+
 def test_unknown_architecture(capsys):
     with pytest.raises(SystemExit):
         main(["options", "transevolve_fulff_2"])

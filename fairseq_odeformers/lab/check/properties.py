@@ -22,18 +22,18 @@ class Property:
     """A property that a model must have.
 
     Attributes:
+        measure: the difference for a subject.
         name: what is true of a model that has it.
         bound: the largest difference between what must be equal.
         advice: what to look for in a model that lacks it.
-        measure: the difference for a subject.
         kinds: the kinds of models that must have it.
         decisive: whether the others say nothing of a model that lacks it.
     """
 
+    measure: Callable[[Subject], float]
     name: str
     bound: float
     advice: str
-    measure: Callable[[Subject], float]
     kinds: Sequence[Kind] = tuple(Kind)
     decisive: bool = False
 
@@ -41,17 +41,11 @@ class Property:
 PROPERTIES: list[Property] = []
 
 
-def holds(
-    name: str,
-    bound: float,
-    advice: str,
-    kinds: Sequence[Kind] = tuple(Kind),
-    decisive: bool = False,
-):
-    """Add a function that measures a property to the list."""
+def holds(*about, **more):
+    """Add a function that measures a property to the list; the arguments are the other fields."""
 
     def add(measure: Callable[[Subject], float]) -> Callable[[Subject], float]:
-        PROPERTIES.append(Property(name, bound, advice, measure, kinds, decisive))
+        PROPERTIES.append(Property(measure, *about, **more))
         return measure
 
     return add

@@ -1,19 +1,20 @@
 """Comparisons: trainings of several architectures on the same data, and a report on them.
 
-In the order of an experiment:
+Each file hands one thing to the next, so they are read in this order:
 
-- ``command.py``: the command lines of ``compare`` and ``report``;
-- ``experiments.py``: the recipes that a command line asks for, which ``recipe.py`` reads from YAML,
-  or ``defaults.py`` makes for a folder of data;
-- ``plan.py``: a recipe becomes a plan, in a child process (``child.py``). ``splits.py`` finds the
-  test sets. Each architecture is given options (``entry.py``) and a size (``width.py``). Its model
-  must have room for the data (``lengths.py``), train for a few updates (``trial.py``) and predict
-  (``evaluation.py``). For equal time all are timed again (``budget.py``);
-- ``runs.py``: a plan becomes runs of commands; ``watch.py`` submits them as jobs (``jobs.py``) and
-  shows their progress; ``tuning.py`` chooses between candidates;
-- ``report.py``: the results of runs (``results.py``, ``logs.py``, ``outcomes.py``) become tables,
-  figures (``figures.py``) and pages (``pages.py``); ``scoreboard.py`` joins several comparisons.
+- ``command.py``: ``odeformers compare`` and ``report``. :func:`compare` is all that follows;
+- ``recipe.py``: what a YAML file describes. ``experiments.py`` changes it by the command line, and
+  prepares its data; ``defaults.py`` makes one for a folder of data;
+- ``planning.py``: a recipe becomes a plan. Each architecture gets its options (``entry.py``) and
+  its width (``matching.py``); its model must have room for the data (``lengths.py``), train for a
+  few updates and predict (``trial.py``);
+- ``plan.py``: what is kept of that beside the runs, and what later commands may add;
+- ``tuning.py``: a plan is executed, the candidates of tuned options first. A run is a folder and
+  its commands (``runs.py``), watched (``watch.py``) while other processes work (``jobs.py``);
+- ``results.py``: logs (``logs.py``) and predictions (``outcomes.py``) of runs;
+- ``report.py``: results become sections of tables and ``figures.py``, and these ``pages.py``.
 
-``fairseq_commands.py`` starts commands of fairseq, also for scripts. An error in an option, a
-recipe or a file is a ValueError whose one line names it.
+``scoreboard.py`` joins the results of several comparisons. ``fairseq_commands.py`` starts commands
+of fairseq, also for scripts. An error in an option, a recipe or a file is a ValueError whose one
+line names it.
 """

@@ -23,18 +23,17 @@ from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
-from .child import call_in_child
-from .experiments import choose_experiments
-from .jobs import Cluster, Machine, choose_machine
+from .experiments import choose_experiments, parse_architecture, parse_words, prepare_data
+from .jobs import call_in_child, choose_machine
 from .logs import clock
 from .pages import csv_table, latex_table, markdown_page
-from .plan import PLAN, Plan, extend, load_plan, make_plan, save_plan, write_plan
-from .recipe import Recipe, parse_architecture, parse_words
+from .plan import PLAN, Plan, extend, load_plan, save_plan, write_plan
+from .planning import make_plan
+from .recipe import Recipe
 from .report import DOCUMENT, PAGE, write_report
-from .runs import Run, make_runs, make_tuning_runs, prepare
+from .runs import Run, make_runs
 from .scoreboard import write_scoreboard
-from .tuning import choose_candidates
-from .watch import execute
+from .tuning import choose_candidates, execute_plan, make_tuning_runs, validate_candidates
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -148,7 +147,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     machine = None if args.dry_run else choose_machine(args, out)
-    prepare(recipe, args.dry_run)
+    prepare_data(recipe, args.dry_run)
     user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
     recipe.train["user-dir"] = str(user_dir)
     match = args.match or ("parameters" if args.what.is_dir() else "none")
@@ -176,7 +175,8 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         print_commands(make_tuning_runs(plan, out))
         if recipe.tune:
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
-        print_commands(make_runs(choose_candidates(plan, out), out))
+        chosen = choose_candidates(plan, validate_candidates(plan, out, redo))
+        print_commands(make_runs(chosen, out))
         return
     if args.user_dir:
         write_plugin(user_dir, args.user_dir)
@@ -188,33 +188,6 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         print(f"{run.folder}: {run.failure}")
     if failed:
         raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
-
-
-def execute_plan(plan: Plan, kept: Plan, machine: Machine | Cluster, out: Path) -> list[Run]:
-    """Tune, then train and evaluate the best candidates.
-
-    Args:
-        plan: of this command.
-        kept: the same with the candidates and seeds of earlier commands.
-
-    Returns:
-        The runs that should have finished: those of the best candidates, and all tuning runs of an
-        architecture if none of them has finished.
-    """
-    names = {entry.name for entry in plan.entries}
-    kept = replace(kept, entries=tuple(entry for entry in kept.entries if entry.name in names))
-    tuning = make_tuning_runs(kept, out)
-    if tuning:
-        execute(tuning, machine)
-    untrained = {run.name for run in tuning} - {run.name for run in tuning if run.finished}
-    runs = make_runs(replace(plan, entries=choose_candidates(kept, out).entries), out)
-    runs = [run for run in runs if run.name not in untrained]
-    execute(runs, machine)
-    chosen = {run.folder: run for run in runs}
-    for run in tuning:
-        if chosen.get(run.folder, run).finished:
-            run.remove_checkpoints()
-    return [*runs, *(run for run in tuning if run.name in untrained)]
 
 
 def planned_updates(out: Path, budget: float, redo: Collection[str] = ()) -> dict[str, int]:
@@ -266,7 +239,8 @@ def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> st
         rows.append([entry.label, *numbers, entry.note])
     # A tuning run of a candidate that is chosen is a run of the first seed, too.
     runs = {run.folder: run for run in make_tuning_runs(plan, out)}
-    runs |= {run.folder: run for run in make_runs(choose_candidates(plan, out), out)}
+    chosen = choose_candidates(plan, validate_candidates(plan, out, redo))
+    runs |= {run.folder: run for run in make_runs(chosen, out)}
     left = [run for run in runs.values() if run.name in redo or not run.finished]
     if not left:
         return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."

@@ -8,17 +8,20 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from fairseq import options as fairseq_options
 from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_odeformers.files import sha256
-from fairseq_odeformers.lab.parsers import training_parser
+from fairseq_odeformers.files import naming, sha256
+from fairseq_odeformers.inference.predict import make_parser
+from fairseq_odeformers.lab.parsers import raise_errors, training_parser
 from fairseq_odeformers.models.common.kinds import Kind, check_kind
 from fairseq_odeformers.models.common.sizes import size_options, split_sizes
-from fairseq_odeformers.options import did_you_mean, flag
+from fairseq_odeformers.options import did_you_mean
 
 from .recipe import Options, Recipe, command_line, name_options
 
@@ -79,7 +82,7 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
     shared = {key: value for key, value in recipe.shared.items() if key in supported}
     neutral, explicit = split_sizes({**recipe.train, **changes})
     sizes = size_options(arch, {**underscore(recipe.sizes), **neutral}, underscore(explicit))
-    sizes = {flag(key)[2:]: size for key, size in sizes.items()}
+    sizes = {hyphenate(key): size for key, size in sizes.items()}
     options = {
         key: value.replace("{arch}", arch) if isinstance(value, str) else value
         for key, value in {"arch": arch, **sizes, **shared, **explicit}.items()
@@ -104,6 +107,11 @@ def plugin_digest(recipe: Recipe, arch: str, plugins: Iterable[Path]) -> str:
     return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
 
 
+def hyphenate(name: str) -> str:
+    """The name that an option of a configuration has on the command line, without ``--``."""
+    return name.replace("_", "-")
+
+
 def underscore(options: Options) -> Options:
     """Options by the names that they have in a configuration."""
     return {name.replace("-", "_"): value for name, value in options.items()}
@@ -114,10 +122,10 @@ def option_names(recipe: Recipe, arch: str) -> set[str]:
     parser = training_parser()
     choices = {name: recipe.train.get(name) for name in ("task", "criterion")}
     line = [recipe.data, "--arch", arch, *command_line(choices)]
-    fairseq_options.parse_args_and_arch(parser, line, parse_known=True)  # adds to the parser
+    parse_args_and_arch(parser, line, parse_known=True)  # adds to the parser
     unsupported = getattr(ARCH_MODEL_REGISTRY[arch], "unsupported", {})
     names = {name[2:] for action in parser._actions for name in action.option_strings}
-    return names - {flag(name)[2:] for name in unsupported}
+    return names - set(map(hyphenate, unsupported))
 
 
 def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
@@ -131,7 +139,7 @@ def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
 
 def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object) -> list[str]:
     """The command that predicts a split, word by word; *more* has the checkpoint's ``path``."""
-    options: Options = {**more, "user-dir": recipe.train.get("user-dir")}
+    options: Options = {"user-dir": recipe.train.get("user-dir"), **more}
     if recipe.kind is Kind.CLASSIFICATION:
         options |= {"split": split, **recipe.evaluate}
         return ["odeformers", "predict", recipe.data, *command_line(options)]
@@ -141,6 +149,25 @@ def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object)
     # With its default of 8, fairseq leaves out up to seven examples.
     options |= {"gen-subset": split, "required-batch-size-multiple": 1, **recipe.evaluate}
     return [program, recipe.data, *command_line(options)]
+
+
+def parse_evaluation(recipe: Recipe, entry: Entry, split: str) -> Any:
+    """What the program of an evaluation makes of its command: a namespace, or fairseq's config.
+
+    The folder that joins plugins may not be there yet; they are imported already.
+
+    Raises:
+        ValueError: an option under ``evaluate`` is wrong.
+    """
+    more = {"user-dir": None, "path": "checkpoint"}
+    program, *words = evaluation_command(recipe, entry, split, **more)
+    with naming("evaluate", "is refused"):
+        if program == "odeformers":
+            return raise_errors(make_parser()).parse_args(words[1:])
+        translates = recipe.kind is Kind.TRANSLATION
+        parser = raise_errors(get_generation_parser() if translates else get_eval_lm_parser())
+        args = parse_args_and_arch(parser, words)
+    return convert_namespace_to_omegaconf(args)
 
 
 def resolve_shares(options: Options, updates: int) -> Options:

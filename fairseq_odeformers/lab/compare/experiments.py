@@ -1,12 +1,17 @@
-"""The experiments that a command line of ``odeformers compare`` asks for."""
+"""Experiments: the recipes that a command line of ``odeformers compare`` asks for."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import subprocess
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from .defaults import default_recipe
-from .recipe import Options, Recipe, merge, parse_architecture, parse_tuning, read_recipe
+from .fairseq_commands import python_command
+from .recipe import Options, Recipe, merge, name_options, read_recipe
 
 Architectures = dict[str, tuple[str, Options]]  # by name: ARCH and the options in its brackets
 
@@ -88,3 +93,53 @@ def change_recipe(
             name: {"arch": arch, **described.get(arch, {}), **changes}
             for name, (arch, changes) in architectures.items()
         }
+
+
+def prepare_data(recipe: Recipe, dry_run: bool = False) -> None:
+    """Make the data of a recipe, if they are not there."""
+    if Path(recipe.data).exists():
+        return
+    if dry_run or not recipe.prepare:
+        how = f"; make it: {recipe.prepare}" if recipe.prepare else ", and no key prepare makes it"
+        raise ValueError(f"{recipe.data}: no such folder{how}")
+    print(f"{recipe.data} is not there: {recipe.prepare}", flush=True)
+    status = subprocess.run(python_command(shlex.split(recipe.prepare))).returncode
+    if status or not Path(recipe.data).exists():
+        raise ValueError(f"prepare: {recipe.prepare} has not made {recipe.data} (status {status})")
+
+
+def parse_words(words: Iterable[str]) -> Options:
+    """The options of a command line; one without a value is a switch."""
+    options: Options = {}
+    name = None
+    for word in words:
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            options[name] = value or True
+        elif name is not None and options[name] is True:
+            options[name] = word
+        else:
+            raise ValueError(f"{word}: an option such as --dropout is expected here")
+    return options
+
+
+def parse_architecture(text: str) -> tuple[str, str, Options]:
+    """A name for tables and folders, ARCH and the options, of ``ARCH[--option value ...]``."""
+    arch, bracket, rest = text.partition("[")
+    if bracket and not rest.endswith("]"):
+        raise ValueError(
+            f"{text}: the bracket of the options is not closed; quote it: '{arch}[--option value]'"
+        )
+    options = parse_words(shlex.split(rest[:-1]))
+    return arch + name_options(options), arch, options
+
+
+def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """The values of each option, of texts such as ``lr=5e-4,1e-3``."""
+    tuning: dict[str, list[Any]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        tuning[name.removeprefix("--")] = choices = values.split(",")
+        if not all(choices) or len(set(choices)) < len(choices):
+            raise ValueError(f"--tune {text}: give different values, such as lr=5e-4,1e-3")
+    return tuning

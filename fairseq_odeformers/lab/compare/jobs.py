@@ -1,15 +1,18 @@
-"""Jobs of runs: forks of this process on this machine, or jobs of Slurm by submitit."""
+"""Work in other processes: forks of this process on this machine, or jobs of Slurm by submitit."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import multiprocessing
 import os
 import signal
 import time
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,25 +22,18 @@ from submitit.core.utils import FailedJobError
 
 from fairseq_odeformers.files import reason
 
-from .child import FORK
 from .fairseq_commands import end_with_parent
 from .runs import Run
 
+FORK = multiprocessing.get_context("fork")  # has imported all that this process has
+
 
 class Job(Protocol):
-    """A run that has been submitted."""
+    """A run that has been submitted: whether it has ended, why early if so, and how to end it."""
 
-    def done(self) -> bool:
-        """Whether the job has ended."""
-        ...
-
-    def exception(self) -> BaseException | None:
-        """Why the job ended early, if it did."""
-        ...
-
-    def cancel(self) -> None:
-        """End the job, with all of its processes."""
-        ...
+    def done(self) -> bool: ...
+    def exception(self) -> BaseException | None: ...
+    def cancel(self) -> None: ...
 
 
 class LocalJob:
@@ -167,3 +163,39 @@ def choose_machine(args: argparse.Namespace, out: Path) -> Machine | Cluster:
     executor = submitit.AutoExecutor(out / "jobs", cluster="slurm")
     executor.update_parameters(name="odeformers", **settings)
     return Cluster(executor)
+
+
+def call_in_child(function: Callable):
+    """Call a function in a fork of this process, and return or raise what it does.
+
+    Raises:
+        ValueError: the child was killed.
+    """
+    receiver, sender = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_answer, args=(sender, function))
+    child.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        raise ValueError(
+            "the trial of the models was killed, perhaps because memory ran out"
+        ) from None
+    finally:
+        child.kill()
+        child.join()
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def _answer(sender: Connection, function: Callable) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    warnings.simplefilter("ignore")  # the trainings' logs have them
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    try:
+        result = function()
+    except Exception as error:
+        result = error
+    sender.send(result)

@@ -12,14 +12,10 @@ import numpy as np
 from fairseq import tasks, utils
 from fairseq.data import FairseqDataset
 
-from fairseq_odeformers.files import naming
-from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.inference.texts import allows_truncation
-from fairseq_odeformers.lab.parsers import raise_errors
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry
-from .evaluation import evaluation_words, parse_evaluation
+from .entry import Entry, parse_evaluation
 from .recipe import Recipe
 from .trial import Untrained
 
@@ -33,7 +29,11 @@ LONGER = {  # the options that make room for a longer example
 
 
 def check_lengths(
-    recipe: Recipe, entry: Entry, untrained: Untrained, splits: Iterable[str]
+    recipe: Recipe,
+    entry: Entry,
+    untrained: Untrained,
+    splits: Iterable[str],
+    labels: bool = True,
 ) -> None:
     """Check that an architecture and its batches take all examples that it is evaluated on.
 
@@ -42,6 +42,7 @@ def check_lengths(
     Args:
         untrained: the architecture's model; its task loads the data.
         splits: the test sets.
+        labels: whether to read the classes of test sets, the same for all architectures.
 
     Raises:
         ValueError: an example is too long; or an option under ``evaluate`` is wrong.
@@ -62,23 +63,21 @@ def check_lengths(
                 dataset, fitting, cfg.dataset.max_tokens_valid, where, "--max-tokens-valid"
             )
     if recipe.kind is Kind.CLASSIFICATION:
-        check_predictions(recipe, entry, splits, task, limits)
+        check_predictions(recipe, entry, splits, task, limits, labels)
     else:
         check_evaluations(recipe, entry, splits, model)
 
 
 def check_predictions(
-    recipe: Recipe, entry: Entry, splits: Iterable[str], task, limits: Sequence
+    recipe: Recipe, entry: Entry, splits: Iterable[str], task, limits: Sequence, labels: bool
 ) -> None:
     """Check the test sets of a classifier, which ``odeformers predict`` reads."""
     remedy = f"{LONGER[recipe.kind]}; or truncate: true under evaluate"
     for split in splits:
-        with naming("evaluate", "is refused"):
-            args = raise_errors(make_parser()).parse_args(
-                evaluation_words(recipe, entry, split)[2:]
-            )
-        task.load_dataset(split)  # refuses labels of several words
-        if not (args.truncate or allows_truncation(task.cfg)):
+        truncated = parse_evaluation(recipe, entry, split).truncate or allows_truncation(task.cfg)
+        if labels or not truncated:
+            task.load_dataset(split)  # refuses labels of several words
+        if not truncated:
             check_positions(task.dataset(split), limits, f"{recipe.data}, {split}", remedy)
 
 

@@ -8,11 +8,10 @@ file describes several experiments, each with changes of its own.
 from __future__ import annotations
 
 import copy
-import itertools
 import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -188,50 +187,31 @@ def command_line(options: Options) -> list[str]:
     return words
 
 
-def parse_words(words: Iterable[str]) -> Options:
-    """The options of a command line; one without a value is a switch."""
-    options: Options = {}
-    name = None
-    for word in words:
-        if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            options[name] = value or True
-        elif name is not None and options[name] is True:
-            options[name] = word
-        else:
-            raise ValueError(f"{word}: an option such as --dropout is expected here")
-    return options
-
-
-def parse_architecture(text: str) -> tuple[str, str, Options]:
-    """A name for tables and folders, ARCH and the options, of ``ARCH[--option value ...]``."""
-    arch, bracket, rest = text.partition("[")
-    if bracket and not rest.endswith("]"):
-        raise ValueError(
-            f"{text}: the bracket of the options is not closed; quote it: '{arch}[--option value]'"
-        )
-    options = parse_words(shlex.split(rest[:-1]))
-    return arch + name_options(options), arch, options
-
-
 def name_options(options: Options) -> str:
     """The end of a name that tells options, such as ``-lr-1e-3``."""
     words = (f"-{key}" if value is True else f"-{key}-{value}" for key, value in options.items())
     return re.sub(r"[^\w.=+-]", "_", "".join(words))
 
 
-def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """The values of each option, of texts such as ``lr=5e-4,1e-3``."""
-    tuning: dict[str, list[Any]] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        tuning[name.removeprefix("--")] = choices = values.split(",")
-        if not all(choices) or len(set(choices)) < len(choices):
-            raise ValueError(f"--tune {text}: give different values, such as lr=5e-4,1e-3")
-    return tuning
+def find_test_sets(recipe: Recipe) -> dict[str, str | None]:
+    """The splits that models are evaluated on, each with the file of its texts, None if not kept.
+
+    They are the recipe's ``splits``; by default all test sets of the data, or else ``valid``.
+    """
+    splits = recipe.splits
+    if splits is None:
+        source, target = (recipe.train.get(f"{side}-lang") for side in ("source", "target"))
+        ending = f".{source}-{target}.{target}.idx" if recipe.kind is Kind.TRANSLATION else ".idx"
+        folder = Path(recipe.data, "label" if recipe.kind is Kind.CLASSIFICATION else "")
+        names = (path.name.removesuffix(ending) for path in folder.glob(f"test*{escape(ending)}"))
+        splits = sorted(names) or ["valid"]
+    paths = {split: texts_path(recipe, split) for split in splits}
+    return {split: str(path) if path and path.is_file() else None for split, path in paths.items()}
 
 
-def combinations(tuning: Mapping[str, list[Any]]) -> Iterator[Options]:
-    """All combinations of the values of tuned options; a single empty one where none is tuned."""
-    for values in itertools.product(*tuning.values()):
-        yield dict(zip(tuning, values))
+def texts_path(recipe: Recipe, split: str) -> Path | None:
+    """The file where a split has its references as published, or the texts that have labels."""
+    data = Path(recipe.data)
+    if recipe.kind is Kind.TRANSLATION:
+        return data.parent / "plain" / f"{split}.{recipe.train.get('target-lang')}"
+    return data / "input0" / f"{split}.idx" if recipe.kind is Kind.CLASSIFICATION else None

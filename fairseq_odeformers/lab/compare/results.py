@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+
 from fairseq_odeformers.files import check_regular, naming, read_lines
 from fairseq_odeformers.models.common.kinds import Kind
 
@@ -14,10 +17,9 @@ from .entry import Entry
 from .logs import Training, read_training, report_progress
 from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
-from .recipe import Recipe
+from .recipe import Recipe, find_test_sets, texts_path
 from .runs import AVERAGED, BEST, LOG, SCORE, Run, make_runs, prediction_name
-from .splits import find_test_sets, read_texts, texts_path
-from .tuning import choose_best, validate_candidates
+from .tuning import choose_candidates, validate_candidates
 
 
 @dataclass
@@ -46,8 +48,8 @@ def read_results(out: Path) -> Results:
     if plan.test_sets is None:
         plan = replace(plan, test_sets=locate_test_sets(plan.recipe, out))
     validated = validate_candidates(plan, out)
-    plan = choose_best(plan, validated)
-    candidates = [(entry, value) for entry, value in validated if entry.tried]
+    candidates = [(entry, validated.get(entry.label)) for entry in plan.entries if entry.tried]
+    plan = choose_candidates(plan, validated)
     results = Results(plan, candidates=candidates)
     names = [entry.name for entry in plan.entries]
     runs = sorted(make_runs(plan, out), key=lambda run: names.index(run.name))
@@ -124,3 +126,14 @@ def read_outcome(recipe: Recipe, path: Path, texts: Sequence[str] | None) -> Out
     if recipe.kind is Kind.TRANSLATION:
         return Translations(path, recipe.train["target-lang"], texts, recipe.bleu_tokenize)
     return Classes(path, texts) if recipe.kind is Kind.CLASSIFICATION else Perplexity(path)
+
+
+def read_texts(path: Path) -> list[str]:
+    """The texts of a file that :func:`find_test_sets` names, one per line or binarised."""
+    if path.suffix != ".idx":
+        return list(read_lines(path))
+    with naming(path):
+        dictionary = Dictionary.load(str(path.with_name("dict.txt")))
+        dataset = MMapIndexedDataset(str(path.with_suffix("")))
+        # Word pieces that continue a word begin with ##.
+        return [dictionary.string(tokens).replace(" ##", "") for tokens in dataset]

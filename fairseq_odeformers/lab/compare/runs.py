@@ -11,7 +11,7 @@ import glob
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import submitit
@@ -66,19 +66,6 @@ class Step:
         if status:
             lines = output.read_text(encoding="utf-8", errors="replace").strip().split("\n")
             raise ValueError(f"{self.words[0]}: {lines[-1] or 'no output'} (status {status})")
-
-
-def prepare(recipe: Recipe, dry_run: bool = False) -> None:
-    """Make the data of a recipe, if they are not there."""
-    if Path(recipe.data).exists():
-        return
-    if dry_run or not recipe.prepare:
-        how = f"; make it: {recipe.prepare}" if recipe.prepare else ", and no key prepare makes it"
-        raise ValueError(f"{recipe.data}: no such folder{how}")
-    print(f"{recipe.data} is not there: {recipe.prepare}", flush=True)
-    status = subprocess.run(python_command(shlex.split(recipe.prepare))).returncode
-    if status or not Path(recipe.data).exists():
-        raise ValueError(f"prepare: {recipe.prepare} has not made {recipe.data} (status {status})")
 
 
 @dataclass(eq=False)
@@ -182,13 +169,6 @@ def make_runs(plan: Plan, out: Path) -> list[Run]:
         for entry in plan.entries
         for folder in [out / entry.folder(seed)]
     ]
-
-
-def make_tuning_runs(plan: Plan, out: Path) -> list[Run]:
-    """The trainings of all candidates of a plan, with its first seed."""
-    tuned = tuple(entry for entry in plan.entries if entry.tried)
-    first = replace(plan, entries=tuned, recipe=replace(plan.recipe, seeds=plan.recipe.seeds[:1]))
-    return [replace(run, steps=run.steps[:1], tuning=True) for run in make_runs(first, out)]
 
 
 def make_steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:

@@ -22,7 +22,7 @@ from fairseq_odeformers.lab.plots import panels, save, title
 from fairseq_odeformers.models.common.papers import family_of
 
 from .results import read_results
-from .runs import AVERAGED, BEST
+from .runs import BEST
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
 
@@ -145,13 +145,12 @@ def read_file(path: Path) -> list[Finished]:
 
 
 def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
-    """The runs of a comparison that have a test score, averaged checkpoints where there are any."""
+    """The runs of a comparison whose checkpoint that validated best has a test score."""
     results = read_results(folder)
     recipe = results.plan.recipe
     splits = [split for split, _ in results.outcomes]
     split = "test" if "test" in splits else next(iter(splits), "")
-    checkpoint = AVERAGED if (split, AVERAGED) in results.outcomes else BEST
-    outcomes = results.outcomes.get((split, checkpoint), {})
+    outcomes = results.outcomes.get((split, BEST), {})
     for entry in results.plan.entries:
         for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
             training = results.trainings[entry.name][seed]
@@ -241,8 +240,9 @@ def describe(cells: Sequence[Cell]) -> str:
         f"# Scoreboard\n\n{markdown_table(rows)}\n"
         "The first row gives scores, the others their differences from it; positive is better. "
         "Brackets give the 95%\ninterval (Welch) over three seeds or more. Each architecture has "
-        f"the setting that validated best with the first seed.\n[`{CELLS}`]({CELLS}) has all "
-        f"figures, [`{RUNS}`]({RUNS}) the runs.\n\n"
+        "the setting that validated best with the first seed.\nEach score is of the checkpoint "
+        f"that validated best. [`{CELLS}`]({CELLS}) has all figures,\n[`{RUNS}`]({RUNS}) the "
+        "runs.\n\n"
         f"![Differences from the baseline]({PICTURE})\n\n"
         "An interval that is much wider than the others ends at the edge of the picture.\n"
     )

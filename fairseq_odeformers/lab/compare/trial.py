@@ -6,28 +6,32 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from fairseq import metrics, tasks
+from fairseq import metrics, tasks, utils
 from fairseq import options as fairseq_options
+from fairseq.data import FairseqDataset
 from fairseq.data.iterators import GroupedIterator
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
+from torch import nn
 
 from fairseq_odeformers.lab.parsers import training_parser
+from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, resolve_shares, train_options
-from .evaluation import take_examples, time_evaluation
+from .entry import Entry, parse_evaluation, resolve_shares, train_options
+from .logs import report_progress
 from .recipe import Recipe
 
 STEPS = 4  # updates that are timed
+EXAMPLES = 16  # in the batch of the evaluation that is timed
 
 
 class Untrained(NamedTuple):
@@ -38,22 +42,26 @@ class Untrained(NamedTuple):
     model: BaseFairseqModel
 
 
-def build(recipe: Recipe, entry: Entry) -> Untrained:
-    """Build the model of an architecture."""
+def parse_training(recipe: Recipe, entry: Entry) -> DictConfig:
+    """The configuration that ``fairseq-train`` makes of the options of an architecture."""
     resolved = replace(entry, options=resolve_shares(entry.options, entry.updates or 1000))
     # The plugins are imported already, and the folder that joins them is written after the plan.
     line = train_options(recipe, resolved, **{"user-dir": None})
     args = fairseq_options.parse_args_and_arch(training_parser(), line)
-    cfg = convert_namespace_to_omegaconf(args)
+    return convert_namespace_to_omegaconf(args)
+
+
+def build(recipe: Recipe, entry: Entry) -> Untrained:
+    """Build the model of an architecture."""
+    cfg = parse_training(recipe, entry)
     torch.manual_seed(1)
     task = tasks.setup_task(cfg.task)
     return Untrained(cfg, task, task.build_model(cfg.model))
 
 
-def count_parameters(recipe: Recipe, entry: Entry) -> int:
-    """The number of trained parameters of an architecture."""
-    parameters = build(recipe, entry).model.parameters()
-    return sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+def count_parameters(model: nn.Module) -> int:
+    """The number of trained parameters of a model."""
+    return sum(each.numel() for each in model.parameters() if each.requires_grad)
 
 
 def try_training(
@@ -161,3 +169,43 @@ def time_update(trainer: Trainer, batches: GroupedIterator) -> float:
         seconds.append(time.perf_counter() - begin)
     # The first update allocates memory and the optimizer's state.
     return statistics.median(seconds[1:] or seconds)
+
+
+def time_evaluation(
+    recipe: Recipe, entry: Entry, trainer: Trainer, splits: Collection[str]
+) -> float:
+    """The seconds of all validations, and of predicting test sets, each as long as ``valid``.
+
+    An untrained model translates up to the greatest length, so a trained one takes less.
+    """
+    task, model, sample = trainer.task, trainer.get_model(), take_examples(trainer)
+    validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
+    if recipe.kind is Kind.TRANSLATION and splits:
+        report_progress(f"timing translations of {entry.label}")
+        cfg = parse_evaluation(recipe, entry, next(iter(splits)))
+        generator = task.build_generator([model], cfg.generation)
+        prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
+    validations = entry.checkpoints + 1
+    predictions = len(splits) * (1 if recipe.average == 0 else 2)
+    examples = len(validation_set(trainer))
+    batches = examples / min(examples, EXAMPLES)
+    return batches * (validations * validation + predictions * prediction)
+
+
+def validation_set(trainer: Trainer) -> FairseqDataset:
+    """The first validation set of a training."""
+    return trainer.task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
+
+
+def take_examples(trainer: Trainer) -> dict[str, Any]:
+    """A batch of the first examples of the validation set, on the device of the model."""
+    dataset = validation_set(trainer)
+    examples = [dataset[index] for index in range(min(EXAMPLES, len(dataset)))]
+    return utils.apply_to_sample(lambda x: x.to(trainer.device), dataset.collater(examples))
+
+
+@torch.no_grad()
+def seconds_of(function: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    function()
+    return time.perf_counter() - begin

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from rich.console import Console
 from rich.live import Live
 from rich.table import Column, Table
+from rich.text import Text
 
 from .jobs import Cluster, Job, Machine
 from .logs import clock, read_progress
@@ -58,22 +59,25 @@ def execute(runs: Sequence[Run], machine: Machine | Cluster) -> None:
 
 
 def progress(runs: Sequence[Run], active: Collection[Run]) -> Table:
-    """A row for each run: state, epoch, updates, last validation loss, speed, time left."""
-    name = Column("run", overflow="fold")  # names differ at their ends, which rich would cut off
-    table = Table(name, "state", "epoch", "updates", "validation loss", "updates/s", "left")
+    """A row for each run, whose name stays whole in a terminal of 80 columns."""
+    table = Table(Column("run", no_wrap=True, overflow="fold"), "progress")
     for run in runs:
-        stats = read_progress(run.folder / LOG)
-        total, done, speed = run.updates, stats["updates"], float(stats.get("ups", 0))
-        table.add_row(
-            run.folder.name,
-            state(run, run in active),
-            stats.get("epoch", ""),
-            f"{done:,} of {total:,}" if done else "",
-            stats.get("loss", ""),
-            f"{speed:.2f}" if speed else "",
-            clock((total - done) / speed) if run in active and speed and done < total else "",
-        )
+        table.add_row(run.folder.name, Text(describe(run, run in active)))
     return table
+
+
+def describe(run: Run, active: bool) -> str:
+    """The present step of a run, or why it failed, and how far its training is."""
+    stats = read_progress(run.folder / LOG)
+    total, done, speed = run.updates, stats["updates"], float(stats.get("ups", 0))
+    parts = [state(run, active)]
+    if done:
+        parts.append(f"epoch {stats['epoch']}, {done:,} of {total:,} updates")
+    if "loss" in stats:
+        parts.append(f"validation loss {stats['loss']}")
+    if active and speed and done < total:
+        parts.append(f"{speed:.2f} updates/s, {clock((total - done) / speed)} left")
+    return ", ".join(parts)
 
 
 def state(run: Run, active: bool) -> str:
@@ -90,8 +94,5 @@ def state(run: Run, active: bool) -> str:
 def summary(runs: Sequence[Run], active: Collection[Run]) -> str:
     """One line about all runs, for a log."""
     parts = [f"{sum(run.finished for run in runs)} of {len(runs)} runs finished"]
-    for run in active:
-        stats = read_progress(run.folder / LOG)
-        loss = f", validation loss {stats['loss']}" if "loss" in stats else ""
-        parts.append(f"{run.folder.name}: {state(run, True)}, update {stats['updates']}{loss}")
+    parts += [f"{run.folder.name}: {describe(run, True)}" for run in active]
     return "; ".join(parts)

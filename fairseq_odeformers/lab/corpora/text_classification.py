@@ -225,14 +225,8 @@ def read_splits(
         elif split != "valid":
             raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
     texts = splits["train"]
-    counts = Counter(label for label, _ in texts)
-    classes = dataset.classes or sorted(counts)
-    warn_of_twins(classes)
-    for line, (label, _) in enumerate(texts, start=1):
-        if counts[label] == 1 < len(texts) / len(classes):
-            path = source / dataset.files["train"][0]
-            remedy = did_you_mean(label, set(classes) - {label}) or "is it misspelt?"
-            logger.warning(f"{path}, line {line}: the only text of class {label}; {remedy}")
+    classes = dataset.classes or sorted({label for label, _ in texts})
+    warn_of_names(classes, [label for label, _ in texts], source / dataset.files["train"][0])
     labels = {*classes, None}
     for split, examples in splits.items():
         for line, (label, _) in enumerate(examples, start=1):
@@ -269,15 +263,32 @@ def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], l
     return kept, [examples[place] for place in sorted(drawn)]
 
 
-def warn_of_twins(classes: Sequence[str]) -> None:
-    """Warn of classes whose names look alike: by spaces, invisible characters, or letters' case."""
-    looks = defaultdict(list)
+def warn_of_names(classes: Sequence[str], labels: Sequence[str | None], path: Path) -> None:
+    """Warn of names that may be misspelt, each in one line.
+
+    These are classes of a single text, and classes that look alike: their names differ in spaces,
+    invisible characters, or the case of letters.
+
+    Args:
+        labels: of the lines of the training file *path*.
+    """
+    counts, looks = Counter(labels), defaultdict(list)
+    single = {
+        label: f"{path}, line {line}: "
+        for line, label in enumerate(labels, start=1)
+        if label and counts[label] == 1 < len(labels) / len(classes)
+    }
     for name in classes:
         seen = "".join(char for char in normalize("NFKC", name) if category(char) != "Cf")
         looks[" ".join(seen.split()).casefold()].append(name)
     for names in looks.values():
         if len(names) > 1:
-            logger.warning(f"classes that look alike: {', '.join(map(ascii, names))}")
+            places = [single.pop(name) for name in names if name in single]
+            place = next(iter(places), "")
+            logger.warning(f"{place}classes that look alike: {', '.join(map(ascii, names))}")
+    for label, place in single.items():
+        remedy = did_you_mean(label, {*classes} - {label}) or "is it misspelt?"
+        logger.warning(f"{place}the only text of class {label}; {remedy}")
 
 
 def binarize(

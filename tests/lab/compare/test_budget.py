@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_odeformers.lab.compare import evaluation
-from fairseq_odeformers.lab.compare.budget import stretch_schedule, updates_within
+from fairseq_odeformers.lab.compare import trial
 from fairseq_odeformers.lab.compare.defaults import default_recipe, read_lengths
-from fairseq_odeformers.lab.compare.entry import Entry, resolve_shares
-from fairseq_odeformers.lab.compare.plan import choose_average, make_plan
+from fairseq_odeformers.lab.compare.entry import Entry, parse_evaluation, resolve_shares
+from fairseq_odeformers.lab.compare.matching import stretch_schedule, updates_within
+from fairseq_odeformers.lab.compare.planning import choose_average, make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.trial import count_updates, time_update
 
@@ -91,17 +91,17 @@ def test_a_plan_for_a_time(recipe):
 
 def test_the_time_of_an_evaluation(recipe, monkeypatch):
     """Of 3 + 1 validations of two seconds for all of its examples, and of a prediction each."""
-    monkeypatch.setattr(evaluation, "seconds_of", lambda function: (function(), 2.0)[1])
+    monkeypatch.setattr(trial, "seconds_of", lambda function: (function(), 2.0)[1])
     recipe.splits = ["train", "valid"]
     entry, _ = make_plan(recipe, False).entries
     examples = len(read_lengths(Path(recipe.data) / "label" / "valid"))
-    batches = examples / min(examples, evaluation.EXAMPLES)
+    batches = examples / min(examples, trial.EXAMPLES)
     assert entry.evaluation == pytest.approx(2 * batches * (3 + 1 + 2))
 
 
 def test_translations_are_timed_as_they_are_generated():
     recipe = Recipe("data", {}, {}, evaluate={"beam": 5, "remove-bpe": True, "max-len-a": 2})
-    config = evaluation.parse_evaluation(recipe, Entry("a", {}), "test").generation
+    config = parse_evaluation(recipe, Entry("a", {}), "test").generation
     assert (config.beam, config.max_len_a, config.max_len_b) == (5, 2, 200)
 
 

@@ -17,8 +17,8 @@ from script_helpers import IN_MAIN_THREAD, ROOT, parallel_data
 
 import odeformers
 from fairseq_odeformers.lab.compare import (
-    child,
     command,
+    jobs,
     outcomes,
     plan,
     runs,
@@ -26,10 +26,11 @@ from fairseq_odeformers.lab.compare import (
 )
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry, plugin_digest
-from fairseq_odeformers.lab.compare.plan import Plan, make_plan
+from fairseq_odeformers.lab.compare.matching import TOLERANCE
+from fairseq_odeformers.lab.compare.plan import Plan
+from fairseq_odeformers.lab.compare.planning import make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import over_seeds
-from fairseq_odeformers.lab.compare.width import TOLERANCE
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
 ARCHS = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
@@ -75,6 +76,17 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     with pytest.raises(ValueError, match=f"data has other files than when {tmp_path} was begun"):
         plan.save_plan(Plan(recipe, (one,), "another"), tmp_path)
     assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
+
+
+@pytest.mark.parametrize("data, name", [("d/reviews/data-bin", "reviews"), ("d/own", "own")])
+def test_a_comparison_of_other_data_is_told_a_free_folder(data, name, tmp_path):
+    """One that is named after its data, or numbered."""
+    entry = Entry("a", {"arch": "a"})
+    plan.save_plan(Plan(Recipe("/data", {}, {}), (entry,)), tmp_path)
+    for free in (name, f"{name}-2", f"{name}-3"):
+        with pytest.raises(ValueError, match=f"data.*; give .* --out {tmp_path}/{free}$"):
+            plan.save_plan(Plan(Recipe(data, {}, {}), (entry,)), tmp_path)
+        (tmp_path / free).mkdir()
 
 
 def test_two_commands_at_once_lose_no_seed(tmp_path):
@@ -196,9 +208,9 @@ def test_only_updates_of_the_same_budget_go_on(tmp_path):
 
 def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert child.call_in_child(os.getpid) != os.getpid()
+    assert jobs.call_in_child(os.getpid) != os.getpid()
     with pytest.raises(ValueError, match="memory"):
-        child.call_in_child(lambda: os.kill(os.getpid(), signal.SIGKILL))
+        jobs.call_in_child(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 @pytest.fixture

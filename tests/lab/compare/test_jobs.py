@@ -12,8 +12,7 @@ from filelock import FileLock
 from submitit import AutoExecutor
 
 from fairseq_odeformers.lab.compare import watch
-from fairseq_odeformers.lab.compare.child import FORK
-from fairseq_odeformers.lab.compare.jobs import Cluster, Machine, choose_machine
+from fairseq_odeformers.lab.compare.jobs import FORK, Cluster, Machine, choose_machine
 from fairseq_odeformers.lab.compare.runs import Run, Step
 
 # Holds a lock as long as it lives, or as a process lives that it starts.

@@ -19,17 +19,22 @@ from fairseq_odeformers.lab.compare.defaults import (
     find_task,
 )
 from fairseq_odeformers.lab.compare.entry import Entry, make_entry
-from fairseq_odeformers.lab.compare.experiments import choose_experiments
-from fairseq_odeformers.lab.compare.plan import Plan, make_plan
+from fairseq_odeformers.lab.compare.experiments import (
+    choose_experiments,
+    parse_architecture,
+    parse_words,
+    prepare_data,
+)
+from fairseq_odeformers.lab.compare.plan import Plan
+from fairseq_odeformers.lab.compare.planning import make_plan
 from fairseq_odeformers.lab.compare.recipe import (
     Recipe,
     command_line,
-    parse_architecture,
-    parse_words,
+    find_test_sets,
     read_recipe,
 )
-from fairseq_odeformers.lab.compare.runs import make_runs, prepare
-from fairseq_odeformers.lab.compare.splits import find_test_sets, read_texts
+from fairseq_odeformers.lab.compare.results import read_texts
+from fairseq_odeformers.lab.compare.runs import make_runs
 from fairseq_odeformers.lab.compare.trial import build
 
 SMALLEST = {"data": "x", "train": {"lr": 1}, "architectures": {"b": {}}}
@@ -77,13 +82,13 @@ def test_data_that_are_not_there_are_made(recipe, tmp_path, monkeypatch):
     """Once; a command that does not make them is refused, and so is a recipe that has none."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="data-bin.*make it: mkdir data-bin"):
-        prepare(recipe, dry_run=True)
+        prepare_data(recipe, dry_run=True)
     for command, message in (("", "no key prepare"), ("mkdir other", "has not made data-bin")):
         with pytest.raises(ValueError, match=f"data-bin.*{message}|{message}"):
-            prepare(replace(recipe, prepare=command))
-    prepare(recipe)
+            prepare_data(replace(recipe, prepare=command))
+    prepare_data(recipe)
     assert (tmp_path / "data-bin").is_dir()
-    prepare(recipe)
+    prepare_data(recipe)
 
 
 @pytest.mark.parametrize(

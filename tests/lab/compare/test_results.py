@@ -15,7 +15,7 @@ from fairseq_odeformers.lab.compare.figures import distinct, learning_curves
 from fairseq_odeformers.lab.compare.logs import Training, read_training
 from fairseq_odeformers.lab.compare.outcomes import Classes, Outcome, Perplexity, Translations
 from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan, write_plan
-from fairseq_odeformers.lab.compare.recipe import Recipe
+from fairseq_odeformers.lab.compare.recipe import Recipe, find_test_sets
 from fairseq_odeformers.lab.compare.report import (
     compare_scores,
     correct_by_holm,
@@ -27,7 +27,6 @@ from fairseq_odeformers.lab.compare.report import (
 )
 from fairseq_odeformers.lab.compare.results import Results
 from fairseq_odeformers.lab.compare.runs import BEST
-from fairseq_odeformers.lab.compare.splits import find_test_sets
 from fairseq_odeformers.lab.plots import ARCHITECTURES
 
 REFERENCES = [

@@ -5,10 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from lab.compare.test_results import EVALUATED, write_log
 from scipy.stats import t as student
 
 import odeformers
 from fairseq_odeformers.lab.compare import scoreboard
+from fairseq_odeformers.lab.compare.entry import Entry
+from fairseq_odeformers.lab.compare.plan import Plan, save_plan
+from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.scoreboard import Finished, compare_families, read_file
 from fairseq_odeformers.models.common.papers import family_of
 
@@ -93,6 +97,21 @@ def test_a_run_that_is_given_twice_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"topic has seed 1 of .* twice; give .*NAME=RUNS"):
         scoreboard.write_scoreboard([path, path], tmp_path / "board")
     assert not (tmp_path / "board").exists()
+
+
+def test_scores_are_of_the_best_checkpoint(tmp_path):
+    """For every family, also where a comparison has averaged checkpoints as well."""
+    recipe = Recipe("absent", {"task": "language_modeling"}, {}, average=2)
+    entry = Entry("a", {"arch": "transformer_lm"})
+    save_plan(Plan(recipe, (entry,), test_sets={"test": None}), tmp_path)
+    folder = tmp_path / "a-seed1"
+    folder.mkdir()
+    write_log(folder / "train.log", (10, 5.0, 7))
+    for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):
+        (folder / f"{name}.test.out").write_text(EVALUATED.format(120, perplexity))
+    (run,) = scoreboard.read_runs(str(tmp_path))
+    assert run.test == 8
+    assert "best" in scoreboard.describe(compare_families([run]))
 
 
 def test_tables_are_not_those_of_a_scoreboard(capsys):

@@ -1,20 +1,28 @@
 """Options that are tuned: what is trained, what is chosen, and what the report says of it."""
 
 import multiprocessing
+import re
 import time
 from dataclasses import replace
 
 import pytest
+import yaml
 
-from fairseq_odeformers.lab.compare import fairseq_commands, watch
-from fairseq_odeformers.lab.compare.command import execute_plan, overview
+from fairseq_odeformers.lab.compare import command, fairseq_commands, planning, watch
+from fairseq_odeformers.lab.compare.command import overview
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry
+from fairseq_odeformers.lab.compare.experiments import parse_tuning
 from fairseq_odeformers.lab.compare.jobs import Machine
-from fairseq_odeformers.lab.compare.plan import Plan, make_plan, save_plan
-from fairseq_odeformers.lab.compare.recipe import Recipe, parse_tuning
+from fairseq_odeformers.lab.compare.plan import Plan, save_plan
+from fairseq_odeformers.lab.compare.planning import make_plan
+from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
-from fairseq_odeformers.lab.compare.tuning import choose_candidates
+from fairseq_odeformers.lab.compare.tuning import (
+    choose_candidates,
+    execute_plan,
+    validate_candidates,
+)
 
 # In place of fairseq-train: the loss is least at the rate 2 for the architecture a, and at 3 for b.
 # At the fourth call it waits, if there is a file "wait".
@@ -127,7 +135,8 @@ def test_the_larger_metric_is_the_better_where_the_recipe_says_so(folder):
     plan = tuned("a", ["1", "2", "5"], [1])
     execute(plan, folder)
     plan.recipe.train["maximize-best-checkpoint-metric"] = True
-    (chosen,) = choose_candidates(plan, folder / "runs").entries
+    validated = validate_candidates(plan, folder / "runs")
+    (chosen,) = choose_candidates(plan, validated).entries
     assert chosen.tried == {"lr": "5"}
 
 
@@ -145,6 +154,44 @@ def test_a_plan_has_all_combinations(training_data):
     ]
     with pytest.raises(ValueError, match="--tune encoder-ffn-embed-dim: .* add --match none"):
         make_plan(replace(recipe, tune={"encoder-ffn-embed-dim": ["16", "512"]}))
+
+
+def test_candidates_that_differ_in_rates_share_a_trial(training_data, monkeypatch):
+    """What has been measured once holds for both; options are checked, and sizes are tried."""
+    tried = []
+    try_training = planning.try_training
+
+    def count(recipe, entry, *others):
+        tried.append(entry.tried)
+        return try_training(recipe, entry, *others)
+
+    monkeypatch.setattr(planning, "try_training", count)
+    recipe = default_recipe(training_data / "words", {"transformer_classifier": {}}, epochs=1)
+    recipe.sizes = {"embed-dim": 16, "ffn-embed-dim": 16, "attention-heads": 2, "layers": 1}
+    recipe.tune = {"warmup-updates": ["50%", "1"], "layers": [1, 2]}
+    entries = make_plan(recipe, match=False).entries
+    assert [entry.tried for entry in entries[:2]] == tried
+    for first, twin in zip(entries[:2], entries[2:]):
+        warmup = {"warmup-updates": "1"}
+        assert twin == replace(
+            first, options={**first.options, **warmup}, tried={**first.tried, **warmup}
+        )
+    assert entries[0].options["warmup-updates"] > 1
+    with pytest.raises(ValueError, match="-dropout-2 .*--dropout 2"):
+        make_plan(replace(recipe, tune={"dropout": ["0", "2"]}))
+
+
+def test_a_dry_run_shows_what_is_tuned_anew(folder, monkeypatch, capsys):
+    """The candidate that earlier runs have chosen does not count where these will be removed."""
+    plan = tuned("ab", ["1", "2", "3"], [5])
+    execute(plan, folder)
+    path = folder / "recipe.yaml"
+    recipe = {"data": ".", "train": {"fp16": True}, "architectures": dict.fromkeys("ab", {})}
+    path.write_text(yaml.safe_dump({**recipe, "tune": plan.recipe.tune}))
+    monkeypatch.setattr(command, "call_in_child", lambda function: plan)
+    command.main([str(path), "--dry-run", "--redo", "a"])
+    _, commands = capsys.readouterr().out.split("# Then with the best")
+    assert re.findall("# (.*-seed5)", commands) == ["a-lr-1-seed5", "b-lr-3-seed5"]
 
 
 def test_values_of_tuned_options():

@@ -1,8 +1,10 @@
 """How far runs are, and what becomes of those that have failed."""
 
 import json
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from fairseq_odeformers.files import TEMPORARY
 from fairseq_odeformers.lab.compare import watch
@@ -29,12 +31,23 @@ def test_progress_says_what_is_left(tmp_path):
     run = Run("arch", 1, tmp_path, (Step("training", ("x",), "trained"),), updates=600)
     stats = {"epoch": 2, "num_updates": "150", "ups": "1.5", "valid_loss": "8"}
     (tmp_path / "train.log").write_text(f"a | INFO | train_inner | {json.dumps(stats)}\n")
-    cells = {}
-    for active in ([run], []):
-        table = watch.progress([run], active)
-        (cells[bool(active)],) = zip(*(column.cells for column in table.columns))
-    assert cells[True] == (tmp_path.name, "training", "2", "150 of 600", "8", "1.50", "0:05:00")
-    assert cells[False][1] == "waiting" and cells[False][-1] == ""
+    past = "epoch 2, 150 of 600 updates, validation loss 8"
+    assert watch.describe(run, True) == f"training, {past}, 1.50 updates/s, 0:05:00 left"
+    assert watch.describe(run, False) == f"waiting, {past}"
+
+
+def test_names_are_whole_in_a_narrow_terminal(tmp_path):
+    """Beside a log with all that there is to say, and a failure with brackets."""
+    folder = tmp_path / "transevolve_classifier_fullff_1_prenorm-lr-1e-3-seed1"
+    folder.mkdir()
+    (folder / "failed.txt").write_text("[Errno 28] No space left")
+    run = Run("arch", 1, folder, (Step("training", ("x",), "trained"),), updates=6000)
+    stats = {"epoch": 2, "num_updates": "1500", "ups": "1.5", "valid_loss": "8"}
+    (folder / "train.log").write_text(f"a | INFO | train_inner | {json.dumps(stats)}\n")
+    console = Console(width=80, file=StringIO())
+    console.print(watch.progress([run], []))
+    text = console.file.getvalue()
+    assert folder.name in text and "1,500" in text and "[Errno" in text
 
 
 def test_a_translation_counts_its_sentences(tmp_path):

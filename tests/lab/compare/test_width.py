@@ -1,20 +1,19 @@
 """Widths at which architectures have a wanted number of parameters."""
 
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import make_entry
-from fairseq_odeformers.lab.compare.trial import count_parameters
-from fairseq_odeformers.lab.compare.width import (
+from fairseq_odeformers.lab.compare.matching import (
     TOLERANCE,
     match_width,
     search_width,
     width_options,
 )
+from fairseq_odeformers.lab.compare.trial import build, count_parameters
 
 
 @pytest.mark.parametrize("start, step, target", [(96, 24, 9000), (8, 8, 10**6), (256, 2, 20000)])
@@ -57,8 +56,10 @@ def test_the_width_of_a_known_size_is_found(arch, width, training_data):
     recipe = default_recipe(training_data / "words", {arch: {}}, epochs=1)
     recipe.sizes = {"embed-dim": 32, "attention-heads": 2}
     small, large = make_entry(recipe, arch, {}), make_entry(recipe, arch, {width: 72})
-    small, large = (replace(e, parameters=count_parameters(recipe, e)) for e in (small, large))
-    found = match_width(recipe, small, large.parameters)
-    assert found.options[width] == 72 and found.parameters == large.parameters
+    parameters = count_parameters(build(recipe, large).model)
+    found = match_width(recipe, small, parameters)
+    assert found.options[width] == 72
+    assert count_parameters(build(recipe, found).model) == parameters
     assert re.fullmatch(rf"{width} \d+ -> 72", found.note)
-    assert match_width(recipe, small, round(small.parameters * (1 + TOLERANCE))) is small
+    parameters = count_parameters(build(recipe, small).model)
+    assert match_width(recipe, small, round(parameters * (1 + TOLERANCE))) is small

@@ -12,8 +12,8 @@ from published import write_folder
 from script_helpers import binarized_lines, lines
 
 import odeformers
-from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.splits import find_test_sets, read_texts
+from fairseq_odeformers.lab.compare.recipe import Recipe, find_test_sets
+from fairseq_odeformers.lab.compare.results import read_texts
 from fairseq_odeformers.lab.corpora.parallel import split_pairs
 
 LANGS = ("de", "en")

@@ -249,3 +249,13 @@ def test_labels_that_look_alike(tmp_path, vocab, caplog):
     dictionary = Dictionary.load(str(data_bin / "label" / "dict.txt"))
     assert dictionary.symbols[dictionary.nspecial :][:3] == sorted(["bad", hidden, composed])
     assert "classes that look alike: 'bad', 'b\\u200bad'" in caplog.text
+
+
+def test_a_misspelt_class_has_one_warning(tmp_path, vocab, caplog):
+    """Also where it is a class of one text and looks like another one."""
+    train = [*["positive\tx"] * 10, "Positive\ty", *["negative\tz"] * 10]
+    folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": ["positive\tx"]})
+    prepare("tsv", folder, tmp_path / "out", vocab)
+    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    place = f"{folder}/train.tsv, line 11"
+    assert said == f"{place}: classes that look alike: 'Positive', 'positive'"

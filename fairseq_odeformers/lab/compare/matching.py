@@ -1,0 +1,168 @@
+"""Fair comparisons: architectures with equal numbers of parameters, or trained for equal time.
+
+:func:`match_width` finds the width that makes a number of parameters, :func:`fit_budget` the number
+of updates that fill a number of minutes.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from fairseq_odeformers.files import naming
+from fairseq_odeformers.models.common.sizes import SIDES, default_options
+
+from .entry import Entry, hyphenate
+from .logs import report_progress
+from .recipe import Options, Recipe, merge
+from .trial import (
+    build,
+    count_parameters,
+    parse_training,
+    start_training,
+    time_update,
+    try_training,
+)
+
+TOLERANCE = 0.01  # of the number of parameters
+ROUNDS = 3  # how often an architecture is timed, one after the other
+WIDTHS = ("ffn_embed_dim", "embed_dim")  # the first one that an architecture has is chosen
+
+
+def match_width(recipe: Recipe, entry: Entry, target: int) -> Entry:
+    """An architecture at the inner width, or else the width, that makes a number of parameters."""
+
+    def count(entry: Entry) -> int:
+        return count_parameters(build(recipe, entry).model)
+
+    parameters = count(entry)
+    if abs(parameters - target) <= TOLERANCE * target:
+        return entry
+    model_config = parse_training(recipe, entry).model
+    names, step = width_options(entry.options["arch"], model_config)
+    if not names:
+        return replace(entry, note="has no width to choose")
+    start, options = int(getattr(model_config, names[0])), [*map(hyphenate, names)]
+
+    def at_width(width: int) -> Entry:
+        changed = replace(entry, options={**entry.options, **dict.fromkeys(options, width)})
+        return replace(changed, note=f"{options[0]} {start} -> {width}")
+
+    counts = {start: parameters}
+    width = search_width(lambda width: count(at_width(width)), counts, target, step)
+    if width is None:
+        return replace(entry, note=f"{options[0]} does not change its size")
+    return entry if width == start else at_width(width)
+
+
+def width_options(arch: str, model_config) -> tuple[list[str], int]:
+    """The options that set the width together, and a number that divides all widths it may have."""
+    defaults = default_options(arch)
+    for width in WIDTHS:
+        if names := [f"{side}_{width}" for side in SIDES if f"{side}_{width}" in defaults]:
+            break
+    else:
+        return [], 1
+    if width == "ffn_embed_dim":
+        return names, 2
+    names += [name for name in ("decoder_input_dim", "decoder_output_dim") if name in defaults]
+    # Multiples of this fit the heads, and the halves of a model.
+    heads = (getattr(model_config, f"{side}_attention_heads", None) for side in SIDES)
+    return names, math.lcm(8, *(int(number) for number in heads if number))
+
+
+def search_width(
+    count: Callable[[int], int], counts: dict[int, int], target: int, step: int
+) -> int | None:
+    """The width whose number of parameters is nearest to a target, by the secant method.
+
+    Where that stops, the next width towards the target is tried as well.
+
+    Args:
+        count: the number of parameters at a width, which grows with it.
+        counts: the numbers that are counted already, at first one; this adds others.
+        step: all other widths are multiples of it.
+
+    Returns:
+        None if the number does not grow.
+    """
+    (width,) = counts
+    guess = (width // step + 1) * step
+    while True:
+        counts[guess] = count(guess)
+        slope = (counts[guess] - counts[width]) / (guess - width)
+        if slope <= 0:
+            return None
+        width = min(counts, key=lambda width: abs(counts[width] - target))
+        larger = counts[width] < target
+        secant = round((width + (target - counts[width]) / slope) / step) * step
+        guesses = (
+            min(secant, 2 * max(counts) // step * step),  # a far one may not fit into memory
+            (width // step + 1) * step if larger else (-(-width // step) - 1) * step,
+        )
+        guess = next((guess for guess in guesses if guess >= step and guess not in counts), None)
+        if guess is None:
+            return width
+
+
+def fit_budget(
+    recipe: Recipe,
+    entries: Sequence[Entry],
+    minutes: float,
+    planned: Mapping[str, int],
+    splits: Collection[str],
+) -> list[Entry]:
+    """Architectures whose trainings all take so many minutes.
+
+    Updates are counted, not time, so that a training can be resumed and repeated. The report has
+    the time that a training took.
+
+    Args:
+        planned: by label, the updates of trainings that an earlier command has begun; they stay.
+        splits: the test sets.
+    """
+    fitted, times = [], time_updates(recipe, [e for e in entries if e.label not in planned])
+    for entry in entries:
+        with naming(entry.label, "cannot be trained"):
+            updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
+            entry = stretch_schedule(entry, updates)
+            entry = try_training(recipe, entry, build(recipe, entry), splits)
+            fitted.append(replace(entry, seconds=minutes * 60, budget=minutes))
+    return fitted
+
+
+def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
+    """The seconds of an update, the median over rounds in which all architectures take turns.
+
+    The trial of each architecture was the first round.
+    """
+    seconds = {entry.label: [entry.seconds / entry.updates] for entry in entries}
+    for number in range(1, ROUNDS):
+        for entry in entries:
+            report_progress(f"timing {entry.label} ({number} of {ROUNDS - 1})")
+            seconds[entry.label].append(time_update(*start_training(recipe, build(recipe, entry))))
+    return {label: statistics.median(measured) for label, measured in seconds.items()}
+
+
+def updates_within(minutes: float, seconds: float) -> int:
+    """How many updates of so many seconds fit into a budget."""
+    updates = int(minutes * 60 / seconds)
+    if updates < 1:
+        raise ValueError(f"--budget: an update takes {seconds:.1f} seconds; give more time")
+    return updates
+
+
+def stretch_schedule(entry: Entry, updates: int) -> Entry:
+    """An architecture whose schedule ends after so many updates, and rises in the same share."""
+    if entry.options.get("lr-scheduler") != "polynomial_decay":
+        raise ValueError(
+            "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
+            "--total-num-update 100% --warmup-updates 10%"
+        )
+    changes: Options = {"max-update": updates, "max-epoch": None}
+    for name in ("warmup-updates", "total-num-update"):
+        before = int(entry.options.get(name, 0))
+        changes[name] = max(1, round(before * updates / entry.updates))
+    return replace(entry, options=merge(entry.options, changes))

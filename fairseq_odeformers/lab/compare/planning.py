@@ -1,0 +1,165 @@
+"""Plans are made: each architecture of a recipe gets its options and its size, and is tried.
+
+A trial finds what would end a training, an evaluation or the report hours later, and measures what
+a run costs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from fairseq_odeformers.blame import blaming
+from fairseq_odeformers.files import naming, sha256
+from fairseq_odeformers.lab.benchmark.timing import describe_environment
+from fairseq_odeformers.lab.check.command import require
+from fairseq_odeformers.models.common.sizes import split_sizes
+
+from .entry import Entry, make_entry, plugin_digest, resolve_shares
+from .fairseq_commands import check_program
+from .lengths import check_lengths
+from .logs import report_progress
+from .matching import fit_budget, match_width
+from .plan import Plan
+from .recipe import Recipe, command_line, find_test_sets
+from .trial import build, count_parameters, try_training
+
+# The ends of options that change neither the size of a model nor the time of an update.
+RATES = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
+
+
+def make_plan(
+    recipe: Recipe,
+    match: bool = True,
+    budget: float | None = None,
+    planned: Mapping[str, int] | None = None,
+    plugins: Sequence[Path] = (),
+    checked: bool = True,
+) -> Plan:
+    """Build and check all models of a recipe.
+
+    The options of each architecture, and of each candidate if options are tuned, are parsed as
+    fairseq-train parses them. Its model is built, and a few updates are made with the data.
+
+    Args:
+        match: choose widths so that each model has as many parameters as the first one.
+        budget, planned: see :func:`~fairseq_odeformers.lab.compare.matching.fit_budget`.
+        plugins: the user's folders. The plan keeps digests of their files.
+        checked: whether their architectures must have the properties of ``lab/check``.
+    """
+    recipe = replace(recipe, data=os.path.abspath(recipe.data))
+    test_sets = find_test_sets(recipe)
+    check_scores(recipe, test_sets)
+    candidates = list(make_candidates(recipe, plugins))
+    if match and len(candidates) > 1:
+        check_tuned_widths(recipe.tune)
+    entries: list[Entry] = []
+    for number, entry in enumerate(candidates, start=1):
+        report_progress(f"trying {entry.label} ({number} of {len(candidates)})")
+        with naming(entry.label, "cannot be trained"), blaming():
+            if checked and entry.plugin and entry.name not in {e.name for e in entries}:
+                check_properties(recipe, entry)
+            if twin := find_twin(entry, entries):
+                entry = repeat_trial(recipe, entry, twin)
+            else:
+                if match and entries:
+                    entry = match_width(recipe, entry, entries[0].parameters)
+                entry = try_candidate(recipe, entry, test_sets, first=not entries)
+            entries.append(entry)
+    if budget:
+        entries = fit_budget(recipe, entries, budget, planned or {}, test_sets)
+    recipe = replace(recipe, average=choose_average(recipe.average, entries))
+    data = Path(recipe.data)
+    digest = sha256(data) if data.is_dir() else ""
+    environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
+    return Plan(recipe, tuple(entries), digest, test_sets, environment)
+
+
+def make_candidates(recipe: Recipe, plugins: Sequence[Path]) -> Iterable[Entry]:
+    """The architectures of a recipe, each with all combinations of the values of tuned options."""
+    for name in recipe.architectures:
+        for values in itertools.product(*recipe.tune.values()):
+            tried = dict(zip(recipe.tune, values))
+            with naming(Entry(name, {}, tried=tried).label, "cannot be trained"), blaming():
+                entry = make_entry(recipe, name, {**recipe.architectures[name], **tried})
+                digest = plugin_digest(recipe, entry.options["arch"], plugins)
+            yield replace(entry, tried=tried, plugin=digest)
+
+
+def check_scores(recipe: Recipe, splits: Collection[str]) -> None:
+    """Check that the recipe's own scores are of test sets, and that their programs are there."""
+    for split, line in recipe.score.items():
+        if split not in splits:
+            evaluated = ", ".join(splits) or "no split"
+            raise ValueError(
+                f"score {split}: models are evaluated on {evaluated}; add {split} to the key "
+                "splits, or remove this score"
+            )
+        check_program(line, "score")
+
+
+def check_tuned_widths(options: Iterable[str]) -> None:
+    """Check that no width is tuned that matching the number of parameters would change."""
+    for option in options:
+        if option.endswith(("embed-dim", "width", "ffn", "size")):
+            raise ValueError(f"--tune {option}: equal parameters set widths; add --match none")
+
+
+def check_properties(recipe: Recipe, entry: Entry) -> None:
+    """Check that a user's architecture does what every one must do, in the small size of ``check``.
+
+    So the options of the architecture count, but neither its sizes nor the recipe's.
+    """
+    _, options = split_sizes({**recipe.architectures[entry.name], "arch": None})
+    require(entry.options["arch"], *command_line(options), task=recipe.task)
+
+
+def try_candidate(recipe: Recipe, entry: Entry, splits: Collection[str], first: bool) -> Entry:
+    """Check the data with the model of a candidate, then try to train it.
+
+    The model is built once for both, and is gone when the next one is built.
+    """
+    untrained = build(recipe, entry)
+    check_lengths(recipe, entry, untrained, splits, labels=first)
+    entry = replace(entry, parameters=count_parameters(untrained.model))
+    return try_training(recipe, entry, untrained, splits)
+
+
+def find_twin(entry: Entry, tried: Iterable[Entry]) -> Entry | None:
+    """A candidate that has been tried and differs from another one in rates alone."""
+    for other in tried:
+        differing = (name for name, value in entry.tried.items() if value != other.tried[name])
+        if other.name == entry.name and all(name.endswith(RATES) for name in differing):
+            return other
+    return None
+
+
+def repeat_trial(recipe: Recipe, entry: Entry, twin: Entry) -> Entry:
+    """A candidate with what the trial of its twin has measured; building it checks its options."""
+    rates = {name: entry.options.get(name) for name in entry.tried if name.endswith(RATES)}
+    options = resolve_shares({**twin.options, **rates}, twin.updates)
+    entry = replace(twin, options=options, tried=entry.tried)
+    build(recipe, entry)
+    return entry
+
+
+def choose_average(average: int | None, entries: Sequence[Entry]) -> int:
+    """The number of checkpoints to average. Every training saves at least as many.
+
+    Raises:
+        ValueError: a training saves fewer than the number that was given.
+    """
+    entry = min(entries, key=lambda entry: entry.checkpoints)
+    if average is None:
+        return min(entry.checkpoints, 3) if entry.checkpoints > 1 else 0
+    if not 0 <= average <= entry.checkpoints:
+        raise ValueError(
+            f"--average {average}: {entry.updates} updates of {entry.label} leave "
+            f"{entry.checkpoints} checkpoints; give from 0 to as many, or more updates"
+        )
+    return average
