@@ -88,7 +88,7 @@ measure() {  # NAME WHAT OPTION ...
     python - <<'PYTHON'
 from fairseq_odeformers.lab.benchmark import timing
 import torch
-for key, value in timing.environment("cuda" if torch.cuda.is_available() else "cpu").items():
+for key, value in timing.describe_environment("cuda" if torch.cuda.is_available() else "cpu").items():
     if key != "date":
         print(key, value)
 PYTHON

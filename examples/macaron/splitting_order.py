@@ -18,9 +18,8 @@ these flows: each of their sub-layers is one explicit Euler step. Then the error
     Transformer     h^2/2 (F'F + F'G - G'F + G'G) + O(h^3)
     Macaron Net     h^2/2 (F'F + G'G / 2)         + O(h^3)
 
-Both are of second order. The theorem is about the splitting, not about the networks: Macaron's
-half-steps remove the commutator F'G - G'F and half of G'G, but the rest of the error of Euler's
-method remains and dominates, so that the Macaron Net has the order of the Transformer.
+Both are of second order: Macaron's half-steps remove the commutator F'G - G'F and half of G'G, but
+the rest of the error of Euler's method remains and dominates.
 
 Prints a table of the errors in the Frobenius norm and draws them; needs the extra ``plots``.
 """

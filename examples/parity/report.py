@@ -11,36 +11,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
+import experiments
 import numpy as np
-from experiments import (
-    CURVES,
-    HISTOGRAMS,
-    LEARNING_RATES,
-    NODE,
-    TABLES,
-    Ensemble,
-    Result,
-    choose,
-    make_parser,
-    read_results,
-)
+from experiments import CURVES, HISTOGRAMS, NODE, TABLES, Ensemble, Result
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from fairseq_odeformers.lab.plots import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    architecture_color,
-    means_and_ranges,
-    panels,
-    save,
-)
+from fairseq_odeformers.lab import plots
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first
-VARIANTS = PURPLE, BLUE, ORANGE, GREEN  # the first has its architecture's colour
+# The first has its architecture's colour.
+VARIANTS = plots.PURPLE, plots.BLUE, plots.ORANGE, plots.GREEN
 
 Results = Mapping[Ensemble, Sequence[Result]]
 
@@ -91,9 +73,10 @@ def tabulate_ensembles(results: Results) -> str:
 
 
 def label(ensemble: Ensemble) -> str:
-    rates = ensemble.learning_rates
-    learning_rates = () if rates == LEARNING_RATES else ("--lr", ", ".join(map(str, rates)))
-    return " ".join((ensemble.arch, *ensemble.options, *learning_rates))
+    words = [ensemble.arch, *ensemble.options]
+    if ensemble.learning_rates != experiments.LEARNING_RATES:
+        words += ["--lr", ", ".join(map(str, ensemble.learning_rates))]
+    return " ".join(words)
 
 
 def title(results: Results) -> str:
@@ -103,7 +86,7 @@ def title(results: Results) -> str:
 
 def draw_histogram(results: Results) -> Figure:
     """Figures 1 and 3 to 5: how many runs of each variant have reached which accuracy."""
-    figure, (axes,) = panels(1, 1, 7.4, 3.4)
+    figure, (axes,) = plots.panels(1, 1, 7.4, 3.4)
     width = 0.8 / len(results)
     for index, (ensemble, runs) in enumerate(results.items()):
         bins = np.digitize([run.accuracy for run in runs], BIN_EDGES, right=True)
@@ -126,7 +109,7 @@ def draw_curves(results: Results) -> Figure:
 
     A bar goes from the lowest to the highest of the best runs.
     """
-    figure, grid = panels(2, 1, 7.4, 2.7, sharex=True)
+    figure, grid = plots.panels(2, 1, 7.4, 2.7, sharex=True)
     best = {ensemble: best_runs(runs) for ensemble, runs in results.items() if runs}
     counts = {e: f"{len(runs)} of {len(results[e])}" for e, runs in best.items()}
     weighted = [ensemble for ensemble in best if ensemble.weight]
@@ -137,11 +120,11 @@ def draw_curves(results: Results) -> Figure:
         if weighted:
             runs = ", ".join(sorted({counts[ensemble] for ensemble in weighted}))
             text = f"{NODE} with regularization ({runs} runs each)"
-            look = {"color": architecture_color(NODE), "label": text}
-            means_and_ranges(axes, weights, [values[ensemble] for ensemble in weighted], **look)
+            look = {"color": plots.architecture_color(NODE), "label": text}
+            plots.means_and_ranges(axes, weights, [values[e] for e in weighted], **look)
         for ensemble in best:
             if not ensemble.weight:
-                look = {"color": architecture_color(ensemble.arch), "linestyle": "--"}
+                look = {"color": plots.architecture_color(ensemble.arch), "linestyle": "--"}
                 look["label"] = f"{label(ensemble)} ({counts[ensemble]} runs)"
                 axes.axhline(fmean(values[ensemble]), **look)
         axes.set_ylabel(name)
@@ -164,16 +147,16 @@ def write_report(name: str, out: Path, results: Results) -> str:
         write_csv(out / f"{name}.csv", rows)
         if name in HISTOGRAMS or name in CURVES:
             draw = draw_histogram if name in HISTOGRAMS else draw_curves
-            save(draw, results, out / f"{name}.png")
+            plots.save(draw, results, out / f"{name}.png")
     return table
 
 
 def main() -> None:
-    parser = make_parser(__doc__.splitlines()[0])
+    parser = experiments.make_parser(__doc__.splitlines()[0])
     args = parser.parse_args()
-    ensembles = choose(parser, args)
+    ensembles = experiments.choose(parser, args)
     try:
-        finished = read_results(args)
+        finished = experiments.read_results(args)
         results = {}
         for ensemble in ensembles:
             keys = ((ensemble.name, *ensemble.run(number)) for number in range(args.runs))

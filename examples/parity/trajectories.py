@@ -21,17 +21,7 @@ from torchdiffeq import odeint
 
 from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.files import write_csv
-from fairseq_odeformers.lab.plots import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    VERMILLION,
-    group_by,
-    integer_ticks,
-    means_and_ranges,
-    save,
-)
+from fairseq_odeformers.lab import plots
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
@@ -41,8 +31,8 @@ from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 STRINGS = "000 001 011 0110 0111 111111".split()
 POINTS = 100  # of a trajectory, a block
 STEPS = ("encoder_accepted", "encoder_rejected")
-COLORS = {"<s>": BLACK, "0": BLUE, "1": VERMILLION}
-PARITIES = dict(zip(CLASSES, (GREEN, ORANGE)))
+COLORS = {"<s>": plots.BLACK, "0": plots.BLUE, "1": plots.VERMILLION}
+PARITIES = dict(zip(CLASSES, (plots.GREEN, plots.ORANGE)))
 
 
 def main() -> None:
@@ -68,7 +58,7 @@ def main() -> None:
         rows = steps_of_all(model, task)
         args.out.mkdir(parents=True, exist_ok=True)
         write_csv(args.out / "steps.csv", rows)
-        save(draw, (trajectories, rows), args.out / "trajectories.png")
+        plots.save(draw, (trajectories, rows), args.out / "trajectories.png")
     except (ValueError, OSError) as error:
         sys.exit(f"trajectories.py: error: {error}")
     print(f"wrote {args.out / 'trajectories.png'} and steps.csv")
@@ -171,13 +161,13 @@ def draw_trajectories(figure, trajectories: dict) -> None:
 
 def draw_steps(axes, rows: list[dict]) -> None:
     """Mean, fewest and most steps of the strings of each length and parity."""
-    for shift, (parity, strings) in zip((-0.1, 0.1), group_by(rows, "parity")):
+    for shift, (parity, strings) in zip((-0.1, 0.1), plots.group_by(rows, "parity")):
         by_length = {}
         for row in strings:
             by_length.setdefault(len(row["string"]), []).append(row["steps"])
         x, look = [length + shift for length in by_length], {"color": PARITIES[parity]}
-        means_and_ranges(axes, x, [*by_length.values()], label=parity, **look)
-    integer_ticks(axes)
+        plots.means_and_ranges(axes, x, [*by_length.values()], label=parity, **look)
+    plots.integer_ticks(axes)
     axes.set(xlabel="bits", ylabel="steps", title="solver's steps: mean, fewest, most")
     axes.legend()
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import pytest
 from script_helpers import ROOT, stub_commands
@@ -11,14 +12,15 @@ PYTHON = """
 case "$*" in
     *" infer "*) echo "no memory left"; exit 1 ;;
     *" fairseq_odeformers benchmark "*) echo "| table of $4 |" ;;
-    -) echo machine ;;
+    -) {python} - || exit 1 ;;
 esac
 echo "$*" >> calls"""
 
 
 @pytest.fixture
 def report(tmp_path):
-    stub_commands(tmp_path, python=PYTHON)
+    stub_commands(tmp_path, python=PYTHON.replace("{python}", sys.executable))
+    (tmp_path / "fairseq_odeformers").symlink_to(ROOT / "fairseq_odeformers")
     (tmp_path / "scripts").symlink_to(ROOT / "scripts")
 
     def run(*args, **environment):

@@ -4,15 +4,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from fairseq_odeformers.lab import plots
-from fairseq_odeformers.lab.plots import (
-    columns,
-    group_by,
-    integer_ticks,
-    legend,
-    lines,
-    panels,
-    title,
-)
+from fairseq_odeformers.lab.plots import columns, group_by, legend, lines, panels, title
 
 from .result import Row, Tables
 
@@ -197,7 +189,7 @@ def model_panels(rows: list[Row], label: str):
     for axes, model in zip(grid, models):
         title(axes, model)
         axes.set_xlabel("layer")
-        integer_ticks(axes)
+        plots.integer_ticks(axes)
     for axes in grid[::COLUMNS]:
         axes.set_ylabel(label)
     return figure, list(zip(grid, models.values()))

@@ -52,14 +52,6 @@ class Panel(NamedTuple):
     is_change: bool
 
 
-class Grid(NamedTuple):
-    """How many panels a picture has, and the size of a token in them."""
-
-    columns: int
-    rows: int
-    cell: float
-
-
 def draw(table: list[Row], kind: str, model: str) -> Figure:
     """A picture of the maps of a kind in a model; the scale of the weights is that of all models.
 
@@ -72,16 +64,17 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
     blocks = read_blocks(rows)
     depths = max(map(len, blocks))
     across, down = margins_of(queries, keys, bars=1 + (depths > 1))
-    grid = choose_grid(len(blocks), depths, len(queries), len(keys), across, down)
-    chosen, left_out = choose_panels(blocks, grid.columns * grid.rows)
-    columns = balance_columns(len(chosen), grid.columns)
-    width, height = panel_size(grid.cell, len(queries), len(keys))
+    most, most_rows, cell = choose_grid(len(blocks), depths, len(queries), len(keys), across, down)
+    chosen, left_out = choose_panels(blocks, most * most_rows)
+    # Without another row, the last one is as full as it can be.
+    columns = math.ceil(len(chosen) / math.ceil(len(chosen) / most))
+    width, height = panel_size(cell, len(queries), len(keys))
     head = "" if rows[0]["head"] == "mean" else f", head {rows[0]['head']}"
     heading = break_lines(f"{model}: {KINDS[kind]}{head}{left_out}", across + width * columns)
     margins = across, down + LINE * heading.count("\n")
     figure, axes_of = panels(len(chosen), columns, width, height, margins, sharex=True, sharey=True)
     fill(figure, axes_of, chosen, max(row["weight"] for row in of_kind))
-    name_tokens(axes_of, columns, queries, keys, grid.cell)
+    name_tokens(axes_of, columns, queries, keys, cell)
     figure.supylabel(LABELS[kind][0], fontsize="medium")
     figure.supxlabel(LABELS[kind][1], fontsize="medium")
     figure.suptitle(heading, fontsize="small", parse_math=False)  # names may have dollar signs
@@ -118,15 +111,12 @@ def read_blocks(rows: list[Row]) -> list[list[Panel]]:
         ]
         for _, of_block in group_by(rows, "block")
     ]
-    if all(len(of_block) == 1 for of_block in maps):
-        return [
-            [Panel(f"layer {number}", weights, False)]
-            for number, [(_, weights)] in enumerate(maps, start=1)
-        ]
+    of_layers = all(len(of_block) == 1 for of_block in maps)
     blocks = []
     for number, [(start, first), *others] in enumerate(maps, start=1):
         changes = (Panel(f"depth {d} − depth {start}", w - first, True) for d, w in others)
-        blocks.append([Panel(f"block {number}, depth {start}", first, False), *changes])
+        name = f"layer {number}" if of_layers else f"block {number}, depth {start}"
+        blocks.append([Panel(name, first, False), *changes])
     return blocks
 
 
@@ -149,22 +139,23 @@ def panel_size(cell: float, queries: int, keys: int) -> tuple[float, float]:
 
 def choose_grid(
     blocks: int, depths: int, queries: int, keys: int, across: float, down: float
-) -> Grid:
-    """The grid with the largest cells that has a panel for every map, or else the smallest cells.
+) -> tuple[int, int, float]:
+    """Columns and rows of panels, and the size of a token in them.
 
-    A block whose depths fit side by side has a row of its own.
+    It is the largest size with a panel for every map, or else the smallest. A block whose depths
+    fit side by side has a row of its own.
 
     Args:
         across, down: the margins of the picture.
     """
-    grid = Grid(1, 1, CELLS[-1])
+    grid = 1, 1, CELLS[-1]
     for cell in CELLS:
         width, height = panel_size(cell, queries, keys)
         columns = min(MOST_COLUMNS, int((WIDTH - across) / width))
         rows = int((HEIGHT - down) / height)
         if 1 < depths < columns:
             columns = depths
-        grid = Grid(columns, rows, cell)
+        grid = columns, rows, cell
         if blocks * depths <= columns * rows:
             break
     return grid
@@ -192,12 +183,6 @@ def spread(count: int, most: int) -> Iterator[int]:
     """At most so many of the numbers below *count*, evenly spread, with the first and the last."""
     most = min(count, most)
     return (round(index * (count - 1) / max(1, most - 1)) for index in range(most))
-
-
-def balance_columns(count: int, most: int) -> int:
-    """The number of columns, at most *most*, that leaves the fewest places of the last row empty
-    without another row."""
-    return math.ceil(count / math.ceil(count / most))
 
 
 def name_tokens(

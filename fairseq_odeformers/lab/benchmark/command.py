@@ -24,6 +24,7 @@ from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import timing
+from .arguments import SIZES
 from .measurements import MEASUREMENTS, Measurement
 
 TOLERANCE = 0.15  # by how much a ratio of --check may fall
@@ -136,7 +137,9 @@ def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -
         default=["transformer_prenorm", "transevolve_fullff_2_prenorm"],
         help=", ".join(measurement.names or [MODELS]),
     )
-    measurement.add_sizes(parser)
+    for option in measurement.sizes:
+        settings, default, text = SIZES[option]
+        parser.add_argument(option, **settings, default=default, help=text)
     parser.add_argument(
         "--threads",
         metavar="N",

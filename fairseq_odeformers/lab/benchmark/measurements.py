@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,7 @@ import fairseq_odeformers
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
 from . import memory, models, ode, timing
-from .arguments import add_ode_sizes, add_sizes, add_stack_sizes
+from .arguments import SIZES, STACK, STRINGS
 from .models import Subject
 from .timing import Step
 
@@ -122,7 +122,7 @@ class Measurement:
         unit: ``ms`` if steps are timed; else the unit of the figure that a step returns.
         build: makes the subject of a name.
         names: the names that *build* takes; None for any architecture.
-        add_sizes: adds the options beside ``--models`` to a parser.
+        sizes: the options of ``SIZES`` that it has beside ``--models``.
         defaults: defaults of options that are not the usual ones.
     """
 
@@ -131,7 +131,7 @@ class Measurement:
     unit: str = "ms"
     build: Callable[[str, Namespace], Subject] = models.build
     names: tuple[str, ...] | None = None
-    add_sizes: Callable[[ArgumentParser], None] = add_sizes
+    sizes: tuple[str, ...] = (*SIZES,)
     defaults: dict[str, Any] = field(default_factory=dict)
 
     def measure(self, args: Namespace, length: int) -> tuple[dict, dict]:
@@ -182,7 +182,7 @@ MEASUREMENTS = {
         startup_step,
         build=build_command,
         names=(*STARTS,),
-        add_sizes=lambda parser: None,
+        sizes=(),
         defaults={"models": [*STARTS]},
     ),
     "ode": Measurement(
@@ -190,21 +190,15 @@ MEASUREMENTS = {
         ode.make_step,
         build=ode.build,
         names=ode.MODELS,
-        add_sizes=add_ode_sizes,
-        defaults={
-            "models": ode.MODELS,
-            "embed_dim": 8,
-            "layers": [2],
-            "lengths": [6],
-            "rounds": 15,
-        },
+        sizes=STRINGS,
+        defaults=dict(models=ode.MODELS, embed_dim=8, layers=[2], lengths=[6], rounds=15),
     ),
     "orthogonal": Measurement(
         "TransJect's orthogonal matrices and their gradients",
         matrices_step,
         build=build_matrices,
         names=MAPS,
-        add_sizes=add_stack_sizes,
+        sizes=STACK,
         defaults={"models": MAPS[:2]},
     ),
 }

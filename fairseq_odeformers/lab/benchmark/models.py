@@ -104,13 +104,10 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
         "dropout": args.dropout,
         "attention-dropout": args.attention_dropout,
         "activation-dropout": 0.0,
-        "max-positions": 100_000,
-        "max-source-positions": 100_000,
-        "max-target-positions": 100_000,
+        **dict.fromkeys(("max-positions", "max-source-positions", "max-target-positions"), 100_000),
+        **dict.fromkeys(("encoder-experts", "decoder-experts"), form if form.isdigit() else 4),
         **({"attention-backend": form} if form in backends else {}),
     }
-    for side in ("encoder", "decoder"):
-        values[f"{side}-experts"] = form if form.isdigit() else 4
     sizes = {
         "embed_dim": args.embed_dim,
         "ffn_embed_dim": args.ffn_embed_dim,

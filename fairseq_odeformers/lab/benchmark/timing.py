@@ -62,9 +62,8 @@ def compare(
 
     Args:
         figures: one figure per round for each model.
-        parameters: the number of parameters of each model.
         tokens: the number of tokens of a step, if figures are milliseconds per step.
-        columns: ``what``, ``length``, ``layers`` and ``unit``.
+        columns: the row's other columns.
     """
     baseline = next(iter(figures.values()))
     rows = []
@@ -100,12 +99,14 @@ def format_table(rows: list[Row]) -> list[list[str]]:
 
 def describe_environment(device: str) -> dict[str, str]:
     """The machine and the versions that figures depend on."""
-    facts = {"date": date.today().isoformat(), "machine": platform.machine()}
-    facts["processor"] = (
-        torch.cuda.get_device_name() if device == "cuda" else f"{os.cpu_count()} cores"
-    )
-    facts["threads"] = str(torch.get_num_threads())
-    facts["python"] = platform.python_version()
+    gpu = device == "cuda"
+    facts = {
+        "date": date.today().isoformat(),
+        "machine": platform.machine(),
+        "processor": torch.cuda.get_device_name() if gpu else f"{os.cpu_count()} cores",
+        "threads": str(torch.get_num_threads()),
+        "python": platform.python_version(),
+    }
     for package in ("torch", "fairseq-fixed", "fairseq"):
         try:
             facts[package] = version(package)

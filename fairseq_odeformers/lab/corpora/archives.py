@@ -139,7 +139,7 @@ def find(
 def read_files(
     source: Path,
     patterns: Sequence[str],
-    optional: Iterable[str] = (),
+    optional: Sequence[str] = (),
     read: Callable[[str, IO[bytes]], Any] = lambda name, stream: stream.read(),
 ) -> dict[str, Any]:
     """Read the files of :func:`find` in place; no name in an archive becomes a path on disk.
@@ -152,8 +152,13 @@ def read_files(
         The result of *read* for each file, by its name, sorted by :func:`by_number`.
 
     Raises:
-        ValueError: two files have one name, or a pattern matches none.
+        ValueError: *source* is one of the files itself, two files have one name, or a pattern
+            matches none.
     """
+    wanted = [pattern for pattern in patterns if pattern not in {*optional}]
+    endings = {Path(pattern).suffix for pattern in patterns}
+    if source.is_file() and Path(strip_compression(source.name)).suffix in endings:
+        raise ValueError(f"--from {source}: give the folder with {', '.join(wanted)}")
     logger.info(f"reading {source}")
     contents = {}
     for path, name, open_file in find(source, patterns):
@@ -161,8 +166,7 @@ def read_files(
             raise ValueError(f"{source} has more than one {name}")
         with naming(f"{strip_compression(path)} in {source}", BROKEN), open_file() as stream:
             contents[name] = read(name, decompress(path, stream))
-    wanted = {*patterns} - {*optional}
-    if absent := {p for p in wanted if not any(Path(name).match(p) for name in contents)}:
+    if absent := [p for p in wanted if not any(Path(name).match(p) for name in contents)]:
         raise ValueError(f"{source} has no {', '.join(sorted(absent))}")
     return {name: contents[name] for name in sorted(contents, key=by_number)}
 
@@ -193,10 +197,7 @@ def locate(source: Path, url: str, names: Sequence[str]) -> Path:
 
 
 def extract(
-    source: Path,
-    archives: Mapping[str, Sequence[str]],
-    raw: Path,
-    optional: Iterable[str] = (),
+    source: Path, archives: Mapping[str, Sequence[str]], raw: Path, optional: Sequence[str] = ()
 ) -> None:
     """Fill *raw* with the files of published archives.
 

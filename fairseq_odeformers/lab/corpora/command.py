@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +26,7 @@ def make_parser(
     source: str | None = None,
     tasks: Iterable[str] = (),
     out: str | None = None,
+    required: bool = False,
 ) -> argparse.ArgumentParser:
     """The parser of ``odeformers prepare {name}``, with the options that all corpora have.
 
@@ -33,6 +34,7 @@ def make_parser(
         source: help of ``--from``; None if the corpus is generated.
         tasks: the tasks to choose from, if the corpus has several.
         out: default of ``--out``, if it is not ``data/{name}``; other options may be in it.
+        required: whether ``--from`` must be given.
     """
     out = out or f"data/{name}"
     parser = argparse.ArgumentParser(
@@ -49,9 +51,7 @@ def make_parser(
             help=f"{', '.join(tasks)} (default: all)",
         )
     if source:
-        parser.add_argument(
-            "--from", dest="source", metavar="PATH", type=existing_path, help=source
-        )
+        add_path(parser, "--from", source, dest="source", required=required)
     result = "TASK-bin" if tasks else "data-bin"
     parser.add_argument(
         "--out",
@@ -59,14 +59,26 @@ def make_parser(
         type=Path,
         help=f"folder for the result, PATH/{result} (default: {out})",
     )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=workers,
-        default=os.cpu_count(),
-        help="processes or threads (default: one per core)",
-    )
+    what = "processes or threads (default: one per core)"
+    parser.add_argument("--workers", metavar="N", type=workers, default=os.cpu_count(), help=what)
     return parser
+
+
+def add_number(
+    parser: argparse._ActionsContainer,
+    option: str,
+    default: float | None,
+    help: str,
+    kind: Callable[[str], float] = positive_int,
+) -> None:
+    """Add an option for a number; its help ends with the default, if there is one."""
+    help += "" if default is None else " (default: %(default)s)"
+    parser.add_argument(option, metavar="N", type=kind, default=default, help=help)
+
+
+def add_path(parser: argparse._ActionsContainer, option: str, help: str, **settings) -> None:
+    """Add an option for a file or folder that has to exist."""
+    parser.add_argument(option, metavar="PATH", type=existing_path, help=help, **settings)
 
 
 def add_bpe_operations(parser: argparse._ActionsContainer, default: int | None) -> None:
@@ -74,13 +86,9 @@ def add_bpe_operations(parser: argparse._ActionsContainer, default: int | None) 
 
     Without a default the size is fitted to the text.
     """
-    parser.add_argument(
-        "--bpe-operations",
-        metavar="N",
-        type=positive_int,
-        default=default,
-        help=f"merges of the joint BPE (default: {default or 'fit the text'})",
-    )
+    ending = "" if default else " (default: fit the text)"
+    help = f"merges of the joint BPE{ending}"
+    add_number(parser, "--bpe-operations", default, help)
 
 
 def existing_path(text: str) -> Path:

@@ -28,13 +28,7 @@ from fairseq_odeformers.files import build, decode_lines, fingerprints, read_lin
 
 from . import tokens
 from .archives import fetch, find, fingerprint, locate, read_files
-from .command import (
-    add_bpe_operations,
-    existing_path,
-    log_and_lock,
-    make_parser,
-    parse_options,
-)
+from .command import add_bpe_operations, add_path, log_and_lock, make_parser, parse_options
 
 logger = logging.getLogger(__name__)
 
@@ -136,10 +130,6 @@ TASKS = {
 }
 
 
-def has_labels(split: str) -> bool:
-    return not split.startswith("test")
-
-
 def read_table(
     name: str,
     content: bytes,
@@ -225,13 +215,9 @@ def prepare(
     """Prepare GLUE tasks.
 
     Args:
-        source: folder with the published files or their contents, or an archive of the tasks;
-            None to download the published files.
-        out: folder of the results of all steps: ``tokenized/RTE``, ..., ``vocabulary`` and
-            ``RTE-bin``, ...
-        vocabulary: subword-nmt's byte-pair codes and fairseq's dictionary; None to learn both on
-            the training sentences of the named tasks together.
-        bpe_operations: merges to learn if *vocabulary* is None.
+        source: None to download the published files.
+        vocabulary: subword-nmt's byte-pair codes and fairseq's dictionary; None to learn both, with
+            *bpe_operations* merges, on the training sentences of the named tasks together.
 
     Returns:
         The folder of each task: the binarised data, and in ``code`` the byte-pair codes.
@@ -242,15 +228,13 @@ def prepare(
     inputs = {name: tokenize(name, source, out, workers) for name in names}
     tokenized = out / "tokenized"
     if vocabulary is None:
+        learned = out / "vocabulary"
         texts = [
             tokenized / name / f"train.{column}" for name in names for column in TASKS[name].columns
         ]
-        build(
-            out / "vocabulary",
-            {"text": inputs, "bpe_operations": bpe_operations},
-            lambda folder: learn_vocabulary(texts, bpe_operations, folder),
-        )
-        vocabulary = out / "vocabulary" / "code", out / "vocabulary" / "dict.txt"
+        learn = partial(learn_vocabulary, texts, bpe_operations)
+        build(learned, {"text": inputs, "bpe_operations": bpe_operations}, learn)
+        vocabulary = learned / "code", learned / "dict.txt"
     for name in names:
         make = partial(binarize, TASKS[name], tokenized / name, vocabulary, workers)
         build(out / f"{name}-bin", {**inputs[name], "vocabulary": fingerprints(vocabulary)}, make)
@@ -275,7 +259,7 @@ def tokenize(name: str, source: Path | None, out: Path, workers: int) -> dict[st
 
     def make(folder: Path) -> None:
         for split, file in zip(task.files, names):
-            labelled = has_labels(split)
+            labelled = not split.startswith("test")
             rows = read_examples(file, files[file], task, labelled)
             rows = tokens.map_rows(_make_row_tokenizer, (len(task.columns),), rows, workers, file)
             columns = [*task.columns, "label"] if labelled else task.columns
@@ -323,10 +307,10 @@ def binarize(
         progress = f"{tokenized.name}/{split}"
         sentences = tokens.map_rows(_make_indexer, vocabulary, texts, workers, progress)
         labels = tokenized / f"{split}.label"
-        labelled = has_labels(split) and bool(task.labels)
+        labelled = labels.exists() and bool(task.labels)
         classes = read_lines(labels) if labelled else repeat(None)
         write_split(folder, split, zip(sentences, classes), labelled)
-        if has_labels(split) and not labelled:
+        if labels.exists() and not labelled:
             (folder / "label").mkdir(exist_ok=True)
             shutil.copy(labels, folder / "label")
 
@@ -351,26 +335,17 @@ def main(arguments: Sequence[str]) -> None:
         tasks=TASKS,
     )
     codes = parser.add_mutually_exclusive_group()
-    codes.add_argument(
-        "--bpe-codes",
-        metavar="PATH",
-        type=existing_path,
-        help="BPE codes of the pretraining corpus (default: learn BPE on the tasks)",
-    )
+    what = "BPE codes of the pretraining corpus (default: learn BPE on the tasks)"
+    add_path(codes, "--bpe-codes", what)
     add_bpe_operations(codes, 32_000)
-    parser.add_argument(
-        "--dict",
-        metavar="PATH",
-        type=existing_path,
-        help="fairseq's dictionary of the pretraining corpus, needed with --bpe-codes",
-    )
+    what = "fairseq's dictionary of the pretraining corpus, needed with --bpe-codes"
+    add_path(parser, "--dict", what)
     args = parse_options(parser, arguments)
     if bool(args.bpe_codes) != bool(args.dict):
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     names = list(TASKS if "all" in args.tasks else dict.fromkeys(args.tasks))
     vocabulary = (args.bpe_codes, args.dict) if args.bpe_codes else None
+    options = args.source, args.out, vocabulary, args.bpe_operations, args.workers
     with log_and_lock(args):
-        results = prepare(
-            names, args.source, args.out, vocabulary, args.bpe_operations, args.workers
-        )
+        results = prepare(names, *options)
         logging.info(f"ready for fairseq-train: {', '.join(map(str, results))}")

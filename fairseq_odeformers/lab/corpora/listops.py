@@ -27,15 +27,11 @@ from statistics import median
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_odeformers.data.classification import (
-    make_dictionary,
-    write_dictionaries,
-    write_split,
-)
+from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.files import build, read_lines
-from fairseq_odeformers.options import flag, integer, positive_int
+from fairseq_odeformers.options import flag, integer
 
-from .command import log_and_lock, make_parser, parse_options
+from .command import add_number, log_and_lock, make_parser, parse_options
 from .processes import map_in_processes
 
 DIGITS = {str(digit): digit for digit in range(10)}
@@ -161,11 +157,7 @@ def grow(shape: Shape, rng: np.random.Generator) -> tuple[list[tuple[np.ndarray,
 
 
 def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, workers: int) -> Path:
-    """Generate a data set, ``data-bin`` in *out*, and return it.
-
-    Args:
-        sizes: the number of examples of each split.
-    """
+    """Generate a data set, ``data-bin`` in *out*, with so many examples of each split."""
 
     def make(folder: Path) -> None:
         write_dictionaries(folder, 1, DICTIONARY, DIGITS)
@@ -185,48 +177,14 @@ def main(arguments: Sequence[str]) -> None:
     )
     sizes = {"train": 96_000, "valid": 2_000, "test": 2_000}
     for split, size in sizes.items():
-        parser.add_argument(
-            f"--{split}",
-            metavar="N",
-            type=positive_int,
-            default=size,
-            help=f"number of {split} examples (default: %(default)s)",
-        )
-    parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=positive_int,
-        default=1,
-        help="seed of the random numbers (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--min-length",
-        metavar="N",
-        type=positive_int,
-        default=Shape.min_length,
-        help="drop expressions with at most this many tokens (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-length",
-        metavar="N",
-        type=positive_int,
-        default=Shape.max_length,
-        help="drop expressions with at least this many tokens (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-depth",
-        metavar="N",
-        type=positive_int,
-        default=Shape.max_depth,
-        help="levels of a tree, including the root (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-args",
-        metavar="N",
-        type=partial(integer, least=2),
-        default=Shape.max_args,
-        help="largest number of arguments of an operator (default: %(default)s)",
-    )
+        add_number(parser, f"--{split}", size, f"number of {split} examples")
+    add_number(parser, "--seed", 1, "seed of the random numbers")
+    tokens = "this many tokens"
+    add_number(parser, "--min-length", Shape.min_length, f"drop expressions with at most {tokens}")
+    add_number(parser, "--max-length", Shape.max_length, f"drop expressions with at least {tokens}")
+    add_number(parser, "--max-depth", Shape.max_depth, "levels of a tree, including the root")
+    what, at_least_two = "largest number of arguments of an operator", partial(integer, least=2)
+    add_number(parser, "--max-args", Shape.max_args, what, at_least_two)
     args = parse_options(parser, arguments)
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
     sizes = {split: getattr(args, split) for split in sizes}

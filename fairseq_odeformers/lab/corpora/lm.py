@@ -30,17 +30,11 @@ FILES = {split: f"{split}.txt" for split in ("train", "valid", "test")}
 
 
 class Published(NamedTuple):
-    """A corpus that is published.
-
-    Attributes:
-        title: its name in messages.
-        archive: the published name of its archive.
-        sizes: lines and words of each split.
-    """
+    """A published corpus, and the name of its archive."""
 
     title: str
     archive: str
-    sizes: Mapping[str, tuple[int, int]]
+    sizes: Mapping[str, tuple[int, int]]  # lines and words of each split
 
 
 def prepare(
@@ -131,20 +125,13 @@ def run(
     arguments: Sequence[str],
     required: bool = False,
 ) -> None:
-    """The command ``odeformers prepare {name}``.
+    """The command ``odeformers prepare {name}``, whose ``--from`` has the help *source*.
 
     Args:
-        title: what it prepares.
-        source: help of ``--from``.
         prepare: from the values of ``--from``, ``--out`` and ``--workers`` to the result.
-        required: whether ``--from`` must be given.
     """
-    parser = make_parser(
-        name, f"Prepare {title} for fairseq-train --task language_modeling.", source=source
-    )
-    args = parse_options(parser, arguments)
-    if required and args.source is None:
-        parser.error("the following arguments are required: --from")
+    what = f"Prepare {title} for fairseq-train --task language_modeling."
+    args = parse_options(make_parser(name, what, source, required=required), arguments)
     with log_and_lock(args):
         data_bin = prepare(args.source, args.out, args.workers)
         logging.info(f"{data_bin} is ready for fairseq-train")

@@ -252,13 +252,7 @@ TASKS = {
 
 
 def prepare(name: str, source: Path | None, out: Path) -> Path:
-    """Prepare a task of the Long Range Arena.
-
-    Args:
-        source: an archive, or a folder with the archives under their published names, or with
-            their contents; None to download the archives.
-        out: folder for the result, ``{name}-bin``, and for large files of archives, ``raw``.
-    """
+    """Prepare a task of the Long Range Arena: ``{name}-bin`` in *out*."""
     task = TASKS[name]
     source = source or fetch([task.url], out / "download")
     if task.large:

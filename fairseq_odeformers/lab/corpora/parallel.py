@@ -18,15 +18,9 @@ from itertools import chain
 from pathlib import Path
 
 from fairseq_odeformers.files import check_path, decode_lines, fingerprints, naming
-from fairseq_odeformers.options import positive_int
 
 from .archives import BROKEN, decompress
-from .command import (
-    add_bpe_operations,
-    log_and_lock,
-    make_parser,
-    parse_options,
-)
+from .command import add_bpe_operations, add_number, log_and_lock, make_parser, parse_options
 from .parallel_text import Preparation, SplitPair, prepare
 from .translation import read_documents
 
@@ -102,45 +96,21 @@ def main(arguments: Sequence[str]) -> None:
         out="data/own",
         source="folder with train, valid and test files of both languages (train.de, train.en, "
         "...), or a file of tab-separated pairs; plain, .gz or .xz",
+        required=True,
     )
     for option, text in (("-s", "source"), ("-t", "target")):
         parser.add_argument(
             option, f"--{text}-lang", metavar="LANG", required=True, help=f"{text} language"
         )
     parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
-    parser.add_argument(
-        "--max-tokens",
-        metavar="N",
-        type=positive_int,
-        default=100,
-        help="largest number of subwords per training sentence (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-ratio",
-        metavar="N",
-        type=ratio,
-        default=2,
-        help="largest length ratio of a training pair (default: %(default)s)",
-    )
+    add_number(parser, "--max-tokens", 100, "largest number of subwords per training sentence")
+    add_number(parser, "--max-ratio", 2, "largest length ratio of a training pair", ratio)
     add_bpe_operations(parser, None)
     for split in ("valid", "test"):
-        parser.add_argument(
-            f"--{split}",
-            metavar="N",
-            type=positive_int,
-            help=f"number of {split} pairs to draw from one file (default: a tenth, at most "
-            f"{HELD_OUT:,})",
-        )
-    parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=int,
-        default=1,
-        help="seed of the draw (default: %(default)s)",
-    )
+        what = f"number of {split} pairs to draw from one file"
+        add_number(parser, f"--{split}", None, f"{what} (default: a tenth, at most {HELD_OUT:,})")
+    add_number(parser, "--seed", 1, "seed of the draw", int)
     args = parse_options(parser, arguments)
-    if args.source is None:
-        parser.error("the following arguments are required: --from")
     if args.source_lang == args.target_lang:
         parser.error(f"-s and -t are both {args.source_lang}; they name the endings of two files")
     for option, lang, other in (

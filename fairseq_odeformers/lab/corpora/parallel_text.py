@@ -8,7 +8,7 @@ dictionary. The splits are ``train``, ``valid``, and test sets whose names begin
 import logging
 import shutil
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -82,8 +82,8 @@ def prepare(
         encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
     """
     langs = preparation.langs
-    plain, tokenized, codes, bpe, data_bin = (
-        out / step for step in ("plain", "tokenized", "codes", "bpe", "data-bin")
+    tokenized, codes, bpe, data_bin = (
+        out / step for step in ("tokenized", "codes", "bpe", "data-bin")
     )
     all_inputs = {**inputs, **asdict(preparation)}
     later = ["bpe_operations"]  # options that the tokenised text does not depend on
@@ -91,13 +91,13 @@ def prepare(
         later += ["max_tokens", "max_ratio"]
     text_inputs = {name: value for name, value in all_inputs.items() if name not in later}
     build(tokenized, text_inputs, partial(tokenize, rows, preparation, workers))
+    train = [tokenized / f"train.{lang}" for lang in langs]
     merges = preparation.bpe_operations
     if merges is None:
-        merges = tokens.fit_merges(tokenized / f"train.{lang}" for lang in langs)
-        all_inputs["bpe_operations"] = merges
+        merges = all_inputs["bpe_operations"] = tokens.fit_merges(train)
     codes_inputs = {**text_inputs, "bpe_operations": merges}
-    build(plain, {**inputs, "langs": langs}, partial(write_references, rows, langs))
-    build(codes, codes_inputs, partial(learn_codes, tokenized, langs, merges))
+    build(out / "plain", {**inputs, "langs": langs}, partial(write_references, rows, langs))
+    build(codes, codes_inputs, partial(learn_codes, train, merges))
     build(bpe, all_inputs, partial(encode, tokenized, codes, preparation, workers))
     build(data_bin, all_inputs, partial(binarize, bpe, codes, langs, workers))
     return data_bin
@@ -120,10 +120,9 @@ def write_references(
     tokens.write_rows((row for row in rows() if row[0] != "train"), folder, langs)
 
 
-def learn_codes(tokenized: Path, langs: tuple[str, str], merges: int, folder: Path) -> None:
+def learn_codes(texts: Sequence[Path], merges: int, folder: Path) -> None:
     """Learn the joint byte-pair encoding of the training pairs."""
-    words = tokens.count_words(tokenized / f"train.{lang}" for lang in langs)
-    tokens.learn_codes(words, merges, folder / "code")
+    tokens.learn_codes(tokens.count_words(texts), merges, folder / "code")
 
 
 def encode(
@@ -200,11 +199,10 @@ def clean(rows: Iterable[SplitPair], preparation: Preparation) -> Iterator[Split
         splits = ["train"] * (preparation.valid_interval - 1) + ["valid"]
     kept = empty = long = uneven = 0
     for split, pair in rows:
+        shorter, longer = sorted(len(sentence.split()) for sentence in pair)
         if split != "train":
             yield split, pair
-            continue
-        shorter, longer = sorted(len(sentence.split()) for sentence in pair)
-        if shorter == 0:
+        elif shorter == 0:
             empty += 1
         elif longer > preparation.max_tokens:
             long += 1

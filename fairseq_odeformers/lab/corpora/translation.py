@@ -13,12 +13,7 @@ from fairseq.data import data_utils
 from fairseq_odeformers.files import fingerprints, read_lines
 
 from .archives import extract, fetch
-from .command import (
-    add_bpe_operations,
-    log_and_lock,
-    make_parser,
-    parse_options,
-)
+from .command import add_bpe_operations, log_and_lock, make_parser, parse_options
 from .parallel_text import Preparation, SplitPair, prepare
 
 EVALUATION = (".sgm", ".xml")  # sets of WMT and of IWSLT
@@ -71,8 +66,7 @@ class Corpus:
 
 
 def read_documents(
-    documents: Mapping[str, Sequence[tuple[Path, Path]]],
-    read: Callable[[Path], Iterable[str]],
+    documents: Mapping[str, Sequence[tuple[Path, Path]]], read: Callable[[Path], Iterable[str]]
 ) -> Iterator[SplitPair]:
     """The sentence pairs of each split's documents, one after the other."""
     for split, pairs in documents.items():
@@ -91,11 +85,7 @@ def read_documents(
 
 
 def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[str]) -> None:
-    """The command line ``odeformers prepare {name}``.
-
-    Args:
-        corpora: one corpus per language pair; of several, the first argument chooses one.
-    """
+    """The command ``odeformers prepare {name}``; of several corpora, its argument chooses one."""
     pairs = {"-".join(corpus.preparation.langs): corpus for corpus in corpora}
     parser = make_parser(
         name,

@@ -16,21 +16,12 @@ from .archives import fetch
 URL = "https://wikitext.smerity.com/wikitext-103-v1.zip"
 
 # Lines and words of each published text.
-PUBLISHED = {
-    "train": (1_801_350, 101_425_671),
-    "valid": (3_760, 213_886),
-    "test": (4_358, 241_211),
-}
+PUBLISHED = {"train": (1_801_350, 101_425_671), "valid": (3_760, 213_886), "test": (4_358, 241_211)}
 FILES = {split: f"wiki.{split}.tokens" for split in PUBLISHED}
 
 
 def prepare(source: Path | None, out: Path, workers: int) -> Path:
-    """Binarise the splits of *source*, as :func:`.lm.prepare` does.
-
-    Args:
-        source: a folder or archive with ``wiki.train.tokens``, ..., or a folder with the published
-            archive; None to download it.
-    """
+    """Binarise the splits of *source*, as :func:`.lm.prepare` does; None to download them."""
     source = source or fetch([URL], out / "download")
     corpus = lm.Published("WikiText-103", Path(URL).name, PUBLISHED)
     return lm.prepare(source, out, workers, FILES, corpus)

@@ -32,7 +32,7 @@ from fairseq_odeformers.lab.corpora.command import log_and_lock
         ("wmt14", "are required: pair"),
         ("wmt14 de-en", "pair: .*'de-en'"),
         ("multi30k --bpe-operations x", "--bpe-operations: x"),
-        ("parallel -s de", "are required: -t"),
+        ("parallel -s de", "are required: --from, -t"),
         ("parallel -s de -t en", "are required: --from"),
         ("lm", "are required: --from"),
         ("parallel -s de -t de --from .", "-s and -t are both de"),

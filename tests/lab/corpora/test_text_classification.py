@@ -174,7 +174,7 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(tmp_path):
 
 def test_a_file_in_place_of_its_folder(tmp_path):
     folder = write(tmp_path / "table", TABLE)
-    with pytest.raises(ValueError, match="train.tsv: give the folder with train.tsv and test.tsv"):
+    with pytest.raises(ValueError, match="train.tsv: give the folder with train.tsv, test.tsv"):
         prepare("tsv", folder / "train.tsv", tmp_path / "out")
 
 
