@@ -110,14 +110,9 @@ def summaries():
     baseline = news("transformer_classifier")
     for page, texts in {
         "README": (
-            f"Macaron Net {macaron} | Transformer (pre-norm) {transformer} |",
-            f"TransEvolve {prenorm}, with its paper's norms {fullff} | "
-            f"Transformer (pre-norm) {transformer} |",
-            f"TransEvolve {once}, with its paper's norms {software('transevolve_fullff_2')}, "
-            f"Macaron Net {software('macaron_transformer')} | "
-            f"Transformer (pre-norm) {once_baseline} | 2, 1, 2, 2 |",
-            f"TransJect {news('transject')}, TransEvolve {transevolve(news)} | "
-            f"Transformer {baseline} |",
+            f"Multi30k {fullff}, [software](examples/l10n/README.md) "
+            f"{software('transevolve_fullff_2')} | "
+            f"Transformer (pre-norm) {transformer}, {once_baseline} | 1 |",
             f"2,048 tokens | TransJect {transject_faster}x, "
             f"TransEvolve {fullff_faster}x faster (`fullff_1`",
             f"{times('', 'torchdiffeq', 'speed over the formula')}x faster | torchdiffeq",

@@ -69,7 +69,7 @@ class Cell:
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{self.difference:+.1f} ({count_seeds(self.seeds)}, no interval)"
+            return f"{self.difference:+.1f} ({count_seeds(self.seeds)})"
         return f"{self.difference:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
 
 

@@ -45,12 +45,12 @@ def test_positive_is_better(metric, difference):
     changes = {"metric": metric}
     _, ours = compare_families([*runs("base", 84.0, **changes), *runs("ours", 80.0, **changes)])
     assert (ours.mean, ours.difference) == (80, difference)
-    assert str(ours) == f"{difference:+.1f} (one seed, no interval)"
+    assert str(ours) == f"{difference:+.1f} (one seed)"
 
 
 def test_less_than_three_seeds_have_no_interval():
     _, ours = compare_families([*runs("base", 80.0, 81.0), *runs("ours", 81.5, 82.0, 84.0)])
-    assert str(ours) == "+2.0 (3 seeds, no interval)"
+    assert str(ours) == "+2.0 (3 seeds)"
 
 
 @pytest.mark.parametrize("validated, chosen", [("accuracy", "lr 2"), ("loss", "lr 1")])
@@ -68,7 +68,7 @@ def test_the_setting_validates_best_with_the_first_seed(validated, chosen):
 def test_a_family_without_a_run_in_a_column_says_so():
     columns = [*runs("base", 80.0), *runs("ours", 81.0), *runs("base", 20.0, column="structure")]
     page = scoreboard.describe(compare_families(columns))
-    assert "| ours | +1.0 (one seed, no interval) | not run |" in page
+    assert "| ours | +1.0 (one seed) | not run |" in page
 
 
 def test_families_are_those_of_the_papers():
