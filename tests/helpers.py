@@ -1,7 +1,9 @@
 """What the tests of several architectures share."""
 
+import copy
 import re
 from argparse import Namespace
+from functools import cache
 
 import fairseq
 import torch
@@ -67,8 +69,14 @@ class LanguageModelling(Task):
 def configs(line):
     """The model, task and criterion in what ``fairseq-train`` makes of a command line.
 
-    Without Hydra, which takes a third of a second to compose all other parts as well.
+    Without Hydra, which takes a third of a second to compose all other parts as well; and each line
+    is parsed once, which takes most of the time to build a small model.
     """
+    return copy.deepcopy(parse(tuple(line)))
+
+
+@cache
+def parse(line):
     args = options.parse_args_and_arch(options.get_training_parser(), line)
     parts = {
         "model": (args.arch, MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch])),

@@ -63,13 +63,7 @@ ROUNDED_AWAY = pytest.mark.xfail(
 
 
 @pytest.mark.parametrize(
-    "precision",
-    [
-        "bf16",
-        pytest.param("memory_efficient_bf16", marks=ROUNDED_AWAY),
-        "fp16",
-        "amp",
-    ],
+    "precision", ["bf16", pytest.param("memory_efficient_bf16", marks=ROUNDED_AWAY), "fp16", "amp"]
 )
 @pytest.mark.parametrize("arch", TRAINED)
 def test_loss_is_that_of_float32(arch, precision, losses):

@@ -70,7 +70,7 @@ PRESETS = {
         (LANGUAGE_MODELS, "*_attention_heads=8"),
     ],
     "Devlin et al. 2019, appendix A.2, and its code": [
-        (BERT, "dropout=0.1 attention_dropout=0.1 pooler_activation_fn=tanh"),
+        (BERT, "dropout=0.1 attention_dropout=0.1 pooler_activation_fn=tanh")
     ],
     "Dutta et al. 2021, section 7.1": [
         ("transevolve.*_1(_prenorm)?", "*_blocks=1 *_depth=6"),
@@ -82,10 +82,10 @@ PRESETS = {
         (f"{CLASSIFIERS}|macaron_classifier", "*_layers=6 *_attention_heads=8 *_embed_dim=256"),
     ],
     "Dutta et al. 2021, Table 2: the variant of the highest BLEU": [
-        ("transevolve|transevolve_classifier", "ffn_type=full *_blocks=2 *_depth=3"),
+        ("transevolve|transevolve_classifier", "ffn_type=full *_blocks=2 *_depth=3")
     ],
     "Dutta et al. 2021, Table 2: the parameters are those of one embedding of 32,000 symbols": [
-        ("transevolve_(full|random)ff_.*", "share_all_embeddings=True"),
+        ("transevolve_(full|random)ff_.*", "share_all_embeddings=True")
     ],
     "the code of Dutta et al. 2021; docs/papers/transevolve.md": [
         ("transevolve.*", "dropout=0.1 attention_dropout=0.1 embedding_dropout=0.0"),
@@ -96,7 +96,7 @@ PRESETS = {
         (
             f"{SMALL}|{CLASSIFIERS}|macaron_classifier",
             "pooling=mean pooled_layer_norm=True classifier_hidden_layers=0",
-        ),
+        )
     ],
     "Sengupta et al. 2023, appendix B.1; section 3.3, ReZero: zero at the start": [
         (TRANSJECT, "*_experts=4 *_embed_dim=512 residual_gate=tanh"),
@@ -120,7 +120,7 @@ PRESETS = {
         ("node_transformer", "time_dependent_attention=False"),
     ],
     "Baier-Reinio and De Sterck 2020, section 6, Eq. 6: the norm of X'": [
-        ("node_transformer.*", "arclength_order=1"),
+        ("node_transformer.*", "arclength_order=1")
     ],
 }
 

@@ -19,10 +19,7 @@ pytestmark = pytest.mark.skipif(
 SOLVER = "--ode-method rk4 --ode-steps 2".split()  # adaptive steps are refused
 EPOCHS = ["--max-epoch", 4, "--max-update", 0, "--optimizer", "sgd", "--lr", 0.05]
 BUCKETS = "--num-batch-buckets 2 --max-tokens 48".split()
-OPTIONS = {
-    "translation": BUCKETS,
-    "sentence_prediction": ["--task", "long_range_arena", *BUCKETS],
-}
+OPTIONS = {"translation": BUCKETS, "sentence_prediction": ["--task", "long_range_arena", *BUCKETS]}
 USES = {
     "translation": lambda *paths: load_translator(*paths).translate(["1 2 3"]),
     "sentence_prediction": lambda *paths: load_classifier(*paths).classify(["1 2 3"]),

@@ -60,11 +60,7 @@ def expected(model, *tokens):
     head = HEAD if HEAD in model.classification_heads else None
     pair = {"src_tokens1": tokens[1], "src_lengths1": lengths[1]} if len(tokens) > 1 else {}
     out, _ = model(
-        tokens[0],
-        src_lengths=lengths[0],
-        features_only=True,
-        classification_head_name=head,
-        **pair,
+        tokens[0], src_lengths=lengths[0], features_only=True, classification_head_name=head, **pair
     )
     return out if head is None else out.softmax(-1)
 

@@ -13,18 +13,7 @@ import torch
 from fairseq.modules import FairseqDropout
 from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
-from helpers import (
-    CLASSIFIERS,
-    EOS,
-    HEAD,
-    PAD,
-    Task,
-    call,
-    make_any,
-    scores,
-    source_batch,
-    wake,
-)
+from helpers import CLASSIFIERS, EOS, HEAD, PAD, Task, call, make_any, scores, source_batch, wake
 
 ALIKE = [
     *("transevolve_classifier", "transject_lra", "transject_lra_random"),
@@ -218,9 +207,12 @@ def test_activation_checkpointing_changes_no_gradient(line, option):
 
 
 @decoding
-@pytest.mark.parametrize("kind", ["alone", "ensemble", "sampling"])
+@pytest.mark.parametrize("kind", ["ensemble", "sampling"])
 def test_generation(line, kind):
-    """By fairseq's generator: texts after each prefix, as likely as full decoding finds them."""
+    """By fairseq's generator: texts after each prefix, as likely as full decoding finds them.
+
+    Of two models whose beams change places, and of one.
+    """
     models, dictionary = [build(line)], Task().target_dictionary
     if kind == "ensemble":
         models.append(copy.deepcopy(models[0]))

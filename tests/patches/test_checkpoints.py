@@ -84,7 +84,7 @@ def test_options_that_fairseq_evaluates_are_literals(text, value):
     """As the architectures of fairseq have them."""
     assert fconv.eval(text) == utils.eval(text) == value
     for other in (f"print({text})", "[].append", "(1).real", "2 ** 9", "x"):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="malformed node"):
             fconv.eval(other)
     assert utils.eval_bool(True) is False  # what is not text
 

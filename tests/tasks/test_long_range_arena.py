@@ -9,11 +9,7 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import setup_task
 from helpers import SMALL, configs, scores
 
-from fairseq_odeformers.data.classification import (
-    make_dictionary,
-    write_dictionaries,
-    write_split,
-)
+from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 
 SPLITS = {"train": 12, "valid": 6, "test": 6}

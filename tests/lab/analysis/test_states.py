@@ -12,12 +12,7 @@ from helpers import make_classifier
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.lab.analysis.measures import over_texts, summarize
 from fairseq_odeformers.lab.analysis.result import markdown
-from fairseq_odeformers.lab.analysis.states import (
-    correlations,
-    draw_texts,
-    follow,
-    measure,
-)
+from fairseq_odeformers.lab.analysis.states import correlations, draw_texts, follow, measure
 
 PAD, EOS = 1, 2
 WORDS = make_dictionary([f"word{n}" for n in range(46)])

@@ -1,14 +1,17 @@
 """The benchmark measures what it says on models of a few numbers; how fast is not tested."""
 
+import copy
 import dataclasses
 import json
 from argparse import ArgumentParser
+from functools import cache
 
 import pytest
 import torch
 from torch import nn
 
 import odeformers
+from fairseq_odeformers.lab import dataless
 from fairseq_odeformers.lab.benchmark import command, measurements, memory, models, timing
 from fairseq_odeformers.lab.benchmark.measurements import MEASUREMENTS
 from fairseq_odeformers.models.common.recording import record_calls
@@ -17,6 +20,15 @@ from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 
 THREADS = torch.get_num_threads()
 TINY = "--embed-dim 16 --ffn-embed-dim 48 --heads 2 --batch 2 --vocabulary 50 --rounds 1"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def configs_made_once():
+    """Of each command line, since Hydra takes half a second; a test gets a copy."""
+    make = cache(dataless.make_config)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dataless, "make_config", lambda *line: copy.deepcopy(make(*line)))
+        yield
 
 
 def sizes(what, options=TINY):
@@ -252,10 +264,7 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
         ("train --models transevolve:3", "--models transevolve:3: transevolve has no form 3"),
         ("infer --models transformer_classifier:fused", "--models transformer_classifier:fused: "),
         ("train --models transevolve_fullff_2 --layers 4 5", "--layers 5"),
-        (
-            "train --models transformer transject",
-            "--models: transformer by TranslationTask, ",
-        ),
+        ("train --models transformer transject", "--models: transformer by TranslationTask, "),
         ("encoder --heads 3", "--heads 3"),
         ("ode --lengths 6 1", "--lengths 1"),
         ("infer --json none/a.json", "--json none/a.json"),
@@ -287,8 +296,7 @@ def test_command_lines_that_are_refused(line, named, capsys, monkeypatch):
 
 @pytest.mark.parametrize("content", [None, "{", "[1]", '{"rows": [{"what": "infer"}]}'])
 @pytest.mark.parametrize(
-    "line",
-    ["--quick --check table.json", "growth out.png table.json", "growth out.png table.csv"],
+    "line", ["--quick --check table.json", "growth out.png table.json", "growth out.png table.csv"]
 )
 def test_tables_are_looked_at_before_measuring(tmp_path, monkeypatch, line, content):
     monkeypatch.chdir(tmp_path)

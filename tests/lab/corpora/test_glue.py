@@ -251,10 +251,13 @@ def test_tables_of_mrpc_are_preferred(tmp_path):
 
 def test_a_bad_vocabulary_is_refused_before_work_starts(published, tmp_path):
     vocabulary = tmp_path / "code", tmp_path / "dict.txt"
-    for texts in ("#version: 0.2\n", "a 1\n"), ("#version: 0.2\na b\n", "a\n"):
+    for texts, named in (
+        (("#version: 0.2\n", "a 1\n"), f"^{vocabulary[0]} has no byte-pair codes"),
+        (("#version: 0.2\na b\n", "a\n"), "^Incorrect dictionary format"),  # fairseq's
+    ):
         for path, text in zip(vocabulary, texts):
             path.write_text(text)
-        with pytest.raises(ValueError, match="code|dictionary"):
+        with pytest.raises(ValueError, match=named):
             prepare(["RTE"], published, tmp_path / "out", vocabulary)
         assert not (tmp_path / "out").exists()
 

@@ -75,10 +75,7 @@ def test_all_expressions_of_a_small_kind_are_drawn_once(monkeypatch):
     """Of one operator and two digits there are 400; none is left out, and no others are found."""
     monkeypatch.setattr(listops, "PATIENCE", 10)
     found = []
-    with pytest.raises(
-        ValueError,
-        match="--max-args 2: there are hardly more than 400 ",
-    ):
+    with pytest.raises(ValueError, match="--max-args 2: there are hardly more than 400 "):
         for tokens, _ in generate(Shape(3, 5, max_depth=2, max_args=2), seed=1, workers=1):
             found.append(" ".join(tokens))
     expected = itertools.product(listops.OPERATORS, range(10), range(10))

@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.data.encoders.bytes import Bytes
-from published import (
-    LRA,
-    pathfinder,
-    picture,
-    png,
-    retrieval,
-    write_archive,
-    write_folder,
-)
+from published import LRA, pathfinder, picture, png, retrieval, write_archive, write_folder
 from script_helpers import contents, sentence_prediction
 
 import odeformers
@@ -189,10 +181,7 @@ LINES = IMAGES[METADATA].splitlines(keepends=True)
         ({METADATA: b"imgs/2 sample_0.png 0 2 1.0\n"}, f"{METADATA}, line 1"),
         ({METADATA: b"imgs/2 sample_0.png 0 1.0 14\n"}, f"{METADATA}, line 1"),
         ({METADATA: b"\xff\n"}, f"{METADATA}, line 1"),
-        (
-            {METADATA: b"".join(LINES[:5] + LINES[6:])},
-            "30 .* 29 .* imgs/2/sample_5.png is the",
-        ),
+        ({METADATA: b"".join(LINES[:5] + LINES[6:])}, "30 .* 29 .* imgs/2/sample_5.png is the"),
         ({IMAGE: None}, "29 .* 30 .* imgs/2/sample_5.png is the"),
     ],
 )

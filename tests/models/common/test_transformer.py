@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
+import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 from helpers import LanguageModelling, Task, make_model, model_config, task_of
 from omegaconf import OmegaConf
@@ -58,7 +59,8 @@ def test_the_option_of_a_plugin_reaches_its_layers(arch):
     cfg = model_config(arch, *criterion, task=kind)
     cfg = OmegaConf.create({**cfg, "warmth": 0.5, "decoder_warmth": 0.25})
     task = LanguageModelling() if kind == "language_modeling" else Task()
-    model = type("WarmModel", (base,), stacks).build_model(cfg, task)
+    with torch.device("meta"):
+        model = type("WarmModel", (base,), stacks).build_model(cfg, task)
     for side, warm in layers.items():
         warmths = [m.warmth for m in getattr(model, side).modules() if isinstance(m, warm)]
         assert len(warmths) == len(getattr(model, side).layers)

@@ -87,7 +87,6 @@ def make(arch, *options):
     [
         ("transformer_iwslt_de_en_macaron_v2", True),
         ("transformer_iwslt_de_en_macaron_v2", False),
-        ("transformer_wmt_en_de_macaron_v2", True),
         ("transformer_wmt_en_de_big_t2t_macaron", True),
     ],
 )

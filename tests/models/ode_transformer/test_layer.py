@@ -96,15 +96,6 @@ def test_error_falls_with_the_order(float64, monkeypatch, order):
     assert math.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.15)
 
 
-def test_released_slopes_have_the_input_in_addition(float64):
-    """F(y) is y more than the textbook's, so that a block of order 1 is y more, too."""
-    layers = [make_layer(RungeKuttaEncoderLayer, 1, field=f) for f in ("textbook", "released")]
-    x = torch.randn(5, 2, C)
-    textbook, released = (layer(x, None) for layer in layers)
-    assert torch.allclose(released, textbook + x)
-    assert torch.allclose(textbook, EncoderLayer.forward(layers[0], x, None))
-
-
 @pytest.mark.parametrize("order, form", FORMS)
 def test_released_slopes_multiply_the_state(float64, order, form):
     """A layer that adds nothing: a block grows by the Taylor polynomial of e, but for gamma."""
