@@ -100,7 +100,7 @@ def jobs():
 
 
 def test_a_preempted_run_goes_on(slurm, tmp_path):
-    """Two architectures; the first job is requeued after its first epoch, and both are reported."""
+    """Two architectures, one tuned value of two each; the first job is requeued after an epoch."""
     (tmp_path / "pairs").mkdir()
     parallel_data(tmp_path / "pairs", "de", "en", train=500, valid=8, test=8)
     out = tmp_path / "runs"
@@ -108,13 +108,14 @@ def test_a_preempted_run_goes_on(slurm, tmp_path):
     compare = subprocess.Popen(
         [
             *(sys.executable, "-m", "fairseq_odeformers", "compare", tmp_path / "pairs/data-bin"),
-            *("--archs", "transformer_prenorm", "macaron_transformer", "--epochs", "20"),
+            *("--archs", "transformer_prenorm", "macaron_transformer", "--epochs", "10"),
+            *("--tune", "lr=1e-3,2e-3"),
             *("--out", out, "--cluster", "slurm", "--jobs", "1", *sizes),
         ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.path.dirname(USER_DIR)},
     )
-    log = out / "transformer_prenorm-seed1/train.log"
+    log = out / "transformer_prenorm-lr-1e-3-seed1/train.log"
     wait((log.parent / "checkpoint_last.pt").exists, 600)
     (running,) = (job for job, state in jobs().items() if state == "RUNNING")
     subprocess.run(["scontrol", "requeue", running], check=True)
@@ -122,3 +123,4 @@ def test_a_preempted_run_goes_on(slurm, tmp_path):
     assert log.read_text().count("Loaded checkpoint") == 1
     report = (out / "report.md").read_text()
     assert "| transformer_prenorm | 1 |" in report and "| macaron_transformer | 1 |" in report
+    assert len([*out.glob("*-lr-*-seed1/train.log")]) == 4
