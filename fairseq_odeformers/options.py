@@ -20,7 +20,7 @@ MOST_WORKERS = 1024  # processes that one command starts
 
 @dataclass(frozen=True)
 class Bounds:
-    """The values that an option may take.
+    """The values that an option may take; :func:`validate` checks them.
 
     A number that is not finite, or a whole one above :data:`LARGEST`, is outside of all bounds.
 
@@ -68,7 +68,8 @@ def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
     """The field of a config for an option of the command line.
 
     Args:
-        default: a value, or an interpolation such as ``II("model.encoder_embed_dim")``.
+        default: a value, or an interpolation such as ``II("model.encoder_embed_dim")``, which
+            omegaconf resolves when the option is read.
         argparse_alias: another name of the option.
         bounds: see :class:`Bounds`.
     """
@@ -95,6 +96,8 @@ COMMON_BOUNDS = {
 
 def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) -> None:
     """Check the options of a config against their bounds.
+
+    Models (in :meth:`.BaseModel.check_config`), tasks and criterions call it before they are built.
 
     The heads of a side divide its width, whatever model it is of.
 

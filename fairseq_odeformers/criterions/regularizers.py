@@ -64,7 +64,7 @@ class Regularizers:
 
         Args:
             extra: second part of the model's output.
-            model: named in messages.
+            model: the one that made it; it determines the :meth:`weights`.
 
         Returns:
             The sum (0 without weights), and for :meth:`log_means` the sum over sequences of each

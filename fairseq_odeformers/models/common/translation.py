@@ -46,7 +46,7 @@ class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
     """A model is a subclass that names its ``encoder_class`` and ``decoder_class``.
 
     Each is made of the config, which derives from :class:`TranslationConfig`, a dictionary and an
-    embedding.
+    embedding. ``forward`` is fairseq's: ``decoder(prev_output_tokens, encoder(src_tokens, ...))``.
     """
 
     encoder_class: type[FairseqEncoder]

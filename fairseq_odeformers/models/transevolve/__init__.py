@@ -12,7 +12,8 @@ where :math:`T^l` is a learned Fourier map of the depth. Read ``naive``, the pap
 ``spec``, the choices of a block; ``attention``, which a block computes once, and ``factored``, its
 fast form on a CPU; ``feed_forward``, the layers of fullFF and randomFF; ``block``, which puts them
 together; then ``stacks``, the encoder and the decoders, and ``models``, which registers them with
-their options.
+their options. An option goes from ``models`` to ``stacks``, where ``Spec.from_options`` of
+``common.transformer`` puts it into the spec of a block and its attention.
 """
 
 from . import models  # noqa: F401

@@ -29,7 +29,7 @@ NORMALIZE = (
 
 
 def time_dim_option(side: str) -> Any:
-    """``--time-dim``; d' is by default the width of a *side*, ``encoder`` or ``decoder``."""
+    """``--time-dim``, the one d' of a model; by default the width of its encoder or decoder."""
     return option(
         II(f"model.{side}_embed_dim"),
         "width d' of the time map; even",
@@ -96,7 +96,7 @@ class TransEvolveEncoderConfig(TransEvolveBlockConfig):
 
 @dataclass
 class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
-    """Options of encoder and decoder."""
+    """Options of encoder and decoder, which are of equal width and share ``--time-dim``."""
 
     decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks")
     decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block")

@@ -1,4 +1,7 @@
-"""The stacks: fairseq's Transformer encoder and decoder over blocks of TransEvolve."""
+"""The stacks: fairseq's Transformer encoder and decoder over blocks of TransEvolve.
+
+fairseq's ``layers`` are the blocks; the layers of a block are its ``depths``.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +46,10 @@ class TransEvolveEncoder(TransformerEncoderBase):
         super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        """fairseq's method, which its constructor calls for each block, with the config above."""
+        """fairseq's method, which its constructor calls for each block, with the config above.
+
+        A block reads ``cfg.spec`` alone.
+        """
         return wrap_layer(self.block_class(cfg.spec), cfg)
 
     def forward(
@@ -87,6 +93,7 @@ class TransEvolveDecoder(TransformerDecoderBase):
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> nn.Module:
+        """fairseq's method, as in the encoder."""
         return wrap_layer(self.block_class(cfg.spec), cfg)
 
     def forward(
