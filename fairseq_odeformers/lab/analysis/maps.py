@@ -103,9 +103,10 @@ def blocks_of(call: Call, side: str) -> Iterator[tuple[str, Tensor, Sequence[int
 def transevolve_maps(block, x, padding, source, source_padding):
     """A^l of all depths of a block, by the direct form, whichever form the block has taken."""
     x0 = block.maybe_layer_norm(x.transpose(0, 1), before=True)
-    attentions = [block.self_attn(x0, x0, padding)]
+    attentions = [block.self_attn.project(x0, x0, padding)]
     if source is not None:
-        attentions.append(block.encoder_attn(x0, source.transpose(0, 1), source_padding))
+        source = source.transpose(0, 1)
+        attentions.append(block.encoder_attn.project(x0, source, source_padding))
     for index, (q, k, bias) in enumerate(attentions):
         causal = source is not None and index == 0
         weights = DirectAttention(q, k, bias, causal).weights.movedim(2, 0)

@@ -42,8 +42,8 @@ class TimeEvolvingAttention(nn.Module):
     scores, and softmax is shift-invariant; neither they nor their projection :math:`\tilde W_k` are
     built. A_0 has the released code's scale; the paper names d or d' over the number of heads.
 
-    A block calls :meth:`forward`, or :meth:`queries` and :meth:`keys` where it caches keys, and
-    hands the results to :meth:`evolve`. It returns a function, which the block calls at each depth.
+    A block calls :meth:`project`, or its parts :meth:`queries` and :meth:`keys` where it caches
+    keys, and hands the results to :meth:`evolve`, which returns the attention of all depths.
 
     ``attention_dropout`` acts on Q and K, as in the released code; ``attention_weights_dropout``
     acts on A^l.
@@ -80,15 +80,19 @@ class TimeEvolvingAttention(nn.Module):
         bound = math.sqrt(6 / self.time_weight.size(1))
         nn.init.uniform_(self.time_weight, -bound, bound)
 
-    def forward(
-        self, query: Tensor, key: Tensor, key_padding_mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """:meth:`queries` of (B, T, C) and :meth:`keys` of (B, S, C), for :meth:`evolve`."""
-        return self.queries(query), *self.keys(key, key_padding_mask)
-
     def time_map(self) -> Tensor:
         """T^l for every depth (Eq. 7), of shape (L, d')."""
         return self.time_weight * self.time_basis
+
+    def project(
+        self, x: Tensor, y: Tensor, padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Q of X (B, T, C), K and b of Y (B, S, C): the arguments of :meth:`evolve`.
+
+        Args:
+            padding_mask: true where a key is padding (B, S).
+        """
+        return self.queries(x), *self.keys(y, padding_mask)
 
     def queries(self, x: Tensor) -> Tensor:
         """Scaled Q of an input (B, T, C), of shape (B, H, T, (d + d')/H)."""
@@ -122,7 +126,7 @@ class TimeEvolvingAttention(nn.Module):
     ) -> "DirectAttention | FactoredAttention | FusedAttention":
         """A function of an index l - 1 and values (B, H, S, D): A^l times the values.
 
-        The arguments are the results of :meth:`queries` and :meth:`keys`.
+        The first three arguments are the result of :meth:`project`.
 
         All forms compute the same numbers. ``direct`` takes the softmax of all depths at once;
         ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor; ``fused``

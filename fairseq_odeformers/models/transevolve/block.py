@@ -109,8 +109,7 @@ class TransEvolveEncoderBlock(Block):
         """
         x = x.transpose(0, 1)
         x0 = self.maybe_layer_norm(x, before=True)
-        q, k, bias = self.self_attn(x0, x0, encoder_padding_mask)
-        attend = self.self_attn.evolve(q, k, bias)
+        attend = self.self_attn.evolve(*self.self_attn.project(x0, x0, encoder_padding_mask))
         for index, layer in enumerate(self.depths):
             x = layer(x, attend(index, layer.values(x)))
         return self.maybe_layer_norm(x, before=False).transpose(0, 1)

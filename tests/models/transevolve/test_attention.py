@@ -177,7 +177,7 @@ def test_fully_masked_rows_stay_finite(backend, dtype):
     x = torch.randn(B, T, C, dtype=dtype, requires_grad=True)
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[0, :2] = True
-    out = attn.evolve(*attn(x, x, padding), causal=True)(0, split_heads(x, H))
+    out = attn.evolve(*attn.project(x, x, padding), causal=True)(0, split_heads(x, H))
     out.square().sum().backward()
     assert out.isfinite().all() and x.grad.isfinite().all()
     assert all(parameter.grad.isfinite().all() for parameter in attn.parameters())
@@ -204,7 +204,7 @@ def test_padding_has_no_weight_however_low_the_biases_are(backend, dtype, size, 
     attn, x = attn.to(dtype), x.to(dtype)
     assert (attn.keys(x)[1] < -size / 2).all()
     values = torch.ones_like(x).masked_fill(padding.unsqueeze(-1), 1e3)
-    out = attn.evolve(*attn(x, x, padding), causal)(1, split_heads(values, H))
+    out = attn.evolve(*attn.project(x, x, padding), causal)(1, split_heads(values, H))
     assert torch.allclose(out, torch.ones_like(out), rtol=1e-2)
 
 
@@ -267,4 +267,4 @@ def test_auto_chooses_by_size_and_precision(queries, keys, dtype, form, monkeypa
     attn = make_attention().to(dtype)
     x, y = torch.randn(1, queries, C, dtype=dtype), torch.randn(1, keys, C, dtype=dtype)
     with torch.no_grad():
-        assert type(attn.evolve(*attn(x, y))) is form
+        assert type(attn.evolve(*attn.project(x, y))) is form
