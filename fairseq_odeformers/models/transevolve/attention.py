@@ -9,17 +9,12 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.dropout import Dropout, dropout
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 
-from .factored import LARGEST_SPAN, FactoredAttention
+from .factored import MASKED_BIAS, FactoredAttention, mean_and_deviation
 from .spec import BlockSpec
 
 # The backend "auto" takes the direct form up to so many queries or keys, and the factored form up
 # to so many bytes of its matrix: eight heads of eight sequences of 4,096 tokens, or two of 8,192.
 DIRECT_TOKENS, FACTORED_BYTES = 32, 2**32
-
-# The bias of a padded key; in float16 half of the lowest number. Real keys have biases above half
-# of it, so that padding never gets a weight. It is no lower because fused kernels, which compute
-# the softmax again in the backward pass, lose the fractions of scores that are much larger.
-MASKED_BIAS = -1e6
 
 
 class TimeEvolvingAttention(nn.Module):
@@ -132,15 +127,15 @@ class TimeEvolvingAttention(nn.Module):
         ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor; ``fused``
         hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
         for short sequences and in generation, else ``factored`` up to 4 GiB, else ``fused``.
-        ``fused`` also replaces ``factored`` where :meth:`factors` returns None, and where
-        attention weights are dropped: ``factored`` never has them.
+        ``fused`` also replaces ``factored`` where :func:`.mean_and_deviation` returns None, and
+        where attention weights are dropped: ``factored`` never has them.
         """
         dropout_p = self.weights_dropout_module.active_p
         backend = self.fastest_backend(q, k) if self.backend == "auto" else self.backend
         if backend == "direct":
             return DirectAttention(q, k, bias, causal, dropout_p)
-        if backend == "factored" and not dropout_p and (factors := self.factors(bias)) is not None:
-            return FactoredAttention(q, k, *factors, self.value_dim, causal)
+        if backend == "factored" and not dropout_p and (parts := mean_and_deviation(bias)):
+            return FactoredAttention(q, k, *parts, self.value_dim, causal)
         return FusedAttention(q, k, bias, causal, dropout_p)
 
     @staticmethod
@@ -150,27 +145,6 @@ class TimeEvolvingAttention(nn.Module):
             return "direct"
         scores = q.size(0) * q.size(1) * q.size(2) * k.size(2)
         return "factored" if scores * q.element_size() <= FACTORED_BYTES else "fused"
-
-    @staticmethod
-    def factors(bias: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The mean of b over the depths, and c^l: its deviation, less the largest over the keys.
-
-        Args:
-            bias: b of every depth (B, H, S, L).
-
-        Returns:
-            Mean (B, H, S) and c (B, H, S, L), or None where the exponential of c loses its digits:
-            in half precision, and where c spans too much. Off a CPU it is always None, because to
-            look at the numbers would stall the device.
-        """
-        if bias.device.type != "cpu" or bias.dtype in (torch.float16, torch.bfloat16):
-            return None
-        mean = bias.mean(-1)
-        padding = (mean < 0.75 * MASKED_BIAS).unsqueeze(-1)
-        c = bias - mean.unsqueeze(-1)
-        c = c - c.detach().masked_fill(padding, -math.inf).amax(2, keepdim=True)
-        c = c.masked_fill(padding, 0.0)
-        return None if c.detach().min() < -LARGEST_SPAN else (mean, c)
 
 
 class DirectAttention:

@@ -30,6 +30,11 @@ from torch.autograd.function import once_differentiable
 
 from fairseq_odeformers.models.transevolve.workspace import Workspace
 
+# The bias of a padded key; in float16 half of the lowest number. Real keys have biases above half
+# of it, so that padding never gets a weight. It is no lower because fused kernels, which compute
+# the softmax again in the backward pass, lose the fractions of scores that are much larger.
+MASKED_BIAS = -1e6
+
 # Both exponentials have e^20 as their maximum, along a row of E and over the keys of a depth.
 # float32 holds the products that matter as long as c^l spans no more than this over the keys.
 LOG_MAXIMUM, LARGEST_SPAN = 20, 80
@@ -43,6 +48,27 @@ COLUMNS = 16
 MATRICES = Workspace()
 
 
+def mean_and_deviation(bias: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The mean of b over the depths, and c^l: its deviation, less the largest over the keys.
+
+    Args:
+        bias: b of every depth (B, H, S, L).
+
+    Returns:
+        Mean (B, H, S) and c (B, H, S, L), or None where the exponential of c loses its digits: in
+        half precision, and where c spans too much. Off a CPU it is always None, because to look at
+        the numbers would stall the device.
+    """
+    if bias.device.type != "cpu" or bias.dtype in (torch.float16, torch.bfloat16):
+        return None
+    mean = bias.mean(-1)
+    padding = (mean < 0.75 * MASKED_BIAS).unsqueeze(-1)
+    c = bias - mean.unsqueeze(-1)
+    c = c - c.detach().masked_fill(padding, -torch.inf).amax(2, keepdim=True)
+    c = c.masked_fill(padding, 0.0)
+    return None if c.detach().min() < -LARGEST_SPAN else (mean, c)
+
+
 class FactoredAttention:
     """softmax(A_0 + b^l) V with one exponential matrix for all depths.
 
@@ -50,7 +76,7 @@ class FactoredAttention:
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
-        mean, deviation: the mean of b over the depths (B, H, S), and c (B, H, S, L), at most 0.
+        mean, deviation: see :func:`mean_and_deviation`.
         value_dim: width of the values.
         causal: whether a query sees no key after its own position.
     """
@@ -64,9 +90,9 @@ class FactoredAttention:
         value_dim: int,
         causal: bool,
     ):
-        weights = (deviation + LOG_MAXIMUM).exp()
-        self.matrix, rowsum, *slots = _Matrix.apply(q, k, mean, weights, value_dim, causal)
-        self.operands = weights, rowsum, *slots  # of all depths, which are their dimension 3
+        key_factors = (deviation + LOG_MAXIMUM).exp()
+        self.matrix, rowsum, *slots = _Matrix.apply(q, k, mean, key_factors, value_dim, causal)
+        self.operands = key_factors, rowsum, *slots  # of all depths, which are their dimension 3
         self.operands_by_depth: list[tuple[Tensor, ...] | None] = list(
             zip(*(tensor.split(1, 3) for tensor in self.operands))
         )
@@ -86,21 +112,21 @@ class FactoredAttention:
 class _Matrix(torch.autograd.Function):
     """E (BH, T, S), its row sums r = E e^c (B, H, T, L), and the slots whose gradients are N and W.
 
-    The arguments are as in :class:`FactoredAttention`, with the weights e^c (B, H, S, L). The
-    slots are (B, H, T, L, D) and (B, H, S, L, D); expanded zeros, they take no memory.
+    The arguments are as in :class:`FactoredAttention`, with the factors e^c of keys (B, H, S, L).
+    The slots are (B, H, T, L, D) and (B, H, S, L, D); expanded zeros, they take no memory.
 
-    With dE from N and W, as above, and from the row sums, dr (e^c)^T: the weights have
+    With dE from N and W, as above, and from the row sums, dr (e^c)^T: the factors have
     d(e^c) = E^T dr; the scores S, with E = e^S up to a constant for each row, have dS = dE * E, and
     so dq = dS k, dk = dS^T q, and dmean is the sum of the rows of dS.
     """
 
     @staticmethod
-    def forward(ctx, q, k, mean, weights, value_dim, causal):
-        (b, h, t, _), (s, depth) = q.shape, weights.shape[2:]
-        q, k, weights = q.flatten(0, 1), k.flatten(0, 1), weights.flatten(0, 1)
+    def forward(ctx, q, k, mean, key_factors, value_dim, causal):
+        (b, h, t, _), (s, depth) = q.shape, key_factors.shape[2:]
+        q, k, key_factors = q.flatten(0, 1), k.flatten(0, 1), key_factors.flatten(0, 1)
         mean = mean.reshape(b * h, 1, s)
         matrix = MATRICES.empty(q, b * h, t, s)
-        columns = full_columns(weights)
+        columns = full_columns(key_factors)
         rowsum = q.new_empty(b * h, t, columns.size(2))
         for heads, rows in tiles(b * h, t, s):
             tile = matrix[heads, rows]
@@ -110,7 +136,7 @@ class _Matrix(torch.autograd.Function):
                 tile.masked_fill_(position > position[rows, None], -torch.inf)
             tile.sub_(tile.amax(-1, keepdim=True) - LOG_MAXIMUM).exp_()
             torch.bmm(tile, columns[heads], out=rowsum[heads, rows])
-        ctx.save_for_backward(q, k, weights, matrix)
+        ctx.save_for_backward(q, k, key_factors, matrix)
         ctx.mark_non_differentiable(matrix)
         ctx.set_materialize_grads(False)  # zeros for the matrix would be as large as it
         slots = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
@@ -119,23 +145,23 @@ class _Matrix(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, _, grad_rowsum, left, right):
-        q, k, weights, matrix = ctx.saved_tensors
+        q, k, key_factors, matrix = ctx.saved_tensors
         (b, h), (n, t, s) = grad_rowsum.shape[:2], matrix.shape
         grad_rowsum = grad_rowsum.flatten(0, 1)
         left = torch.cat([left.reshape(n, t, -1), grad_rowsum], -1)
-        right = torch.cat([right.reshape(n, s, -1), weights], -1).transpose(1, 2)
+        right = torch.cat([right.reshape(n, s, -1), key_factors], -1).transpose(1, 2)
         grad_q, grad_k, grad_mean = torch.empty_like(q), torch.zeros_like(k), k.new_zeros(n, 1, s)
         grad_rowsum = full_columns(grad_rowsum)
-        grad_weights = weights.new_zeros(n, s, grad_rowsum.size(2))
+        grad_key_factors = key_factors.new_zeros(n, s, grad_rowsum.size(2))
         for heads, rows in tiles(n, t, s):
             tile = torch.bmm(left[heads, rows], right[heads]).mul_(matrix[heads, rows])
             torch.bmm(tile, k[heads], out=grad_q[heads, rows])
             grad_k[heads].baddbmm_(tile.transpose(1, 2), q[heads, rows])
             grad_mean[heads] += tile.sum(1, keepdim=True)
-            grad_weights[heads].baddbmm_(
+            grad_key_factors[heads].baddbmm_(
                 matrix[heads, rows].transpose(1, 2), grad_rowsum[heads, rows]
             )
-        grads = (grad_q, grad_k, grad_mean.squeeze(1), grad_weights[..., : weights.size(2)])
+        grads = (grad_q, grad_k, grad_mean.squeeze(1), grad_key_factors[..., : key_factors.size(2)])
         return *(grad.unflatten(0, (b, h)) for grad in grads), None, None
 
 
@@ -148,25 +174,25 @@ class _Attend(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, matrix, value, weights, rowsum, left_slot, right_slot):
-        weighted = weights.unsqueeze(-1) * value.unsqueeze(3)  # B, H, S, L, D
+    def forward(ctx, matrix, value, key_factors, rowsum, left_slot, right_slot):
+        weighted = key_factors.unsqueeze(-1) * value.unsqueeze(3)  # B, H, S, L, D
         out = torch.bmm(matrix, weighted.flatten(3).flatten(0, 1)).view(left_slot.shape)
         out.div_(rowsum.unsqueeze(-1))
-        ctx.save_for_backward(matrix, value, weights, rowsum, weighted, out)
+        ctx.save_for_backward(matrix, value, key_factors, rowsum, weighted, out)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        matrix, value, weights, rowsum, weighted, out = ctx.saved_tensors
+        matrix, value, key_factors, rowsum, weighted, out = ctx.saved_tensors
         left = grad / rowsum.unsqueeze(-1)
         # (left^T E)^T reads E along its rows, E^T left across them.
         grad_weighted = torch.bmm(left.flatten(3).flatten(0, 1).transpose(1, 2), matrix)
         grad_weighted = grad_weighted.transpose(1, 2).reshape(weighted.shape)
-        grad_value = (grad_weighted * weights.unsqueeze(-1)).sum(3)
-        grad_weights = (grad_weighted * value.unsqueeze(3)).sum(-1)
+        grad_value = (grad_weighted * key_factors.unsqueeze(-1)).sum(3)
+        grad_key_factors = (grad_weighted * value.unsqueeze(3)).sum(-1)
         grad_rowsum = -(left * out).sum(-1)
-        return None, grad_value, grad_weights, grad_rowsum, left, weighted
+        return None, grad_value, grad_key_factors, grad_rowsum, left, weighted
 
 
 def full_columns(x: Tensor) -> Tensor:

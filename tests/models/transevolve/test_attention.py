@@ -8,13 +8,12 @@ from helpers import assert_same_gradients
 
 from fairseq_odeformers.models.transevolve import attention
 from fairseq_odeformers.models.transevolve.attention import (
-    MASKED_BIAS,
     DirectAttention,
     FusedAttention,
     TimeEvolvingAttention,
     split_heads,
 )
-from fairseq_odeformers.models.transevolve.factored import FactoredAttention
+from fairseq_odeformers.models.transevolve.factored import MASKED_BIAS, FactoredAttention
 from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 FORMS = BACKENDS[1:]
