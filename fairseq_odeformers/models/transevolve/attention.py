@@ -1,6 +1,7 @@
 """Attention computed once and evolving over depth (Dutta et al. 2021, section 4)."""
 
 import math
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -116,10 +117,8 @@ class TimeEvolvingAttention(nn.Module):
             bias = bias.masked_fill(padding_mask[:, None, :, None], lowest)
         return split_heads(k, self.num_heads), bias
 
-    def evolve(
-        self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False
-    ) -> "DirectAttention | FactoredAttention | FusedAttention":
-        """A function of an index l - 1 and values (B, H, S, D): A^l times the values.
+    def evolve(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False) -> "Evolved":
+        """The attention at every depth.
 
         The first three arguments are the result of :meth:`project`.
 
@@ -147,6 +146,21 @@ class TimeEvolvingAttention(nn.Module):
         return "factored" if scores * q.element_size() <= FACTORED_BYTES else "fused"
 
 
+class Evolved(Protocol):
+    """The attention of a block at every depth, to be applied to values.
+
+    Here D is the width of a head's values.
+    """
+
+    def __call__(self, index: int, value: Tensor) -> Tensor:
+        """A^l V for index l - 1: from (B, H, S, D) to (B, H, T, D)."""
+        ...
+
+    def all_depths(self, value: Tensor) -> Tensor:
+        """A^l V for l = 1..L with the same values: from (B, H, S, D) to (L, B, H, T, D)."""
+        ...
+
+
 class DirectAttention:
     """softmax(A0 + b^l) V as written, with the softmax of all depths taken at once.
 
@@ -161,14 +175,12 @@ class DirectAttention:
         scores = masked_scores(q, k, causal).unsqueeze(2) + bias.transpose(-2, -1).unsqueeze(3)
         self.weights = dropout(scores.softmax(-1), dropout_p)  # B, H, L, T, S
         # Indexing depth by depth would fill a tensor of zeros for each in the backward pass.
-        self.weight = self.weights.unbind(2)
+        self.weights_by_depth = self.weights.unbind(2)
 
     def __call__(self, index: int, value: Tensor) -> Tensor:
-        """A^l V for index l - 1, from and to (B, H, T, D)."""
-        return self.weight[index] @ value
+        return self.weights_by_depth[index] @ value
 
     def all_depths(self, value: Tensor) -> Tensor:
-        """A^l V for l = 1..L with the same values (L, B, H, T, D)."""
         out = self.weights.flatten(2, 3) @ value
         return out.unflatten(2, self.weights.shape[2:4]).permute(2, 0, 1, 3, 4)
 
@@ -192,7 +204,6 @@ class FusedAttention:
         return F.pad(x, (0, self.width - x.size(-1)))
 
     def __call__(self, index: int, value: Tensor) -> Tensor:
-        """A^l V for index l - 1, from and to (B, H, T, D)."""
         k = self._pad(torch.cat([self.k, self.bias[..., index : index + 1]], -1))
         out = F.scaled_dot_product_attention(
             self.q, k, self._pad(value), None, self.dropout_p, self.causal, scale=1.0
@@ -200,7 +211,6 @@ class FusedAttention:
         return out[..., : value.size(-1)]
 
     def all_depths(self, value: Tensor) -> Tensor:
-        """A^l V for l = 1..L with the same values (L, B, H, T, D)."""
         return torch.stack([self(index, value) for index in range(self.bias.size(-1))])
 
 

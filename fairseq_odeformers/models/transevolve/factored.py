@@ -70,9 +70,10 @@ def mean_and_deviation(bias: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 class FactoredAttention:
-    """softmax(A_0 + b^l) V with one exponential matrix for all depths.
+    """softmax(A_0 + b^l) V with one exponential matrix: an :class:`.Evolved` attention.
 
-    A depth attends once: its part of the matrix's gradient waits for the other depths.
+    All depths with the same values are one product. A depth attends once: its part of the matrix's
+    gradient waits for the other depths.
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
@@ -98,14 +99,12 @@ class FactoredAttention:
         )
 
     def __call__(self, index: int, value: Tensor) -> Tensor:
-        """A^l V for index l - 1, from and to (B, H, T, D)."""
         operands, self.operands_by_depth[index] = self.operands_by_depth[index], None
         if operands is None:
             raise RuntimeError(f"depth {index + 1} has attended: the factored form does so once")
         return _Attend.apply(self.matrix, value, *operands).squeeze(3)
 
     def all_depths(self, value: Tensor) -> Tensor:
-        """A^l V for l = 1..L with the same values, as one product (L, B, H, T, D)."""
         return _Attend.apply(self.matrix, value, *self.operands).permute(3, 0, 1, 2, 4)
 
 
