@@ -4,12 +4,15 @@ import dataclasses
 import pickle
 import re
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import fairseq
 
-# fairseq's own function: this module is imported before patches.apply() replaces it by read().
+# fairseq's own function: patches.table imports this module before any patch applies, and then one
+# puts read() in the function's place.
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu as unpickle
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
@@ -40,7 +43,8 @@ def read(
 
     Raises:
         OSError: there is no such file.
-        ValueError: the file is damaged, not a checkpoint, or refused by torch's safe loader.
+        ValueError: the file is damaged, not a checkpoint, or refused by the safe loader, which
+            torch uses from 2.6 on; before that, a file may run code.
     """
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")
@@ -51,7 +55,8 @@ def read(
             overwrite_args_by_name(state["cfg"], arg_overrides or {})
         else:
             check_sums(path)
-            state = unpickle_safely(path, arg_overrides, load_on_all_ranks)
+            with explaining_refusal(path):
+                state = unpickle(path, arg_overrides, load_on_all_ranks)
         state["args"] = None  # fairseq has made cfg of it, and would prefer it to cfg
         if not {"model", "task"} <= set(state["cfg"]) or not isinstance(state["model"], dict):
             raise ValueError("it has no model, or no configuration of a model and a task")
@@ -94,10 +99,15 @@ def check_sums(path: str) -> None:
                 raise ValueError(f"the CRC-32 of {part} is not the one saved with it")
 
 
-def unpickle_safely(path: str, *args) -> dict[str, Any]:
-    """Call fairseq's function. Its errors advise to switch off torch's safe loader."""
+@contextmanager
+def explaining_refusal(path: str) -> Iterator[None]:
+    """Have an error of torch's safe loader name what it refuses; torch advises to switch it off.
+
+    Raises:
+        ValueError: the safe loader has refused the file.
+    """
     try:
-        return unpickle(path, *args)
+        yield
     except pickle.UnpicklingError as error:
         if name := re.search(r"GLOBAL (\S+)", str(error)):
             fault = f"is refused: it holds {name[1]}, which could run code"

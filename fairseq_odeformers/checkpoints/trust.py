@@ -40,24 +40,6 @@ def check(path: str, state: dict) -> None:
         check_finite(path, dict(state["model"]))
 
 
-_trust_required = ContextVar("trust_required", default=False)
-is_trust_required = _trust_required.get
-
-
-@contextmanager
-def require_trust() -> Iterator[None]:
-    """Have fairseq check each checkpoint that it reads: its ``from_pretrained`` reads and builds.
-
-    :func:`~fairseq_odeformers.checkpoints.trained.load` needs no such thing; it checks between the
-    two.
-    """
-    token = _trust_required.set(True)
-    try:
-        yield
-    finally:
-        _trust_required.reset(token)
-
-
 def check_name(path: str, kind: str, name: str, registry: dict) -> None:
     """Check that the architecture or task of a checkpoint may be built.
 
@@ -89,3 +71,23 @@ def check_finite(path: str, weights: dict[str, Tensor]) -> None:
     for name, tensor in weights.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise ValueError(f"{path}: {name} is not finite; take an earlier checkpoint")
+
+
+# --- for fairseq's from_pretrained, which reads and builds in one call -----------------
+
+_trust_required = ContextVar("trust_required", default=False)
+is_trust_required = _trust_required.get
+
+
+@contextmanager
+def require_trust() -> Iterator[None]:
+    """Have fairseq check each checkpoint that it reads.
+
+    :func:`~fairseq_odeformers.checkpoints.trained.load` needs no such thing; it checks a checkpoint
+    between reading and building.
+    """
+    token = _trust_required.set(True)
+    try:
+        yield
+    finally:
+        _trust_required.reset(token)
