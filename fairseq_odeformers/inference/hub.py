@@ -76,7 +76,10 @@ def load_classifier(checkpoint, data=None, **options) -> Classifier:
 
 
 def read_files(checkpoint) -> Iterator[tuple[str, dict]]:
-    """The path of each of several checkpoints, separated by colons, and what it holds."""
+    """The path of each of several checkpoints, separated by colons, and what it holds.
+
+    A file is read when its model is about to be built.
+    """
     for path in split_checkpoints(str(checkpoint)):
         yield path, read(path)
 
@@ -124,6 +127,7 @@ def make_generator(files, data, options: dict, base: type, name: str) -> Generat
         if not isinstance(model, base):
             raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
         models.append(model)
+    # The last file's options make the tokenizer and the subwords of an ensemble.
     if overrides.get("bpe") == "subword_nmt" and (codes := overrides.get("bpe_codes")):
         read_codes(Path(codes))  # fairseq would end the program, and name no file
     with naming(path, "does not fit its tokenizer or subwords"):
