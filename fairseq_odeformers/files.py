@@ -17,7 +17,7 @@ from typing import IO, Any
 
 logger = logging.getLogger(__name__)
 
-INPUTS = "recipe.json"  # the name that earlier folders have
+PREPARATION = "recipe.json"  # how a folder was made; no recipe of odeformers compare
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 MARK = "\ufeff"  # byte order mark
 
@@ -162,7 +162,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
             is left alone.
     """
     inputs = json.loads(json.dumps(inputs))
-    kept = folder / INPUTS
+    kept = folder / PREPARATION
     if kept.exists():
         with reading(kept, f"is damaged; remove {folder}"):
             same = json.loads(kept.read_bytes()) == inputs
@@ -175,7 +175,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
         )
     with replacing_folder(folder) as temporary:
         make(temporary)
-        (temporary / INPUTS).write_text(json.dumps(inputs, indent=2) + "\n")
+        (temporary / PREPARATION).write_text(json.dumps(inputs, indent=2) + "\n")
 
 
 TEMPORARY = ".odeformers-tmp"  # the end of names that nobody else gives

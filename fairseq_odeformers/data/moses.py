@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.files import INPUTS, reading
+from fairseq_odeformers.files import PREPARATION, reading
 
 FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 
@@ -49,15 +49,15 @@ def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
     """
     from sacremoses import MosesDetokenizer
 
-    path = Path(data, INPUTS)
+    path = Path(data, PREPARATION)
     if not path.exists():
         raise ValueError(
-            f"{data} has no {INPUTS} of odeformers prepare, which tells how raw text is tokenised; "
-            "give tokenised text (--tokenized)"
+            f"{data} has no {PREPARATION} of odeformers prepare, which tells how raw text is "
+            "tokenised; give tokenised text (--tokenized)"
         )
     with reading(path, "does not tell how sentences were prepared"):
-        recipe = json.loads(path.read_text(encoding="utf-8"))
-        hyphens, lowercase = recipe["aggressive_hyphens"], recipe["lowercase"]
+        preparation = json.loads(path.read_text(encoding="utf-8"))
+        hyphens, lowercase = preparation["aggressive_hyphens"], preparation["lowercase"]
     moses = make_moses_tokenizer(source_lang, hyphens)
     detokenizer = MosesDetokenizer(target_lang)
     return RawPairs(
