@@ -135,7 +135,7 @@ class Run:
         return self.next_step is None
 
     @property
-    def shortfall(self) -> str:
+    def unfinished(self) -> str:
         """What is missing of a run that has been begun; "" if nothing is."""
         if self.finished or not self.folder.exists():
             return ""
