@@ -234,7 +234,7 @@ def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> st
     """
     rows = [["architecture", "parameters", "updates", "time", "size"]]
     for entry in plan.entries:
-        time_of_run = clock(entry.seconds + entry.evaluation)
+        time_of_run = clock(entry.training_seconds + entry.evaluation_seconds)
         numbers = [f"{entry.parameters:,}", f"{entry.updates:,}", time_of_run]
         rows.append([entry.label, *numbers, entry.note])
     # A tuning run of a candidate that is chosen is a run of the first seed, too.
@@ -245,7 +245,7 @@ def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> st
     if not left:
         return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."
     start = time.process_time()  # to import what each command imports
-    seconds = sum(run.seconds + start * len(run.steps) for run in left) / jobs
+    seconds = sum(run.total_seconds + start * len(run.steps) for run in left) / jobs
     return (
         f"{markdown_table(rows)}\n{len(left)} of {len(runs)} runs are left, {jobs} at a time: "
         f"about {clock(seconds)}, by a few training steps and predictions."

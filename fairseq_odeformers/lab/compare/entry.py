@@ -46,12 +46,12 @@ class Entry:
     options: Options  # of fairseq-train, except for the seed and the folder
     parameters: int = 0
     updates: int = 0  # of a training
-    seconds: float = 0.0  # that a training may take, on one run's share of this machine
+    training_seconds: float = 0.0  # that a training may take, on one run's share of this machine
     note: str = ""  # how its size was chosen
     budget: float | None = None  # minutes that have determined the updates
     tried: Options = field(default_factory=dict)  # the values of tuned options
     epoch_updates: int = 0  # of an epoch; 0 in plans of earlier versions
-    evaluation: float = 0.0  # seconds of validations and predictions
+    evaluation_seconds: float = 0.0  # of validations and predictions
     plugin: str = ""  # a digest of the user's files that it depends on
 
     @property

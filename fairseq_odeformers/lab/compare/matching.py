@@ -129,7 +129,7 @@ def fit_budget(
             updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
             entry = stretch_schedule(entry, updates)
             entry = try_training(recipe, entry, build(recipe, entry), splits)
-            fitted.append(replace(entry, seconds=minutes * 60, budget=minutes))
+            fitted.append(replace(entry, training_seconds=minutes * 60, budget=minutes))
     return fitted
 
 
@@ -138,7 +138,7 @@ def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
 
     The trial of each architecture was the first round.
     """
-    seconds = {entry.label: [entry.seconds / entry.updates] for entry in entries}
+    seconds = {entry.label: [entry.training_seconds / entry.updates] for entry in entries}
     for number in range(1, ROUNDS):
         for entry in entries:
             report_progress(f"timing {entry.label} ({number} of {ROUNDS - 1})")

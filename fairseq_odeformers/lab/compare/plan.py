@@ -19,6 +19,8 @@ from .entry import Entry
 from .recipe import Recipe, command_line, construct
 
 PLAN, LOCK = "plan.yaml", ".plan.lock"
+# Keys that an entry has in plans of earlier versions.
+RENAMED = {"seconds": "training_seconds", "evaluation": "evaluation_seconds"}
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ def load_plan(out: Path) -> Plan:
         raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
     with naming(path, f"is not a {PLAN} of odeformers compare"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        entries = tuple(construct(Entry, entry, str(path)) for entry in content["entries"])
+        renamed = ({RENAMED.get(k, k): v for k, v in e.items()} for e in content["entries"])
+        entries = tuple(construct(Entry, entry, str(path)) for entry in renamed)
         recipe = construct(Recipe, content["recipe"], str(path))
         recipe.data = os.path.abspath(recipe.data)  # earlier versions kept it as it was typed
         return construct(Plan, {**content, "recipe": recipe, "entries": entries}, str(path))

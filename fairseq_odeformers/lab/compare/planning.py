@@ -30,7 +30,7 @@ from .recipe import Recipe, command_line, find_test_sets
 from .trial import build, count_parameters, try_training
 
 # The ends of options that change neither the size of a model nor the time of an update.
-RATES = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
+COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
 
 def make_plan(
@@ -131,18 +131,18 @@ def try_candidate(recipe: Recipe, entry: Entry, splits: Collection[str], first: 
 
 
 def find_twin(entry: Entry, tried: Iterable[Entry]) -> Entry | None:
-    """A candidate that has been tried and differs from another one in rates alone."""
+    """A candidate that has been tried and differs from another one in cost-free options alone."""
     for other in tried:
         differing = (name for name, value in entry.tried.items() if value != other.tried[name])
-        if other.name == entry.name and all(name.endswith(RATES) for name in differing):
+        if other.name == entry.name and all(name.endswith(COST_FREE) for name in differing):
             return other
     return None
 
 
 def repeat_trial(recipe: Recipe, entry: Entry, twin: Entry) -> Entry:
     """A candidate with what the trial of its twin has measured; building it checks its options."""
-    rates = {name: entry.options.get(name) for name in entry.tried if name.endswith(RATES)}
-    options = resolve_shares({**twin.options, **rates}, twin.updates)
+    changes = {name: entry.options.get(name) for name in entry.tried if name.endswith(COST_FREE)}
+    options = resolve_shares({**twin.options, **changes}, twin.updates)
     entry = replace(twin, options=options, tried=entry.tried)
     build(recipe, entry)
     return entry

@@ -80,7 +80,7 @@ class Run:
     tuning: bool = False  # it only trains, until the best candidate is known
     data: str = ""
     digest: str = ""  # of the data, when the comparison was begun
-    seconds: float = 0.0  # that it may take
+    total_seconds: float = 0.0  # that it may take, from training to scores
 
     def __call__(self) -> None:
         try:
@@ -163,7 +163,7 @@ def make_runs(plan: Plan, out: Path) -> list[Run]:
             updates=entry.updates,
             data=plan.recipe.data,
             digest=plan.digest,
-            seconds=entry.seconds + entry.evaluation,
+            total_seconds=entry.training_seconds + entry.evaluation_seconds,
         )
         for seed in plan.recipe.seeds
         for entry in plan.entries

@@ -81,9 +81,9 @@ def try_training(
     check_metric(trainer)
     options = resolve_shares(entry.options, updates)
     entry = replace(
-        entry, options=options, updates=updates, epoch_updates=per_epoch, seconds=seconds
+        entry, options=options, updates=updates, epoch_updates=per_epoch, training_seconds=seconds
     )
-    return replace(entry, evaluation=time_evaluation(recipe, entry, trainer, splits))
+    return replace(entry, evaluation_seconds=time_evaluation(recipe, entry, trainer, splits))
 
 
 def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:

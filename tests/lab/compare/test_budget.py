@@ -85,7 +85,7 @@ def test_a_plan_for_a_time(recipe):
     for entry in (fitted, begun):
         ends = entry.options["max-update"], entry.options["total-num-update"], entry.updates
         assert len({*ends}) == 1 and "max-epoch" not in entry.options
-        assert (entry.seconds, entry.budget) == (6, 0.1)
+        assert (entry.training_seconds, entry.budget) == (6, 0.1)
     assert begun.updates == 7
 
 
@@ -96,7 +96,7 @@ def test_the_time_of_an_evaluation(recipe, monkeypatch):
     entry, _ = make_plan(recipe, False).entries
     examples = len(read_lengths(Path(recipe.data) / "label" / "valid"))
     batches = examples / min(examples, trial.EXAMPLES)
-    assert entry.evaluation == pytest.approx(2 * batches * (3 + 1 + 2))
+    assert entry.evaluation_seconds == pytest.approx(2 * batches * (3 + 1 + 2))
 
 
 def test_translations_are_timed_as_they_are_generated():
