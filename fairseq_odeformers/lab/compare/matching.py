@@ -112,7 +112,7 @@ def fit_budget(
     entries: Sequence[Entry],
     minutes: float,
     planned: Mapping[str, int],
-    splits: Collection[str],
+    test_sets: Collection[str],
 ) -> list[Entry]:
     """Architectures whose trainings all take so many minutes.
 
@@ -121,14 +121,14 @@ def fit_budget(
 
     Args:
         planned: by label, the updates of trainings that an earlier command has begun; they stay.
-        splits: the test sets.
+        test_sets: the splits to evaluate on.
     """
     fitted, times = [], time_updates(recipe, [e for e in entries if e.label not in planned])
     for entry in entries:
         with naming(entry.label, "cannot be trained"):
             updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
             entry = stretch_schedule(entry, updates)
-            entry = try_training(recipe, entry, build(recipe, entry), splits)
+            entry = try_training(recipe, entry, build(recipe, entry), test_sets)
             fitted.append(replace(entry, training_seconds=minutes * 60, budget=minutes))
     return fitted
 

@@ -65,13 +65,13 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def try_training(
-    recipe: Recipe, entry: Entry, untrained: Untrained, splits: Collection[str]
+    recipe: Recipe, entry: Entry, untrained: Untrained, test_sets: Collection[str]
 ) -> Entry:
     """An architecture with its updates, its schedule, and the time that its run may take.
 
     Args:
         untrained: the architecture's model, which a few updates will change.
-        splits: the test sets.
+        test_sets: the splits to evaluate on.
     """
     trainer, batches = start_training(recipe, untrained)
     per_epoch = len(batches)
@@ -83,7 +83,7 @@ def try_training(
     entry = replace(
         entry, options=options, updates=updates, epoch_updates=per_epoch, training_seconds=seconds
     )
-    return replace(entry, evaluation_seconds=time_evaluation(recipe, entry, trainer, splits))
+    return replace(entry, evaluation_seconds=time_evaluation(recipe, entry, trainer, test_sets))
 
 
 def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:
@@ -172,7 +172,7 @@ def time_update(trainer: Trainer, batches: GroupedIterator) -> float:
 
 
 def time_evaluation(
-    recipe: Recipe, entry: Entry, trainer: Trainer, splits: Collection[str]
+    recipe: Recipe, entry: Entry, trainer: Trainer, test_sets: Collection[str]
 ) -> float:
     """The seconds of all validations, and of predicting test sets, each as long as ``valid``.
 
@@ -180,13 +180,13 @@ def time_evaluation(
     """
     task, model, sample = trainer.task, trainer.get_model(), take_examples(trainer)
     validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
-    if recipe.kind is Kind.TRANSLATION and splits:
+    if recipe.kind is Kind.TRANSLATION and test_sets:
         report_progress(f"timing translations of {entry.label}")
-        cfg = parse_evaluation(recipe, entry, next(iter(splits)))
+        cfg = parse_evaluation(recipe, entry, next(iter(test_sets)))
         generator = task.build_generator([model], cfg.generation)
         prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
     validations = entry.checkpoints + 1
-    predictions = len(splits) * (1 if recipe.average == 0 else 2)
+    predictions = len(test_sets) * (1 if recipe.average == 0 else 2)
     examples = len(validation_set(trainer))
     batches = examples / min(examples, EXAMPLES)
     return batches * (validations * validation + predictions * prediction)
