@@ -14,13 +14,13 @@ from dataclasses import replace
 from fairseq_odeformers.files import naming
 from fairseq_odeformers.models.common.sizes import SIDES, default_options
 
+from .command_lines import parse_training
 from .entry import Entry, hyphenate
 from .logs import report_progress
 from .recipe import Options, Recipe, merge
 from .trial import (
     build,
     count_parameters,
-    parse_training,
     start_training,
     time_update,
     try_training,

@@ -20,7 +20,8 @@ from filelock import FileLock, Timeout
 from fairseq_odeformers.files import replacing, sha256
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, evaluation_command, train_options
+from .command_lines import evaluation_command, train_options
+from .entry import Entry
 from .fairseq_commands import end_with_parent, python_command
 from .logs import read_progress
 from .plan import Plan

@@ -13,20 +13,18 @@ from typing import Any, NamedTuple
 
 import torch
 from fairseq import metrics, tasks, utils
-from fairseq import options as fairseq_options
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import GroupedIterator
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from torch import nn
 
-from fairseq_odeformers.lab.parsers import training_parser
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, parse_evaluation, resolve_shares, train_options
+from .command_lines import parse_evaluation, parse_training
+from .entry import Entry, resolve_shares
 from .logs import report_progress
 from .recipe import Recipe
 
@@ -40,15 +38,6 @@ class Untrained(NamedTuple):
     cfg: DictConfig
     task: FairseqTask
     model: BaseFairseqModel
-
-
-def parse_training(recipe: Recipe, entry: Entry) -> DictConfig:
-    """The configuration that ``fairseq-train`` makes of the options of an architecture."""
-    resolved = replace(entry, options=resolve_shares(entry.options, entry.updates or 1000))
-    # The plugins are imported already, and the folder that joins them is written after the plan.
-    line = train_options(recipe, resolved, **{"user-dir": None})
-    args = fairseq_options.parse_args_and_arch(training_parser(), line)
-    return convert_namespace_to_omegaconf(args)
 
 
 def build(recipe: Recipe, entry: Entry) -> Untrained:
