@@ -103,6 +103,31 @@ def test_a_plan_of_an_earlier_version_is_read_and_extended(tmp_path):
     assert plan.load_plan(tmp_path).entries == (other, before)
 
 
+@pytest.mark.parametrize(
+    "kept, options, refused",
+    [
+        ("/data", [], "data"),
+        ("/data", ["--redo", "transformer_prenorm"], ""),
+        (None, ["--tune", "lr=1,2"], "tune"),
+        (None, [], ""),
+    ],
+)
+def test_another_comparison_is_refused_before_the_trial(
+    kept, options, refused, data, tmp_path, monkeypatch, capsys
+):
+    """Nothing is built where the folder has runs of other data or tuned options."""
+    recipe = Recipe(kept or str(data), {}, {})
+    plan.save_plan(Plan(recipe, (Entry("transformer_prenorm", {}),)), tmp_path)
+    tried = []
+    monkeypatch.setattr(command, "call_in_child", lambda make: (tried.append(make), 1 / 0))
+    line = ["compare", str(data), "--archs", "transformer_prenorm", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit if refused else ZeroDivisionError):
+        odeformers.main([*line, *options])
+    assert len(tried) == (not refused)
+    message = f"{tmp_path} was begun with other settings (transformer_prenorm: {refused})"
+    assert not refused or message in capsys.readouterr().err
+
+
 def test_two_commands_at_once_lose_no_seed(tmp_path):
     """The second one reads the plan when the first has written it."""
     plans = [Plan(Recipe("/data", {}, {}, seeds=[seed]), (Entry("a", {}),)) for seed in (1, 2)]
