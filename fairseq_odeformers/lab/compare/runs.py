@@ -71,7 +71,7 @@ class Step:
 
 @dataclass(eq=False)
 class Run:
-    """A training of an architecture with one seed, and what follows it; a job calls it."""
+    """A training of an architecture with one seed, and what follows it."""
 
     name: str
     seed: int
@@ -84,6 +84,7 @@ class Run:
     total_seconds: float = 0.0  # that it may take, from training to scores
 
     def __call__(self) -> None:
+        """Execute all steps that are left; a fork of ``jobs.py`` calls this, or submitit."""
         try:
             with FileLock(self.folder / LOCK, timeout=0):
                 self.check_data()
