@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,16 @@ from .experiments import choose_experiments, parse_architecture, parse_words, pr
 from .jobs import call_in_child, choose_machine
 from .logs import clock
 from .pages import csv_table, latex_table, markdown_page
-from .plan import PLAN, Plan, extend, load_plan, save_plan, write_plan
+from .plan import (
+    PLAN,
+    Plan,
+    check_experiment,
+    check_extends,
+    leave_out,
+    load_plan,
+    save_plan,
+    write_plan,
+)
 from .planning import make_plan
 from .recipe import Recipe
 from .report import DOCUMENT, PAGE, write_report
@@ -147,13 +155,16 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     machine = None if args.dry_run else choose_machine(args, out)
+    redo = [parse_architecture(text)[0] for text in args.redo]
+    if unknown := set(redo) - set(recipe.architectures):
+        raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(recipe.architectures)}")
+    if (out / PLAN).is_file() and not args.dry_run:
+        tuned = dict.fromkeys(recipe.architectures, recipe.tune)
+        check_experiment(leave_out(redo, load_plan(out)), os.path.abspath(recipe.data), tuned, out)
     prepare_data(recipe, args.dry_run)
     user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
     recipe.train["user-dir"] = str(user_dir)
     match = args.match or ("parameters" if args.what.is_dir() else "none")
-    redo = [parse_architecture(text)[0] for text in args.redo]
-    if unknown := set(redo) - set(recipe.architectures):
-        raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(recipe.architectures)}")
     plan = call_in_child(
         partial(
             make_plan,
@@ -167,9 +178,9 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     )
     if redo and (out / PLAN).is_file() and not args.dry_run:
         forget(redo, plan, out)
-    kept = plan if machine is None else save_plan(plan, out)  # refuses other settings
+    kept = plan if args.dry_run else save_plan(plan, out)  # refuses other settings
     print(overview(plan, out, args.jobs, redo), flush=True)
-    if machine is None:
+    if machine is None:  # a dry run
         if args.user_dir and not user_dir.exists():  # the commands name it
             write_plugin(user_dir, args.user_dir)
         print_commands(make_tuning_runs(plan, out))
@@ -204,10 +215,8 @@ def forget(names: Collection[str], plan: Plan, out: Path) -> None:
         plan: the new one, which is refused before anything is removed.
     """
     kept = load_plan(out)
-    others = replace(
-        kept, entries=tuple(entry for entry in kept.entries if entry.name not in names)
-    )
-    extend(others, plan, out)
+    others = leave_out(names, kept)
+    check_extends(others, plan, out)
     runs = [run for run in make_runs(kept, out) if run.name in names and run.folder.exists()]
     for run in runs:
         if run.busy:
@@ -234,7 +243,7 @@ def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> st
     """
     rows = [["architecture", "parameters", "updates", "time", "size"]]
     for entry in plan.entries:
-        time_of_run = clock(entry.seconds + entry.evaluation)
+        time_of_run = clock(entry.training_seconds + entry.evaluation_seconds)
         numbers = [f"{entry.parameters:,}", f"{entry.updates:,}", time_of_run]
         rows.append([entry.label, *numbers, entry.note])
     # A tuning run of a candidate that is chosen is a run of the first seed, too.
@@ -245,7 +254,7 @@ def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> st
     if not left:
         return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."
     start = time.process_time()  # to import what each command imports
-    seconds = sum(run.seconds + start * len(run.steps) for run in left) / jobs
+    seconds = sum(run.total_seconds + start * len(run.steps) for run in left) / jobs
     return (
         f"{markdown_table(rows)}\n{len(left)} of {len(runs)} runs are left, {jobs} at a time: "
         f"about {clock(seconds)}, by a few training steps and predictions."

@@ -8,34 +8,19 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from fairseq.criterions import CRITERION_REGISTRY
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
+from fairseq.options import parse_args_and_arch
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_odeformers.files import naming, sha256
-from fairseq_odeformers.inference.predict import make_parser
-from fairseq_odeformers.lab.parsers import raise_errors, training_parser
-from fairseq_odeformers.models.common.kinds import Kind, check_kind
+from fairseq_odeformers.files import sha256
+from fairseq_odeformers.lab.parsers import training_parser
+from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.models.common.sizes import size_options, split_sizes
 from fairseq_odeformers.options import did_you_mean
 
 from .recipe import Options, Recipe, command_line, name_options
-
-BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
-# Options of a training that an evaluation repeats: fairseq takes the task from its command line,
-# and guesses the languages.
-REPEATED = {
-    Kind.TRANSLATION: (
-        *("source-lang", "target-lang"),
-        *("max-source-positions", "max-target-positions", "truncate-source"),
-    ),
-    Kind.LANGUAGE_MODEL: BLOCKS,
-    Kind.MASKED_LM: BLOCKS,
-}
 
 
 @dataclass(frozen=True)
@@ -46,12 +31,12 @@ class Entry:
     options: Options  # of fairseq-train, except for the seed and the folder
     parameters: int = 0
     updates: int = 0  # of a training
-    seconds: float = 0.0  # that a training may take, on one run's share of this machine
+    training_seconds: float = 0.0  # that a training may take, on one run's share of this machine
     note: str = ""  # how its size was chosen
     budget: float | None = None  # minutes that have determined the updates
     tried: Options = field(default_factory=dict)  # the values of tuned options
     epoch_updates: int = 0  # of an epoch; 0 in plans of earlier versions
-    evaluation: float = 0.0  # seconds of validations and predictions
+    evaluation_seconds: float = 0.0  # of validations and predictions
     plugin: str = ""  # a digest of the user's files that it depends on
 
     @property
@@ -80,12 +65,12 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
     check_kind(arch, recipe.task)
     supported = option_names(recipe, arch)
     shared = {key: value for key, value in recipe.shared.items() if key in supported}
-    neutral, explicit = split_sizes({**recipe.train, **changes})
-    sizes = size_options(arch, {**underscore(recipe.sizes), **neutral}, underscore(explicit))
+    neutral, chosen = split_sizes({**recipe.train, **changes})
+    sizes = size_options(arch, {**underscore(recipe.sizes), **neutral}, underscore(chosen))
     sizes = {hyphenate(key): size for key, size in sizes.items()}
     options = {
         key: value.replace("{arch}", arch) if isinstance(value, str) else value
-        for key, value in {"arch": arch, **sizes, **shared, **explicit}.items()
+        for key, value in {"arch": arch, **sizes, **shared, **chosen}.items()
         if value is not None
     }
     return Entry(name, options)
@@ -126,48 +111,6 @@ def option_names(recipe: Recipe, arch: str) -> set[str]:
     unsupported = getattr(ARCH_MODEL_REGISTRY[arch], "unsupported", {})
     names = {name[2:] for action in parser._actions for name in action.option_strings}
     return names - set(map(hyphenate, unsupported))
-
-
-def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
-    """The arguments of fairseq-train; *more* has ``seed`` and ``save-dir``.
-
-    By default fairseq leaves up to seven examples out of every validation.
-    """
-    options = {"required-batch-size-multiple": 1, **entry.options, **more}
-    return [recipe.data, *command_line(options)]
-
-
-def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object) -> list[str]:
-    """The command that predicts a split, word by word; *more* has the checkpoint's ``path``."""
-    options: Options = {"user-dir": recipe.train.get("user-dir"), **more}
-    if recipe.kind is Kind.CLASSIFICATION:
-        options |= {"split": split, **recipe.evaluate}
-        return ["odeformers", "predict", recipe.data, *command_line(options)]
-    program = "fairseq-generate" if recipe.kind is Kind.TRANSLATION else "fairseq-eval-lm"
-    names = REPEATED[recipe.kind]
-    options |= {name: entry.options[name] for name in names if name in entry.options}
-    # With its default of 8, fairseq leaves out up to seven examples.
-    options |= {"gen-subset": split, "required-batch-size-multiple": 1, **recipe.evaluate}
-    return [program, recipe.data, *command_line(options)]
-
-
-def parse_evaluation(recipe: Recipe, entry: Entry, split: str) -> Any:
-    """What the program of an evaluation makes of its command: a namespace, or fairseq's config.
-
-    The folder that joins plugins may not be there yet; they are imported already.
-
-    Raises:
-        ValueError: an option under ``evaluate`` is wrong.
-    """
-    more = {"user-dir": None, "path": "checkpoint"}
-    program, *words = evaluation_command(recipe, entry, split, **more)
-    with naming("evaluate", "is refused"):
-        if program == "odeformers":
-            return raise_errors(make_parser()).parse_args(words[1:])
-        translates = recipe.kind is Kind.TRANSLATION
-        parser = raise_errors(get_generation_parser() if translates else get_eval_lm_parser())
-        args = parse_args_and_arch(parser, words)
-    return convert_namespace_to_omegaconf(args)
 
 
 def resolve_shares(options: Options, updates: int) -> Options:

@@ -1,4 +1,4 @@
-"""Work in other processes: forks of this process on this machine, or jobs of Slurm by submitit."""
+"""Work in other processes: runs, in forks of this process or as Slurm's jobs, and the trial."""
 
 from __future__ import annotations
 

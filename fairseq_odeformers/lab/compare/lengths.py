@@ -15,7 +15,8 @@ from fairseq.data import FairseqDataset
 from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, parse_evaluation
+from .command_lines import parse_evaluation
+from .entry import Entry
 from .recipe import Recipe
 from .trial import Untrained
 
@@ -32,7 +33,7 @@ def check_lengths(
     recipe: Recipe,
     entry: Entry,
     untrained: Untrained,
-    splits: Iterable[str],
+    test_sets: Iterable[str],
     labels: bool = True,
 ) -> None:
     """Check that an architecture and its batches take all examples that it is evaluated on.
@@ -41,7 +42,7 @@ def check_lengths(
 
     Args:
         untrained: the architecture's model; its task loads the data.
-        splits: the test sets.
+        test_sets: the splits to evaluate on.
         labels: whether to read the classes of test sets, the same for all architectures.
 
     Raises:
@@ -63,17 +64,17 @@ def check_lengths(
                 dataset, fitting, cfg.dataset.max_tokens_valid, where, "--max-tokens-valid"
             )
     if recipe.kind is Kind.CLASSIFICATION:
-        check_predictions(recipe, entry, splits, task, limits, labels)
+        check_predictions(recipe, entry, test_sets, task, limits, labels)
     else:
-        check_evaluations(recipe, entry, splits, model)
+        check_evaluations(recipe, entry, test_sets, model)
 
 
 def check_predictions(
-    recipe: Recipe, entry: Entry, splits: Iterable[str], task, limits: Sequence, labels: bool
+    recipe: Recipe, entry: Entry, test_sets: Iterable[str], task, limits: Sequence, labels: bool
 ) -> None:
     """Check the test sets of a classifier, which ``odeformers predict`` reads."""
     remedy = f"{LONGER[recipe.kind]}; or truncate: true under evaluate"
-    for split in splits:
+    for split in test_sets:
         truncated = parse_evaluation(recipe, entry, split).truncate or allows_truncation(task.cfg)
         if labels or not truncated:
             task.load_dataset(split)  # refuses labels of several words
@@ -81,10 +82,10 @@ def check_predictions(
             check_positions(task.dataset(split), limits, f"{recipe.data}, {split}", remedy)
 
 
-def check_evaluations(recipe: Recipe, entry: Entry, splits: Iterable[str], model) -> None:
+def check_evaluations(recipe: Recipe, entry: Entry, test_sets: Iterable[str], model) -> None:
     """Check the test sets that ``fairseq-generate`` or ``fairseq-eval-lm`` reads."""
     generates = recipe.kind is Kind.TRANSLATION
-    for split in splits:
+    for split in test_sets:
         cfg = parse_evaluation(recipe, entry, split)
         if not generates:
             cfg.task.tokens_per_sample -= cfg.eval_lm.context_window

@@ -14,13 +14,13 @@ from dataclasses import replace
 from fairseq_odeformers.files import naming
 from fairseq_odeformers.models.common.sizes import SIDES, default_options
 
+from .command_lines import parse_training
 from .entry import Entry, hyphenate
 from .logs import report_progress
 from .recipe import Options, Recipe, merge
 from .trial import (
     build,
     count_parameters,
-    parse_training,
     start_training,
     time_update,
     try_training,
@@ -112,7 +112,7 @@ def fit_budget(
     entries: Sequence[Entry],
     minutes: float,
     planned: Mapping[str, int],
-    splits: Collection[str],
+    test_sets: Collection[str],
 ) -> list[Entry]:
     """Architectures whose trainings all take so many minutes.
 
@@ -121,15 +121,15 @@ def fit_budget(
 
     Args:
         planned: by label, the updates of trainings that an earlier command has begun; they stay.
-        splits: the test sets.
+        test_sets: the splits to evaluate on.
     """
     fitted, times = [], time_updates(recipe, [e for e in entries if e.label not in planned])
     for entry in entries:
         with naming(entry.label, "cannot be trained"):
             updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
             entry = stretch_schedule(entry, updates)
-            entry = try_training(recipe, entry, build(recipe, entry), splits)
-            fitted.append(replace(entry, seconds=minutes * 60, budget=minutes))
+            entry = try_training(recipe, entry, build(recipe, entry), test_sets)
+            fitted.append(replace(entry, training_seconds=minutes * 60, budget=minutes))
     return fitted
 
 
@@ -138,7 +138,7 @@ def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
 
     The trial of each architecture was the first round.
     """
-    seconds = {entry.label: [entry.seconds / entry.updates] for entry in entries}
+    seconds = {entry.label: [entry.training_seconds / entry.updates] for entry in entries}
     for number in range(1, ROUNDS):
         for entry in entries:
             report_progress(f"timing {entry.label} ({number} of {ROUNDS - 1})")

@@ -44,7 +44,7 @@ class Outcome:
         """How good each of the examples is."""
         return ()
 
-    def shortfall(self) -> str:
+    def undertrained(self) -> str:
         """Why the run has learned too little to be compared; "" if it has learned enough."""
         return ""
 
@@ -142,7 +142,7 @@ class Translations(Outcome):
         score = self.metrics["chrF"].sentence_score
         return [score(text, [right]).score for text, right in zip(self.texts, self.references)]
 
-    def shortfall(self) -> str:
+    def undertrained(self) -> str:
         if self.scores["BLEU"] < LEAST_BLEU:
             return f"BLEU below {LEAST_BLEU}"
         tokenize = self.metrics["BLEU"].tokenizer
@@ -205,7 +205,7 @@ class Classes(Outcome):
         """The probability of the right class of each text."""
         return self.shares
 
-    def shortfall(self) -> str:
+    def undertrained(self) -> str:
         return "it predicts one class" if len(np.unique(self.predictions)) == 1 else ""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from .entry import Entry
 from .recipe import Recipe, command_line, construct
 
 PLAN, LOCK = "plan.yaml", ".plan.lock"
+# Keys that an entry has in plans of earlier versions.
+RENAMED = {"seconds": "training_seconds", "evaluation": "evaluation_seconds"}
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,24 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
     Raises:
         ValueError: its runs have other data or settings.
     """
+    check_extends(earlier, plan, out)
+    entries = {entry.label: entry for entry in plan.entries}
+    for before in earlier.entries:
+        entries.setdefault(before.label, before)
+    first, *others = earlier.recipe.seeds  # tuning runs have the first one
+    seeds = [first, *sorted({*others, *plan.recipe.seeds} - {first})]
+    recipe = replace(plan.recipe, seeds=seeds)
+    environment = earlier.environment or plan.environment
+    return replace(plan, recipe=recipe, entries=tuple(entries.values()), environment=environment)
+
+
+def check_extends(earlier: Plan, plan: Plan, out: Path) -> None:
+    """Check that the runs of an earlier plan have the data and the settings of a new one.
+
+    Raises:
+        ValueError: they have others.
+    """
+    check_experiment(earlier, plan.recipe.data, {e.name: e.tried for e in plan.entries}, out)
     free = find_free_folder(out, Path(plan.recipe.data))
     if plan.recipe.data == earlier.recipe.data and earlier.digest not in ("", plan.digest):
         raise ValueError(
@@ -70,27 +91,48 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
             f"own, such as --out {free}"
         )
     entries = {entry.label: entry for entry in plan.entries}
-    tuned = {entry.name: sorted(entry.tried) for entry in plan.entries}
     for before in earlier.entries:
-        entry = entries.setdefault(before.label, before)
+        entry = entries.get(before.label, before)
         if before.plugin not in ("", entry.plugin):
             raise ValueError(
                 f"{entry.label}: the files of its plugin have changed since its runs in {out}; "
                 f"give --redo {entry.name} to train it anew, or a folder such as --out {free}"
             )
-        differences = differing_settings(plan, entry, earlier, before)
-        if tuned.get(before.name, sorted(before.tried)) != sorted(before.tried):
-            differences.append("tune")
-        if differences:
-            raise ValueError(
-                f"{out} was begun with other settings ({entry.name}: {', '.join(differences)}); "
-                f"give a folder of its own, such as --out {free}"
-            )
-    first, *others = earlier.recipe.seeds  # tuning runs have the first one
-    seeds = [first, *sorted({*others, *plan.recipe.seeds} - {first})]
-    recipe = replace(plan.recipe, seeds=seeds)
-    environment = earlier.environment or plan.environment
-    return replace(plan, recipe=recipe, entries=tuple(entries.values()), environment=environment)
+        refuse(differing_settings(plan, entry, earlier, before), entry.name, free, out)
+
+
+def check_experiment(
+    earlier: Plan, data: str, tuned: Mapping[str, Iterable[str]], out: Path
+) -> None:
+    """Check what needs no trial: the data and the tuned options of an earlier plan's runs.
+
+    Args:
+        data: the absolute path.
+        tuned: the names of tuned options, by architecture.
+
+    Raises:
+        ValueError: the runs have others.
+    """
+    free = find_free_folder(out, Path(data))
+    for before in earlier.entries:
+        tune = sorted(tuned.get(before.name, before.tried)) != sorted(before.tried)
+        differing = {"data": data != earlier.recipe.data, "tune": tune}
+        refuse([name for name, differs in differing.items() if differs], before.name, free, out)
+
+
+def refuse(settings: Sequence[str], name: str, free: Path, out: Path) -> None:
+    """Raise an error if there are settings in which an architecture differs from its runs."""
+    if settings:
+        raise ValueError(
+            f"{out} was begun with other settings ({name}: {', '.join(settings)}); "
+            f"give a folder of its own, such as --out {free}"
+        )
+
+
+def leave_out(names: Collection[str], plan: Plan) -> Plan:
+    """A plan without the architectures of these names."""
+    entries = tuple(entry for entry in plan.entries if entry.name not in names)
+    return replace(plan, entries=entries)
 
 
 def find_free_folder(out: Path, data: Path) -> Path:
@@ -103,7 +145,7 @@ def find_free_folder(out: Path, data: Path) -> Path:
 def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -> list[str]:
     """The settings in which the trainings of an architecture differ between two plans."""
     now, then = (
-        {"data": a_plan.recipe.data, "average": a_plan.recipe.average, **an_entry.options}
+        {"average": a_plan.recipe.average, **an_entry.options}
         for a_plan, an_entry in ((plan, entry), (earlier, before))
     )
     return [
@@ -120,7 +162,8 @@ def load_plan(out: Path) -> Plan:
         raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
     with naming(path, f"is not a {PLAN} of odeformers compare"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        entries = tuple(construct(Entry, entry, str(path)) for entry in content["entries"])
+        renamed = ({RENAMED.get(k, k): v for k, v in e.items()} for e in content["entries"])
+        entries = tuple(construct(Entry, entry, str(path)) for entry in renamed)
         recipe = construct(Recipe, content["recipe"], str(path))
         recipe.data = os.path.abspath(recipe.data)  # earlier versions kept it as it was typed
         return construct(Plan, {**content, "recipe": recipe, "entries": entries}, str(path))

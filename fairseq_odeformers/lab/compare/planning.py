@@ -30,7 +30,7 @@ from .recipe import Recipe, command_line, find_test_sets
 from .trial import build, count_parameters, try_training
 
 # The ends of options that change neither the size of a model nor the time of an update.
-RATES = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
+COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
 
 def make_plan(
@@ -91,11 +91,11 @@ def make_candidates(recipe: Recipe, plugins: Sequence[Path]) -> Iterable[Entry]:
             yield replace(entry, tried=tried, plugin=digest)
 
 
-def check_scores(recipe: Recipe, splits: Collection[str]) -> None:
+def check_scores(recipe: Recipe, test_sets: Collection[str]) -> None:
     """Check that the recipe's own scores are of test sets, and that their programs are there."""
     for split, line in recipe.score.items():
-        if split not in splits:
-            evaluated = ", ".join(splits) or "no split"
+        if split not in test_sets:
+            evaluated = ", ".join(test_sets) or "no split"
             raise ValueError(
                 f"score {split}: models are evaluated on {evaluated}; add {split} to the key "
                 "splits, or remove this score"
@@ -119,30 +119,30 @@ def check_properties(recipe: Recipe, entry: Entry) -> None:
     require(entry.options["arch"], *command_line(options), task=recipe.task)
 
 
-def try_candidate(recipe: Recipe, entry: Entry, splits: Collection[str], first: bool) -> Entry:
+def try_candidate(recipe: Recipe, entry: Entry, test_sets: Collection[str], first: bool) -> Entry:
     """Check the data with the model of a candidate, then try to train it.
 
     The model is built once for both, and is gone when the next one is built.
     """
     untrained = build(recipe, entry)
-    check_lengths(recipe, entry, untrained, splits, labels=first)
+    check_lengths(recipe, entry, untrained, test_sets, labels=first)
     entry = replace(entry, parameters=count_parameters(untrained.model))
-    return try_training(recipe, entry, untrained, splits)
+    return try_training(recipe, entry, untrained, test_sets)
 
 
 def find_twin(entry: Entry, tried: Iterable[Entry]) -> Entry | None:
-    """A candidate that has been tried and differs from another one in rates alone."""
+    """A candidate that has been tried and differs from another one in cost-free options alone."""
     for other in tried:
         differing = (name for name, value in entry.tried.items() if value != other.tried[name])
-        if other.name == entry.name and all(name.endswith(RATES) for name in differing):
+        if other.name == entry.name and all(name.endswith(COST_FREE) for name in differing):
             return other
     return None
 
 
 def repeat_trial(recipe: Recipe, entry: Entry, twin: Entry) -> Entry:
     """A candidate with what the trial of its twin has measured; building it checks its options."""
-    rates = {name: entry.options.get(name) for name in entry.tried if name.endswith(RATES)}
-    options = resolve_shares({**twin.options, **rates}, twin.updates)
+    changes = {name: entry.options.get(name) for name in entry.tried if name.endswith(COST_FREE)}
+    options = resolve_shares({**twin.options, **changes}, twin.updates)
     entry = replace(twin, options=options, tried=entry.tried)
     build(recipe, entry)
     return entry

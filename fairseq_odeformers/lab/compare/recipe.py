@@ -27,7 +27,12 @@ Options = dict[str, Any]  # of a command, by their names without "--"; True is a
 
 @dataclass
 class Recipe:
-    """An experiment. In the value of an option, ``{arch}`` is replaced by the architecture."""
+    """An experiment. In the value of an option, ``{arch}`` is replaced by the architecture.
+
+    An option in several places has its value from the last of these: ``sizes``, ``shared``,
+    ``train``, ``architectures``, ``tune``. A command line replaces it in ``train`` and
+    ``architectures``; in brackets, for one architecture.
+    """
 
     data: str  # the folder, as given to fairseq-train
     train: Options  # of all architectures; a value such as 10% is a share of the updates

@@ -107,7 +107,7 @@ def describe_trainings(results: Results) -> Section:
         "architecture",
         "parameters",
         "seeds",
-        *(["unfinished"] if results.shortfalls else []),
+        *(["unfinished"] if results.unfinished else []),
     ]
     header += [*(["budget"] if budgets else []), "updates", "time", "tokens per second"]
     header += [f"validation loss ({UNITS[recipe.kind]})", "training loss, last epoch"]
@@ -116,7 +116,7 @@ def describe_trainings(results: Results) -> Section:
     for entry in results.plan.entries:
         runs = results.trainings.get(entry.name, {}).values()
         row = [entry.name, f"{entry.parameters:,}", str(len(runs))]
-        row += ["; ".join(results.shortfalls.get(entry.name, ()))] if results.shortfalls else []
+        row += ["; ".join(results.unfinished.get(entry.name, ()))] if results.unfinished else []
         row += [clock(60 * (entry.budget or 0))] if budgets else []
         if runs:
             row += [
@@ -151,9 +151,9 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     """The scores on a split, with tests against the first architecture, seed by seed."""
     plan, first = results.plan, any_of(outcomes)
     baseline = plan.entries[0].name
-    shortfalls = "; ".join(find_shortfalls(results, outcomes))
-    warning = f"Too little training to compare: {shortfalls}." if shortfalls else ""
-    tests = {} if shortfalls else compare_runs(outcomes, baseline, title)
+    undertrained = "; ".join(find_undertrained(results, outcomes))
+    warning = f"Too little training to compare: {undertrained}." if undertrained else ""
+    tests = {} if undertrained else compare_runs(outcomes, baseline, title)
     tested = sum(map(len, tests.values()))
     paper = sorted({column for figures in plan.recipe.paper.values() for column in figures})
     header = ["architecture", "seeds", *first.scores, "seed by seed"]
@@ -178,11 +178,11 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     return Section(title, "  \n".join(notes), rows, warning=warning)
 
 
-def find_shortfalls(results: Results, outcomes: Outcomes) -> Iterator[str]:
+def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
     """The architectures that have learned too little to be compared, each with the reason."""
     for entry in results.plan.entries:
         trainings = results.trainings.get(entry.name, {}).values()
-        reasons = [run.shortfall() for run in outcomes.get(entry.name, {}).values()]
+        reasons = [run.undertrained() for run in outcomes.get(entry.name, {}).values()]
         if any(run.updates[-1] < entry.epoch_updates for run in trainings):
             reasons.append("less than an epoch")
         if reason := ", ".join(filter(None, dict.fromkeys(reasons))):

@@ -36,7 +36,7 @@ class Results:
     scores: dict[tuple[str, str], list[list[str]]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)  # by split, files of texts that are gone
     # What runs that have been begun still lack, by architecture.
-    shortfalls: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    unfinished: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     # The candidates of tuned architectures, each with its best validation, None if it has none.
     candidates: list[tuple[Entry, float | None]] = field(default_factory=list)
 
@@ -58,7 +58,7 @@ def read_results(out: Path) -> Results:
     for split, path in (plan.test_sets or {}).items():
         texts = None
         if path and Path(path).is_file():
-            texts = read_texts(Path(path))
+            texts = read_split_texts(Path(path))
         elif path:
             results.missing[split] = path
         for checkpoint in (BEST, AVERAGED):
@@ -70,11 +70,11 @@ def add_training(results: Results, run: Run) -> None:
     """Add what the log of a run tells, and what the run lacks."""
     log = run.folder / LOG
     with naming(log):
-        training, shortfall = read_training(log, results.plan.recipe.metric), run.shortfall
+        training, unfinished = read_training(log, results.plan.recipe.metric), run.unfinished
     if training.losses:
         results.trainings[run.name][run.seed] = training
-    if shortfall:
-        results.shortfalls[run.name].append(shortfall)
+    if unfinished:
+        results.unfinished[run.name].append(unfinished)
 
 
 def add_outcomes(
@@ -128,7 +128,7 @@ def read_outcome(recipe: Recipe, path: Path, texts: Sequence[str] | None) -> Out
     return Classes(path, texts) if recipe.kind is Kind.CLASSIFICATION else Perplexity(path)
 
 
-def read_texts(path: Path) -> list[str]:
+def read_split_texts(path: Path) -> list[str]:
     """The texts of a file that :func:`find_test_sets` names, one per line or binarised."""
     if path.suffix != ".idx":
         return list(read_lines(path))

@@ -20,7 +20,8 @@ from filelock import FileLock, Timeout
 from fairseq_odeformers.files import replacing, sha256
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, evaluation_command, train_options
+from .command_lines import evaluation_command, train_options
+from .entry import Entry
 from .fairseq_commands import end_with_parent, python_command
 from .logs import read_progress
 from .plan import Plan
@@ -70,7 +71,7 @@ class Step:
 
 @dataclass(eq=False)
 class Run:
-    """A training of an architecture with one seed, and what follows it; a job calls it."""
+    """A training of an architecture with one seed, and what follows it."""
 
     name: str
     seed: int
@@ -80,9 +81,10 @@ class Run:
     tuning: bool = False  # it only trains, until the best candidate is known
     data: str = ""
     digest: str = ""  # of the data, when the comparison was begun
-    seconds: float = 0.0  # that it may take
+    total_seconds: float = 0.0  # that it may take, from training to scores
 
     def __call__(self) -> None:
+        """Execute all steps that are left; a fork of ``jobs.py`` calls this, or submitit."""
         try:
             with FileLock(self.folder / LOCK, timeout=0):
                 self.check_data()
@@ -135,7 +137,7 @@ class Run:
         return self.next_step is None
 
     @property
-    def shortfall(self) -> str:
+    def unfinished(self) -> str:
         """What is missing of a run that has been begun; "" if nothing is."""
         if self.finished or not self.folder.exists():
             return ""
@@ -163,7 +165,7 @@ def make_runs(plan: Plan, out: Path) -> list[Run]:
             updates=entry.updates,
             data=plan.recipe.data,
             digest=plan.digest,
-            seconds=entry.seconds + entry.evaluation,
+            total_seconds=entry.training_seconds + entry.evaluation_seconds,
         )
         for seed in plan.recipe.seeds
         for entry in plan.entries

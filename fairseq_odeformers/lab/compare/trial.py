@@ -13,20 +13,18 @@ from typing import Any, NamedTuple
 
 import torch
 from fairseq import metrics, tasks, utils
-from fairseq import options as fairseq_options
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import GroupedIterator
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from torch import nn
 
-from fairseq_odeformers.lab.parsers import training_parser
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, parse_evaluation, resolve_shares, train_options
+from .command_lines import parse_evaluation, parse_training
+from .entry import Entry, resolve_shares
 from .logs import report_progress
 from .recipe import Recipe
 
@@ -40,15 +38,6 @@ class Untrained(NamedTuple):
     cfg: DictConfig
     task: FairseqTask
     model: BaseFairseqModel
-
-
-def parse_training(recipe: Recipe, entry: Entry) -> DictConfig:
-    """The configuration that ``fairseq-train`` makes of the options of an architecture."""
-    resolved = replace(entry, options=resolve_shares(entry.options, entry.updates or 1000))
-    # The plugins are imported already, and the folder that joins them is written after the plan.
-    line = train_options(recipe, resolved, **{"user-dir": None})
-    args = fairseq_options.parse_args_and_arch(training_parser(), line)
-    return convert_namespace_to_omegaconf(args)
 
 
 def build(recipe: Recipe, entry: Entry) -> Untrained:
@@ -65,13 +54,13 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def try_training(
-    recipe: Recipe, entry: Entry, untrained: Untrained, splits: Collection[str]
+    recipe: Recipe, entry: Entry, untrained: Untrained, test_sets: Collection[str]
 ) -> Entry:
     """An architecture with its updates, its schedule, and the time that its run may take.
 
     Args:
         untrained: the architecture's model, which a few updates will change.
-        splits: the test sets.
+        test_sets: the splits to evaluate on.
     """
     trainer, batches = start_training(recipe, untrained)
     per_epoch = len(batches)
@@ -81,9 +70,9 @@ def try_training(
     check_metric(trainer)
     options = resolve_shares(entry.options, updates)
     entry = replace(
-        entry, options=options, updates=updates, epoch_updates=per_epoch, seconds=seconds
+        entry, options=options, updates=updates, epoch_updates=per_epoch, training_seconds=seconds
     )
-    return replace(entry, evaluation=time_evaluation(recipe, entry, trainer, splits))
+    return replace(entry, evaluation_seconds=time_evaluation(recipe, entry, trainer, test_sets))
 
 
 def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:
@@ -172,7 +161,7 @@ def time_update(trainer: Trainer, batches: GroupedIterator) -> float:
 
 
 def time_evaluation(
-    recipe: Recipe, entry: Entry, trainer: Trainer, splits: Collection[str]
+    recipe: Recipe, entry: Entry, trainer: Trainer, test_sets: Collection[str]
 ) -> float:
     """The seconds of all validations, and of predicting test sets, each as long as ``valid``.
 
@@ -180,13 +169,13 @@ def time_evaluation(
     """
     task, model, sample = trainer.task, trainer.get_model(), take_examples(trainer)
     validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
-    if recipe.kind is Kind.TRANSLATION and splits:
+    if recipe.kind is Kind.TRANSLATION and test_sets:
         report_progress(f"timing translations of {entry.label}")
-        cfg = parse_evaluation(recipe, entry, next(iter(splits)))
+        cfg = parse_evaluation(recipe, entry, next(iter(test_sets)))
         generator = task.build_generator([model], cfg.generation)
         prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
     validations = entry.checkpoints + 1
-    predictions = len(splits) * (1 if recipe.average == 0 else 2)
+    predictions = len(test_sets) * (1 if recipe.average == 0 else 2)
     examples = len(validation_set(trainer))
     batches = examples / min(examples, EXAMPLES)
     return batches * (validations * validation + predictions * prediction)

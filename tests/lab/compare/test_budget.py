@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_odeformers.lab.compare import trial
+from fairseq_odeformers.lab.compare.command_lines import parse_evaluation
 from fairseq_odeformers.lab.compare.defaults import default_recipe, read_lengths
-from fairseq_odeformers.lab.compare.entry import Entry, parse_evaluation, resolve_shares
+from fairseq_odeformers.lab.compare.entry import Entry, resolve_shares
 from fairseq_odeformers.lab.compare.matching import stretch_schedule, updates_within
 from fairseq_odeformers.lab.compare.planning import choose_average, make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
@@ -85,7 +86,7 @@ def test_a_plan_for_a_time(recipe):
     for entry in (fitted, begun):
         ends = entry.options["max-update"], entry.options["total-num-update"], entry.updates
         assert len({*ends}) == 1 and "max-epoch" not in entry.options
-        assert (entry.seconds, entry.budget) == (6, 0.1)
+        assert (entry.training_seconds, entry.budget) == (6, 0.1)
     assert begun.updates == 7
 
 
@@ -96,7 +97,7 @@ def test_the_time_of_an_evaluation(recipe, monkeypatch):
     entry, _ = make_plan(recipe, False).entries
     examples = len(read_lengths(Path(recipe.data) / "label" / "valid"))
     batches = examples / min(examples, trial.EXAMPLES)
-    assert entry.evaluation == pytest.approx(2 * batches * (3 + 1 + 2))
+    assert entry.evaluation_seconds == pytest.approx(2 * batches * (3 + 1 + 2))
 
 
 def test_translations_are_timed_as_they_are_generated():

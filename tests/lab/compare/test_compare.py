@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 import warm
+import yaml
 from fairseq.models import ARCH_MODEL_REGISTRY
 from filelock import FileLock
 from script_helpers import IN_MAIN_THREAD, ROOT, parallel_data
@@ -89,6 +90,44 @@ def test_a_comparison_of_other_data_is_told_a_free_folder(data, name, tmp_path):
         (tmp_path / free).mkdir()
 
 
+def test_a_plan_of_an_earlier_version_is_read_and_extended(tmp_path):
+    """Its entries told their times as seconds and evaluation."""
+    recipe = {"data": "/data", "train": {"task": "translation"}, "architectures": {"a": {}}}
+    entry = {"name": "a", "options": {"arch": "a"}, "updates": 5, "seconds": 2.0, "evaluation": 3.0}
+    kept = tmp_path / plan.PLAN
+    kept.write_text(yaml.safe_dump({"recipe": recipe, "entries": [entry]}))
+    before = Entry("a", {"arch": "a"}, updates=5, training_seconds=2.0, evaluation_seconds=3.0)
+    assert plan.load_plan(tmp_path).entries == (before,)
+    other = Entry("b", {"arch": "b"})
+    plan.save_plan(Plan(Recipe(**recipe), (other,)), tmp_path)
+    assert plan.load_plan(tmp_path).entries == (other, before)
+
+
+@pytest.mark.parametrize(
+    "kept, options, refused",
+    [
+        ("/data", [], "data"),
+        ("/data", ["--redo", "transformer_prenorm"], ""),
+        (None, ["--tune", "lr=1,2"], "tune"),
+        (None, [], ""),
+    ],
+)
+def test_another_comparison_is_refused_before_the_trial(
+    kept, options, refused, data, tmp_path, monkeypatch, capsys
+):
+    """Nothing is built where the folder has runs of other data or tuned options."""
+    recipe = Recipe(kept or str(data), {}, {})
+    plan.save_plan(Plan(recipe, (Entry("transformer_prenorm", {}),)), tmp_path)
+    tried = []
+    monkeypatch.setattr(command, "call_in_child", lambda make: (tried.append(make), 1 / 0))
+    line = ["compare", str(data), "--archs", "transformer_prenorm", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit if refused else ZeroDivisionError):
+        odeformers.main([*line, *options])
+    assert len(tried) == (not refused)
+    message = f"{tmp_path} was begun with other settings (transformer_prenorm: {refused})"
+    assert not refused or message in capsys.readouterr().err
+
+
 def test_two_commands_at_once_lose_no_seed(tmp_path):
     """The second one reads the plan when the first has written it."""
     plans = [Plan(Recipe("/data", {}, {}, seeds=[seed]), (Entry("a", {}),)) for seed in (1, 2)]
@@ -128,7 +167,9 @@ def test_a_refused_command_leaves_a_plugin_as_it_is(data, tmp_path, monkeypatch,
 def test_an_overview_adds_up_all_runs_that_are_left(tmp_path, monkeypatch):
     """Two models of 60 and 90 seconds, with two seeds, two at a time, and 3 seconds a command."""
     monkeypatch.setattr("time.process_time", lambda: 3)
-    entries = tuple(Entry(str(s), {}, 1234, 5, s - 9, "note", evaluation=9.0) for s in (60, 90))
+    entries = tuple(
+        Entry(str(s), {}, 1234, 5, s - 9, "note", evaluation_seconds=9.0) for s in (60, 90)
+    )
     plan = Plan(Recipe("data", {}, {}, seeds=[1, 2]), entries)
     text = command.overview(plan, tmp_path, jobs=2)
     assert "| 60 | 1,234 | 5 | 0:01:00 | note |" in text

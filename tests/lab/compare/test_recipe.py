@@ -33,7 +33,7 @@ from fairseq_odeformers.lab.compare.recipe import (
     find_test_sets,
     read_recipe,
 )
-from fairseq_odeformers.lab.compare.results import read_texts
+from fairseq_odeformers.lab.compare.results import read_split_texts
 from fairseq_odeformers.lab.compare.runs import make_runs
 from fairseq_odeformers.lab.compare.trial import build
 
@@ -311,7 +311,7 @@ def test_texts_of_word_pieces_are_words(tmp_path):
     builder = indexed_dataset.make_builder(str(tmp_path / "test.bin"), "mmap", len(dictionary))
     builder.add_item(dictionary.encode_line("un ##believ ##able film", append_eos=True).long())
     builder.finalize(str(tmp_path / "test.idx"))
-    assert read_texts(tmp_path / "test.idx") == ["unbelievable film"]
+    assert read_split_texts(tmp_path / "test.idx") == ["unbelievable film"]
 
 
 def test_other_files_do_not_make_a_folder_a_translation(folders, tmp_path):

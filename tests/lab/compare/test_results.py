@@ -20,7 +20,7 @@ from fairseq_odeformers.lab.compare.report import (
     compare_scores,
     correct_by_holm,
     draw_quality,
-    find_shortfalls,
+    find_undertrained,
     show_differences,
     tabulate_confusion,
     write_report,
@@ -280,7 +280,7 @@ def test_less_than_an_epoch_is_too_little(tmp_path):
     results.trainings["one"][1] = Training(updates=[10, 19])
     results.trainings["two"][1] = Training(updates=[10, 20])
     outcomes = {name: {1: translations(tmp_path / name, PERFECT)} for name in ("one", "two")}
-    assert list(find_shortfalls(results, outcomes)) == ["one (less than an epoch)"]
+    assert list(find_undertrained(results, outcomes)) == ["one (less than an epoch)"]
 
 
 def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report):
@@ -436,5 +436,5 @@ def test_repeated_phrases_are_too_little_to_compare(tmp_path, words, enough):
     path.write_text("".join(lines))
     translations = Translations(path, "en")
     translations.scores = {"BLEU": 3.0}
-    assert (translations.shortfall() == "") == enough
-    assert enough or translations.shortfall() == "2 different words, the references have 60"
+    assert (translations.undertrained() == "") == enough
+    assert enough or translations.undertrained() == "2 different words, the references have 60"

@@ -109,19 +109,19 @@ def test_a_run_does_not_train_on_data_that_were_replaced(folder):
 
 def test_what_is_missing_of_a_run(folder):
     run = Run("arch", 3, folder / "run", STEPS, updates=78)
-    assert run.shortfall == ""
+    assert run.unfinished == ""
     run.folder.mkdir()
     stats = '{"epoch": 1, "num_updates": "45"}'
     (run.folder / runs.LOG).write_text(f"a | INFO | train_inner | {stats}\n")
-    assert run.shortfall == "seed 3: 45 of 78 updates"
+    assert run.unfinished == "seed 3: 45 of 78 updates"
     run.fail("no memory")
-    assert run.shortfall == "seed 3 failed: no memory"
+    assert run.unfinished == "seed 3 failed: no memory"
     (run.folder / runs.FAILURE).unlink()
     (run.folder / runs.TRAINED).touch()
-    assert run.shortfall == "seed 3 is not evaluated"
+    assert run.unfinished == "seed 3 is not evaluated"
     for step in STEPS:
         (run.folder / step.product).touch()
-    assert run.shortfall == ""
+    assert run.unfinished == ""
 
 
 def test_a_run_that_another_process_is_at_is_left_to_it(folder):

@@ -62,7 +62,7 @@ def tuned(names, rates, seeds):
     """A plan that trains architectures at several rates, and evaluates nothing."""
     recipe = Recipe("/data", {}, {}, seeds=seeds, tune={"lr": rates})
     entries = [
-        Entry(name, {"arch": name, "lr": rate}, seconds=60, tried={"lr": rate})
+        Entry(name, {"arch": name, "lr": rate}, training_seconds=60, tried={"lr": rate})
         for name in names
         for rate in rates
     ]
