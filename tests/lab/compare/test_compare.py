@@ -369,7 +369,8 @@ def test_mistakes_are_refused_before_the_first_training(
 ):
     line = [data, *shlex.split(options.format(folder=tmp_path, root=ROOT))]
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
-    monkeypatch.setenv("PATH", "/bin")  # without Slurm
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))  # without Slurm
     out = tmp_path / "runs"
     with pytest.raises(SystemExit) as stopped:
         odeformers.main(["compare", "--out", str(out), *map(str, line), *SMALL])
