@@ -13,7 +13,7 @@ from script_helpers import binarized_lines, lines
 
 import odeformers
 from fairseq_odeformers.lab.compare.recipe import Recipe, find_test_sets
-from fairseq_odeformers.lab.compare.results import read_texts
+from fairseq_odeformers.lab.compare.results import read_split_texts
 from fairseq_odeformers.lab.corpora.parallel import split_pairs
 
 LANGS = ("de", "en")
@@ -88,7 +88,7 @@ def test_comparisons_have_the_references_as_they_come(tmp_path):
     run(folder_of(tmp_path / "own", **files(test=pairs)), tmp_path / "out")
     options = {"task": "translation", "source-lang": "de", "target-lang": "en"}
     recipe = Recipe(str(tmp_path / "out" / "data-bin"), options, {})
-    assert read_texts(Path(find_test_sets(recipe)["test"])) == references
+    assert read_split_texts(Path(find_test_sets(recipe)["test"])) == references
     assert not (tmp_path / "out" / "plain" / "train.en").exists()
 
 
