@@ -32,6 +32,8 @@ def paper_of(arch: str) -> str:
 
 def family_of(arch: str) -> str:
     """The family of an architecture, whatever its task, such as ``TransEvolve``."""
+    if arch not in ARCH_MODEL_REGISTRY:
+        return arch  # of a plugin that this process has not loaded
     paper = paper_of(arch)
     if paper not in (OWN, PAPERS["baselines"]):
         return paper.partition(" (")[0]
