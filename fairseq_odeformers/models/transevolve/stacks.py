@@ -37,13 +37,8 @@ class TransEvolveEncoder(TransformerEncoderBase):
     block_class = TransEvolveEncoderBlock
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        config = stack_config(
-            cfg,
-            encoder_layers=cfg.encoder_blocks,
-            dropout=cfg.embedding_dropout,  # fairseq's stack itself drops only embeddings
-            spec=self.spec_class.from_options(cfg, "encoder"),
-        )
-        super().__init__(config, dictionary, embed_tokens)
+        spec = self.spec_class.from_options(cfg, "encoder")
+        super().__init__(blocks_config(cfg, "encoder", spec), dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
         """fairseq's method, which its constructor calls for each block, with the config above.
@@ -82,13 +77,8 @@ class TransEvolveDecoder(TransformerDecoderBase):
     block_class: type[TransEvolveCausalBlock] = TransEvolveDecoderBlock
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        config = stack_config(
-            cfg,
-            decoder_layers=cfg.decoder_blocks,
-            dropout=cfg.embedding_dropout,  # fairseq's stack itself drops only embeddings
-            spec=self.spec_class.from_options(cfg, "decoder"),
-        )
-        super().__init__(config, dictionary, embed_tokens)
+        spec = self.spec_class.from_options(cfg, "decoder")
+        super().__init__(blocks_config(cfg, "decoder", spec), dictionary, embed_tokens)
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
@@ -111,6 +101,13 @@ class TransEvolveCausalDecoder(TransEvolveDecoder):
     """The decoder of a language model, without an encoder."""
 
     block_class = TransEvolveCausalBlock
+
+
+def blocks_config(cfg: DictConfig, side: str, spec: BlockSpec) -> TransformerConfig:
+    """fairseq's config of the ``encoder`` or the ``decoder``, whose layers are blocks of a spec."""
+    layers = {f"{side}_layers": cfg[f"{side}_blocks"]}
+    # fairseq's stack itself drops only embeddings.
+    return stack_config(cfg, dropout=cfg.embedding_dropout, spec=spec, **layers)
 
 
 @contextmanager
