@@ -143,7 +143,12 @@ def add_choices(parser: ArgumentParser, config: type) -> None:
 
 def flag(name: str) -> str:
     """The option of the command line for a field of a config, such as ``--encoder-layers``."""
-    return "--" + name.replace("_", "-")
+    return f"--{hyphenate(name)}"
+
+
+def hyphenate(name: str) -> str:
+    """The name that a field of a config has on the command line, without ``--``."""
+    return name.replace("_", "-")
 
 
 def integer(text: str, least: int = 0, most: int = LARGEST) -> int:

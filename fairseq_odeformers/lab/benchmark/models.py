@@ -15,7 +15,7 @@ from fairseq_odeformers.lab import dataless
 from fairseq_odeformers.models.common.kinds import Kind, kinds_of
 from fairseq_odeformers.models.common.sizes import size_options
 from fairseq_odeformers.models.transevolve.spec import BACKENDS
-from fairseq_odeformers.options import flag
+from fairseq_odeformers.options import hyphenate
 
 OPTIONS = {
     Kind.TRANSLATION: "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
@@ -114,7 +114,7 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
         "attention_heads": args.heads,
         "layers": args.layers,
     }
-    values |= {flag(name)[2:]: size for name, size in size_options(arch, sizes).items()}
+    values |= {hyphenate(name): size for name, size in size_options(arch, sizes).items()}
     line = ["--arch", arch, *OPTIONS[kind].split()]
     line += f"--optimizer adam --lr 5e-4 --batch-size {args.batch}".split()
     if args.device == "cpu":

@@ -18,7 +18,7 @@ from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.parsers import training_parser
 from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.models.common.sizes import size_options, split_sizes
-from fairseq_odeformers.options import did_you_mean
+from fairseq_odeformers.options import did_you_mean, hyphenate
 
 from .recipe import Options, Recipe, command_line, name_options
 
@@ -90,11 +90,6 @@ def plugin_digest(recipe: Recipe, arch: str, plugins: Iterable[Path]) -> str:
         for path in sorted(folder.rglob("*.py"))
     ]
     return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
-
-
-def hyphenate(name: str) -> str:
-    """The name that an option of a configuration has on the command line, without ``--``."""
-    return name.replace("_", "-")
 
 
 def underscore(options: Options) -> Options:

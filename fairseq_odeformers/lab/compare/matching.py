@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from fairseq_odeformers.files import naming
 from fairseq_odeformers.models.common.sizes import SIDES, default_options
+from fairseq_odeformers.options import hyphenate
 
 from .command_lines import parse_training
-from .entry import Entry, hyphenate
+from .entry import Entry
 from .logs import report_progress
 from .recipe import Options, Recipe, merge
 from .trial import (
