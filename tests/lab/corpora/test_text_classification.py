@@ -141,14 +141,20 @@ def test_a_given_validation_set_is_used(tmp_path, vocab, caplog):
     assert "dropped 2 empty training texts" in caplog.text
 
 
-def test_a_class_of_one_text_may_be_misspelt(tmp_path, vocab, caplog):
-    """It stays a class, with a warning that names its line and the class that is like it."""
-    train = [*["positive\tx"] * 10, "postive\ty", *["negative\tz"] * 10]
+@pytest.mark.parametrize(
+    "label, fault",
+    [
+        ("postive", "the only text of class postive; did you mean positive?"),
+        ("Positive", "classes that look alike: 'Positive', 'positive'"),
+    ],
+)
+def test_a_misspelt_class_has_one_warning(label, fault, tmp_path, vocab, caplog):
+    """It stays a class; the warning names its line and the class that is like it."""
+    train = [*["positive\tx"] * 10, f"{label}\ty", *["negative\tz"] * 10]
     folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": ["positive\tx"]})
     prepare("tsv", folder, tmp_path / "out", vocab)
     (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    place = f"{folder}/train.tsv, line 11: the only text of class postive; did you mean positive?"
-    assert said == place
+    assert said == f"{folder}/train.tsv, line 11: {fault}"
 
 
 def test_a_part_of_each_class_is_held_out():
@@ -249,13 +255,3 @@ def test_labels_that_look_alike(tmp_path, vocab, caplog):
     dictionary = Dictionary.load(str(data_bin / "label" / "dict.txt"))
     assert dictionary.symbols[dictionary.nspecial :][:3] == sorted(["bad", hidden, composed])
     assert "classes that look alike: 'bad', 'b\\u200bad'" in caplog.text
-
-
-def test_a_misspelt_class_has_one_warning(tmp_path, vocab, caplog):
-    """Also where it is a class of one text and looks like another one."""
-    train = [*["positive\tx"] * 10, "Positive\ty", *["negative\tz"] * 10]
-    folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": ["positive\tx"]})
-    prepare("tsv", folder, tmp_path / "out", vocab)
-    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    place = f"{folder}/train.tsv, line 11"
-    assert said == f"{place}: classes that look alike: 'Positive', 'positive'"
