@@ -82,6 +82,25 @@ def test_families_are_those_of_the_papers():
     assert {arch: family_of(arch) for arch in names} == names
 
 
+def test_the_readme_has_the_board():
+    """All figures of its first table, also the scores of the baseline."""
+
+    def rows(page):
+        lines = [line for line in (ROOT / page).read_text("utf-8").splitlines() if line[:1] == "|"]
+        header, _, *others = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+        return header, others[:6]
+
+    header, families = rows("examples/scoreboard/scoreboard.md")
+    metrics = {"topic": "accuracy", "language model": "perplexity"}
+    metrics |= {"captions": "BLEU", "software": "BLEU"}
+    places = [header.index(f"{column}, {metric}") for column, metric in metrics.items()]
+    board = {row[0]: [row[place] for place in places] for row in families}
+    _, shown = rows("README.md")
+    figures = {re.match(r"\[(.*?)\]", row[0])[1]: row[2:] for row in shown}
+    figures["TransJect"] = [cell.replace("no decoder", "not run") for cell in figures["TransJect"]]
+    assert figures == board
+
+
 def test_a_damaged_file_of_runs_is_named_with_its_line(tmp_path):
     path = tmp_path / "runs.csv"
     text = (ROOT / "examples/scoreboard/trainings.csv").read_text(encoding="utf-8")
