@@ -29,7 +29,7 @@ from .plan import Plan
 from .recipe import Recipe, command_line, find_test_sets
 from .trial import build, count_parameters, try_training
 
-# The ends of options that change neither the size of a model nor the time of an update.
+# The ends of options that do not change the size of a model, and hardly the time of an update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
 
