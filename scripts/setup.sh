@@ -60,16 +60,22 @@ log=$venv/setup.log
 : > $log
 pip() {
     "$venv/bin/python" -m pip "$1" --constraint "$venv/constraints.txt" "${@:2}" >> $log 2>&1 ||
-        { tail -n 30 $log >&2; fail "pip failed; all that it said is in $log"; }
+        { echo; tail -n 30 $log >&2; fail "pip failed; all that it said is in $log"; }
 }
+# A dot every ten seconds shows that it is at work.
+(while sleep 10 &> /dev/null; do printf .; done) &
+trap "kill $!" EXIT
+printf 'build tools '
 pip install pip
 pip install cython numpy setuptools wheel
 # fairseq builds without torch only (its source distribution lacks the files of the extensions that
 # need torch), fairseq-fixed with torch only; pip skips the one that is not for this Python. With
 # build isolation, fairseq-fixed would download and build against another torch.
+printf '\ntorch '
 pip wheel --no-build-isolation --no-deps --wheel-dir "$venv/wheels" 'fairseq; python_version < "3.11"'
 pip install ${TORCH:-torch}  # several words
+printf '\nfairseq and the project '
 what=(--editable '.[analysis,compare,corpora,docs,export,plots,test]')
 pip install --no-build-isolation --find-links "$venv/wheels" ${WHEEL:-"${what[@]}"}
 touch "$venv/complete"
-echo "Done: make demo, make test"
+printf '\nDone: make demo, make test\n'
