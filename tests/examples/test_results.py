@@ -122,8 +122,6 @@ def summaries():
             f"Multi30k, BLEU: {transformer} (three seeds) and {macaron} (",
             f"BLEU: {once}, Transformer {once_baseline} (two seeds)",
             f"BLEU at the end on Multi30k ({prenorm}, three seeds)",
-            f"AG News, accuracy: {news('transject')} (three seeds), "
-            f"{news('transformer_classifier_rezero')} (one); Transformer {baseline}",
             f"ListOps: {transevolve(listops)}, Transformer {listops('transformer_classifier')} |",
             f"`transject` has {listops('transject')} there",
             f"2,048 tokens is {transject_faster} and {fullff_faster} times as fast",
