@@ -69,7 +69,8 @@ def test_command_prints_the_published_table_and_draws_the_figure(tmp_path, monke
     figure = tmp_path / "order.png"
     monkeypatch.setattr(sys, "argv", ["splitting_order.py", "--out", str(figure)])
     splitting_order.main()
-    rows = capsys.readouterr().out.splitlines()
-    readme = SCRIPT.with_name("README.md").read_text("utf-8")
-    assert all(row in readme for row in rows)
+    printed = capsys.readouterr().out.splitlines()
+    _, text = SCRIPT.with_name("README.md").read_text("utf-8").split("/splitting_order.py\n")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert rows[-2:] == printed[-2:] and set(rows) <= set(printed)  # of the steps, only some
     assert figure.read_bytes().startswith(b"\x89PNG")
