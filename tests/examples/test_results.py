@@ -126,8 +126,6 @@ def summaries():
             f"Multi30k, BLEU: {transformer} (three seeds) and {macaron} (",
             f"BLEU: {once}, Transformer {once_baseline} (two seeds)",
             f"BLEU at the end on Multi30k ({prenorm}, three seeds)",
-            f"ListOps: {transevolve(listops)}, Transformer {listops('transformer_classifier')} |",
-            f"`transject` has {listops('transject')} there",
             f"2,048 tokens is {transject_faster} and {fullff_faster} times as fast",
             f"a training step takes {1 / step:.1f} of the Transformer's time",
             f"parity {node}, vanilla Transformer {vanilla}",
