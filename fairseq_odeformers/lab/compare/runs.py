@@ -23,7 +23,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .command_lines import evaluation_command, train_options
 from .entry import Entry
 from .fairseq_commands import end_with_parent, python_command
-from .logs import read_progress
+from .logs import explain_failure, read_progress
 from .plan import Plan
 from .recipe import Recipe, command_line
 
@@ -61,12 +61,14 @@ class Step:
     def call(self, output: Path) -> None:
         """Run the command, and append what it prints to a file."""
         with open(output, "ab") as file:
+            start = file.tell()
             status = subprocess.run(
                 python_command(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
             ).returncode
         if status:
-            lines = output.read_text(encoding="utf-8", errors="replace").strip().split("\n")
-            raise ValueError(f"{self.words[0]}: {lines[-1] or 'no output'} (status {status})")
+            printed = output.read_bytes()[start:].decode(errors="replace")
+            log = "" if self.printed else f"; its log is {output}"
+            raise ValueError(f"{self.words[0]}: {explain_failure(printed)} (status {status}){log}")
 
 
 @dataclass(eq=False)

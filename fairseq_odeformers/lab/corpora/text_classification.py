@@ -19,7 +19,7 @@ import logging
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -53,6 +53,7 @@ logger = logging.getLogger(__name__)
 VOCAB_SIZE = 30_522
 VALID_FRACTION = 0.1
 SEED = 1  # for the texts that are held out
+RARE = 0.2  # of the mean number of texts per class; a class with fewer may be misspelt
 BATCH_SIZE = 1024  # texts that are encoded at a time
 
 Example = tuple[str | None, str]  # class, None in a test set without labels, and text
@@ -209,11 +210,13 @@ def read_splits(
             raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
     texts = splits["train"]
     classes = dataset.classes or sorted({label for label, _ in texts})
-    warn_of_names(classes, [label for label, _ in texts], source / dataset.files["train"][0])
-    labels = {*classes, None}
+    tested = {label for label, _ in splits["test"]}
+    labels = [label for label, _ in texts]
+    warn_of_names(classes, labels, tested, source / dataset.files["train"][0])
+    allowed = {*classes, None}
     for split, examples in splits.items():
         for line, (label, _) in enumerate(examples, start=1):
-            if label not in labels:
+            if label not in allowed:
                 path = source / dataset.files[split][0]
                 raise ValueError(f"{path}, line {line}: {label} is not one of {', '.join(classes)}")
     kept = splits["train"] = [example for example in texts if example[1].strip()]
@@ -246,32 +249,36 @@ def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], l
     return kept, [examples[place] for place in sorted(drawn)]
 
 
-def warn_of_names(classes: Sequence[str], labels: Sequence[str | None], path: Path) -> None:
+def warn_of_names(
+    classes: Sequence[str], labels: Sequence[str | None], tested: Container[str | None], path: Path
+) -> None:
     """Warn of names that may be misspelt, each in one line.
 
-    These are classes of a single text, and classes that look alike: their names differ in spaces,
-    invisible characters, or the case of letters.
+    These are classes of a single text; rare classes that the test set does not have; and classes
+    that look alike: their names differ in spaces, invisible characters, or the case of letters.
 
     Args:
         labels: of the lines of the training file *path*.
+        tested: the classes of the test set.
     """
-    counts, looks = Counter(labels), defaultdict(list)
-    single = {
-        label: f"{path}, line {line}: "
-        for line, label in enumerate(labels, start=1)
-        if label and counts[label] == 1 < len(labels) / len(classes)
-    }
+    counts, looks, rare = Counter(labels), defaultdict(list), {}
+    mean = len(labels) / len(classes)
+    for line, label in enumerate(labels, start=1):
+        few = 1 if label in tested else max(1, RARE * mean)
+        if label and counts[label] <= few and counts[label] < mean:
+            rare.setdefault(label, f"{path}, line {line}: ")
     for name in classes:
         seen = "".join(char for char in normalize("NFKC", name) if category(char) != "Cf")
         looks[" ".join(seen.split()).casefold()].append(name)
     for names in looks.values():
         if len(names) > 1:
-            places = [single.pop(name) for name in names if name in single]
+            places = [rare.pop(name) for name in names if name in rare]
             place = next(iter(places), "")
             logger.warning(f"{place}classes that look alike: {', '.join(map(ascii, names))}")
-    for label, place in single.items():
+    for label, place in rare.items():
+        which = "the only text" if counts[label] == 1 else f"the first of {counts[label]} texts"
         remedy = did_you_mean(label, {*classes} - {label}) or "is it misspelt?"
-        logger.warning(f"{place}the only text of class {label}; {remedy}")
+        logger.warning(f"{place}{which} of class {label}; {remedy}")
 
 
 def binarize(

@@ -30,6 +30,10 @@ if pathlib.Path("kill").exists():
 print("all of", name)
 for path in product:
     pathlib.Path(path).write_text(name)
+if name == "diverges":
+    print("WARNING | NaN detected in output of encoder.layers.0.fc1, shape: torch.Size([3, 4])")
+    print("FloatingPointError: gradients are Nan/Inf\\nTraceback\\nStopIteration")
+    sys.exit(1)
 if name == "fails":
     sys.exit("no such thing")
 """
@@ -82,12 +86,26 @@ def test_a_killed_run_goes_on(step, victim, folder):
 
 @pytest.mark.parametrize("printed", [False, True])
 def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, folder):
+    """And with the log that has the rest."""
     step = Step("training", ("fairseq-train", "fails"), "product", printed)
     run = Run("arch", 1, folder, (step, *STEPS[1:]))
     call(run)
-    assert run.failure == "fairseq-train: no such thing (status 1)"
+    log = "" if printed else f"; its log is {folder / runs.LOG}"
+    assert run.failure == f"fairseq-train: no such thing (status 1){log}"
     assert (folder / "calls").read_text().split() == ["fails"]
     assert not (folder / "product").exists()
+
+
+def test_a_training_that_diverged_says_so_and_where(folder):
+    """Until it fails for another reason."""
+    run = Run("arch", 1, folder, (Step("training", ("fairseq-train", "diverges"), "product"),))
+    call(run)
+    assert run.failure.startswith(
+        "fairseq-train: the loss or the gradients became NaN or infinite (gradients are Nan/Inf, "
+        "NaN first in the output of encoder.layers.0.fc1); lower --lr"
+    )
+    call(replace(run, steps=(Step("training", ("fairseq-train", "fails"), "product"),)))
+    assert run.failure.startswith("fairseq-train: no such thing (status 1)")
 
 
 def test_a_run_does_not_train_on_data_that_were_replaced(folder):

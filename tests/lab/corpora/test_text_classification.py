@@ -142,19 +142,28 @@ def test_a_given_validation_set_is_used(tmp_path, vocab, caplog):
 
 
 @pytest.mark.parametrize(
-    "label, fault",
+    "label, count, tested, fault",
     [
-        ("postive", "the only text of class postive; did you mean positive?"),
-        ("Positive", "classes that look alike: 'Positive', 'positive'"),
+        ("postive", 1, False, "the only text of class postive; did you mean positive?"),
+        ("postive", 1, True, "the only text of class postive; did you mean positive?"),
+        ("postive", 2, False, "the first of 2 texts of class postive; did you mean positive?"),
+        ("Positive", 1, False, "classes that look alike: 'Positive', 'positive'"),
+        ("Positive", 2, False, "classes that look alike: 'Positive', 'positive'"),
+        ("postive", 2, True, None),
+        ("neutral", 4, False, None),
     ],
 )
-def test_a_misspelt_class_has_one_warning(label, fault, tmp_path, vocab, caplog):
-    """It stays a class; the warning names its line and the class that is like it."""
-    train = [*["positive\tx"] * 10, f"{label}\ty", *["negative\tz"] * 10]
-    folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": ["positive\tx"]})
+def test_a_misspelt_class_has_one_warning(label, count, tested, fault, tmp_path, vocab, caplog):
+    """It stays a class; the warning names its first line and the class that is like it.
+
+    There is none of a class that several texts have, if the test set has it or it is not rare.
+    """
+    train = [*["positive\tx"] * 20, *[f"{label}\ty"] * count, *["negative\tz"] * 20]
+    test = ["positive\tx", *[f"{label}\ty"] * tested]
+    folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": test})
     prepare("tsv", folder, tmp_path / "out", vocab)
-    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert said == f"{folder}/train.tsv, line 11: {fault}"
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert said == [f"{folder}/train.tsv, line 21: {fault}"] * bool(fault)
 
 
 def test_a_part_of_each_class_is_held_out():
