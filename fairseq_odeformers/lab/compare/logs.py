@@ -93,7 +93,9 @@ def explain_failure(output: str) -> str:
     When a loss or a gradient is not finite, fairseq names the layer if it finds it, and often ends
     with the StopIteration of a hook.
     """
-    diverged = re.search(r"^FloatingPointError: (gradients are .*|Minimum loss scale.*)", output, re.M)
+    diverged = re.search(
+        r"^FloatingPointError: (gradients are .*|Minimum loss scale.*)", output, re.M
+    )
     if diverged is None:
         return output.strip().split("\n")[-1] or "no output"
     layer = re.search(r"(NaN|Inf) detected in output of (\S*), shape", output)
