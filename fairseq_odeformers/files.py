@@ -76,7 +76,7 @@ def is_named(error: BaseException, name: str | Path) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of an error that says more than that something follows."""
+    """The first line of an error's message, without lines that only announce others by a colon."""
     lines = (line.strip() for line in str(error).split("\n"))
     text = next((line for line in lines if line and not line.endswith(":")), "")
     return text if " " in text else f"{type(error).__name__} {text}".strip()

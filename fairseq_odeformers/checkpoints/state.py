@@ -57,7 +57,7 @@ def read(
             check_sums(path)
             with explaining_refusal(path):
                 state = unpickle(path, arg_overrides, load_on_all_ranks)
-        state["args"] = None  # fairseq has made cfg of it, and would prefer it to cfg
+        state["args"] = None  # cfg was made from args; fairseq would read args first
         if not {"model", "task"} <= set(state["cfg"]) or not isinstance(state["model"], dict):
             raise ValueError("it has no model, or no configuration of a model and a task")
     if fairseq.__version__ == "0.12.2":

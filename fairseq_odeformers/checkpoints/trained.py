@@ -51,14 +51,14 @@ def load(
     """
     state = state or read(path)
     check(path, state)
-    overwrite_args_by_name(state["cfg"], overrides or {})  # fairseq ignores its own with a state
+    overwrite_args_by_name(state["cfg"], overrides or {})  # fairseq would not, given a state
     data = getattr(state["cfg"].task, "data", None)
     if data and task is None:
         check_regular(data)
         check_binarised(data)
         check_joined(data)
     with naming(path, f"does not fit its model or {data}"):
-        # Building may drop a head of the state, and a task keeps nothing of its own state.
+        # Read first: building may drop a head from the state, and a task does not keep its state.
         size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
         with no_more_than(state["model"]):
             (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(

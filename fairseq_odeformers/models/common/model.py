@@ -20,9 +20,9 @@ class BaseModel(DictionaryDigest):
 
     It comes before a base class of fairseq and replaces its options.
 
-    A switch that is on by default, or as another option is, gets another form that turns it off,
-    with ``--no-``, or without it if it begins so. fairseq would make the first kind of switch turn
-    itself off, and the second kind take a value.
+    Some switches are on by default, or follow another option. Each gets a second form that turns it
+    off: ``--no-NAME`` for ``--NAME``, and ``--NAME`` for ``--no-NAME``. Without it, fairseq would
+    turn the first kind off when it is given, and the second kind would take a value.
 
     Attributes:
         unsupported: options of a base class that the model does not have, and why.
@@ -71,6 +71,7 @@ class BaseModel(DictionaryDigest):
     @classmethod
     def check_config(cls, cfg):
         """Raise a ValueError that names the first option that cannot be built, and the remedy."""
+        # register_model of fairseq sets it.
         configs = (vars(base).get("__dataclass") for base in cls.__mro__)
         validate(cfg, next(filter(None, configs)), cls.unsupported)
 

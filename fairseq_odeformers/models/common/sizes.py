@@ -65,8 +65,9 @@ def size_options(
 ) -> dict[str, Any]:
     """The options that give an architecture the sizes of a Transformer.
 
-    A decoder whose option follows the encoder's by default is left to do so. Where a size is chosen
-    for the encoder alone, the decoder takes it as well.
+    The model's ``side_sizes`` says which options of a side these are. Where a decoder's option
+    follows the encoder's by default, it is not set. Where a size is chosen for the encoder alone,
+    the decoder takes it as well.
 
     Args:
         sizes: some of ``embed_dim``, ``ffn_embed_dim``, ``attention_heads`` and ``layers``.

@@ -71,8 +71,8 @@ def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
 
     Args:
         cfg: the options of any model; fairseq's config itself is returned as it is.
-        changes: options that fairseq has by other names, or takes with other values, than the
-            model; and further attributes, such as ``spec``.
+        changes: options whose name or value differs between fairseq and the model; and further
+            attributes, such as ``spec``.
     """
     if isinstance(cfg, TransformerConfig):
         return cfg

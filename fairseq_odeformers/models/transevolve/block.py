@@ -130,7 +130,8 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
     """Decoder block of depth L without an encoder: causal self-attention, which evolves (Eq. 12).
 
     In incremental decoding, a new token adds its key, the key's bias, and in each layer its value
-    to the saved state of the block.
+    to the saved state of the block. The block of a translator derives from this one and attends to
+    the source in ``_attend_source``.
     """
 
     def forward(

@@ -106,13 +106,15 @@ class TransEvolveCausalDecoder(TransEvolveDecoder):
 def blocks_config(cfg: DictConfig, side: str, spec: BlockSpec) -> TransformerConfig:
     """fairseq's config of the ``encoder`` or the ``decoder``, whose layers are blocks of a spec."""
     layers = {f"{side}_layers": cfg[f"{side}_blocks"]}
-    # fairseq's stack itself drops only embeddings.
+    # A stack's own dropout is that of the embeddings; its blocks read spec.dropout.
     return stack_config(cfg, dropout=cfg.embedding_dropout, spec=spec, **layers)
 
 
 @contextmanager
 def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterator[list[Tensor]]:
     """A list that holds, once the blocks have run, the states (T, B, C) after each of their depths.
+
+    The arclength regulariser (``criterions/arclength.py``) asks for them.
 
     Args:
         stack: an encoder or a decoder.
