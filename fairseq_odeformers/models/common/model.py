@@ -44,7 +44,9 @@ class BaseModel(DictionaryDigest):
         *args,
         **kwargs,
     ):
-        """fairseq's method, for a folder and its files; it loads what the loaders here do.
+        """fairseq's method, for a folder and its files.
+
+        A checkpoint is judged as by the loaders of this package, but its model may be of any size.
 
         Raises:
             FileNotFoundError: there is no such folder.
