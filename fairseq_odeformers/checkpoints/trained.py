@@ -1,10 +1,11 @@
 """Builds trained models with their tasks."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
@@ -57,6 +58,12 @@ def load(
         check_regular(data)
         check_binarised(data)
         check_joined(data)
+        for folder in utils.split_paths(data):
+            if not os.path.exists(folder):
+                raise FileNotFoundError(
+                    f"data {folder}: no such folder; give the one with the dictionaries, data-bin "
+                    "of odeformers prepare"
+                )
     with naming(path, f"does not fit its model or {data}"):
         # Read first: building may drop a head from the state, and a task does not keep its state.
         size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")

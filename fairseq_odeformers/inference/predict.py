@@ -81,16 +81,17 @@ def main(arguments=None) -> None:
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
     if f"{SCORED}.tsv" in files.values():
         return predict_scores(args, cuts)
+    source = None if args.text is None else read_texts(args.text)
     classifier = load_classifier(args.path, args.data, **cuts)
     if torch.cuda.is_available() and not args.cpu:
         classifier.cuda()
     if args.glue_submission:
         for split, name in files.items():
             predict_glue(classifier, split, (args.output or Path()) / name, args.batch_size)
-    elif args.text is None:
+    elif source is None:
         predict_split(classifier, args.split or "test", args)
     else:
-        predict_texts(classifier, args)
+        predict_texts(classifier, *source, args)
 
 
 def glue_files(data: str) -> dict[str, str]:
@@ -166,13 +167,17 @@ def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) 
         )
 
 
-def predict_texts(classifier: Classifier, args: argparse.Namespace) -> None:
+def predict_texts(
+    classifier: Classifier, name: str, texts: list[str], args: argparse.Namespace
+) -> None:
     """Write number, text, prediction and probabilities of each line, which has no label.
 
     A text that is empty or too long has no prediction, and no probabilities. A tab or a carriage
     return would end the column or the row, and is refused.
+
+    Args:
+        name: the file of the texts, in messages.
     """
-    name, texts = read_texts(args.text)
     inputs = []
     for number, text in enumerate(texts, start=1):
         try:

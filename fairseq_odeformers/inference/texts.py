@@ -4,6 +4,7 @@ A text may be longer than a model takes, or have symbols that its dictionary doe
 """
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -26,10 +27,16 @@ class TooLong(ValueError):
 
 
 def read_texts(source: str) -> tuple[str, list[str]]:
-    """The lines of a file, or of standard input for ``-``, and its name in messages."""
+    """The lines of the file of ``--text``, or of standard input for ``-``; its name in messages.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
     if source == "-":
         name = "standard input"
         lines = decode_lines(sys.stdin.buffer, name)
+    elif not os.path.exists(source) or os.path.isdir(source):
+        raise FileNotFoundError(f"--text {source}: no such file; give one with a text per line")
     else:
         name, lines = source, read_lines(Path(source))
     return name, [line.rstrip("\r") for line in lines]

@@ -45,11 +45,11 @@ def main(arguments=None) -> None:
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
     args = parser.parse_args(arguments)
+    name, texts = read_texts(args.text)
     options = {"truncate_source": True} if args.truncate else {}
     translator = load_translator(args.path, args.data, tokenized=args.tokenized, **options)
     if torch.cuda.is_available() and not args.cpu:
         translator.cuda()
-    name, texts = read_texts(args.text)
     translations = []
     for start in tqdm(range(0, len(texts), args.batch_size), unit=" batches", disable=None):
         batch = texts[start : start + args.batch_size]

@@ -14,6 +14,8 @@ from odeformers import main
 
 REFUSED = {
     "predict words --path classifier.pt --output made": {
+        "--text absent --path cut.pt": "--text absent: no such file; give",
+        "--text words": "--text words: no such file; give",
         "--text tab": "tab, line 2",
         "--text cr": "cr, line 2",
         "--split valid": "label/valid",
@@ -36,6 +38,8 @@ REFUSED = {
     },
     "predict c:d --path classifier.pt --output made": {"": "c:d ':'"},
     "predict two --path classifier.pt --output made": {"": "classes two"},
+    "predict absent --path classifier.pt": {"": "data absent: no such folder; give dictionaries"},
+    "translate words --path classifier.pt": {"--text absent": "--text absent: no such file; give"},
     "predict turned --path classifier.pt --output made": {"": "0, 1, 2, turned 2, 1, 0,"},
     "export": {
         "foreign.pt made": "foreign.pt PosixPath",
