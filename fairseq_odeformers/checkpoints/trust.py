@@ -30,14 +30,19 @@ def check(path: str, state: dict) -> None:
             be safe; or a weight is not finite.
     """
     with naming(path, "is not a checkpoint of a training"):
-        model, task = state["cfg"].model, state["cfg"].task
-        # The names that fairseq looks up.
-        arch = getattr(model, "_name", None) or getattr(model, "arch", None)
-        legacy = getattr(task, "task", None)
-        name = legacy if isinstance(legacy, str) else getattr(task, "_name", None)
-        check_name(path, "architecture", str(arch), ARCH_MODEL_REGISTRY)
-        check_name(path, "task", str(name), TASK_REGISTRY)
+        arch, task = read_names(state)
+        check_name(path, "architecture", arch, ARCH_MODEL_REGISTRY)
+        check_name(path, "task", task, TASK_REGISTRY)
         check_finite(path, dict(state["model"]))
+
+
+def read_names(state: dict) -> tuple[str, str]:
+    """The names of a checkpoint's architecture and task, as fairseq looks them up."""
+    model, task = state["cfg"].model, state["cfg"].task
+    arch = getattr(model, "_name", None) or getattr(model, "arch", None)
+    legacy = getattr(task, "task", None)
+    name = legacy if isinstance(legacy, str) else getattr(task, "_name", None)
+    return str(arch), str(name)
 
 
 def check_name(path: str, kind: str, name: str, registry: dict) -> None:

@@ -22,17 +22,29 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fairseq import utils
-from fairseq.models import FairseqEncoderDecoderModel, FairseqLanguageModel
+from fairseq.models import (
+    ARCH_MODEL_REGISTRY,
+    FairseqEncoderDecoderModel,
+    FairseqLanguageModel,
+)
 
 from fairseq_odeformers.checkpoints import load, read
 from fairseq_odeformers.checkpoints.trained import count_classes
+from fairseq_odeformers.checkpoints.trust import read_names
 from fairseq_odeformers.data.moses import read_raw_pairs
 from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.files import check_joined, naming
+from fairseq_odeformers.models.common.kinds import Kind
 
 from .classifier import Classifier
 from .generator import Generator
 
+# The command for trained models of each kind, and the function.
+USES = {
+    Kind.TRANSLATION: ("odeformers translate", "load_translator"),
+    Kind.CLASSIFICATION: ("odeformers predict", "load_classifier"),
+    Kind.LANGUAGE_MODEL: ("fairseq-eval-lm", "load_language_model"),
+}
 CODES = ("code", "bpecodes")  # as fairseq's from_pretrained looks for them
 
 
@@ -101,7 +113,7 @@ def make_classifier(files: Iterable[tuple[str, dict]], data=None, **options) -> 
         options["data"] = str(data)
     for path, state in files:
         if count_classes(state) is None:
-            raise ValueError(f"{path} is not the checkpoint of a classifier")
+            raise ValueError(f"{path} is not the checkpoint of a classifier{advise(state)}")
         model, task, _ = load(path, options, task, state)
         models.append(model)
     return Classifier(models, task)
@@ -122,16 +134,23 @@ def make_generator(files, data, options: dict, base: type, name: str) -> Generat
     """See :func:`load_translator`; *name* is what messages call models that derive from *base*."""
     models, task, cfg = [], None, None
     for path, state in files:
+        model_class = ARCH_MODEL_REGISTRY.get(read_names(state)[0], base)  # load refuses others
+        if not issubclass(model_class, base):
+            raise ValueError(f"{path} is of a {model_class.__name__}, not {name}{advise(state)}")
         overrides = {**find_text_options(state["cfg"].task, data), **options}
         model, task, cfg = load(path, overrides, task, state)
-        if not isinstance(model, base):
-            raise ValueError(f"{path} is of a {type(model).__name__}, not {name}")
         models.append(model)
     # The last file's options make the tokenizer and the subwords of an ensemble.
     if overrides.get("bpe") == "subword_nmt" and (codes := overrides.get("bpe_codes")):
         read_codes(Path(codes))  # fairseq would end the program, and name no file
     with naming(path, "does not fit its tokenizer or subwords"):
         return Generator(cfg, task, models).eval()
+
+
+def advise(state: dict) -> str:
+    """What takes a checkpoint of another kind, as the end of a message; "" if nothing does."""
+    kind = Kind.of_task(read_names(state)[1])
+    return f"; {' and '.join(USES[kind])} take it" if kind in USES else ""
 
 
 def find_text_options(cfg, data=None) -> dict[str, str]:
