@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import combinations
+from itertools import combinations, count
 from pathlib import Path
 from typing import IO, Any
 
@@ -121,6 +121,13 @@ def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -
     if found or str(path).startswith("-"):
         fault = f"divide it at {found[0]!r}" if found else "take it for an option"
         raise ValueError(f"{f'{name} {path}'.strip()}: fairseq would {fault}; choose another name")
+
+
+def find_free_name(path: Path) -> Path:
+    """A path beside *path* that is not there yet: its name with a number, from 2 on."""
+    path = path.resolve() if path.name in ("", "..") else path
+    names = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def check_joined(paths: str) -> None:

@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import yaml
 from filelock import FileLock
 
-from fairseq_odeformers.files import naming, replacing
+from fairseq_odeformers.files import find_free_name, naming, replacing
 
 from .entry import Entry
 from .recipe import Recipe, command_line, construct
@@ -22,6 +21,7 @@ from .recipe import Recipe, command_line, construct
 PLAN, LOCK = "plan.yaml", ".plan.lock"
 # Keys that an entry has in plans of earlier versions.
 RENAMED = {"seconds": "training_seconds", "evaluation": "evaluation_seconds"}
+Differences = dict[str, tuple[str, ...]]  # by architecture, such as "lr 1e-3 → 2e-3"
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,16 @@ def check_extends(earlier: Plan, plan: Plan, out: Path) -> None:
     Raises:
         ValueError: they have others.
     """
-    check_experiment(earlier, plan.recipe.data, {e.name: e.tried for e in plan.entries}, out)
-    free = find_free_folder(out, Path(plan.recipe.data))
+    tuned = {entry.name: entry.tried for entry in plan.entries}
+    check_experiment(earlier, plan.recipe.data, tuned, out)
+    free = find_free_name(out)
     if plan.recipe.data == earlier.recipe.data and earlier.digest not in ("", plan.digest):
         raise ValueError(
-            f"{plan.recipe.data} has other files than when {out} was begun; give a folder of its "
-            f"own, such as --out {free}"
+            f"{plan.recipe.data} has other files than when {out} was begun; give another folder, "
+            f"such as --out {free}"
         )
     entries = {entry.label: entry for entry in plan.entries}
+    differing: Differences = {}
     for before in earlier.entries:
         entry = entries.get(before.label, before)
         if before.plugin not in ("", entry.plugin):
@@ -98,7 +100,9 @@ def check_extends(earlier: Plan, plan: Plan, out: Path) -> None:
                 f"{entry.label}: the files of its plugin have changed since its runs in {out}; "
                 f"give --redo {entry.name} to train it anew, or a folder such as --out {free}"
             )
-        refuse(differing_settings(plan, entry, earlier, before), entry.name, free, out)
+        if differences := differing_settings(plan, entry, earlier, before):
+            differing[entry.name] = differences
+    refuse(differing, tuned.keys(), out)
 
 
 def check_experiment(
@@ -113,20 +117,41 @@ def check_experiment(
     Raises:
         ValueError: the runs have others.
     """
-    free = find_free_folder(out, Path(data))
+    differing: Differences = {}
     for before in earlier.entries:
-        tune = sorted(tuned.get(before.name, before.tried)) != sorted(before.tried)
-        differing = {"data": data != earlier.recipe.data, "tune": tune}
-        refuse([name for name, differs in differing.items() if differs], before.name, free, out)
+        then, now = sorted(before.tried), sorted(tuned.get(before.name, before.tried))
+        values = {"data": (earlier.recipe.data, data), "tune": (" ".join(then), " ".join(now))}
+        differing[before.name] = name_differences(values)
+    refuse(differing, tuned.keys(), out)
 
 
-def refuse(settings: Sequence[str], name: str, free: Path, out: Path) -> None:
-    """Raise an error if there are settings in which an architecture differs from its runs."""
-    if settings:
+def refuse(differing: Differences, names: Set[str], out: Path) -> None:
+    """Raise an error if architectures differ from their runs, with what was and what is given now.
+
+    Args:
+        names: the architectures of this command, which ``--redo`` may name.
+    """
+    by_difference: dict[tuple[str, ...], list[str]] = {}
+    for name, differences in differing.items():
+        if differences:
+            by_difference.setdefault(differences, []).append(name)
+    if by_difference:
+        changed = [name for of_difference in by_difference.values() for name in of_difference]
+        told = (f"{', '.join(of)}: {', '.join(what)}" for what, of in by_difference.items())
+        redo = f"--redo {' '.join(changed)} to train anew, or " * (names >= {*changed})
         raise ValueError(
-            f"{out} was begun with other settings ({name}: {', '.join(settings)}); "
-            f"give a folder of its own, such as --out {free}"
+            f"{out} was begun with other settings ({'; '.join(told)}); give {redo}another folder, "
+            f"such as --out {find_free_name(out)}"
         )
+
+
+def name_differences(values: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
+    """What has changed, of values before and now; an option that is not given is unset."""
+    return tuple(
+        f"{name} {then or 'unset'} → {now or 'unset'}"
+        for name, (then, now) in values.items()
+        if then != now
+    )
 
 
 def leave_out(names: Collection[str], plan: Plan) -> Plan:
@@ -135,24 +160,21 @@ def leave_out(names: Collection[str], plan: Plan) -> Plan:
     return replace(plan, entries=entries)
 
 
-def find_free_folder(out: Path, data: Path) -> Path:
-    """A folder inside of *out* that is not there yet, named after data."""
-    name = data.parent.name if data.name == "data-bin" else data.name
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(out / name for name in names if not (out / name).exists())
-
-
-def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -> list[str]:
+def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -> tuple[str, ...]:
     """The settings in which the trainings of an architecture differ between two plans."""
-    now, then = (
+    then, now = (
         {"average": a_plan.recipe.average, **an_entry.options}
-        for a_plan, an_entry in ((plan, entry), (earlier, before))
+        for a_plan, an_entry in ((earlier, before), (plan, entry))
     )
-    return [
-        name
-        for name in {**now, **then}
-        if command_line({name: now.get(name)}) != command_line({name: then.get(name)})
-    ]
+    return name_differences(
+        {name: (show(then.get(name)), show(now.get(name))) for name in {**now, **then}}
+    )
+
+
+def show(value: object) -> str:
+    """The value of an option as it is typed; "" if the option is left out."""
+    words = command_line({"option": value})
+    return words[-1] if len(words) > 1 else "set" * len(words)
 
 
 def load_plan(out: Path) -> Plan:

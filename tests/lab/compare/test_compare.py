@@ -67,11 +67,12 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     plan.save_plan(Plan(replace(recipe, splits=["valid"]), (same,)), tmp_path)
     other = replace(one, options={"arch": "a", "lr": "1", "clip-norm": None})
     for changed, entry, named in (
-        (recipe, other, "a: lr"),
-        (replace(recipe, data="own"), two, "a: data"),
-        (replace(recipe, average=2), one, "a: average"),
+        (recipe, other, "a: lr 1e-3 → 1.; give --redo a to"),
+        (recipe, replace(one, options={"arch": "a", "fp16": True}), "a: fp16 unset → set, lr 1e-3"),
+        (replace(recipe, data="own"), two, "a, b: data /data → own.; give another folder"),
+        (replace(recipe, average=2), one, "a, b: average 0 → 2.; give another"),
     ):
-        with pytest.raises(ValueError, match=f"{tmp_path} .*settings .{named}.; give"):
+        with pytest.raises(ValueError, match=f"{tmp_path} .*settings .{named}"):
             plan.save_plan(Plan(changed, (entry,)), tmp_path)
     plan.save_plan(Plan(replace(recipe, splits=["valid"]), (one,), "digest"), tmp_path)
     with pytest.raises(ValueError, match=f"data has other files than when {tmp_path} was begun"):
@@ -79,14 +80,13 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     assert plan.load_plan(tmp_path).recipe.splits == ["valid"]
 
 
-@pytest.mark.parametrize("data, name", [("d/reviews/data-bin", "reviews"), ("d/own", "own")])
-def test_a_comparison_of_other_data_is_told_a_free_folder(data, name, tmp_path):
-    """One that is named after its data, or numbered."""
-    entry = Entry("a", {"arch": "a"})
-    plan.save_plan(Plan(Recipe("/data", {}, {}), (entry,)), tmp_path)
-    for free in (name, f"{name}-2", f"{name}-3"):
-        with pytest.raises(ValueError, match=f"data.*; give .* --out {tmp_path}/{free}$"):
-            plan.save_plan(Plan(Recipe(data, {}, {}), (entry,)), tmp_path)
+def test_a_comparison_of_other_data_is_told_a_free_folder(tmp_path):
+    """One beside the other, numbered; or to train all anew, if the command has all."""
+    entry, out = Entry("a", {"arch": "a"}), tmp_path / "runs"
+    plan.save_plan(Plan(Recipe("/data", {}, {}), (entry,)), out)
+    for free in ("runs-2", "runs-3"):
+        with pytest.raises(ValueError, match=f"give --redo a to .* --out {tmp_path}/{free}$"):
+            plan.save_plan(Plan(Recipe("/other", {}, {}), (entry,)), out)
         (tmp_path / free).mkdir()
 
 
@@ -106,9 +106,9 @@ def test_a_plan_of_an_earlier_version_is_read_and_extended(tmp_path):
 @pytest.mark.parametrize(
     "kept, options, refused",
     [
-        ("/data", [], "data"),
+        ("/data", [], "data /data → {data}"),
         ("/data", ["--redo", "transformer_prenorm"], ""),
-        (None, ["--tune", "lr=1,2"], "tune"),
+        (None, ["--tune", "lr=1,2"], "tune unset → lr"),
         (None, [], ""),
     ],
 )
@@ -124,7 +124,8 @@ def test_another_comparison_is_refused_before_the_trial(
     with pytest.raises(SystemExit if refused else ZeroDivisionError):
         odeformers.main([*line, *options])
     assert len(tried) == (not refused)
-    message = f"{tmp_path} was begun with other settings (transformer_prenorm: {refused})"
+    settings = f"transformer_prenorm: {refused.format(data=data)}"
+    message = f"{tmp_path} was begun with other settings ({settings}); give --redo transformer_"
     assert not refused or message in capsys.readouterr().err
 
 

@@ -117,7 +117,7 @@ def test_other_values_and_seeds_extend_a_tuning(folder):
     assert [run.folder.name for run in runs] == ["a-lr-1-seed2"], "a loss of 1, as at 3"
     calls = (folder / "calls").read_text().split()
     assert calls == ["a-lr-1-seed5", "a-lr-4-seed5", "a-lr-3-seed5", "a-lr-1-seed2"]
-    with pytest.raises(ValueError, match="begun with other settings .a: tune."):
+    with pytest.raises(ValueError, match="begun with other settings .a: tune lr → unset"):
         execute(Plan(Recipe("/data", {}, {}), (Entry("a", {"arch": "a", "lr": "1"}),)), folder)
 
 
