@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--task", help="fairseq task (default: inferred from DATA)")
     add("--epochs", type=positive_int, metavar="N", help="epochs on DATA (default: by its size)")
     add("--average", type=integer, metavar="N", help="also evaluate the mean of N checkpoints")
-    add("--seeds", type=int, nargs="+", metavar="N", help="one run per seed (default: 1)")
+    add("--seeds", type=seeds, nargs="+", metavar="N", help="one run per seed (default: 1)")
     add(
         "--tune",
         metavar="OPTION=VALUE,...",
@@ -296,6 +296,14 @@ def report(arguments: Sequence[str] | None = None) -> None:
                     name = re.sub(r"\W+", "-", section.title).strip("-").lower()
                     (folder / f"{name}.{suffix}").write_text(make(section.table), encoding="utf-8")
     print(markdown_page(sections))
+
+
+def seeds(text: str) -> list[int]:
+    """One seed, or several between commas."""
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: give whole numbers, such as 1 2 3") from None
 
 
 def minutes(text: str) -> float:

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import subprocess
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
         recipe.train = merge(recipe.train, options)
         if args.average is not None:
             recipe.average = args.average
-        recipe.seeds = args.seeds or recipe.seeds
+        recipe.seeds = [*chain.from_iterable(args.seeds or ())] or recipe.seeds
         recipe.bleu_tokenize = args.bleu_tokenize or recipe.bleu_tokenize
         if args.tune:
             recipe.tune = parse_tuning(args.tune)
