@@ -2,7 +2,7 @@
 
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,7 +45,20 @@ def place_of(error: Exception) -> str | None:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        path = Path(frame.filename)
-        if path.is_file() and not any(map(path.is_relative_to, (*LIBRARIES, PACKAGE))):
+        if is_own(frame.filename):
             return f"{frame.filename}, line {frame.lineno}"
     return None
+
+
+def place_of_function(function: Callable) -> str | None:
+    """The file and first line of a function; None if it is of a library or not of Python."""
+    code = getattr(function, "__code__", None)
+    if code is None or not is_own(code.co_filename):
+        return None
+    return f"{code.co_filename}, line {code.co_firstlineno}"
+
+
+def is_own(file: str) -> bool:
+    """Whether a file of Python is of no library."""
+    path = Path(file)
+    return path.is_file() and not any(map(path.is_relative_to, (*LIBRARIES, PACKAGE)))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from fairseq_odeformers.blame import blaming, describe
 from fairseq_odeformers.options import add_user_dir
 
+from .location import locating
 from .properties import PROPERTIES, Broken, Property
 from .subject import Subject, choose_kind
 
@@ -28,12 +29,15 @@ class Verdict(NamedTuple):
 
 def judge(subject: Subject, prop: Property) -> Verdict:
     """Whether a subject has a property; an error of the model counts as none."""
-    try:
-        difference = prop.measure(subject)
-    except Broken as broken:
-        return Verdict(prop.name, "", f"{broken}: {prop.advice}")
-    except Exception as error:
-        return Verdict(prop.name, "", describe(error))
+    with locating() as location:
+        try:
+            difference = prop.measure(subject)
+        except Broken as broken:
+            first = location.not_finite and f", first in the output of {location.not_finite}"
+            return Verdict(prop.name, "", f"{broken}{first}: {prop.advice}")
+        except Exception as error:
+            inside = location.innermost and f", in {location.innermost}"
+            return Verdict(prop.name, "", f"{describe(error)}{inside}")
     shown = f"{difference:.1e}" if difference else "0"
     return Verdict(prop.name, shown, prop.advice if difference > prop.bound else "")
 

@@ -44,6 +44,11 @@ class NotANumber(Layer):
         return x * torch.log(x.sum().mul(0).sub(1))
 
 
+class Shape(Layer):
+    def change(self, x):
+        return x[..., 1:]
+
+
 class Half(Layer):
     def change(self, x):
         return x @ torch.eye(x.size(-1))
@@ -103,6 +108,7 @@ for name, layer in {
     "look_ahead": LookAhead,
     "unused": Unused,
     "not_a_number": NotANumber,
+    "shape": Shape,
     "half": Half,
     "state_dict": StateDict,
     "randomness": Randomness,

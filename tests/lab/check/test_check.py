@@ -36,6 +36,7 @@ FAULTS = {
     "randomness": {SEEDED},
     "beams": {BEAMS},
     "mistake": {FINITE},
+    "shape": {FINITE},
 }
 VARIANTS = [  # options that choose another form of a layer
     "transevolve --self-attention-value-projection --cross-attention-value-norm "
@@ -76,11 +77,27 @@ def test_the_status_tells_of_a_fault(printed):
     assert printed[1] == 1
 
 
-def test_a_mistake_is_named_with_its_file_and_line(printed):
+@pytest.mark.parametrize(
+    "arch, code, said",
+    [
+        (
+            "mistake",
+            "return x + undefined_name",
+            "FILE, line LINE: NameError: name 'undefined_name' is .*, in decoder.layers.0 .Mistake",
+        ),
+        ("shape", "x, *rest = super", "FILE, line LINE: .*, in decoder.layers.1.self_attn "),
+        (
+            "not_a_number",
+            "def forward(self, x, *args",
+            "first in the output of decoder.layers.0 .NotANumber., .*FILE, line LINE: look for",
+        ),
+    ],
+)
+def test_a_fault_is_named_with_its_module_file_and_line(arch, code, said, printed):
     lines = (Path(__file__).parent / "faults.py").read_text().splitlines()
-    line = next(n for n, text in enumerate(lines, 1) if "x + undefined_name" in text)
-    expected = rf"faulty_plugin/__init__\.py, line {line}: NameError: name 'undefined_name'"
-    assert re.search(expected, printed[0]["mistake"])
+    line = next(n for n, text in enumerate(lines, 1) if code in text)
+    said = said.replace("FILE", r"faulty_plugin/__init__\.py").replace("LINE", str(line))
+    assert re.search(said, printed[0][arch])
 
 
 def test_the_message_on_a_cache_helps(printed):
