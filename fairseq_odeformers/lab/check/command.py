@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from fairseq.models import ARCH_MODEL_REGISTRY
+
 from fairseq_odeformers.blame import blaming, describe
 from fairseq_odeformers.options import add_user_dir
 
@@ -91,13 +93,18 @@ def main(arguments: Sequence[str]) -> None:
         "gradients, half precision and checkpoints correctly. It is built in a small size; "
         "options of fairseq-train may follow. The exit status is 1 if a check fails.",
     )
-    parser.add_argument("archs", nargs="+", metavar="ARCH", help="architectures to check")
+    what = "architectures to check (default: all that --user-dir registers)"
+    parser.add_argument("archs", nargs="*", metavar="ARCH", help=what)
     parser.add_argument("--task", help="fairseq task (default: the first that trains ARCH)")
     add_user_dir(parser)
+    known = {*ARCH_MODEL_REGISTRY}
     args, words = parser.parse_known_args(arguments)
+    archs = args.archs or [arch for arch in ARCH_MODEL_REGISTRY if arch not in known]
+    if not archs:
+        parser.error("name an ARCH, or give a --user-dir that registers some")
     warnings.simplefilter("ignore")  # torch's, about fairseq's layers
     passed = True
-    for arch in args.archs:
+    for arch in archs:
         print(f"{arch}")
         for verdict in check(arch, *words, task=args.task):
             print(f"  {verdict}", flush=True)

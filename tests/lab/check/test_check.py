@@ -10,7 +10,7 @@ import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from fairseq_odeformers.cli import architectures
-from fairseq_odeformers.lab.check.command import check
+from fairseq_odeformers.lab.check.command import check, main
 
 FINITE = "forward and backward are finite"
 GRADIENT = "every parameter gets a gradient"
@@ -55,11 +55,11 @@ def test_every_architecture_has_every_property(line):
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
-    """What the command prints of the plugin with faults, by the architecture; and its status."""
+    """What the command prints of all of the plugin with faults, by architecture; its status."""
     folder = tmp_path_factory.mktemp("plugin") / "faulty_plugin"
     folder.mkdir()
     shutil.copy(Path(__file__).parent / "faults.py", folder / "__init__.py")
-    command = [sys.executable, "-W", "ignore", "-m", "fairseq_odeformers", "check", *FAULTS]
+    command = [sys.executable, "-W", "ignore", "-m", "fairseq_odeformers", "check"]
     run = subprocess.run(
         [*command, "--user-dir", folder], capture_output=True, text=True, cwd=folder.parent
     )
@@ -71,6 +71,13 @@ def printed(tmp_path_factory):
 def test_a_fault_is_named_by_its_own_row(printed, arch):
     rows = re.findall(r"^  FAIL  (.*?)  ", printed[0][arch], re.M)
     assert {row.strip() for row in rows} == FAULTS[arch]
+
+
+def test_without_an_architecture_all_of_the_plugin_are_checked(printed, capsys):
+    assert printed[0].keys() == FAULTS.keys()
+    with pytest.raises(SystemExit):
+        main([])
+    assert "error: name an ARCH, or give a --user-dir" in capsys.readouterr().err
 
 
 def test_the_status_tells_of_a_fault(printed):
