@@ -56,7 +56,10 @@ REFUSED = {
         "--data words --user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported",
     },
     "list": {"--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already"},
-    "analyse attention --data words --out made --cpu": {"classifier.pt": "TransJect attention"},
+    "analyse attention --data words --out made --cpu": {
+        "classifier.pt": "classifier.pt: TransJect attention maps; translators",
+        "classifier.pt --text 1": "classifier.pt: TransJect attention maps; translators",
+    },
     "export classifier.pt": {
         "made.pt2 --model-overrides {'a':": "--model-overrides {'a':",
         "made.pt2 --model-overrides {'ode_step':3}": "classifier.pt ode_step",

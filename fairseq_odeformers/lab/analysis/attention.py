@@ -14,7 +14,7 @@ from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.inference.predict import batches, naming_split
 from fairseq_odeformers.lab.plots import group_by, legend, lines, panels
 
-from .maps import KINDS, attention_maps
+from .maps import KINDS, attention_maps, check_maps
 from .result import Row, Tables, markdown
 
 BATCH_SIZE = 16  # sentences whose maps are in memory together
@@ -25,6 +25,7 @@ SHOWN = 5  # tokens shown with the highest bias, and with the lowest
 def analyse(path: str, args: argparse.Namespace) -> Tables:
     """The tables of a checkpoint."""
     model, task, _ = load(path, {"data": args.data})
+    check_maps(path, model)
     model = model.to(args.device).eval()
     with naming_split(task, args.split):
         tables = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
+from torch.nn import Module
 
 from fairseq_odeformers.models.common.recording import Call, first_calls, record_calls
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
@@ -35,6 +36,29 @@ class Maps(NamedTuple):
     biases: Sequence[Tensor | None]
 
 
+def find_attentions(model) -> dict[Module, str]:
+    """The layers and blocks that have maps, each with its side, ``encoder`` or ``decoder``."""
+    with_maps = MultiheadAttention, TransEvolveEncoderBlock, NodeBlock
+    return {
+        module: name.partition(".")[0]
+        for name, module in model.named_modules()
+        if isinstance(module, with_maps)
+    }
+
+
+def check_maps(path: str, model) -> None:
+    """Check that the model of a checkpoint has the maps of an encoder.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if "encoder" not in find_attentions(model).values():
+        raise ValueError(
+            f"{path}: {type(model).__name__} has no encoder with attention maps; translators have "
+            "one, and all classifiers but TransJect"
+        )
+
+
 @torch.no_grad()
 def attention_maps(model, net_input: dict) -> dict[str, Maps]:
     """The maps of a model in evaluation mode, by their kind.
@@ -47,14 +71,7 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
     Args:
         net_input: of a batch; of a model without a decoder, its encoder takes the first text.
     """
-    with_maps = MultiheadAttention, TransEvolveEncoderBlock, NodeBlock
-    sides = {
-        module: name.partition(".")[0]
-        for name, module in model.named_modules()
-        if isinstance(module, with_maps)
-    }
-    if "encoder" not in sides.values():
-        raise ValueError(f"{type(model).__name__} has no encoder with attention maps")
+    sides = find_attentions(model)
     with record_calls(sides) as calls:
         if hasattr(model, "decoder"):
             model(**net_input)

@@ -11,7 +11,7 @@ from fairseq_odeformers.inference.hub import make_classifier, make_translator
 from fairseq_odeformers.lab.plots import group_by
 
 from .heat_maps import CAPTIONS, draw
-from .maps import attention_maps
+from .maps import attention_maps, check_maps
 from .result import Row, Tables, file_name
 
 BEAM = 5  # of the translation
@@ -21,6 +21,7 @@ MOST_TOKENS = 80  # in a picture that can be read
 def analyse(path: str, args: argparse.Namespace) -> Tables:
     """The tables of the maps of ``--text`` in a checkpoint, and of its translation."""
     model, net_input, tokens, translation = encode(path, args)
+    check_maps(path, model)
     if max(len(names) for pair in tokens.values() for names in pair) > MOST_TOKENS:
         raise ValueError(f"--text: more than {MOST_TOKENS} tokens cannot be drawn")
     tables: Tables = {"sentence": measure(model, net_input, tokens, args.head)}
