@@ -3,7 +3,9 @@
 import argparse
 import logging
 import os
+import shlex
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -11,16 +13,16 @@ import torch
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import attention, sentence, states
-from .result import PAGE, Tables, file_name, write
+from .result import PAGE, Tables, check_free, file_name, write
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: Sequence[str]) -> None:
     """The command line; nothing is written if an argument, a checkpoint or the data do not fit."""
     args = parse_args(arguments)
     # Importing fairseq has set the level to DEBUG.
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
-    if args.out.exists() and not (args.out / PAGE).exists():
-        raise ValueError(f"{args.out} is in the way; move it, or choose another --out")
+    command = shlex.join(["odeformers", "analyse", *arguments])
+    check_free(args.out, command)
     args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     analysis = states
     if args.what == "attention":
@@ -30,11 +32,11 @@ def main(arguments: list[str] | None = None) -> None:
         for table, rows in analysis.analyse(path, args).items():
             tables[table] += [{"model": name, **row} for row in rows]
     text, plots = analysis.page(tables, args)
-    write(args.out, text, tables, plots)
+    write(args.out, text, tables, plots, command)
     print(f"wrote {args.out / PAGE}")
 
 
-def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
+def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="odeformers analyse", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     for name, module, split in (("states", states, "test"), ("attention", attention, "valid")):
@@ -47,7 +49,11 @@ def parse_args(arguments: list[str] | None = None) -> argparse.Namespace:
         )
         command.add_argument("--data", required=True, help="binarised data set")
         command.add_argument(
-            "--out", metavar="DIR", type=Path, required=True, help="folder for the result"
+            "--out",
+            metavar="DIR",
+            type=Path,
+            required=True,
+            help="folder for the result, new or of the same command",
         )
         command.add_argument("--split", default=split, help="(default: %(default)s)")
         command.add_argument("--cpu", action="store_true", help="do not use a GPU")

@@ -6,7 +6,7 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
-from fairseq_odeformers.files import markdown_table, replacing_folder, write_csv
+from fairseq_odeformers.files import find_free_name, markdown_table, replacing_folder, write_csv
 from fairseq_odeformers.lab.plots import save
 
 PAGE = "index.md"
@@ -15,13 +15,34 @@ Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
 
-def write(out: Path, text: str, tables: Tables, plots: Sequence[Callable]) -> None:
+def check_free(out: Path, command: str) -> None:
+    """Check that a folder is free for a result, or has a result of the same command.
+
+    Raises:
+        ValueError: something else is there, such as the result of another analysis.
+    """
+    page = out / PAGE
+    same = page.is_file() and page.read_text(encoding="utf-8").endswith(made_by(command))
+    if out.exists() and not same:
+        raise ValueError(
+            f"--out {out} is in the way, and no result of this command; choose another, such as "
+            f"{find_free_name(out)}"
+        )
+
+
+def made_by(command: str) -> str:
+    """The end of a page."""
+    return f"\nMade by\n\n    {command}\n"
+
+
+def write(out: Path, text: str, tables: Tables, plots: Sequence[Callable], command: str) -> None:
     """Write the page, a CSV file for each table that has rows, and the figures.
 
     Args:
         text: in Markdown, without the figures.
         tables: rows of JSON values, by the name of the table.
         plots: functions that draw a figure of the tables; the docstring of each is its caption.
+        command: the command line that makes the result; it may replace it.
     """
     with replacing_folder(out) as folder:
         for name, rows in tables.items():
@@ -31,7 +52,7 @@ def write(out: Path, text: str, tables: Tables, plots: Sequence[Callable]) -> No
         for plot in plots:
             save(plot, tables, folder / f"{plot.__name__}.png")
             text += f"\n![{plot.__name__}]({plot.__name__}.png)\n\n{getdoc(plot)}\n"
-        (folder / PAGE).write_text(text, encoding="utf-8")
+        (folder / PAGE).write_text(text + made_by(command), encoding="utf-8")
 
 
 def file_name(model: str) -> str:

@@ -169,8 +169,9 @@ def test_one_layer_has_no_change_of_its_maps(arch, trained, tmp_path):
     page = (out / "index.md").read_text()
     assert "span" in page and "change within" not in page
     deeper = str(checkpoints["transformer_prenorm"])
-    odeformers.main(["analyse", "attention", str(path), deeper, *options, str(out)])
-    assert (out / "attention.png").exists()
+    both = tmp_path / "both"
+    odeformers.main(["analyse", "attention", str(path), deeper, *options, str(both)])
+    assert (both / "attention.png").exists()
 
 
 def test_command(trained, tmp_path, capsys):

@@ -3,6 +3,7 @@
 import csv
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -70,7 +71,7 @@ def test_correlations_over_three_checkpoints(trained, tmp_path, capsys):
     unlabelled = shutil.copytree(data, tmp_path / "unlabelled")
     for path in unlabelled.glob("label/test.*"):
         path.unlink()
-    tables = run(unlabelled, tmp_path / "out", transformer, transject, other, "--texts", 2)
+    tables = run(unlabelled, tmp_path / "other", transformer, transject, other, "--texts", 2)
     assert {(row["x"], row["y"]) for row in tables["correlations"]} == {("activation", "entropy")}
 
 
@@ -101,12 +102,29 @@ def test_numbers_of_a_table():
     ]
 
 
+def test_only_the_same_command_replaces_a_result(trained, tmp_path):
+    """Whatever the analysis; the message has a free folder."""
+    data, checkpoints = trained
+    out, path = tmp_path / "out", str(checkpoints["transformer_prenorm"])
+    more = ["--data", str(data), "--out", str(out), "--cpu"]
+    first = ["attention", path, *more, "--tokenized", "--text", "1 2"]
+    main(first)
+    before = contents(out)
+    for line in (["attention", path, *more], [*first, "--head", "2"], ["states", path, *more]):
+        with pytest.raises(ValueError, match=f"--out {out} is in the way, .* {out}-2$"):
+            main(line)
+    assert contents(out) == before
+    (out / "cross.png").write_bytes(b"another")
+    main(first)
+    assert contents(out).keys() == before.keys()
+    assert contents(out)[Path("cross.png")] != b"another"
+
+
 def test_errors_leave_what_was_there(trained, tmp_path):
     data, checkpoints = trained
     out, mine = tmp_path / "out", tmp_path / "mine"
-    for folder, file in ((mine, "file"), (out, "index.md")):
-        folder.mkdir()
-        (folder / file).touch()
+    mine.mkdir()
+    (mine / "file").touch()
     headless, transformer = tmp_path / "headless.pt", checkpoints["transformer_classifier"]
     state = torch.load(transformer, weights_only=False)
     state["model"] = {k: v for k, v in state["model"].items() if not k.startswith("class")}
