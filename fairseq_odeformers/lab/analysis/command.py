@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from fairseq_odeformers.inference.texts import read_texts
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import attention, sentence, states
@@ -66,13 +67,16 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
         default=100,
         help="number of texts, a fixed random sample (default: %(default)s)",
     )
-    of_states.add_argument("--text", help="a text to follow through the layers; needs --tokens")
+    of_states.add_argument(
+        "--text", help="a text, or a file of one, to follow through the layers; needs --tokens"
+    )
     of_states.add_argument(
         "--tokens", nargs="+", metavar="TOKEN", help="tokens of --text whose distances are measured"
     )
     of_attention.add_argument(
         "--text",
-        help="draw the attention maps of this raw text instead of measuring the data set",
+        help="draw the attention maps of this raw text, or of the one in this file, instead of "
+        "measuring the data set",
     )
     of_attention.add_argument(
         "--tokenized",
@@ -86,6 +90,7 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
         help="draw this head, from 1 (default: mean over heads); needs --text",
     )
     args = parser.parse_args(arguments)
+    args.text = read_text(args.text)
     if args.text is not None and not args.text.strip():
         parser.error("--text: give a text")
     if args.what == "states" and bool(args.text) != bool(args.tokens):
@@ -95,6 +100,16 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             if getattr(args, name):
                 of_attention.error(f"--{name}: give --text as well")
     return args
+
+
+def read_text(text: str | None) -> str | None:
+    """The text of ``--text``, or the only line of the file of that name."""
+    if text is None or not os.path.isfile(text):
+        return text
+    lines = [line for line in read_texts(text)[1] if line.strip()]
+    if len(lines) != 1:
+        raise ValueError(f"--text {text}: the file has {len(lines)} lines with text; give one")
+    return lines[0]
 
 
 def model_names(paths: list[str]) -> list[str]:

@@ -221,6 +221,18 @@ def test_command(trained, tmp_path):
         assert found == pytest.approx(maps.weights[:, 0, 1].flatten().tolist(), abs=1e-4)
 
 
+def test_a_text_may_be_in_a_file(tmp_path):
+    """On its only line; what is no file is the text itself."""
+    path = tmp_path / "text"
+    path.write_text("Ein Mann geht .\r\n\n")
+    line = ["attention", "a.pt", "--data", "data", "--out", "out", "--text"]
+    for text, expected in ((str(path), "Ein Mann geht ."), ("Ein " * 100, "Ein " * 100)):
+        assert parse_args([*line, text]).text == expected
+    path.write_text("Ein Mann geht .\nEine Frau liest .\n")
+    with pytest.raises(ValueError, match=f"--text {path}: the file has 2 lines with text; give"):
+        parse_args([*line, str(path)])
+
+
 @pytest.mark.parametrize(
     "options, named",
     [
