@@ -92,9 +92,13 @@ def map_rows(
     label: str,
 ) -> Iterator[Result]:
     """:func:`map_in_processes` with a progress bar."""
+    return show_progress(map_in_processes(make_function, args, rows, workers), label)
+
+
+def show_progress(rows: Iterable[Item], label: str) -> Iterator[Item]:
+    """Rows with a progress bar, and a line in the log."""
     logger.info(label)
-    results = map_in_processes(make_function, args, rows, workers)
-    return iter(tqdm(results, label, unit=" lines", mininterval=1, disable=None))
+    return iter(tqdm(rows, label, unit=" lines", mininterval=1, disable=None))
 
 
 def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:
