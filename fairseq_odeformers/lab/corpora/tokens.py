@@ -7,6 +7,7 @@ their label. Rows are streamed; only the vocabulary is held in memory.
 import io
 import logging
 import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -120,5 +121,11 @@ def fairseq_preprocess(*argv: str) -> None:
     logger.info(f"fairseq-preprocess {' '.join(argv)}")
     args = get_preprocessing_parser().parse_args(argv)
     with ProcessPoolExecutor(1) as pool:
-        pool.submit(preprocess.main, args).result()
+        pool.submit(_preprocess, args).result()
     Path(args.destdir, "preprocess.log").unlink()  # it depends on the temporary folder
+
+
+def _preprocess(args: Namespace) -> None:
+    # All options, defaults too, in a line of a thousand letters.
+    preprocess.logger.addFilter(lambda record: not isinstance(record.msg, Namespace))
+    preprocess.main(args)

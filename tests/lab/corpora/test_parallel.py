@@ -49,8 +49,11 @@ def run(source, out, *options, operations=30):
     odeformers.main(["prepare", "parallel", "-s", "de", "-t", "en", *map(str, options)])
 
 
-def test_files_of_a_folder_become_the_splits(tmp_path):
-    """Compressed or not; ``val`` is valid, test sets keep their names."""
+def test_files_of_a_folder_become_the_splits(tmp_path, capfd):
+    """Compressed or not; ``val`` is valid, test sets keep their names.
+
+    The log has the command of fairseq, and not all of its options.
+    """
     source = folder_of(tmp_path / "own")
     for name, packer in (("train.de", gzip), ("val.en", gzip), ("test2016.en", lzma)):
         suffix = ".gz" if packer == gzip else ".xz"
@@ -63,6 +66,9 @@ def test_files_of_a_folder_become_the_splits(tmp_path):
             expected = [pair[side].replace(".", " .") for pair in sentences(*drawn_by)]
             found = binarized_lines(tmp_path / "out" / "data-bin", split, "de-en", lang)
             assert found == expected
+    said = capfd.readouterr().out
+    assert "fairseq-preprocess --source-lang de" in said and "[en] Dictionary: " in said
+    assert "Namespace(" not in said
 
 
 def test_names_may_have_hyphens_and_dots(tmp_path):
