@@ -169,9 +169,10 @@ PATCHES: list[Patch] = [
     Patch(
         "filters of warnings",
         warnings.filter_warnings,
-        "fairseq calls functions of hydra and torch that were renamed since. Warnings of the "
-        "plugin, of torch and of a user's code are shown as before.",
-        "fairseq calls the new ones",
+        "fairseq calls functions of hydra and torch that were renamed since, and gives torch's "
+        "attention masks of two types. Warnings of the plugin, of torch and of a user's code are "
+        "shown as before.",
+        "fairseq calls the new ones, with masks of one type",
     ),
 ]
 

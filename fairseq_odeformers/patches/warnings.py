@@ -24,11 +24,15 @@ def import_fairseq() -> None:
 
 
 def filter_warnings() -> None:
-    """Hide warnings that name fairseq or hydra, and two that name the caller of hydra or torch."""
+    """Hide warnings that name fairseq or hydra, and three that name the caller, or torch itself.
+
+    The third is about fairseq's decoders, which mask padding by bools and later tokens by numbers.
+    """
     for category, module in ((UserWarning, HYDRA), (FutureWarning, r"fairseq\.")):
         warnings.filterwarnings("ignore", category=category, module=module)
     warnings.filterwarnings(
         "ignore",
-        r"\s*'.*' is validated against ConfigStore schema|'pin_memory' argument is",
+        r"\s*'.*' is validated against ConfigStore schema|'pin_memory' argument is"
+        "|Support for mismatched key_padding_mask and attn_mask",
         category=UserWarning,
     )

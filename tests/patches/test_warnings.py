@@ -6,6 +6,7 @@ import pytest
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks.fairseq_task import FairseqTask
+from helpers import call, make_model, source_batch
 
 from fairseq_odeformers.patches import warnings as patch
 
@@ -37,6 +38,13 @@ def test_step_of_a_training(shown):
 
     model.train = model.set_num_updates = lambda *_: None
     FairseqTask(None).train_step(None, model, lambda *_: (0, 1, {}), Optimizer(), 1)
+    assert not shown
+
+
+def test_padding_in_a_decoder_of_fairseq(shown):
+    model, (source, _) = make_model("transformer"), source_batch()
+    target = source.flip(1)  # with its padding at the end
+    model(**call(model, source, target))
     assert not shown
 
 
