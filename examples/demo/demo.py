@@ -24,6 +24,7 @@ from odeformers import share_cores
 
 PAIRS = {"test": 500, "valid": 500, "train": 20_000}
 SAMPLES = 5
+EVERY = 5.0  # seconds between lines of a training's progress
 
 
 def run(log: Path, *command: object) -> Iterator[str]:
@@ -62,11 +63,15 @@ def train(data: Path, checkpoints: Path, updates: int) -> None:
         *["--save-dir", checkpoints, "--save-interval-updates", 100, "--keep-interval-updates", 1],
         *["--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1],
     )
+    told = -EVERY
     for line in lines:
         if stats := log_stats(line, "train_inner"):
             done = int(stats["num_updates"])
-            if done % 50 == 0 or done == updates:
-                print(f"update {done} of {updates}: perplexity {stats['ppl']}")
+            if time.monotonic() - told >= EVERY or done == updates:
+                told = time.monotonic()
+                print(
+                    f"update {done} of {updates}: loss {stats['loss']}, perplexity {stats['ppl']}"
+                )
 
 
 def translate(data: Path, checkpoint: Path) -> list[str]:

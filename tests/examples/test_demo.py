@@ -30,11 +30,12 @@ def test_demo_translates_and_goes_on_with_its_training(tmp_path, monkeypatch, ca
         return capsys.readouterr().out
 
     monkeypatch.setattr(demo, "stream", stream)
-    run("2")
+    monkeypatch.setattr(demo, "EVERY", 0)
+    assert re.findall(r"^update (\d) of 2: loss [\d.]+, perp", run("2"), re.M) == ["1", "2"]
     output = run("3")
     log = (tmp_path / "transevolve" / "train.log").read_text("utf-8")
     assert "Loaded checkpoint" in log and "@ 2 updates" in log
-    assert "update 3 of 3: perplexity" in output
+    assert "update 3 of 3: loss" in output
     assert re.findall(r"source +(.*)", output) == [
         pairs.detokenize(line) for line in lines(tmp_path / "data-bin" / "test.de")[: demo.SAMPLES]
     ]
