@@ -22,7 +22,7 @@ from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
-from .experiments import choose_experiments, parse_architecture, parse_words, prepare_data
+from .experiments import choose_experiments, parse_architecture, prepare_data
 from .jobs import call_in_child, choose_machine
 from .logs import clock
 from .pages import csv_table, latex_table, markdown_page
@@ -37,7 +37,7 @@ from .plan import (
     write_plan,
 )
 from .planning import make_plan
-from .recipe import Recipe
+from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
 from .runs import Run, make_runs
 from .scoreboard import write_scoreboard

@@ -15,7 +15,7 @@ from fairseq_odeformers.lab.parsers import raise_errors, training_parser
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .entry import Entry, resolve_shares
-from .recipe import Options, Recipe, command_line
+from .recipe import Options, Recipe, to_words
 
 BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
 # Options of a training that an evaluation repeats: fairseq takes the task from its command line,
@@ -40,7 +40,7 @@ def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
     By default fairseq leaves up to seven examples out of every validation.
     """
     options = {"required-batch-size-multiple": 1, **entry.options, **more}
-    return [recipe.data, *command_line(options)]
+    return [recipe.data, *to_words(options)]
 
 
 def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object) -> list[str]:
@@ -48,13 +48,13 @@ def evaluation_command(recipe: Recipe, entry: Entry, split: str, **more: object)
     options: Options = {"user-dir": recipe.train.get("user-dir"), **more}
     if recipe.kind is Kind.CLASSIFICATION:
         options |= {"split": split, **recipe.evaluate}
-        return ["odeformers", "predict", recipe.data, *command_line(options)]
+        return ["odeformers", "predict", recipe.data, *to_words(options)]
     program = "fairseq-generate" if recipe.kind is Kind.TRANSLATION else "fairseq-eval-lm"
     names = REPEATED[recipe.kind]
     options |= {name: entry.options[name] for name in names if name in entry.options}
     # With its default of 8, fairseq leaves out up to seven examples.
     options |= {"gen-subset": split, "required-batch-size-multiple": 1, **recipe.evaluate}
-    return [program, recipe.data, *command_line(options)]
+    return [program, recipe.data, *to_words(options)]
 
 
 def parse_training(recipe: Recipe, entry: Entry) -> DictConfig:

@@ -20,7 +20,7 @@ from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.models.common.sizes import size_options, split_sizes
 from fairseq_odeformers.options import did_you_mean, hyphenate
 
-from .recipe import Options, Recipe, command_line, name_options
+from .recipe import Options, Recipe, name_options, to_words
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def option_names(recipe: Recipe, arch: str) -> set[str]:
     """The names of fairseq-train's options that an architecture supports."""
     parser = training_parser()
     choices = {name: recipe.train.get(name) for name in ("task", "criterion")}
-    line = [recipe.data, "--arch", arch, *command_line(choices)]
+    line = [recipe.data, "--arch", arch, *to_words(choices)]
     parse_args_and_arch(parser, line, parse_known=True)  # adds to the parser
     unsupported = getattr(ARCH_MODEL_REGISTRY[arch], "unsupported", {})
     names = {name[2:] for action in parser._actions for name in action.option_strings}

@@ -12,7 +12,7 @@ from typing import Any
 
 from .defaults import default_recipe
 from .fairseq_commands import python_command
-from .recipe import Options, Recipe, merge, name_options, read_recipe
+from .recipe import Options, Recipe, merge, name_options, parse_words, read_recipe
 
 Architectures = dict[str, tuple[str, Options]]  # by name: ARCH and the options in its brackets
 
@@ -107,21 +107,6 @@ def prepare_data(recipe: Recipe, dry_run: bool = False) -> None:
     status = subprocess.run(python_command(shlex.split(recipe.prepare))).returncode
     if status or not Path(recipe.data).exists():
         raise ValueError(f"prepare: {recipe.prepare} has not made {recipe.data} (status {status})")
-
-
-def parse_words(words: Iterable[str]) -> Options:
-    """The options of a command line; one without a value is a switch."""
-    options: Options = {}
-    name = None
-    for word in words:
-        if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            options[name] = value or True
-        elif name is not None and options[name] is True:
-            options[name] = word
-        else:
-            raise ValueError(f"{word}: an option such as --dropout is expected here")
-    return options
 
 
 def parse_architecture(text: str) -> tuple[str, str, Options]:

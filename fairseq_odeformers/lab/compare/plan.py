@@ -16,7 +16,7 @@ from filelock import FileLock
 from fairseq_odeformers.files import find_free_name, naming, replacing
 
 from .entry import Entry
-from .recipe import Recipe, command_line, construct
+from .recipe import Recipe, construct, to_words
 
 PLAN, LOCK = "plan.yaml", ".plan.lock"
 # Keys that an entry has in plans of earlier versions.
@@ -173,7 +173,7 @@ def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -
 
 def show(value: object) -> str:
     """The value of an option as it is typed; "" if the option is left out."""
-    words = command_line({"option": value})
+    words = to_words({"option": value})
     return words[-1] if len(words) > 1 else "set" * len(words)
 
 

@@ -26,7 +26,7 @@ from .lengths import check_lengths
 from .logs import report_progress
 from .matching import fit_budget, match_width
 from .plan import Plan
-from .recipe import Recipe, command_line, find_test_sets
+from .recipe import Recipe, find_test_sets, to_words
 from .trial import build, count_parameters, try_training
 
 # The ends of options that do not change the size of a model, and hardly the time of an update.
@@ -116,7 +116,7 @@ def check_properties(recipe: Recipe, entry: Entry) -> None:
     So the options of the architecture count, but neither its sizes nor the recipe's.
     """
     _, options = split_sizes({**recipe.architectures[entry.name], "arch": None})
-    require(entry.options["arch"], *command_line(options), task=recipe.task)
+    require(entry.options["arch"], *to_words(options), task=recipe.task)
 
 
 def try_candidate(recipe: Recipe, entry: Entry, test_sets: Collection[str], first: bool) -> Entry:

@@ -181,8 +181,8 @@ def fits(value: object, kind: Any) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def command_line(options: Options) -> list[str]:
-    """Options as words of a command line."""
+def to_words(options: Options) -> list[str]:
+    """Options as the words of a command line."""
     words = []
     for name, value in options.items():
         if value is True:
@@ -190,6 +190,21 @@ def command_line(options: Options) -> list[str]:
         elif value is not False and value is not None:
             words += [f"--{name}", str(value)]
     return words
+
+
+def parse_words(words: Iterable[str]) -> Options:
+    """The options that :func:`to_words` makes such words of; one without a value is a switch."""
+    options: Options = {}
+    name = None
+    for word in words:
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            options[name] = value or True
+        elif name is not None and options[name] is True:
+            options[name] = word
+        else:
+            raise ValueError(f"{word}: an option such as --dropout is expected here")
+    return options
 
 
 def name_options(options: Options) -> str:

@@ -20,7 +20,7 @@ from .logs import clock, report_progress
 from .outcomes import Classes, Outcome
 from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Plan
-from .recipe import command_line
+from .recipe import to_words
 from .results import Results, read_results
 from .runs import AVERAGED, BEST
 
@@ -283,8 +283,8 @@ def describe_options(plan: Plan) -> Section:
     rows = [["architecture", "its own options", "size"]]
     for entry in plan.entries:
         differing = {name: value for name, value in entry.options.items() if name not in shared}
-        rows.append([entry.name, shlex.join(command_line(differing)), entry.note])
-    line = shlex.join(command_line(shared))
+        rows.append([entry.name, shlex.join(to_words(differing)), entry.note])
+    line = shlex.join(to_words(shared))
     return Section("Options", f"All trainings: `fairseq-train {plan.recipe.data} {line}`", rows)
 
 

@@ -25,7 +25,7 @@ from .entry import Entry
 from .fairseq_commands import end_with_parent, python_command
 from .logs import explain_failure, read_progress
 from .plan import Plan
-from .recipe import Recipe, command_line
+from .recipe import Recipe, to_words
 
 LOCK, FAILURE, LOG = ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
@@ -193,7 +193,7 @@ def make_steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[St
         checkpoints.append(AVERAGED)
         output = folder / f"{AVERAGED}.pt"
         options = {"checkpoint-dir": folder, "by": by, "last": recipe.average, "output": output}
-        words = ("odeformers", "average", *command_line(options))
+        words = ("odeformers", "average", *to_words(options))
         yield Step("averaging", words, output.name)
     for checkpoint in checkpoints:
         for split in plan.test_sets or ():

@@ -22,16 +22,16 @@ from fairseq_odeformers.lab.compare.entry import Entry, make_entry
 from fairseq_odeformers.lab.compare.experiments import (
     choose_experiments,
     parse_architecture,
-    parse_words,
     prepare_data,
 )
 from fairseq_odeformers.lab.compare.plan import Plan
 from fairseq_odeformers.lab.compare.planning import make_plan
 from fairseq_odeformers.lab.compare.recipe import (
     Recipe,
-    command_line,
     find_test_sets,
+    parse_words,
     read_recipe,
+    to_words,
 )
 from fairseq_odeformers.lab.compare.results import read_split_texts
 from fairseq_odeformers.lab.compare.runs import make_runs
@@ -210,8 +210,8 @@ def test_bad_recipes_name_the_file_and_the_key(text, named, tmp_path):
 
 def test_words_and_options_are_the_same():
     options = {"lr": "1e-3", "share-all-embeddings": True, "dropout": "0"}
-    assert parse_words(command_line(options)) == options
-    assert command_line({"off": False, "unset": None}) == []
+    assert parse_words(to_words(options)) == options
+    assert to_words({"off": False, "unset": None}) == []
 
 
 def test_options_of_one_architecture_give_it_a_name_of_its_own():
