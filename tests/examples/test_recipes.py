@@ -14,8 +14,7 @@ from fairseq import options
 from helpers import OLD, resolved
 from script_helpers import ROOT
 
-from fairseq_odeformers.lab.compare.command_lines import train_options
-from fairseq_odeformers.lab.compare.entry import make_entry, resolve_shares
+from fairseq_odeformers.lab.compare.entry import make_entry, resolve_shares, train_options
 from fairseq_odeformers.lab.compare.recipe import read_recipe
 from odeformers import COMMANDS, CORPORA
 

@@ -15,8 +15,7 @@ from fairseq.data import FairseqDataset
 from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .command_lines import parse_evaluation
-from .entry import Entry
+from .entry import Entry, parse_evaluation
 from .recipe import Recipe
 from .trial import Untrained
 

@@ -15,8 +15,7 @@ from fairseq_odeformers.files import naming
 from fairseq_odeformers.models.common.sizes import SIDES, default_options
 from fairseq_odeformers.options import hyphenate
 
-from .command_lines import parse_training
-from .entry import Entry
+from .entry import Entry, parse_training
 from .logs import report_progress
 from .recipe import Options, Recipe, merge
 from .trial import (

@@ -20,8 +20,7 @@ from filelock import FileLock, Timeout
 from fairseq_odeformers.files import replacing, sha256
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .command_lines import evaluation_command, train_options
-from .entry import Entry
+from .entry import Entry, evaluation_command, train_options
 from .fairseq_commands import end_with_parent, python_command
 from .logs import explain_failure, read_progress
 from .plan import Plan

@@ -23,8 +23,7 @@ from torch import nn
 
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .command_lines import parse_evaluation, parse_training
-from .entry import Entry, resolve_shares
+from .entry import Entry, parse_evaluation, parse_training, resolve_shares
 from .logs import report_progress
 from .recipe import Recipe
 

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_odeformers.lab.compare import trial
-from fairseq_odeformers.lab.compare.command_lines import parse_evaluation
 from fairseq_odeformers.lab.compare.defaults import default_recipe, read_lengths
-from fairseq_odeformers.lab.compare.entry import Entry, resolve_shares
+from fairseq_odeformers.lab.compare.entry import Entry, parse_evaluation, resolve_shares
 from fairseq_odeformers.lab.compare.matching import stretch_schedule, updates_within
 from fairseq_odeformers.lab.compare.planning import choose_average, make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
