@@ -41,7 +41,8 @@ from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
 from .runs import Run, make_runs
 from .scoreboard import write_scoreboard
-from .tuning import choose_candidates, execute_plan, make_tuning_runs, validate_candidates
+from .tuning import choose_candidates, make_tuning_runs
+from .watch import execute_plan
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -154,18 +155,46 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     for path in (os.path.abspath(recipe.data), *(out / name for name in recipe.architectures)):
         check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
-    machine = None if args.dry_run else choose_machine(args, out)
     redo = [parse_architecture(text)[0] for text in args.redo]
     if unknown := set(redo) - set(recipe.architectures):
         raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(recipe.architectures)}")
-    if (out / PLAN).is_file() and not args.dry_run:
-        tuned = dict.fromkeys(recipe.architectures, recipe.tune)
-        check_experiment(leave_out(redo, load_plan(out)), os.path.abspath(recipe.data), tuned, out)
-    prepare_data(recipe, args.dry_run)
     user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
     recipe.train["user-dir"] = str(user_dir)
+    if args.dry_run:
+        prepare_data(recipe, dry_run=True)
+        plan = plan_in_fork(args, recipe, redo, out)
+        if args.user_dir and not user_dir.exists():  # the commands name it
+            write_plugin(user_dir, args.user_dir)
+        print_plan(plan, out, args.jobs, redo)
+        return
+    machine = choose_machine(args, out)
+    if (out / PLAN).is_file():
+        tuned = dict.fromkeys(recipe.architectures, recipe.tune)
+        check_experiment(leave_out(redo, load_plan(out)), os.path.abspath(recipe.data), tuned, out)
+    prepare_data(recipe)
+    plan = plan_in_fork(args, recipe, redo, out)
+    if redo and (out / PLAN).is_file():
+        forget(redo, plan, out)
+    kept = save_plan(plan, out)  # refuses other settings
+    print(overview(plan, out, args.jobs), flush=True)
+    if args.user_dir:
+        write_plugin(user_dir, args.user_dir)
+    runs = execute_plan(kept, recipe.architectures, recipe.seeds, machine, out)
+    write_report(out)
+    print(f"The report: {out / PAGE} and {out / DOCUMENT}")
+    failed = [run for run in runs if not run.finished]
+    for run in failed:
+        print(f"{run.folder}: {run.failure}")
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
+
+
+def plan_in_fork(
+    args: argparse.Namespace, recipe: Recipe, redo: Collection[str], out: Path
+) -> Plan:
+    """The plan of a recipe, from a fork of this process, which ends with its models."""
     match = args.match or ("parameters" if args.what.is_dir() else "none")
-    plan = call_in_child(
+    return call_in_child(
         partial(
             make_plan,
             recipe,
@@ -176,29 +205,6 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
             checked=not args.no_check,
         )
     )
-    if redo and (out / PLAN).is_file() and not args.dry_run:
-        forget(redo, plan, out)
-    kept = plan if args.dry_run else save_plan(plan, out)  # refuses other settings
-    print(overview(plan, out, args.jobs, redo), flush=True)
-    if machine is None:  # a dry run
-        if args.user_dir and not user_dir.exists():  # the commands name it
-            write_plugin(user_dir, args.user_dir)
-        print_commands(make_tuning_runs(plan, out))
-        if recipe.tune:
-            print("\n# Then with the best candidate of each architecture, as far as it is known:")
-        chosen = choose_candidates(plan, validate_candidates(plan, out, redo))
-        print_commands(make_runs(chosen, out))
-        return
-    if args.user_dir:
-        write_plugin(user_dir, args.user_dir)
-    runs = execute_plan(plan, kept, machine, out)
-    write_report(out)
-    print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    failed = [run for run in runs if not run.finished]
-    for run in failed:
-        print(f"{run.folder}: {run.failure}")
-    if failed:
-        raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
 
 
 def planned_updates(out: Path, budget: float, redo: Collection[str] = ()) -> dict[str, int]:
@@ -226,6 +232,15 @@ def forget(names: Collection[str], plan: Plan, out: Path) -> None:
     write_plan(others, out)
 
 
+def print_plan(plan: Plan, out: Path, jobs: int, redo: Collection[str]) -> None:
+    """Print the overview of a plan and all its commands, as a dry run does."""
+    print(overview(plan, out, jobs, redo))
+    print_commands(make_tuning_runs(plan, out))
+    if plan.recipe.tune:
+        print("\n# Then with the best candidate of each architecture, as far as it is known:")
+    print_commands(make_runs(choose_candidates(plan, out, redo), out))
+
+
 def print_commands(runs: Sequence[Run]) -> None:
     """Print all commands of the runs, for a shell."""
     for run in runs:
@@ -248,8 +263,7 @@ def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> st
         rows.append([entry.label, *numbers, entry.note])
     # A tuning run of a candidate that is chosen is a run of the first seed, too.
     runs = {run.folder: run for run in make_tuning_runs(plan, out)}
-    chosen = choose_candidates(plan, validate_candidates(plan, out, redo))
-    runs |= {run.folder: run for run in make_runs(chosen, out)}
+    runs |= {run.folder: run for run in make_runs(choose_candidates(plan, out, redo), out)}
     left = [run for run in runs.values() if run.name in redo or not run.finished]
     if not left:
         return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."

@@ -49,7 +49,7 @@ def read_results(out: Path) -> Results:
         plan = replace(plan, test_sets=locate_test_sets(plan.recipe, out))
     validated = validate_candidates(plan, out)
     candidates = [(entry, validated.get(entry.label)) for entry in plan.entries if entry.tried]
-    plan = choose_candidates(plan, validated)
+    plan = choose_candidates(plan, out)
     results = Results(plan, candidates=candidates)
     names = [entry.name for entry in plan.entries]
     runs = sorted(make_runs(plan, out), key=lambda run: names.index(run.name))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,8 +155,12 @@ class Run:
         return path.read_text(encoding="utf-8").strip() if path.exists() else None
 
 
-def make_runs(plan: Plan, out: Path) -> list[Run]:
-    """The runs of a plan, seed by seed: the first seed of all architectures comes first."""
+def make_runs(plan: Plan, out: Path, seeds: Sequence[int] = ()) -> list[Run]:
+    """The runs of a plan, seed by seed: the first seed of all architectures comes first.
+
+    Args:
+        seeds: by default all of the plan.
+    """
     return [
         Run(
             name=entry.name,
@@ -168,7 +172,7 @@ def make_runs(plan: Plan, out: Path) -> list[Run]:
             digest=plan.digest,
             total_seconds=entry.training_seconds + entry.evaluation_seconds,
         )
-        for seed in plan.recipe.seeds
+        for seed in seeds or plan.recipe.seeds
         for entry in plan.entries
         for folder in [out / entry.folder(seed)]
     ]

@@ -1,10 +1,12 @@
-"""Submits runs, and shows their progress in a table until all have ended."""
+"""Executes plans: submits their runs, and shows progress in a table until all have ended."""
 
 from __future__ import annotations
 
 import itertools
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
@@ -13,12 +15,42 @@ from rich.text import Text
 
 from .jobs import Cluster, Job, Machine
 from .logs import clock, read_progress
-from .runs import FAILURE, LOG, Run
+from .plan import Plan
+from .runs import FAILURE, LOG, Run, make_runs
+from .tuning import choose_candidates, make_tuning_runs
 
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
 
 
-def execute(runs: Sequence[Run], machine: Machine | Cluster) -> None:
+def execute_plan(
+    kept: Plan, names: Collection[str], seeds: Sequence[int], machine: Machine | Cluster, out: Path
+) -> list[Run]:
+    """Tune, if options are tuned, then train and evaluate the best candidates.
+
+    Args:
+        kept: the plan in *out*, also with architectures, candidates and seeds of earlier commands.
+        names, seeds: those of this command, all others are left alone.
+
+    Returns:
+        The runs that should have finished: those of the best candidates, and all tuning runs of an
+        architecture if none of them has finished.
+    """
+    plan = replace(kept, entries=tuple(entry for entry in kept.entries if entry.name in names))
+    tuning = make_tuning_runs(plan, out)
+    if tuning:
+        submit_and_watch(tuning, machine)
+    untrained = {run.name for run in tuning} - {run.name for run in tuning if run.finished}
+    runs = make_runs(choose_candidates(plan, out), out, seeds)
+    runs = [run for run in runs if run.name not in untrained]
+    submit_and_watch(runs, machine)
+    evaluated = {run.folder: run for run in runs}
+    for run in tuning:
+        if evaluated.get(run.folder, run).finished:
+            run.remove_checkpoints()
+    return [*runs, *(run for run in tuning if run.name in untrained)]
+
+
+def submit_and_watch(runs: Sequence[Run], machine: Machine | Cluster) -> None:
     """Submit the runs that are not finished, and show the progress of all.
 
     A run that another command is executing is waited for, and taken over if that command ends

@@ -71,7 +71,7 @@ def test_the_jobs_of_a_command_end_with_it(number, holding, tmp_path):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, signal.default_int_handler)
-        watch.execute([holding], Machine(1, 0))
+        watch.submit_and_watch([holding], Machine(1, 0))
 
     command = FORK.Process(target=compare)
     command.start()
@@ -104,7 +104,7 @@ def test_a_job_that_is_killed_is_a_failure_of_its_run(holding, tmp_path, monkeyp
     monkeypatch.setattr(machine, "start", note)
     killer = FORK.Process(target=kill)
     killer.start()
-    watch.execute([holding], machine)
+    watch.submit_and_watch([holding], machine)
     killer.join()
     assert holding.failure == "the job ended early: it has ended with status -9"
 
@@ -132,7 +132,7 @@ def test_a_cluster_gets_all_runs_at_once(tmp_path):
     """By the public interface of submitit, here of its executor for tests."""
     step = Step("listing", ("echo", "done"), "listed", printed=True)
     runs = [Run("arch", seed, tmp_path / str(seed), (step,)) for seed in range(3)]
-    watch.execute(runs, Cluster(AutoExecutor(tmp_path / "jobs", cluster="debug")))
+    watch.submit_and_watch(runs, Cluster(AutoExecutor(tmp_path / "jobs", cluster="debug")))
     assert [(run.folder / "listed").read_text() for run in runs] == ["done\n"] * 3
 
 

@@ -18,11 +18,8 @@ from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.planning import make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
-from fairseq_odeformers.lab.compare.tuning import (
-    choose_candidates,
-    execute_plan,
-    validate_candidates,
-)
+from fairseq_odeformers.lab.compare.tuning import choose_candidates
+from fairseq_odeformers.lab.compare.watch import execute_plan
 
 # In place of fairseq-train: the loss is least at the rate 2 for the architecture a, and at 3 for b.
 # At the fourth call it waits, if there is a file "wait".
@@ -71,7 +68,8 @@ def tuned(names, rates, seeds):
 
 def execute(plan, folder):
     kept = save_plan(plan, folder / "runs")
-    return execute_plan(plan, kept, Machine(1, 0), folder / "runs")
+    names = {entry.name for entry in plan.entries}
+    return execute_plan(kept, names, plan.recipe.seeds, Machine(1, 0), folder / "runs")
 
 
 def test_the_best_candidate_continues_with_all_seeds(folder):
@@ -135,8 +133,7 @@ def test_the_larger_metric_is_the_better_where_the_recipe_says_so(folder):
     plan = tuned("a", ["1", "2", "5"], [1])
     execute(plan, folder)
     plan.recipe.train["maximize-best-checkpoint-metric"] = True
-    validated = validate_candidates(plan, folder / "runs")
-    (chosen,) = choose_candidates(plan, validated).entries
+    (chosen,) = choose_candidates(plan, folder / "runs").entries
     assert chosen.tried == {"lr": "5"}
 
 

@@ -64,7 +64,7 @@ def test_what_has_failed_is_tried_again_by_the_next_command(tmp_path, monkeypatc
     step = Step("training", ("test", "-e", str(tmp_path / "there")), "trained")
     run = Run("arch", 1, tmp_path / "run", (step,))
     for finished in (False, True):
-        watch.execute([run], Machine(1, 0))
+        watch.submit_and_watch([run], Machine(1, 0))
         assert (run.finished, run.failure is None) == (finished, finished)
         (tmp_path / "there").touch()
 
@@ -73,7 +73,7 @@ def test_a_run_that_takes_too_long_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "LOOK", 0)
     step = Step("training", ("sleep", "600"), "trained")
     run, other = (Run(name, 1, tmp_path / name, (step,)) for name in ("one", "other"))
-    watch.execute([run, other], Machine(1, 0, seconds=0.5))
+    watch.submit_and_watch([run, other], Machine(1, 0, seconds=0.5))
     assert "--time" in run.failure and "--time" in other.failure
     assert not run.busy
 
@@ -84,6 +84,6 @@ def test_no_more_jobs_run_at_a_time_than_allowed(jobs, tmp_path, monkeypatch):
     line = f"cd {tmp_path}; mkdir $$; ls -d [0-9]* | wc -l; sleep 0.5; rmdir $$"
     step = Step("training", ("sh", "-c", line), "count", printed=True)
     runs = [Run("arch", seed, tmp_path / f"run{seed}", (step,)) for seed in range(4)]
-    watch.execute(runs, Machine(jobs, 0))
+    watch.submit_and_watch(runs, Machine(jobs, 0))
     counts = [int((run.folder / "count").read_text()) for run in runs]
     assert max(counts) == jobs
