@@ -5,7 +5,7 @@ Each file hands one thing to the next, so they are read in this order:
 - ``command.py``: ``odeformers compare`` and ``report``. :func:`compare` is all that follows;
 - ``recipe.py``: what a YAML file describes. ``experiments.py`` changes it by the command line, and
   prepares its data; ``defaults.py`` makes one for a folder of data;
-- ``planning.py``: a recipe becomes a plan. Each architecture gets its options and command lines
+- ``make_plan.py``: a recipe becomes a plan. Each architecture gets its options and command lines
   (``entry.py``) and its width (``matching.py``); its model must have room for the data
   (``lengths.py``), train for a few updates and predict (``trial.py``);
 - ``plan.py``: what is kept of that beside the runs, and what later commands may add;

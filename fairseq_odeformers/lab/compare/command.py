@@ -25,6 +25,7 @@ from fairseq_odeformers.options import add_user_dir, integer, positive_int
 from .experiments import choose_experiments, parse_architecture, prepare_data
 from .jobs import call_in_child, choose_machine
 from .logs import clock
+from .make_plan import make_plan
 from .pages import csv_table, latex_table, markdown_page
 from .plan import (
     PLAN,
@@ -36,7 +37,6 @@ from .plan import (
     save_plan,
     write_plan,
 )
-from .planning import make_plan
 from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
 from .runs import Run, make_runs

@@ -1,6 +1,6 @@
 """Plans: a recipe and its architectures as they will be trained, kept beside the runs.
 
-``planning.py`` makes them. A folder keeps one plan, which later commands extend.
+``make_plan.py`` makes them. A folder keeps one plan, which later commands extend.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import pytest
 from fairseq_odeformers.lab.compare import trial
 from fairseq_odeformers.lab.compare.defaults import default_recipe, read_lengths
 from fairseq_odeformers.lab.compare.entry import Entry, parse_evaluation, resolve_shares
+from fairseq_odeformers.lab.compare.make_plan import choose_average, make_plan
 from fairseq_odeformers.lab.compare.matching import stretch_schedule, updates_within
-from fairseq_odeformers.lab.compare.planning import choose_average, make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.trial import count_updates, time_update
 

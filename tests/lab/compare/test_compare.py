@@ -27,9 +27,9 @@ from fairseq_odeformers.lab.compare import (
 )
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry, plugin_digest
+from fairseq_odeformers.lab.compare.make_plan import make_plan
 from fairseq_odeformers.lab.compare.matching import TOLERANCE
 from fairseq_odeformers.lab.compare.plan import Plan
-from fairseq_odeformers.lab.compare.planning import make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import over_seeds
 

@@ -10,7 +10,7 @@ from make_checkpoints import write_rows, write_splits
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import make_entry
 from fairseq_odeformers.lab.compare.lengths import check_lengths
-from fairseq_odeformers.lab.compare.planning import make_plan
+from fairseq_odeformers.lab.compare.make_plan import make_plan
 from fairseq_odeformers.lab.compare.trial import build
 from fairseq_odeformers.patches import labels
 

@@ -24,8 +24,8 @@ from fairseq_odeformers.lab.compare.experiments import (
     parse_architecture,
     prepare_data,
 )
+from fairseq_odeformers.lab.compare.make_plan import make_plan
 from fairseq_odeformers.lab.compare.plan import Plan
-from fairseq_odeformers.lab.compare.planning import make_plan
 from fairseq_odeformers.lab.compare.recipe import (
     Recipe,
     find_test_sets,

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_odeformers.lab.compare.defaults import default_recipe
-from fairseq_odeformers.lab.compare.planning import make_plan
+from fairseq_odeformers.lab.compare.make_plan import make_plan
 from fairseq_odeformers.lab.compare.trial import check_best
 
 

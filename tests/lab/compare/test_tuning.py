@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from fairseq_odeformers.lab.compare import command, fairseq_commands, planning, watch
+from fairseq_odeformers.lab.compare import command, fairseq_commands, trial, watch
 from fairseq_odeformers.lab.compare.command import overview
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.experiments import parse_tuning
 from fairseq_odeformers.lab.compare.jobs import Machine
+from fairseq_odeformers.lab.compare.make_plan import make_plan
 from fairseq_odeformers.lab.compare.plan import Plan, save_plan
-from fairseq_odeformers.lab.compare.planning import make_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
 from fairseq_odeformers.lab.compare.tuning import choose_candidates
@@ -156,13 +156,12 @@ def test_a_plan_has_all_combinations(training_data):
 def test_candidates_that_differ_in_rates_share_a_trial(training_data, monkeypatch):
     """What has been measured once holds for both; options are checked, and sizes are tried."""
     tried = []
-    try_training = planning.try_training
 
     def count(recipe, entry, *others):
         tried.append(entry.tried)
-        return try_training(recipe, entry, *others)
+        return trial.try_training(recipe, entry, *others)
 
-    monkeypatch.setattr(planning, "try_training", count)
+    monkeypatch.setattr("fairseq_odeformers.lab.compare.make_plan.try_training", count)
     recipe = default_recipe(training_data / "words", {"transformer_classifier": {}}, epochs=1)
     recipe.sizes = {"embed-dim": 16, "ffn-embed-dim": 16, "attention-heads": 2, "layers": 1}
     recipe.tune = {"warmup-updates": ["50%", "1"], "layers": [1, 2]}

@@ -1,4 +1,4 @@
-"""Plans are made: each architecture of a recipe gets its options and its size, and is tried.
+"""Makes plans: each architecture of a recipe gets its options and its size, and is tried.
 
 A trial finds what would end a training, an evaluation or the report hours later, and measures what
 a run costs.
@@ -63,7 +63,7 @@ def make_plan(
         report_progress(f"trying {entry.label} ({number} of {len(candidates)})")
         with naming(entry.label, "cannot be trained"), blaming():
             if checked and entry.plugin and entry.name not in {e.name for e in entries}:
-                check_properties(recipe, entry)
+                check_plugin(recipe, entry)
             if twin := find_twin(entry, entries):
                 entry = repeat_trial(recipe, entry, twin)
             else:
@@ -110,10 +110,10 @@ def check_tuned_widths(options: Iterable[str]) -> None:
             raise ValueError(f"--tune {option}: equal parameters set widths; add --match none")
 
 
-def check_properties(recipe: Recipe, entry: Entry) -> None:
-    """Check that a user's architecture does what every one must do, in the small size of ``check``.
+def check_plugin(recipe: Recipe, entry: Entry) -> None:
+    """Check that a plugin's architecture passes ``odeformers check``, which builds small models.
 
-    So the options of the architecture count, but neither its sizes nor the recipe's.
+    The options of the architecture count, except for neutral sizes; those for all do not.
     """
     _, options = split_sizes({**recipe.architectures[entry.name], "arch": None})
     require(entry.options["arch"], *to_words(options), task=recipe.task)
