@@ -25,7 +25,7 @@ from fairseq_odeformers.files import reason
 from .fairseq_commands import end_with_parent
 from .runs import Run
 
-FORK = multiprocessing.get_context("fork")  # has imported all that this process has
+FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
 
 
 class Job(Protocol):
@@ -91,15 +91,15 @@ class Machine:
         self.active: list[LocalJob] = []
 
     def submit(self, runs: Sequence[Run]) -> dict[Run, Job]:
-        return {run: self.start(run) for run in runs}
-
-    def start(self, run: Run) -> LocalJob:
-        """Start a job on the GPUs that the fewest jobs use."""
-        self.active = [job for job in self.active if not job.done()]
-        in_use = Counter(gpu for job in self.active for gpu in job.gpus)
-        gpus = sorted(visible_gpus(), key=in_use.__getitem__)[: self.gpus_per_run]
-        self.active.append(LocalJob(run, gpus, self.seconds))
-        return self.active[-1]
+        """Start a job for each run, on the GPUs that the fewest jobs use."""
+        jobs: dict[Run, Job] = {}
+        for run in runs:
+            self.active = [job for job in self.active if not job.done()]
+            in_use = Counter(gpu for job in self.active for gpu in job.gpus)
+            gpus = sorted(visible_gpus(), key=in_use.__getitem__)[: self.gpus_per_run]
+            jobs[run] = job = LocalJob(run, gpus, self.seconds)
+            self.active.append(job)
+        return jobs
 
 
 class Cluster:

@@ -11,6 +11,7 @@ import glob
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,34 +41,27 @@ class Step:
     product: str  # the file, in the folder of the run, that says that the step is done
     printed: bool = False  # the product is what the command prints; else that goes to the log
 
-    def run(self, folder: Path) -> None:
-        """Run the command, unless its product is there."""
+    def make_product(self, folder: Path) -> None:
+        """Call the command. What it prints is the product, or is added to the log of the run."""
         product = folder / self.product
-        if product.exists():
-            return
-        if self.printed:
-            with replacing(product) as path:
-                self.call(path)
-        else:
-            self.call(folder / LOG)
-            product.touch()
+        with replacing(product) if self.printed else nullcontext(folder / LOG) as output:
+            with open(output, "ab") as file:
+                start = file.tell()
+                status = subprocess.run(
+                    python_command(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
+                ).returncode
+            if status:
+                printed = output.read_bytes()[start:].decode(errors="replace")
+                log = "" if self.printed else f"; its log is {output}"
+                raise ValueError(
+                    f"{self.words[0]}: {explain_failure(printed)} (status {status}){log}"
+                )
+        product.touch()
 
     def count_printed(self, folder: Path) -> int:
         """The number of sentences that fairseq-generate has printed so far."""
         begun = folder.glob(f"{glob.escape(self.product)}.*") if self.printed else ()
         return sum(path.read_bytes().count(b"\nH-") for path in begun)
-
-    def call(self, output: Path) -> None:
-        """Run the command, and append what it prints to a file."""
-        with open(output, "ab") as file:
-            start = file.tell()
-            status = subprocess.run(
-                python_command(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
-            ).returncode
-        if status:
-            printed = output.read_bytes()[start:].decode(errors="replace")
-            log = "" if self.printed else f"; its log is {output}"
-            raise ValueError(f"{self.words[0]}: {explain_failure(printed)} (status {status}){log}")
 
 
 @dataclass(eq=False)
@@ -85,12 +79,12 @@ class Run:
     total_seconds: float = 0.0  # that it may take, from training to scores
 
     def __call__(self) -> None:
-        """Execute all steps that are left; a fork of ``jobs.py`` calls this, or submitit."""
+        """Make all products that are missing; a fork of ``jobs.py`` calls this, or submitit."""
         try:
             with FileLock(self.folder / LOCK, timeout=0):
                 self.check_data()
-                for step in self.steps:
-                    step.run(self.folder)
+                while step := self.next_step:
+                    step.make_product(self.folder)
                 if not self.tuning:
                     self.remove_checkpoints()
         except Timeout:

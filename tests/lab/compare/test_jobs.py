@@ -94,14 +94,14 @@ def test_a_job_that_is_killed_is_a_failure_of_its_run(holding, tmp_path, monkeyp
         wait_until((tmp_path / "begun").exists)
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
-    start = machine.start
+    submit = machine.submit
 
-    def note(run):
-        job = start(run)
-        (tmp_path / "pid").write_text(str(job.process.pid))
-        return job
+    def note(runs):
+        jobs = submit(runs)
+        (tmp_path / "pid").write_text(str(jobs[holding].process.pid))
+        return jobs
 
-    monkeypatch.setattr(machine, "start", note)
+    monkeypatch.setattr(machine, "submit", note)
     killer = FORK.Process(target=kill)
     killer.start()
     watch.submit_and_watch([holding], machine)
