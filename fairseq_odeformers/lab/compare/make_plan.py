@@ -75,9 +75,9 @@ def make_plan(
         entries = fit_budget(recipe, entries, budget, planned or {}, test_sets)
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
     data = Path(recipe.data)
-    digest = sha256(data) if data.is_dir() else ""
+    data_digest = sha256(data) if data.is_dir() else ""
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    return Plan(recipe, tuple(entries), digest, test_sets, environment)
+    return Plan(recipe, tuple(entries), data_digest, test_sets, environment)
 
 
 def make_candidates(recipe: Recipe, plugins: Sequence[Path]) -> Iterable[Entry]:

@@ -30,7 +30,7 @@ class Plan:
 
     recipe: Recipe  # with the absolute path of its data
     entries: tuple[Entry, ...]
-    digest: str = ""  # of the files of the data
+    data_digest: str = ""  # of the files; the key digest in YAML
     # The splits to evaluate on, each with the file of its references or texts as published, if
     # there is one. None where an earlier version has planned, which looked for them at each report.
     test_sets: dict[str, str | None] | None = None
@@ -56,8 +56,10 @@ def save_plan(plan: Plan, out: Path) -> Plan:
 
 def write_plan(plan: Plan, out: Path) -> None:
     """Write a plan as :func:`load_plan` reads it."""
+    content = asdict(plan)
+    content["digest"] = content.pop("data_digest")
     with replacing(out / PLAN) as path:
-        path.write_text(yaml.safe_dump(asdict(plan), sort_keys=False), encoding="utf-8")
+        path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
 
 def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
@@ -86,7 +88,8 @@ def check_extends(earlier: Plan, plan: Plan, out: Path) -> None:
     tuned = {entry.name: entry.tried for entry in plan.entries}
     check_experiment(earlier, plan.recipe.data, tuned, out)
     free = find_free_name(out)
-    if plan.recipe.data == earlier.recipe.data and earlier.digest not in ("", plan.digest):
+    same = earlier.data_digest in ("", plan.data_digest)  # "" in plans of earlier versions
+    if plan.recipe.data == earlier.recipe.data and not same:
         raise ValueError(
             f"{plan.recipe.data} has other files than when {out} was begun; give another folder, "
             f"such as --out {free}"
@@ -184,6 +187,7 @@ def load_plan(out: Path) -> Plan:
         raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
     with naming(path, f"is not a {PLAN} of odeformers compare"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content["data_digest"] = content.pop("digest", "")
         renamed = ({RENAMED.get(k, k): v for k, v in e.items()} for e in content["entries"])
         entries = tuple(construct(Entry, entry, str(path)) for entry in renamed)
         recipe = construct(Recipe, content["recipe"], str(path))

@@ -46,7 +46,7 @@ def read_results(out: Path) -> Results:
     check_regular(out)
     plan = load_plan(out)
     if plan.test_sets is None:
-        plan = replace(plan, test_sets=locate_test_sets(plan.recipe, out))
+        plan = replace(plan, test_sets=locate_test_sets_of_old_plan(plan.recipe, out))
     validated = validate_candidates(plan, out)
     candidates = [(entry, validated.get(entry.label)) for entry in plan.entries if entry.tried]
     plan = choose_candidates(plan, out)
@@ -101,7 +101,7 @@ def add_outcomes(
         results.scores[split, checkpoint] = scores
 
 
-def locate_test_sets(recipe: Recipe, out: Path) -> dict[str, str | None]:
+def locate_test_sets_of_old_plan(recipe: Recipe, out: Path) -> dict[str, str | None]:
     """The test sets of a comparison that was begun before plans kept them.
 
     If the data are gone, the predictions in *out* tell the splits.

@@ -75,7 +75,7 @@ class Run:
     updates: int = 0  # of the training
     tuning: bool = False  # it only trains, until the best candidate is known
     data: str = ""
-    digest: str = ""  # of the data, when the comparison was begun
+    data_digest: str = ""  # when the comparison was begun
     total_seconds: float = 0.0  # that it may take, from training to scores
 
     def __call__(self) -> None:
@@ -94,8 +94,8 @@ class Run:
 
     def check_data(self) -> None:
         """Check before a training that nobody has replaced the data."""
-        if self.digest and not (self.folder / TRAINED).exists():
-            if sha256(Path(self.data)) != self.digest:
+        if self.data_digest and not (self.folder / TRAINED).exists():
+            if sha256(Path(self.data)) != self.data_digest:
                 raise ValueError(f"{self.data} has changed since this comparison was begun")
 
     def remove_checkpoints(self) -> None:
@@ -163,7 +163,7 @@ def make_runs(plan: Plan, out: Path, seeds: Sequence[int] = ()) -> list[Run]:
             steps=tuple(make_steps(plan, entry, seed, folder)),
             updates=entry.updates,
             data=plan.recipe.data,
-            digest=plan.digest,
+            data_digest=plan.data_digest,
             total_seconds=entry.training_seconds + entry.evaluation_seconds,
         )
         for seed in seeds or plan.recipe.seeds

@@ -91,16 +91,17 @@ def test_a_comparison_of_other_data_is_told_a_free_folder(tmp_path):
 
 
 def test_a_plan_of_an_earlier_version_is_read_and_extended(tmp_path):
-    """Its entries told their times as seconds and evaluation."""
+    """Its entries told their times as seconds and evaluation; the key digest has stayed."""
     recipe = {"data": "/data", "train": {"task": "translation"}, "architectures": {"a": {}}}
     entry = {"name": "a", "options": {"arch": "a"}, "updates": 5, "seconds": 2.0, "evaluation": 3.0}
     kept = tmp_path / plan.PLAN
-    kept.write_text(yaml.safe_dump({"recipe": recipe, "entries": [entry]}))
+    kept.write_text(yaml.safe_dump({"recipe": recipe, "entries": [entry], "digest": "x"}))
     before = Entry("a", {"arch": "a"}, updates=5, training_seconds=2.0, evaluation_seconds=3.0)
     assert plan.load_plan(tmp_path).entries == (before,)
     other = Entry("b", {"arch": "b"})
-    plan.save_plan(Plan(Recipe(**recipe), (other,)), tmp_path)
+    plan.save_plan(Plan(Recipe(**recipe), (other,), data_digest="x"), tmp_path)
     assert plan.load_plan(tmp_path).entries == (other, before)
+    assert yaml.safe_load(kept.read_text())["digest"] == "x"
 
 
 @pytest.mark.parametrize(

@@ -112,14 +112,14 @@ def test_a_run_does_not_train_on_data_that_were_replaced(folder):
     """What is trained already is still evaluated."""
     (folder / "data").mkdir()
     (folder / "data" / "train.bin").write_text("1")
-    run = Run("arch", 1, folder / "run", STEPS, data=str(folder / "data"), digest="another")
+    run = Run("arch", 1, folder / "run", STEPS, data=str(folder / "data"), data_digest="another")
     run.folder.mkdir()
     call(run)
     assert "data has changed since" in run.failure and not Path("calls").exists()
     (run.folder / runs.TRAINED).touch()
     call(run)
     assert Path("calls").exists()
-    run = replace(run, folder=folder / "other", digest=sha256(folder / "data"))
+    run = replace(run, folder=folder / "other", data_digest=sha256(folder / "data"))
     run.folder.mkdir()
     call(run)
     assert run.finished
