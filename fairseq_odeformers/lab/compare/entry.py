@@ -53,7 +53,7 @@ class Entry:
 
     name: str  # in tables
     options: Options  # of fairseq-train, except for the seed and the folder
-    parameters: int = 0
+    parameters: int = 0  # that are trained
     updates: int = 0  # of a training
     training_seconds: float = 0.0  # that a training may take, on one run's share of this machine
     note: str = ""  # how its size was chosen

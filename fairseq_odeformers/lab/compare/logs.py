@@ -29,7 +29,7 @@ def log_stats(line: str, kind: str) -> dict[str, str] | None:
 class Training:
     """A training by its log. Where an interrupted one repeats an epoch, the last time counts."""
 
-    parameters: int = 0
+    parameters: int = 0  # that are trained
     updates: list[int] = field(default_factory=list)  # before each validation
     losses: list[float] = field(default_factory=list)  # of each validation
     metrics: list[float] = field(default_factory=list)  # which choose the best checkpoint
@@ -42,7 +42,7 @@ def read_training(log: Path, metric: str = "loss") -> Training:
     """A training by its log, which may still grow, or not be there yet."""
     parameters, valid, ends, speeds = 0, {}, {}, []
     for line in read_lines(log) if log.exists() else ():
-        if match := re.search(r"num\. shared model params: ([\d,]+)", line):
+        if match := re.search(r"num\. shared model params: .*num\. trained: ([\d,]+)", line):
             parameters = int(match[1].replace(",", ""))
         if stats := log_stats(line, "valid"):
             valid[int(stats["valid_num_updates"])] = stats

@@ -160,7 +160,7 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
                 architecture=entry.name,
                 tuned=" ".join(f"{name} {value}" for name, value in entry.tried.items()),
                 seed=seed,
-                parameters=training.parameters,
+                parameters=entry.parameters,
                 updates=training.updates[-1],
                 validated=recipe.metric,
                 validation=round(recipe.best(training.metrics or training.losses), 4),

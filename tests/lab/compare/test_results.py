@@ -46,8 +46,9 @@ WORSE = [text.replace("a ", "one ").replace("are", "is") for text in PERFECT]
 
 def write_log(path, *epochs):
     """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds."""
-    text = "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,234 (num.\n"
-    text += (
+    text = (
+        "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,300 (num. trained: "
+        "1,234)\n"
         '2026-11-22 16:38:37 | INFO | train_inner | {"epoch": 1, "num_updates": "1", "wps": "8"}\n'
     )
     for updates, loss, seconds in epochs:

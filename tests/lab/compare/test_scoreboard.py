@@ -120,9 +120,12 @@ def test_a_run_that_is_given_twice_is_refused(tmp_path):
 
 
 def test_scores_are_of_the_best_checkpoint(tmp_path):
-    """For every family, also where a comparison has averaged checkpoints as well."""
+    """For every family, also where a comparison has averaged checkpoints as well.
+
+    The number of parameters is the plan's, as in the report.
+    """
     recipe = Recipe("absent", {"task": "language_modeling"}, {}, average=2)
-    entry = Entry("a", {"arch": "transformer_lm"})
+    entry = Entry("a", {"arch": "transformer_lm"}, parameters=1230)
     save_plan(Plan(recipe, (entry,), test_sets={"test": None}), tmp_path)
     folder = tmp_path / "a-seed1"
     folder.mkdir()
@@ -130,7 +133,7 @@ def test_scores_are_of_the_best_checkpoint(tmp_path):
     for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):
         (folder / f"{name}.test.out").write_text(EVALUATED.format(120, perplexity))
     (run,) = scoreboard.read_runs(str(tmp_path))
-    assert run.test == 8
+    assert (run.test, run.parameters) == (8, 1230)
     assert "best" in scoreboard.describe(compare_families([run]))
 
 
