@@ -1,4 +1,4 @@
-"""Tasks of each kind of model without data: all that building and training a model asks of one."""
+"""Tasks without data, for the models that ``check`` and ``benchmark`` build."""
 
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf

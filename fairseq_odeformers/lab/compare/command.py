@@ -39,6 +39,7 @@ from .plan import (
 )
 from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
+from .results import read_results
 from .runs import Run, make_runs
 from .scoreboard import write_scoreboard
 from .tuning import choose_candidates, make_tuning_runs
@@ -180,7 +181,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     if args.user_dir:
         write_plugin(user_dir, args.user_dir)
     runs = execute_plan(kept, recipe.architectures, recipe.seeds, machine, out)
-    write_report(out)
+    write_report(read_results(out), out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]
     for run in failed:
@@ -301,7 +302,8 @@ def report(arguments: Sequence[str] | None = None) -> None:
         return
     if len(args.runs) > 1:
         raise ValueError(f"{' '.join(args.runs)}: for several comparisons give --out DIR")
-    sections = write_report(Path(args.runs[0]))
+    out = Path(args.runs[0])
+    sections = write_report(read_results(out), out)
     for folder, suffix, make in ((args.csv, "csv", csv_table), (args.latex, "tex", latex_table)):
         if folder:
             folder.mkdir(parents=True, exist_ok=True)

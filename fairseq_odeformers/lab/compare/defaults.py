@@ -1,4 +1,4 @@
-"""The recipe for a folder of data: its task, and a schedule that fits its size."""
+"""The recipe for a folder of data, without a YAML file: the task, and a schedule for its size."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Recipes: the architectures, the data and the options of an experiment.
 
-A recipe is a YAML file. For a folder of data ``defaults.py`` makes one. Its keys are the fields of
-:class:`Recipe`; options have the names that they have on fairseq's command line. With ``parts`` one
-file describes several experiments, each with changes of its own.
+A recipe is a YAML file. Its keys are the fields of :class:`Recipe`, and options are named as on
+fairseq's command line. With ``parts`` one file describes several experiments, each with changes of
+its own.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Options = dict[str, Any]  # of a command, by their names without "--"; True is a
 class Recipe:
     """An experiment. In the value of an option, ``{arch}`` is replaced by the architecture.
 
-    An option in several places has its value from the last of these: ``sizes``, ``shared``,
-    ``train``, ``architectures``, ``tune``. A command line replaces it in ``train`` and
-    ``architectures``; in brackets, for one architecture.
+    If several of these set an option, the last one wins: ``sizes``, ``shared``, ``train``,
+    ``architectures``, ``tune``. The command line replaces options in ``train`` and
+    ``architectures``; in brackets, those of one architecture.
     """
 
     data: str  # the folder, as given to fairseq-train

@@ -21,7 +21,7 @@ from .outcomes import Classes, Outcome
 from .pages import Section, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import to_words
-from .results import Results, read_results
+from .results import Results
 from .runs import AVERAGED, BEST
 
 PAGE, DOCUMENT = "report.md", "report.html"
@@ -43,9 +43,9 @@ PAIRED = (
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
-def write_report(out: Path) -> list[Section]:
+def write_report(results: Results, out: Path) -> list[Section]:
     """Write ``report.md`` with its pictures, and ``report.html``; returns the sections."""
-    parts = list(sections(read_results(out)))
+    parts = list(sections(results))
     for section in parts:
         if section.figure:
             name, figure = section.figure

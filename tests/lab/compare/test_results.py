@@ -25,7 +25,7 @@ from fairseq_odeformers.lab.compare.report import (
     tabulate_confusion,
     write_report,
 )
-from fairseq_odeformers.lab.compare.results import Results
+from fairseq_odeformers.lab.compare.results import Results, read_results
 from fairseq_odeformers.lab.compare.runs import BEST
 from fairseq_odeformers.lab.plots import ARCHITECTURES
 
@@ -207,7 +207,7 @@ def report(tmp_path):
             (folder / "trained").touch()
             (folder / "checkpoint_best.test.out").write_text(text)
             (folder / "checkpoint_best.test.score").write_text("tokenized: BLEU = 27.55\n")
-        write_report(tmp_path)
+        write_report(read_results(tmp_path), tmp_path)
         lines = (tmp_path / "report.md").read_text().splitlines()
         return [line.strip("| ").split(" | ") for line in lines]
 
@@ -257,7 +257,7 @@ def test_a_run_that_has_not_finished_says_so(tmp_path, report):
         ),
         tmp_path,
     )
-    write_report(tmp_path)
+    write_report(read_results(tmp_path), tmp_path)
     text = (tmp_path / "report.md").read_text()
     assert "| architecture | parameters | seeds | unfinished | budget | updates | time |" in text
     assert "| one | 1,234 | 2 | seed 2: 30 of 90 updates | 0:00:30 | 30 | 0:00:25 |" in text
@@ -349,7 +349,7 @@ def published(tmp_path, monkeypatch):
 
 def reported(out):
     """The lines of a report, and the first score."""
-    write_report(out)
+    write_report(read_results(out), out)
     lines = (out / "report.md").read_text().splitlines()
     header = next(n for n, line in enumerate(lines) if "| BLEU |" in line)
     return lines, lines[header + 2].split(" | ")[2]

@@ -18,6 +18,7 @@ from fairseq_odeformers.lab.compare.make_plan import make_plan
 from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
+from fairseq_odeformers.lab.compare.results import read_results
 from fairseq_odeformers.lab.compare.tuning import choose_candidates
 from fairseq_odeformers.lab.compare.watch import execute_plan
 
@@ -94,7 +95,7 @@ def test_the_best_candidate_continues_with_all_seeds(folder):
     assert not list(folder.glob("runs/*/checkpoint_last.pt"))
     execute(plan, folder)
     assert len(calls.read_text().split()) == 9, "what is finished is not repeated"
-    write_report(folder / "runs")
+    write_report(read_results(folder / "runs"), folder / "runs")
     report = (folder / "runs/report.md").read_text()
     for row in ("a | 1 | 1.000 |  |", "a | 2 | 0.000 | chosen |", "b | 3 | 0.000 | chosen |"):
         assert f"| {row}\n" in report
@@ -125,7 +126,7 @@ def test_a_candidate_that_diverges_is_not_chosen(folder):
     assert [run.folder.name for run in runs] == ["a-lr-3-seed1", "a-lr-3-seed2"]
     (run,) = execute(tuned("b", ["9"], [1, 2]), folder)
     assert not run.finished and "Nan/Inf" in str(run.failure)
-    write_report(folder / "runs")
+    write_report(read_results(folder / "runs"), folder / "runs")
     assert "| b | 0 | 0 |" in (folder / "runs/report.md").read_text()
 
 
