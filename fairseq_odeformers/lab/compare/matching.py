@@ -18,13 +18,7 @@ from fairseq_odeformers.options import hyphenate
 from .entry import Entry, parse_training
 from .logs import report_progress
 from .recipe import Options, Recipe, merge
-from .trial import (
-    build,
-    count_parameters,
-    start_training,
-    time_update,
-    try_training,
-)
+from .trial import build, count_parameters, start_training, time_update, try_training
 
 TOLERANCE = 0.01  # of the number of parameters
 ROUNDS = 3  # how often an architecture is timed, one after the other

@@ -30,7 +30,7 @@ class Plan:
 
     recipe: Recipe  # with the absolute path of its data
     entries: tuple[Entry, ...]
-    data_digest: str = ""  # of the files; the key digest in YAML
+    data_digest: str = ""  # of the files; its key in YAML is digest
     # The splits to evaluate on, each with the file of its references or texts as published, if
     # there is one. None where an earlier version has planned, which looked for them at each report.
     test_sets: dict[str, str | None] | None = None

@@ -30,8 +30,8 @@ class Recipe:
     """An experiment. In the value of an option, ``{arch}`` is replaced by the architecture.
 
     If several of these set an option, the last one wins: ``sizes``, ``shared``, ``train``,
-    ``architectures``, ``tune``. The command line replaces options in ``train`` and
-    ``architectures``; in brackets, those of one architecture.
+    ``architectures``, ``tune``. The command line replaces an option in ``train`` and
+    ``architectures``; in brackets, for one architecture.
     """
 
     data: str  # the folder, as given to fairseq-train

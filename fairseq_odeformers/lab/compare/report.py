@@ -64,10 +64,7 @@ def sections(results: Results) -> Iterator[Section]:
     count = "1 model" if models == 1 else f"{models} models"
     environment = ", ".join(f"{k} {v}" for k, v in results.plan.environment.items())
     begun = f"  \nEnvironment: {environment}." if environment else ""
-    yield Section(
-        "",
-        f"{count}, task {recipe.task}, data `{recipe.data}`.{begun}",
-    )
+    yield Section("", f"{count}, task {recipe.task}, data `{recipe.data}`.{begun}")
     yield describe_trainings(results)
     yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)
@@ -103,12 +100,8 @@ def describe_trainings(results: Results) -> Section:
     recipe = results.plan.recipe
     metric = recipe.metric
     budgets = any(entry.budget for entry in results.plan.entries)
-    header = [
-        "architecture",
-        "parameters",
-        "seeds",
-        *(["unfinished"] if results.unfinished else []),
-    ]
+    header = ["architecture", "parameters", "seeds"]
+    header += ["unfinished"] if results.unfinished else []
     header += [*(["budget"] if budgets else []), "updates", "time", "tokens per second"]
     header += [f"validation loss ({UNITS[recipe.kind]})", "training loss, last epoch"]
     header += [f"validation {metric}"] if metric != "loss" else []

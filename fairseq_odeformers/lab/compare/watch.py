@@ -29,10 +29,10 @@ def execute_plan(
 
     Args:
         kept: the plan in *out*, also with architectures, candidates and seeds of earlier commands.
-        names, seeds: those of this command, all others are left alone.
+        names, seeds: the architectures and seeds of this command. It leaves others alone.
 
     Returns:
-        The runs that should have finished: those of the best candidates, and all tuning runs of an
+        The runs that should have finished: runs of the best candidates, and all tuning runs of an
         architecture if none of them has finished.
     """
     plan = replace(kept, entries=tuple(entry for entry in kept.entries if entry.name in names))
