@@ -23,7 +23,7 @@ MARK = "\ufeff"  # byte order mark
 
 
 @contextmanager
-def naming(name: str | Path, fault: str = "cannot be read") -> Iterator[None]:
+def naming_faults(name: str | Path, fault: str = "cannot be read") -> Iterator[None]:
     """Have an error about an input be one line that names the file or the option.
 
     Whatever a library raises is a fault of the input: damaged bytes raise anything, from a KeyError
@@ -84,13 +84,13 @@ def reason(error: BaseException) -> str:
 
 @contextmanager
 def reading(path: str | Path, fault: str = "cannot be read") -> Iterator[None]:
-    """:func:`naming` for a file, or a folder with files, that is about to be read.
+    """:func:`naming_faults` for a file, or a folder with files, that is about to be read.
 
     Raises:
-        ValueError: see :func:`check_regular` and :func:`naming`.
+        ValueError: see :func:`check_regular` and :func:`naming_faults`.
     """
     check_regular(path)
-    with naming(path, fault):
+    with naming_faults(path, fault):
         yield
 
 

@@ -12,7 +12,7 @@ from fairseq_odeformers.files import (
     check_joined,
     check_regular,
     fingerprints,
-    naming,
+    naming_faults,
     read_lines,
     reading,
     replacing,
@@ -192,7 +192,7 @@ def test_tables_are_whole_or_not_there(tmp_path):
     ],
 )
 def test_whatever_a_library_raises_is_a_line_that_names_the_file(error, reason):
-    with pytest.raises(ValueError) as found, naming("file", "is damaged"):
+    with pytest.raises(ValueError) as found, naming_faults("file", "is damaged"):
         raise error
     assert str(found.value) == f"file is damaged ({reason})"
 
@@ -210,7 +210,7 @@ NAMED = [ValueError("file: line 3"), OSError(28, "full", "a"), ImportError("x")]
 
 @pytest.mark.parametrize(
     "context, error",
-    [(naming, error) for error in [*NAMED, FileNotFoundError("none")]]
+    [(naming_faults, error) for error in [*NAMED, FileNotFoundError("none")]]
     + [(writing, error) for error in [*NAMED, ValueError("a column too many")]],
 )
 def test_an_error_that_says_enough_passes(context, error):
@@ -221,7 +221,7 @@ def test_an_error_that_says_enough_passes(context, error):
 
 @pytest.mark.parametrize("error", [RuntimeError("file"), SyntaxError("x y", ("a", 1, 1, ""))])
 def test_an_error_that_no_command_prints_is_changed_though_it_names_a_file(error):
-    with pytest.raises(ValueError, match="^file cannot be read"), naming("file"):
+    with pytest.raises(ValueError, match="^file cannot be read"), naming_faults("file"):
         raise error
     with pytest.raises(OSError, match="^file cannot be written"), writing("file"):
         raise error

@@ -15,7 +15,7 @@ import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
-from fairseq_odeformers.files import naming, replacing
+from fairseq_odeformers.files import naming_faults, replacing
 from fairseq_odeformers.options import positive_int
 
 from .state import read
@@ -50,7 +50,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
         state = read(str(path))
-        with naming(path, "is not a checkpoint of a training"):
+        with naming_faults(path, "is not a checkpoint of a training"):
             model = dict(state["model"])
             check_finite(str(path), model)
         for name in sorted(sums.keys() | model.keys()) if sums else ():

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from fairseq_odeformers.data.classification import class_names
-from fairseq_odeformers.files import check_binarised, check_joined, check_regular, naming
+from fairseq_odeformers.files import check_binarised, check_joined, check_regular, naming_faults
 
 from .state import read
 from .trust import check
@@ -64,7 +64,7 @@ def load(
                     f"data {folder}: no such folder; give the one with the dictionaries, data-bin "
                     "of odeformers prepare"
                 )
-    with naming(path, f"does not fit its model or {data}"):
+    with naming_faults(path, f"does not fit its model or {data}"):
         # Read first: building may drop a head from the state, and a task does not keep its state.
         size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
         with no_more_than(state["model"]):

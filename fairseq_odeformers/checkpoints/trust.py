@@ -8,7 +8,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor
 
-from fairseq_odeformers.files import naming
+from fairseq_odeformers.files import naming_faults
 
 # The modules of fairseq whose models and tasks run no code that a checkpoint names.
 SAFE = {
@@ -29,7 +29,7 @@ def check(path: str, state: dict) -> None:
         ValueError: its model or task is not registered, or is one of fairseq's that is not known to
             be safe; or a weight is not finite.
     """
-    with naming(path, "is not a checkpoint of a training"):
+    with naming_faults(path, "is not a checkpoint of a training"):
         arch, task = read_names(state)
         check_name(path, "architecture", arch, ARCH_MODEL_REGISTRY)
         check_name(path, "task", task, TASK_REGISTRY)

@@ -16,7 +16,7 @@ from fairseq.data.encoders.byte_utils import SPACE, SPACE_ESCAPE
 from fairseq.data.encoders.bytes import Bytes
 from torch import Tensor
 
-from fairseq_odeformers.files import naming, reading
+from fairseq_odeformers.files import naming_faults, reading
 
 from .word_pieces import load_tokenizer
 
@@ -107,7 +107,7 @@ def appends_eos(task) -> bool:
         return False
     for split in SPLITS:
         path = Path(data, folder, split)
-        with naming(path):
+        with naming_faults(path):
             texts = data_utils.load_indexed_dataset(str(path), dictionary)
             if texts is not None and len(texts) and len(texts[0]):
                 return bool(texts[0][-1] == dictionary.eos())

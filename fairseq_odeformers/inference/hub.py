@@ -33,7 +33,7 @@ from fairseq_odeformers.checkpoints.trained import count_classes
 from fairseq_odeformers.checkpoints.trust import read_names
 from fairseq_odeformers.data.moses import read_raw_pairs
 from fairseq_odeformers.data.raw_text import read_codes
-from fairseq_odeformers.files import check_joined, naming
+from fairseq_odeformers.files import check_joined, naming_faults
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .classifier import Classifier
@@ -143,7 +143,7 @@ def make_generator(files, data, options: dict, base: type, name: str) -> Generat
     # The last file's options make the tokenizer and the subwords of an ensemble.
     if overrides.get("bpe") == "subword_nmt" and (codes := overrides.get("bpe_codes")):
         read_codes(Path(codes))  # fairseq would end the program, and name no file
-    with naming(path, "does not fit its tokenizer or subwords"):
+    with naming_faults(path, "does not fit its tokenizer or subwords"):
         return Generator(cfg, task, models).eval()
 
 

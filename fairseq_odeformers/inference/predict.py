@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
-from fairseq_odeformers.files import naming
+from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .classifier import Classifier, average_probabilities
@@ -211,8 +211,8 @@ def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
 
 
 def naming_split(task, split: str):
-    """:func:`~fairseq_odeformers.files.naming` for a split; the task parity has no data."""
-    return naming(getattr(task.cfg, "data", "the task"), f"has no whole {split}")
+    """:func:`~fairseq_odeformers.files.naming_faults` for a split; the task parity has no data."""
+    return naming_faults(getattr(task.cfg, "data", "the task"), f"has no whole {split}")
 
 
 def probabilities(task, models, split, batch_size):

@@ -17,7 +17,7 @@ from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from omegaconf import OmegaConf, open_dict
 
 from fairseq_odeformers.data.text_pairs import BLANK, NEXT_SENTENCE, MaskedPairs, TextPairs
-from fairseq_odeformers.files import naming, reading
+from fairseq_odeformers.files import naming_faults, reading
 from fairseq_odeformers.options import add_choices, option, validate
 
 MASKING = (
@@ -91,7 +91,7 @@ class BertPretrainingTask(MaskedLMTask):
             )
         cfg = self.cfg
         advice = "give smaller --tokens-per-sample, or --sample-break-mode eos"
-        with naming(f"{path}.bin", f"has no pairs of texts; {advice}"):
+        with naming_faults(f"{path}.bin", f"has no pairs of texts; {advice}"):
             pairs = TextPairs(
                 lines, cfg.sample_break_mode, cfg.tokens_per_sample, self.dictionary, cfg.seed
             )

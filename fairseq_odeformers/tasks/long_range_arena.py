@@ -37,7 +37,7 @@ from fairseq_odeformers.data.classification import (
 )
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
-from fairseq_odeformers.files import naming, reading
+from fairseq_odeformers.files import naming_faults, reading
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import add_choices, option, validate
 
@@ -143,7 +143,7 @@ class LongRangeArenaTask(SentencePredictionTask):
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
         """Load a split: the one or two inputs of each example, and its class if that is known."""
-        with naming(self.cfg.data, f"has no whole {split}"):
+        with naming_faults(self.cfg.data, f"has no whole {split}"):
             inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
             labels = self.load_labels(split, combine)
         counts = dict(zip(self.layout, map(len, inputs)))

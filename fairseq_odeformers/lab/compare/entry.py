@@ -21,7 +21,7 @@ from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_arg
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig
 
-from fairseq_odeformers.files import naming, sha256
+from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.lab.parsers import raise_errors, training_parser
 from fairseq_odeformers.models.common.kinds import Kind
@@ -183,7 +183,7 @@ def parse_evaluation(recipe: Recipe, entry: Entry, split: str) -> Any:
     """
     more = {"path": "checkpoint", **IMPORTED}
     program, *words = evaluation_command(recipe, entry, split, **more)
-    with naming("evaluate", "is refused"):
+    with naming_faults("evaluate", "is refused"):
         if program == "odeformers":
             return raise_errors(make_parser()).parse_args(words[1:])
         translates = recipe.kind is Kind.TRANSLATION

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from fairseq_odeformers.blame import blaming
-from fairseq_odeformers.files import naming, sha256
+from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.lab.benchmark.timing import describe_environment
 from fairseq_odeformers.lab.check.command import require
 from fairseq_odeformers.models.common.sizes import split_sizes
@@ -61,7 +61,7 @@ def make_plan(
     entries: list[Entry] = []
     for number, entry in enumerate(candidates, start=1):
         report_progress(f"trying {entry.label} ({number} of {len(candidates)})")
-        with naming(entry.label, "cannot be trained"), blaming():
+        with naming_faults(entry.label, "cannot be trained"), blaming():
             if checked and entry.plugin and entry.name not in {e.name for e in entries}:
                 check_plugin(recipe, entry)
             if twin := find_twin(entry, entries):
@@ -85,7 +85,7 @@ def make_candidates(recipe: Recipe, plugins: Sequence[Path]) -> Iterable[Entry]:
     for name in recipe.architectures:
         for values in itertools.product(*recipe.tune.values()):
             tried = dict(zip(recipe.tune, values))
-            with naming(Entry(name, {}, tried=tried).label, "cannot be trained"), blaming():
+            with naming_faults(Entry(name, {}, tried=tried).label, "cannot be trained"), blaming():
                 entry = make_entry(recipe, name, {**recipe.architectures[name], **tried})
                 digest = plugin_digest(recipe, entry.options["arch"], plugins)
             yield replace(entry, tried=tried, plugin=digest)

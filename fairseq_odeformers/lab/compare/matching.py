@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from fairseq_odeformers.files import naming
+from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.models.common.sizes import SIDES, default_options
 from fairseq_odeformers.options import hyphenate
 
@@ -119,7 +119,7 @@ def fit_budget(
     """
     fitted, times = [], time_updates(recipe, [e for e in entries if e.label not in planned])
     for entry in entries:
-        with naming(entry.label, "cannot be trained"):
+        with naming_faults(entry.label, "cannot be trained"):
             updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
             entry = stretch_schedule(entry, updates)
             entry = try_training(recipe, entry, build(recipe, entry), test_sets)

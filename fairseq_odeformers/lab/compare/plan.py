@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 from filelock import FileLock
 
-from fairseq_odeformers.files import find_free_name, naming, replacing
+from fairseq_odeformers.files import find_free_name, naming_faults, replacing
 
 from .entry import Entry
 from .recipe import Recipe, construct, to_words
@@ -185,7 +185,7 @@ def load_plan(out: Path) -> Plan:
     path = out / PLAN
     if not path.is_file():
         raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
-    with naming(path, f"is not a {PLAN} of odeformers compare"):
+    with naming_faults(path, f"is not a {PLAN} of odeformers compare"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         content["data_digest"] = content.pop("digest", "")
         renamed = ({RENAMED.get(k, k): v for k, v in e.items()} for e in content["entries"])

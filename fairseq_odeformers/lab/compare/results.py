@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
-from fairseq_odeformers.files import check_regular, naming, read_lines
+from fairseq_odeformers.files import check_regular, naming_faults, read_lines
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .entry import Entry
@@ -69,7 +69,7 @@ def read_results(out: Path) -> Results:
 def add_training(results: Results, run: Run) -> None:
     """Add what the log of a run tells, and what the run lacks."""
     log = run.folder / LOG
-    with naming(log):
+    with naming_faults(log):
         training, unfinished = read_training(log, results.plan.recipe.metric), run.unfinished
     if training.losses:
         results.trainings[run.name][run.seed] = training
@@ -91,7 +91,7 @@ def add_outcomes(
         predictions = run.folder / prediction_name(recipe, checkpoint, split)
         if predictions.exists():
             report_progress(f"reading {predictions}")
-            with naming(predictions):
+            with naming_faults(predictions):
                 outcomes[run.name][run.seed] = read_outcome(recipe, predictions, texts)
         printed = predictions.with_suffix(SCORE)
         if printed.exists():
@@ -132,7 +132,7 @@ def read_split_texts(path: Path) -> list[str]:
     """The texts of a file that :func:`find_test_sets` names, one per line or binarised."""
     if path.suffix != ".idx":
         return list(read_lines(path))
-    with naming(path):
+    with naming_faults(path):
         dictionary = Dictionary.load(str(path.with_name("dict.txt")))
         dataset = MMapIndexedDataset(str(path.with_suffix("")))
         # Word pieces that continue a word begin with ##.

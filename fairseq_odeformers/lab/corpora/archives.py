@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
-from fairseq_odeformers.files import build, fingerprints, naming, sha256
+from fairseq_odeformers.files import build, fingerprints, naming_faults, sha256
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def find(
         The path of each file; its name, which has as many folders as the pattern, and no ``.gz`` or
         ``.xz``; and a function that opens it.
     """
-    with naming(source, BROKEN):
+    with naming_faults(source, BROKEN):
         files = tqdm(_list_files(source), source.name, unit=" files", mininterval=1, disable=None)
         for path, open_file in files:
             plain = Path(strip_compression(path))
@@ -164,7 +164,7 @@ def read_files(
     for path, name, open_file in find(source, patterns):
         if name in contents:
             raise ValueError(f"{source} has more than one {name}")
-        with naming(f"{strip_compression(path)} in {source}", BROKEN), open_file() as stream:
+        with naming_faults(f"{strip_compression(path)} in {source}", BROKEN), open_file() as stream:
             contents[name] = read(name, decompress(path, stream))
     if absent := [p for p in wanted if not any(Path(name).match(p) for name in contents)]:
         raise ValueError(f"{source} has no {', '.join(sorted(absent))}")

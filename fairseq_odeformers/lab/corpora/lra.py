@@ -41,7 +41,7 @@ from fairseq_odeformers.data.classification import (
     write_dictionaries,
     write_split,
 )
-from fairseq_odeformers.files import build, fingerprints, naming
+from fairseq_odeformers.files import build, fingerprints, naming_faults
 
 from . import listops
 from .archives import extract, fetch, fingerprint, locate, read_files
@@ -158,7 +158,7 @@ def read_pathfinder_splits(
 def _decode_png(content: bytes, name: str, width: int) -> np.ndarray:
     from PIL import Image
 
-    with naming(name), Image.open(io.BytesIO(content), formats=["PNG"]) as png:
+    with naming_faults(name), Image.open(io.BytesIO(content), formats=["PNG"]) as png:
         if png.size != (width, width):
             raise ValueError(f"{png.width}x{png.height} pixels, expected {width}x{width}")
         return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)

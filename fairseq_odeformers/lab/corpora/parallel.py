@@ -17,7 +17,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from fairseq_odeformers.files import check_path, decode_lines, fingerprints, naming
+from fairseq_odeformers.files import check_path, decode_lines, fingerprints, naming_faults
 
 from .archives import BROKEN, decompress
 from .command import add_bpe_operations, add_number, log_and_lock, make_parser, parse_options
@@ -29,7 +29,7 @@ HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth o
 
 def read_text_lines(path: Path) -> Iterator[str]:
     """The lines of a text file, which may be compressed."""
-    with naming(path, BROKEN), open(path, "rb") as file:
+    with naming_faults(path, BROKEN), open(path, "rb") as file:
         yield from (line.rstrip("\r") for line in decode_lines(decompress(path.name, file), path))
 
 
