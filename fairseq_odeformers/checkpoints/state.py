@@ -1,6 +1,7 @@
 """What is in a checkpoint, as the dictionary that fairseq calls its state."""
 
 import dataclasses
+import inspect
 import pickle
 import re
 import zipfile
@@ -10,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fairseq
-
-# fairseq's own function: patches.table imports this module before any patch applies, and then one
-# puts read() in the function's place.
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu as unpickle
+from fairseq import checkpoint_utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import open_dict
@@ -56,7 +54,9 @@ def read(
         else:
             check_sums(path)
             with explaining_refusal(path):
-                state = unpickle(path, arg_overrides, load_on_all_ranks)
+                # fairseq's own function: a patch puts this one in its place.
+                original = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
+                state = original(path, arg_overrides, load_on_all_ranks)
         state["args"] = None  # cfg was made from args; fairseq would read args first
         if not {"model", "task"} <= set(state["cfg"]) or not isinstance(state["model"], dict):
             raise ValueError("it has no model, or no configuration of a model and a task")

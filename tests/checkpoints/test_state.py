@@ -1,5 +1,6 @@
 """Whole checkpoints load; a damaged one, or another file, is named."""
 
+import importlib
 import io
 import struct
 import zipfile
@@ -9,6 +10,7 @@ import torch
 from helpers import checkpoint_of
 
 from fairseq_odeformers.checkpoints import read
+from fairseq_odeformers.checkpoints import state as state_module
 
 STATE = checkpoint_of({"weight": torch.rand(2000)})
 
@@ -76,6 +78,12 @@ def test_whole_checkpoints_load(zipped, sums, path):
     switch(True)
     loaded = read(str(path))
     assert torch.equal(loaded["model"]["weight"], STATE["model"]["weight"])
+
+
+def test_reading_does_not_call_itself(path):
+    """Even if the module is imported after the patch, by which fairseq's function calls it."""
+    importlib.reload(state_module)
+    assert torch.equal(read(str(path))["model"]["weight"], STATE["model"]["weight"])
 
 
 def test_a_missing_file_is_an_error_of_the_system(tmp_path):
