@@ -28,7 +28,7 @@ def read(
 
     It has the arguments of fairseq's ``load_checkpoint_to_cpu``, and takes its place: fairseq's
     commands read checkpoints here, too. They load any model of fairseq's, so whether a model may be
-    built is another question; see :func:`~fairseq_odeformers.checkpoints.trust.check`.
+    built is another question; see :func:`~fairseq_odeformers.checkpoints.trust.check_trust`.
 
     Args:
         arg_overrides: new values of options, by name.

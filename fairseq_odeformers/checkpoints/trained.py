@@ -1,8 +1,6 @@
 """Builds trained models with their tasks."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from fairseq import checkpoint_utils, utils
@@ -10,14 +8,12 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
-from torch import Tensor
-from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.files import check_binarised, check_joined, check_regular, naming_faults
 
 from .state import read
-from .trust import check
+from .trust import build_trusted
 
 
 class Trained(NamedTuple):
@@ -51,55 +47,38 @@ def load(
             data or their classes.
     """
     state = state or read(path)
-    check(path, state)
-    overwrite_args_by_name(state["cfg"], overrides or {})  # fairseq would not, given a state
-    data = getattr(state["cfg"].task, "data", None)
-    if data and task is None:
-        check_regular(data)
-        check_binarised(data)
-        check_joined(data)
-        for folder in utils.split_paths(data):
-            if not os.path.exists(folder):
-                raise FileNotFoundError(
-                    f"data {folder}: no such folder; give the one with the dictionaries, data-bin "
-                    "of odeformers prepare"
-                )
-    with naming_faults(path, f"does not fit its model or {data}"):
-        # Read first: building may drop a head from the state, and a task does not keep its state.
-        size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
-        with no_more_than(state["model"]):
+    with build_trusted(path, state):
+        overwrite_args_by_name(state["cfg"], overrides or {})  # fairseq would not, given a state
+        data = getattr(state["cfg"].task, "data", None)
+        if data and task is None:
+            check_data(data)
+        with naming_faults(path, f"does not fit its model or {data}"):
+            # Read before building, which may drop a head; a task does not keep its saved classes.
+            size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
             (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], task=task, state=state
             )
-        if size is not None:
-            check_classes(path, task, size, classes)
+            if size is not None:
+                check_classes(path, task, size, classes)
     return Trained(model, task, cfg)
 
 
-@contextmanager
-def no_more_than(weights: dict[str, Tensor]) -> Iterator[None]:
-    """Build no model that has far more parameters than a checkpoint has.
-
-    Some more are allowed: a model may register a parameter twice, or have a head that the
-    checkpoint lacks.
+def check_data(data: str) -> None:
+    """Check the folders of the data, from which a task reads its dictionaries.
 
     Raises:
-        ValueError: more are registered, as for a million layers.
+        FileNotFoundError: one is not there.
+        ValueError: one is not the folder of binarised data.
     """
-    left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights.values())) + 10**6]
-
-    def count(module, name, parameter):
-        if parameter is not None:
-            left[0] -= 1
-            left[1] -= parameter.numel()
-            if min(left) < 0:
-                raise ValueError("its options are of a larger model than its weights")
-
-    hook = register_module_parameter_registration_hook(count)
-    try:
-        yield
-    finally:
-        hook.remove()
+    check_regular(data)
+    check_binarised(data)
+    check_joined(data)
+    for folder in utils.split_paths(data):
+        if not os.path.exists(folder):
+            raise FileNotFoundError(
+                f"data {folder}: no such folder; give the one with the dictionaries, data-bin "
+                "of odeformers prepare"
+            )
 
 
 def count_classes(state: dict) -> int | None:

@@ -1,12 +1,16 @@
-"""May this checkpoint be built? Its model and task must be safe, and its weights finite."""
+"""May this checkpoint be built? Its model and task must be safe, and its weights finite.
+
+Nor may the model be far larger than the weights.
+"""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from fairseq_odeformers.files import naming_faults
 
@@ -19,8 +23,20 @@ SAFE = {
 }
 
 
-def check(path: str, state: dict) -> None:
-    """Check what is in a checkpoint before a model is built from it, as :func:`.load` does.
+@contextmanager
+def build_trusted(path: str, state: dict) -> Iterator[None]:
+    """Check a checkpoint; the block then builds its model, and no larger one.
+
+    Raises:
+        ValueError: see :func:`check_trust` and :func:`limit_size`.
+    """
+    check_trust(path, state)
+    with limit_size(path, state["model"]):
+        yield
+
+
+def check_trust(path: str, state: dict) -> None:
+    """Check what is in a checkpoint before a model is built from it.
 
     Args:
         state: the result of :func:`~fairseq_odeformers.checkpoints.state.read` for *path*.
@@ -78,21 +94,55 @@ def check_finite(path: str, weights: dict[str, Tensor]) -> None:
             raise ValueError(f"{path}: {name} is not finite; take an earlier checkpoint")
 
 
+@contextmanager
+def limit_size(path: str, weights: dict[str, Tensor]) -> Iterator[None]:
+    """Build no model that has far more parameters than a checkpoint has.
+
+    Some more are allowed: a model may register a parameter twice, or have a head that the
+    checkpoint lacks.
+
+    Raises:
+        ValueError: more are registered, as for a million layers.
+    """
+    left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights.values())) + 10**6]
+
+    def count(module, name, parameter):
+        if parameter is not None:
+            left[0] -= 1
+            left[1] -= parameter.numel()
+            if min(left) < 0:
+                raise ValueError(f"{path}: its options are of a larger model than its weights")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
 # --- for fairseq's from_pretrained, which reads and builds in one call -----------------
 
-_trust_required = ContextVar("trust_required", default=False)
-is_trust_required = _trust_required.get
+_required: ContextVar[ExitStack | None] = ContextVar("trust_required", default=None)
 
 
 @contextmanager
 def require_trust() -> Iterator[None]:
-    """Have fairseq check each checkpoint that it reads.
+    """Have fairseq read and build each checkpoint as in :func:`build_trusted`."""
+    with ExitStack() as current_file:
+        token = _required.set(current_file)
+        try:
+            yield
+        finally:
+            _required.reset(token)
 
-    :func:`~fairseq_odeformers.checkpoints.trained.load` needs no such thing; it checks a checkpoint
-    between reading and building.
+
+def trust_if_required(path: str, state: dict) -> None:
+    """Begin :func:`build_trusted` for a checkpoint that fairseq has read, if trust is required.
+
+    Raises:
+        ValueError: see :func:`check_trust`.
     """
-    token = _trust_required.set(True)
-    try:
-        yield
-    finally:
-        _trust_required.reset(token)
+    current_file = _required.get()
+    if current_file is not None:
+        current_file.close()  # of the file before, in an ensemble
+        current_file.enter_context(build_trusted(path, state))

@@ -4,7 +4,7 @@ import argparse
 import ast
 from pathlib import Path
 
-from fairseq_odeformers.checkpoints import check, read
+from fairseq_odeformers.checkpoints import check_trust, read
 from fairseq_odeformers.checkpoints.weights import CONFIG, WEIGHTS, write_export
 from fairseq_odeformers.options import add_user_dir
 
@@ -44,7 +44,7 @@ def main(arguments=None) -> None:
         if args.out.exists():
             raise ValueError(f"{args.out} is in the way; move it, or choose another folder")
         state = read(args.checkpoint)
-        check(args.checkpoint, state)
+        check_trust(args.checkpoint, state)
         write_export(state, args.out)
     print(f"wrote {args.out}")
 

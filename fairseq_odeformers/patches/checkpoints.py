@@ -10,9 +10,10 @@ from pathlib import Path
 import torch
 from fairseq.file_io import PathManager
 
-from fairseq_odeformers.checkpoints import check, read
-from fairseq_odeformers.checkpoints.trust import is_trust_required
+from fairseq_odeformers.checkpoints import read
+from fairseq_odeformers.checkpoints.trust import trust_if_required
 from fairseq_odeformers.files import replacing, writing
+from fairseq_odeformers.options import flag
 
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
 
@@ -24,8 +25,7 @@ def load_checkpoint_to_cpu(_, path, *args, **kwargs):
         ValueError: the model may not be built, where :func:`.require_trust` asks for that.
     """
     state = read(path, *args, **kwargs)
-    if is_trust_required():
-        check(path, state)
+    trust_if_required(path, state)
     return state
 
 
@@ -74,7 +74,7 @@ def differing_options(saved, current) -> str:
     if saved.get("_name") != current.get("_name"):
         return f"--arch {saved.get('_name')}"
     differ = {name: saved[name] for name in saved if current.get(name) != saved[name]}
-    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in differ.items())
+    return " ".join(f"{flag(name)} {value}" for name, value in differ.items())
 
 
 def torch_persistent_save(original, obj, filename, async_write=False):

@@ -7,7 +7,7 @@ import torch
 from fairseq import checkpoint_utils
 from helpers import checkpoint_of
 
-from fairseq_odeformers.checkpoints.trust import check_finite, require_trust
+from fairseq_odeformers.checkpoints.trust import check_finite, limit_size, require_trust
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
@@ -21,6 +21,19 @@ def test_one_value_that_is_not_finite_is_refused(dtype, value):
     weights["w"][1, 2] = value
     with pytest.raises(ValueError, match="^a.pt: w is not finite"):
         check_finite("a.pt", weights)
+
+
+@pytest.mark.parametrize("sizes", [[1] * 108, [4 * 10 + 10**6]])
+def test_a_model_has_at_most_so_many_more_parameters(sizes):
+    """Two weights of ten numbers allow 108 parameters, and 1,000,040 numbers: not one more."""
+    weights = {"a": torch.zeros(4), "b": torch.zeros(2, 3)}
+    with limit_size("a.pt", weights):
+        layer = torch.nn.Module()
+        for index, size in enumerate(sizes):
+            layer.register_parameter(str(index), torch.nn.Parameter(torch.empty(size)))
+        with pytest.raises(ValueError, match="^a.pt: .* a larger model than its weights"):
+            layer.register_parameter("more", torch.nn.Parameter(torch.empty(1)))
+    layer.register_parameter("more", torch.nn.Parameter(torch.empty(1)))
 
 
 def test_trust_is_required_in_its_block_alone(tmp_path):

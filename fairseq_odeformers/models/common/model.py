@@ -46,12 +46,12 @@ class BaseModel(DictionaryDigest):
     ):
         """fairseq's method, for a folder and its files.
 
-        A checkpoint is judged as by the loaders of this package, but its model may be of any size.
+        A checkpoint is trusted, or refused, as by the loaders of this package.
 
         Raises:
             FileNotFoundError: there is no such folder.
-            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.check`; or the data are in
-                a folder of the one that is given.
+            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.build_trusted`; or the
+                data are in a folder of the one that is given.
         """
         if "user_dir" in kwargs:
             import_plugins([kwargs["user_dir"]])
