@@ -100,6 +100,15 @@ def test_language_model_as_a_translator(arch):
         make_model(arch, task=task)
 
 
+@pytest.mark.parametrize("arch", ["transevolve", "node_transformer_mt", "macaron_transformer"])
+@pytest.mark.parametrize("name", ["language_modeling", "sentence_prediction"])
+def test_translator_as_another_model(arch, name):
+    task = Task()
+    task.cfg = Namespace(_name=name)
+    with pytest.raises(ValueError, match=f"--task {name}: .* --arch {arch}, .*for translation"):
+        make_model(arch, task=task)
+
+
 def test_what_fits_is_not_refused():
     for arch in CLASSIFIERS:
         check_kind(arch, "sentence_prediction")

@@ -12,10 +12,9 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig, OmegaConf
 from torch import nn
 
-from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.options import option
 
-from .kinds import check_kind
+from .model import BaseModel
 from .transformer import stack_config
 
 NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers": 0}
@@ -43,10 +42,9 @@ class LanguageModel(BaseModel, TransformerLanguageModel):
         """A model of the language of a task.
 
         Raises:
-            ValueError: the task does not train language models; or as :meth:`check_config`.
+            ValueError: see :meth:`check_options`.
         """
-        check_kind(cfg._name, getattr(task.cfg, "_name", ""))
-        cls.check_config(cfg)
+        cls.check_options(cfg, task)
         # fairseq's model makes the embeddings, in whatever form the options ask for.
         embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder
         decoder = cls.decoder_class(
@@ -85,10 +83,9 @@ class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
         """A model of the language of a task.
 
         Raises:
-            ValueError: the task does not train language models; or as :meth:`check_config`.
+            ValueError: see :meth:`check_options`.
         """
-        check_kind(cfg._name, getattr(task.cfg, "_name", ""))
-        cls.check_config(cfg)
+        cls.check_options(cfg, task)
         positions = cfg.max_target_positions or cfg.tokens_per_sample
         merged = OmegaConf.merge(cfg, {"max_target_positions": positions})
         embed_tokens = cls.build_embedding(cfg, task.source_dictionary)

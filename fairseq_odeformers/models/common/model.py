@@ -13,6 +13,7 @@ from fairseq_odeformers.files import check_binarised
 from fairseq_odeformers.options import add_choices, flag, import_plugins, validate
 
 from .dictionary_digest import DictionaryDigest
+from .kinds import check_kind
 
 
 class BaseModel(DictionaryDigest):
@@ -69,6 +70,12 @@ class BaseModel(DictionaryDigest):
             return super().from_pretrained(  # pyright: ignore[reportAttributeAccessIssue]
                 model_name_or_path, checkpoint_file, data_name_or_path, *args, **kwargs
             )
+
+    @classmethod
+    def check_options(cls, cfg, task):
+        """Raise a ValueError if the task does not train the model, or as :meth:`check_config`."""
+        check_kind(cfg._name, getattr(task.cfg, "_name", ""))
+        cls.check_config(cfg)
 
     @classmethod
     def check_config(cls, cfg):

@@ -13,10 +13,11 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig
 from torch import nn
 
-from fairseq_odeformers.models.common.model import BaseModel
-from fairseq_odeformers.models.common.transformer import stack_config
-from fairseq_odeformers.models.common.transformer_options import TransformerOptions
 from fairseq_odeformers.options import option
+
+from .model import BaseModel
+from .transformer import stack_config
+from .transformer_options import TransformerOptions
 
 
 @dataclass
@@ -45,7 +46,7 @@ class PreNormTransformer(BaseModel, TransformerModelBase):
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "PreNormTransformer":
-        cls.check_config(cfg)
+        cls.check_options(cfg, task)
         model = super().build_model(stack_config(cfg), task)
         for stack in (model.encoder, model.decoder):
             stack.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout

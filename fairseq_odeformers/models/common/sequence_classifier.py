@@ -17,7 +17,7 @@ from fairseq_odeformers.modules.classification_head import POOLING, Classificati
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 from fairseq_odeformers.options import option
 
-from .kinds import Kind, check_kind
+from .kinds import Kind
 from .model import BaseModel
 
 logger = logging.getLogger(__name__)
@@ -75,10 +75,9 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
         pixels) of width :meth:`embedding_dim`.
 
         Raises:
-            ValueError: the task does not classify; or as :meth:`check_config`.
+            ValueError: see :meth:`check_options`.
         """
-        check_kind(cfg._name, getattr(task.cfg, "_name", ""))
-        cls.check_config(cfg)
+        cls.check_options(cfg, task)
         positions = task.max_positions() if cfg.max_positions is None else cfg.max_positions
         cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
         dictionary, width = task.source_dictionary, cls.embedding_dim(cfg)

@@ -17,8 +17,9 @@ from fairseq.models.transformer.transformer_config import (
 from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig
 
-from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.options import flag, option
+
+from .model import BaseModel
 
 
 @dataclass
@@ -58,9 +59,9 @@ class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
 
         Raises:
             ValueError: widths differ, or one embedding is to serve two dictionaries; or as
-                :meth:`check_config`.
+                :meth:`check_options`.
         """
-        cls.check_config(cfg)
+        cls.check_options(cfg, task)
         if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
             raise ValueError(
                 f"--encoder-embed-dim {cfg.encoder_embed_dim} and --decoder-embed-dim "

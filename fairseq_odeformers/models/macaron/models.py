@@ -174,7 +174,7 @@ class MacaronBertModel(BaseModel, RobertaModel):
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "MacaronBertModel":
-        cls.check_config(cfg)
+        cls.check_options(cfg, task)
         positions = cfg.max_positions
         if positions is None:
             positions = getattr(task.cfg, "tokens_per_sample", task.max_positions())
