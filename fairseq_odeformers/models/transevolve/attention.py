@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.dropout import Dropout, dropout
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 
-from .factored import MASKED_BIAS, FactoredAttention, mean_and_deviation
-from .spec import BlockSpec
+from .factored import FactoredAttention, mean_and_deviation
+from .spec import MASKED_BIAS, BlockSpec
 
 # The backend "auto" takes the direct form up to so many queries or keys, and the factored form up
 # to so many bytes of its matrix: eight heads of eight sequences of 4,096 tokens, or two of 8,192.

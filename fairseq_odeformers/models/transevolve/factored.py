@@ -28,12 +28,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fairseq_odeformers.models.transevolve.workspace import Workspace
-
-# The bias of a padded key; in float16 half of the lowest number. Real keys have biases above half
-# of it, so that padding never gets a weight. It is no lower because fused kernels, which compute
-# the softmax again in the backward pass, lose the fractions of scores that are much larger.
-MASKED_BIAS = -1e6
+from .spec import MASKED_BIAS
+from .workspace import Workspace
 
 # Both exponentials have e^20 as their maximum, along a row of E and over the keys of a depth.
 # float32 holds the products that matter as long as c^l spans no more than this over the keys.

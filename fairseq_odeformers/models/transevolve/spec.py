@@ -7,6 +7,11 @@ from fairseq_odeformers.models.common.transformer import Spec
 BACKENDS = ("auto", "direct", "factored", "fused")
 INITIALIZATIONS = ("auto", "glorot", "transformer")
 
+# The bias of a padded key; in float16 half of the lowest number. Real keys have biases above half
+# of it, so that padding never gets a weight. It is no lower because fused kernels, which compute
+# the softmax again in the backward pass, lose the fractions of scores that are much larger.
+MASKED_BIAS = -1e6
+
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):

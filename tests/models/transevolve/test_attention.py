@@ -13,8 +13,8 @@ from fairseq_odeformers.models.transevolve.attention import (
     TimeEvolvingAttention,
     split_heads,
 )
-from fairseq_odeformers.models.transevolve.factored import MASKED_BIAS, FactoredAttention
-from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
+from fairseq_odeformers.models.transevolve.factored import FactoredAttention
+from fairseq_odeformers.models.transevolve.spec import BACKENDS, MASKED_BIAS, BlockSpec
 
 FORMS = BACKENDS[1:]
 B, T, S, C, H, L = 2, 5, 7, 12, 3, 4
