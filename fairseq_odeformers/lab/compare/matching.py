@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from fairseq_odeformers.files import naming_faults
-from fairseq_odeformers.models.common.sizes import SIDES, default_options
+from fairseq_odeformers.models.common.sizes import default_options
+from fairseq_odeformers.models.common.transformer import SIDES
 from fairseq_odeformers.options import hyphenate
 
 from .entry import Entry, parse_training

@@ -12,8 +12,8 @@ from fairseq.models import (
 )
 
 from .model import BaseModel
+from .transformer import SIDES, side_options
 
-SIDES = ("encoder", "decoder")
 # Names that are the same for all architectures. The inner width is a Transformer's: the halves of a
 # Macaron Net's feed-forward network have half of it each.
 NEUTRAL = {
@@ -83,11 +83,7 @@ def size_options(
         wanted = dict(sizes)
         if "embed_dim" in sizes and f"{side}_embed_dim" in chosen:
             wanted["embed_dim"] = int(chosen[f"{side}_embed_dim"])
-        options = {
-            name.removeprefix(f"{side}_"): value
-            for name, value in {**defaults, **chosen}.items()
-            if name.startswith(side)
-        }
+        options = side_options({**defaults, **chosen}, side)
         for name, value in side_sizes(wanted, options).items():
             default = defaults.get(f"{side}_{name}")
             follows = side == "decoder" and str(default).startswith("${model.encoder")

@@ -22,6 +22,8 @@ from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 Config = DictConfig | TransformerConfig  # the options of a model, as its own or as fairseq's config
 AnySpec = TypeVar("AnySpec", bound="Spec")
 
+SIDES = ("encoder", "decoder")
+
 
 class Encoder(TransformerEncoderBase):
     """fairseq's encoder over layers of ``layer_class``, which takes the :func:`stack_config`."""
@@ -80,10 +82,18 @@ def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
     options = {"decoder_output_dim": values.get("decoder_embed_dim"), **values}
     if values.get("share_all_embeddings"):
         options["share_decoder_input_output_embed"] = True
-    for side in ("encoder", "decoder"):
+    for side in SIDES:
         if kept := values.get(f"{side}_layers_to_keep"):
             options[f"{side}_layers"] = len(kept.split(","))
     return TransformerConfig.from_namespace(Namespace(**{**options, **changes}))
+
+
+def side_options(options: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """The options of the ``encoder`` or the ``decoder``, by their names without the side."""
+    start = f"{side}_"
+    return {
+        name.removeprefix(start): value for name, value in options.items() if name.startswith(start)
+    }
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,5 @@ class Spec:
         An option of the side replaces one of the same name without a side. A field without an
         option keeps its default.
         """
-        values, start = dict(cfg), f"{side}_"
-        values |= {k.removeprefix(start): v for k, v in cfg.items() if k.startswith(start)}
+        values = {**cfg, **side_options(cfg, side)}
         return cls(**{f.name: values[f.name] for f in fields(cls) if f.name in values})
