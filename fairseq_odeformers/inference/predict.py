@@ -260,6 +260,6 @@ def write_predictions(name: str, classes: list[str], rows: Iterable[tuple], path
     """Write a table of numbers, texts or targets, predictions and their probabilities."""
     table = [["id", name, "prediction", *(f"p({label})" for label in classes)]]
     for number, text_or_target, prediction, shares in rows:
-        probabilities = [f"{share:.6f}" for share in shares.values()] or [""] * len(classes)
-        table.append([str(number), text_or_target, prediction, *probabilities])
+        columns = [f"{share:.6f}" for share in shares.values()] or [""] * len(classes)
+        table.append([str(number), text_or_target, prediction, *columns])
     write_table(table, path)
