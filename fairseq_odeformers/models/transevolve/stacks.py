@@ -1,6 +1,7 @@
 """The stacks: fairseq's Transformer encoder and decoder over blocks of TransEvolve.
 
-fairseq's ``layers`` are the blocks; the layers of a block are its ``depths``.
+fairseq's ``layers`` are the blocks; the layers of a block are its ``depths``. fairseq's ``dropout``
+acts on the embeddings alone; the blocks read ``spec.dropout``.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,9 @@ class TransEvolveEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
         spec = self.spec_class.from_options(cfg, "encoder")
-        super().__init__(blocks_config(cfg, "encoder", spec), dictionary, embed_tokens)
+        layers, dropout = cfg.encoder_blocks, cfg.embedding_dropout
+        config = stack_config(cfg, encoder_layers=layers, dropout=dropout, spec=spec)
+        super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
         """fairseq's method, which its constructor calls for each block, with the config above.
@@ -78,7 +81,9 @@ class TransEvolveDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
         spec = self.spec_class.from_options(cfg, "decoder")
-        super().__init__(blocks_config(cfg, "decoder", spec), dictionary, embed_tokens)
+        layers, dropout = cfg.decoder_blocks, cfg.embedding_dropout
+        config = stack_config(cfg, decoder_layers=layers, dropout=dropout, spec=spec)
+        super().__init__(config, dictionary, embed_tokens)
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
@@ -101,13 +106,6 @@ class TransEvolveCausalDecoder(TransEvolveDecoder):
     """The decoder of a language model, without an encoder."""
 
     block_class = TransEvolveCausalBlock
-
-
-def blocks_config(cfg: DictConfig, side: str, spec: BlockSpec) -> TransformerConfig:
-    """fairseq's config of the ``encoder`` or the ``decoder``, whose layers are blocks of a spec."""
-    layers = {f"{side}_layers": cfg[f"{side}_blocks"]}
-    # A stack's own dropout is that of the embeddings; its blocks read spec.dropout.
-    return stack_config(cfg, dropout=cfg.embedding_dropout, spec=spec, **layers)
 
 
 @contextmanager
