@@ -91,19 +91,13 @@ def read_files(checkpoint) -> Iterator[tuple[str, dict]]:
     """The path of each of several checkpoints, separated by colons, and what it holds.
 
     A file is read when its model is about to be built.
-    """
-    for path in split_checkpoints(str(checkpoint)):
-        yield path, read(path)
-
-
-def split_checkpoints(text: str) -> list[str]:
-    """The paths of checkpoints that are separated by colons.
 
     Raises:
-        ValueError: the text is the path of a file or folder whose name has a colon.
+        ValueError: there is a file or folder whose name has the colon; or see :func:`.read`.
     """
-    check_joined(text)
-    return utils.split_paths(text)
+    check_joined(str(checkpoint))
+    for path in utils.split_paths(str(checkpoint)):
+        yield path, read(path)
 
 
 def make_classifier(files: Iterable[tuple[str, dict]], data=None, **options) -> Classifier:

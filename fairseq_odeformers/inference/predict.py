@@ -21,7 +21,7 @@ from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .classifier import Classifier, average_probabilities
-from .hub import load_classifier, split_checkpoints
+from .hub import load_classifier, read_files
 from .texts import TooLong, read_texts, write_table
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
@@ -120,13 +120,13 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
     """
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     task, models = None, []
-    for path in split_checkpoints(args.path):
-        model, task, _ = load(path, {"data": args.data, **cuts}, task)
-        if not getattr(task.cfg, "regression_target", False):
+    for path, state in read_files(args.path):
+        if not getattr(state["cfg"].task, "regression_target", False):
             raise ValueError(
                 f"{path} was not trained with --regression-target, as {SCORED} needs; see its part "
                 "of examples/macaron/glue.yaml"
             )
+        model, task, _ = load(path, {"data": args.data, **cuts}, task, state)
         models.append(model.eval().to(device))
     ids, _, values = outputs(task, models, "test", args.batch_size, mean_outputs)
     scores = (MAX_SCORE * values).clamp(0, MAX_SCORE)

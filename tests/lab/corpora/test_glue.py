@@ -1,5 +1,7 @@
 """The published tables become examples of sentence_prediction; bad ones are named."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 from helpers import HEAD, make_classifier
@@ -185,6 +187,12 @@ def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
         assert lines == ["index\tprediction", *expected]
 
 
+def files_of(task):
+    """Stands for the function that reads checkpoints: those of a training on a task."""
+    state = {"cfg": Namespace(task=task.cfg)}
+    return lambda paths: [(path, state) for path in paths.split(":")]
+
+
 @pytest.mark.parametrize("biases", [(0.2, 0.6), (2.0, 3.0), (-3.0, -2.0)])
 def test_a_submission_of_scores(biases, out, tmp_path, monkeypatch):
     """STS-B's, five times the only output of each head, averaged, and within 0 and 5."""
@@ -198,6 +206,7 @@ def test_a_submission_of_scores(biases, out, tmp_path, monkeypatch):
         torch.nn.init.constant_(last.bias, bias)
         models.append(model.eval())
     loaded = iter(models)
+    monkeypatch.setattr(predict, "read_files", files_of(setup))
     monkeypatch.setattr(predict, "load", lambda *args: (next(loaded), setup, None))
     line = ["--path", "a.pt:b.pt", "--cpu", "--batch-size", "4", "--glue-submission"]
     odeformers.main(["predict", str(out / "STS-B-bin"), *line, "--output", str(tmp_path)])
@@ -214,7 +223,7 @@ def test_a_submission_of_scores(biases, out, tmp_path, monkeypatch):
 
 def test_a_submission_of_scores_needs_a_regression(out, monkeypatch, capsys):
     setup, _ = sentence_prediction(out / "RTE-bin", "test", 2)
-    monkeypatch.setattr(predict, "load", lambda *args: (None, setup, None))
+    monkeypatch.setattr(predict, "read_files", files_of(setup))
     line = ["predict", str(out / "STS-B-bin"), "--path", "best.pt", "--cpu", "--glue-submission"]
     with pytest.raises(SystemExit, match="^2$"):
         odeformers.main(line)
