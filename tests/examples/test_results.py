@@ -118,8 +118,8 @@ def summaries():
             f"{software('transevolve_fullff_2')} | "
             f"Transformer (pre-norm) {transformer}, {once_baseline} | 1 |",
             f"2,048 tokens | TransJect {transject_faster}x, "
-            f"TransEvolve {fullff_faster}x faster (`fullff_1`",
-            f"{times('', 'torchdiffeq', 'speed over the formula')}x faster | torchdiffeq",
+            f"TransEvolve {fullff_faster}x as fast (`fullff_1`",
+            f"{times('', 'torchdiffeq', 'speed over the formula')}x as fast | torchdiffeq",
             f"N-ODE Transformer {node}% | vanilla Transformer {vanilla}% |",
         ),
         "docs/choosing": (
