@@ -32,6 +32,8 @@ from .plan import (
     Plan,
     check_experiment,
     check_extends,
+    extend,
+    keep_only,
     leave_out,
     load_plan,
     save_plan,
@@ -164,9 +166,11 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     if args.dry_run:
         prepare_data(recipe, dry_run=True)
         plan = plan_in_fork(args, recipe, redo, out)
+        if (out / PLAN).is_file():
+            plan = extend(leave_out(redo, load_plan(out)), plan, out)  # refuses other settings
         if args.user_dir and not user_dir.exists():  # the commands name it
             write_plugin(user_dir, args.user_dir)
-        print_plan(plan, out, args.jobs, redo)
+        print_plan(keep_only(recipe.architectures, plan), recipe.seeds, out, args.jobs, redo)
         return
     machine = choose_machine(args, out)
     if (out / PLAN).is_file():
@@ -176,11 +180,11 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     plan = plan_in_fork(args, recipe, redo, out)
     if redo and (out / PLAN).is_file():
         forget(redo, plan, out)
-    kept = save_plan(plan, out)  # refuses other settings
-    print(overview(plan, out, args.jobs), flush=True)
+    plan = keep_only(recipe.architectures, save_plan(plan, out))  # refuses other settings
+    print(overview(plan, recipe.seeds, out, args.jobs), flush=True)
     if args.user_dir:
         write_plugin(user_dir, args.user_dir)
-    runs = execute_plan(kept, recipe.architectures, recipe.seeds, machine, out)
+    runs = execute_plan(plan, recipe.seeds, machine, out)
     write_report(read_results(out), out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]
@@ -233,13 +237,15 @@ def forget(names: Collection[str], plan: Plan, out: Path) -> None:
     write_plan(others, out)
 
 
-def print_plan(plan: Plan, out: Path, jobs: int, redo: Collection[str]) -> None:
+def print_plan(
+    plan: Plan, seeds: Sequence[int], out: Path, jobs: int, redo: Collection[str]
+) -> None:
     """Print the overview of a plan and all its commands, as a dry run does."""
-    print(overview(plan, out, jobs, redo))
+    print(overview(plan, seeds, out, jobs, redo))
     print_commands(make_tuning_runs(plan, out))
     if plan.recipe.tune:
         print("\n# Then with the best candidate of each architecture, as far as it is known:")
-    print_commands(make_runs(choose_candidates(plan, out, redo), out))
+    print_commands(make_runs(choose_candidates(plan, out, redo), out, seeds))
 
 
 def print_commands(runs: Sequence[Run]) -> None:
@@ -251,10 +257,13 @@ def print_commands(runs: Sequence[Run]) -> None:
             print(shlex.join(step.words) + output)
 
 
-def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> str:
-    """The models of a plan as a table, and the time that all unfinished runs will take.
+def overview(
+    plan: Plan, seeds: Sequence[int], out: Path, jobs: int, redo: Collection[str] = ()
+) -> str:
+    """The models of a plan as a table, and the time that the unfinished runs of a command take.
 
     Args:
+        plan, seeds: as :func:`execute_plan` takes them.
         redo: architectures whose runs are left, also those that have finished.
     """
     rows = [["architecture", "parameters", "updates", "time", "size"]]
@@ -264,7 +273,7 @@ def overview(plan: Plan, out: Path, jobs: int, redo: Collection[str] = ()) -> st
         rows.append([entry.label, *numbers, entry.note])
     # A tuning run of a candidate that is chosen is a run of the first seed, too.
     runs = {run.folder: run for run in make_tuning_runs(plan, out)}
-    runs |= {run.folder: run for run in make_runs(choose_candidates(plan, out, redo), out)}
+    runs |= {run.folder: run for run in make_runs(choose_candidates(plan, out, redo), out, seeds)}
     left = [run for run in runs.values() if run.name in redo or not run.finished]
     if not left:
         return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."

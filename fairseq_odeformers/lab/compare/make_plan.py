@@ -113,7 +113,7 @@ def check_tuned_widths(options: Iterable[str]) -> None:
 def check_plugin(recipe: Recipe, entry: Entry) -> None:
     """Check that a plugin's architecture passes ``odeformers check``, which builds small models.
 
-    The options of the architecture count, except for neutral sizes; those for all do not.
+    It gets the architecture's own options without neutral sizes, and none of those for all.
     """
     _, options = split_sizes({**recipe.architectures[entry.name], "arch": None})
     require(entry.options["arch"], *to_words(options), task=recipe.task)

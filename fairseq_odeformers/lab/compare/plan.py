@@ -157,6 +157,11 @@ def name_differences(values: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
     )
 
 
+def keep_only(names: Collection[str], plan: Plan) -> Plan:
+    """A plan with the architectures of these names."""
+    return replace(plan, entries=tuple(entry for entry in plan.entries if entry.name in names))
+
+
 def leave_out(names: Collection[str], plan: Plan) -> Plan:
     """A plan without the architectures of these names."""
     entries = tuple(entry for entry in plan.entries if entry.name not in names)

@@ -193,13 +193,13 @@ def to_words(options: Options) -> list[str]:
 
 
 def parse_words(words: Iterable[str]) -> Options:
-    """The options that :func:`to_words` makes such words of; one without a value is a switch."""
+    """The inverse of :func:`to_words`; an option without a value is a switch."""
     options: Options = {}
     name = None
     for word in words:
         if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            options[name] = value or True
+            name, equals, value = word[2:].partition("=")
+            options[name] = value if equals else True
         elif name is not None and options[name] is True:
             options[name] = word
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -23,19 +22,18 @@ LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there i
 
 
 def execute_plan(
-    kept: Plan, names: Collection[str], seeds: Sequence[int], machine: Machine | Cluster, out: Path
+    plan: Plan, seeds: Sequence[int], machine: Machine | Cluster, out: Path
 ) -> list[Run]:
     """Tune, if options are tuned, then train and evaluate the best candidates.
 
     Args:
-        kept: the plan in *out*, also with architectures, candidates and seeds of earlier commands.
-        names, seeds: the architectures and seeds of this command. It leaves others alone.
+        plan: the architectures of this command, also with candidates and seeds of earlier ones.
+        seeds: of this command. It leaves others alone.
 
     Returns:
         The runs that should have finished: runs of the best candidates, and all tuning runs of an
         architecture if none of them has finished.
     """
-    plan = replace(kept, entries=tuple(entry for entry in kept.entries if entry.name in names))
     tuning = make_tuning_runs(plan, out)
     if tuning:
         submit_and_watch(tuning, machine)

@@ -158,11 +158,11 @@ def test_a_refused_command_leaves_a_plugin_as_it_is(data, tmp_path, monkeypatch,
     options = {"arch": "transformer_prenorm", "lr": "7"}
     entry = Entry("transformer_prenorm", options)
     plan.save_plan(Plan(Recipe(str(data), {}, {}), (entry,)), out)
-    odeformers.main([*line, str(second), "--dry-run"])
-    with pytest.raises(SystemExit):
-        odeformers.main([*line, str(second)])
-    message = f"{out} was begun with other settings (transformer_prenorm: "
-    assert message in capsys.readouterr().err
+    for more in (["--dry-run"], []):
+        with pytest.raises(SystemExit):
+            odeformers.main([*line, str(second), *more])
+        message = f"{out} was begun with other settings (transformer_prenorm: "
+        assert message in capsys.readouterr().err
     assert written.read_text() == before
 
 
@@ -173,18 +173,22 @@ def test_an_overview_adds_up_all_runs_that_are_left(tmp_path, monkeypatch):
         Entry(str(s), {}, 1234, 5, s - 9, "note", evaluation_seconds=9.0) for s in (60, 90)
     )
     plan = Plan(Recipe("data", {}, {}, seeds=[1, 2]), entries)
-    text = command.overview(plan, tmp_path, jobs=2)
+    text = command.overview(plan, [1, 2], tmp_path, jobs=2)
     assert "| 60 | 1,234 | 5 | 0:01:00 | note |" in text
     assert "4 of 4 runs are left, 2 at a time: about 0:02:36" in text
     finished = [tmp_path / f"{s}-seed{seed}" for s in (60, 90) for seed in (1, 2)]
     for folder in finished[:3]:
         folder.mkdir()
         (folder / "trained").touch()
-    assert "1 of 4 runs are left, 2 at a time: about 0:00:46" in command.overview(plan, tmp_path, 2)
+    assert "1 of 4 runs are left, 2 at a time: about 0:00:46" in command.overview(
+        plan, [1, 2], tmp_path, 2
+    )
     finished[3].mkdir()
     (finished[3] / "trained").touch()
-    assert command.overview(plan, tmp_path, 2).endswith("\nAll 4 runs have finished.")
-    assert "2 of 4 runs are left, 1 at a time" in command.overview(plan, tmp_path, 1, redo=["60"])
+    assert command.overview(plan, [1, 2], tmp_path, 2).endswith("\nAll 4 runs have finished.")
+    assert "2 of 4 runs are left, 1 at a time" in command.overview(
+        plan, [1, 2], tmp_path, 1, redo=["60"]
+    )
 
 
 def test_what_is_trained_anew_is_forgotten(tmp_path):

@@ -211,6 +211,7 @@ def test_bad_recipes_name_the_file_and_the_key(text, named, tmp_path):
 def test_words_and_options_are_the_same():
     options = {"lr": "1e-3", "share-all-embeddings": True, "dropout": "0"}
     assert parse_words(to_words(options)) == options
+    assert parse_words(["--restore-file=", "--name=a=b"]) == {"restore-file": "", "name": "a=b"}
     assert to_words({"off": False, "unset": None}) == []
 
 

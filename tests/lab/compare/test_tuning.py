@@ -15,7 +15,7 @@ from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.experiments import parse_tuning
 from fairseq_odeformers.lab.compare.jobs import Machine
 from fairseq_odeformers.lab.compare.make_plan import make_plan
-from fairseq_odeformers.lab.compare.plan import Plan, save_plan
+from fairseq_odeformers.lab.compare.plan import Plan, keep_only, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
 from fairseq_odeformers.lab.compare.results import read_results
@@ -68,9 +68,8 @@ def tuned(names, rates, seeds):
 
 
 def execute(plan, folder):
-    kept = save_plan(plan, folder / "runs")
-    names = {entry.name for entry in plan.entries}
-    return execute_plan(kept, names, plan.recipe.seeds, Machine(1, 0), folder / "runs")
+    kept = keep_only({entry.name for entry in plan.entries}, save_plan(plan, folder / "runs"))
+    return execute_plan(kept, plan.recipe.seeds, Machine(1, 0), folder / "runs")
 
 
 def test_the_best_candidate_continues_with_all_seeds(folder):
@@ -106,7 +105,15 @@ def test_the_estimate_counts_each_tuning_run_once(tmp_path, monkeypatch):
     monkeypatch.setattr("time.process_time", lambda: 0)
     plan = tuned("ab", ["1", "2", "3"], [5, 6])
     said = "\n8 of 8 runs are left, 2 at a time: about 0:04:00,"
-    assert said in overview(plan, tmp_path, 2)
+    assert said in overview(plan, [5, 6], tmp_path, 2)
+
+
+def test_the_estimate_has_the_runs_of_this_command_alone(folder):
+    """After a tuning with one seed, another seed is one run for each architecture."""
+    execute(tuned("ab", ["1", "2", "3"], [5]), folder)
+    kept = save_plan(tuned("ab", ["1", "2", "3"], [6]), folder / "runs")
+    assert "\n2 of 8 runs are left" in overview(kept, [6], folder / "runs", 1)
+    assert "\n1 of 4 runs are left" in overview(keep_only("a", kept), [6], folder / "runs", 1)
 
 
 def test_other_values_and_seeds_extend_a_tuning(folder):
@@ -184,7 +191,7 @@ def test_a_dry_run_shows_what_is_tuned_anew(folder, monkeypatch, capsys):
     execute(plan, folder)
     path = folder / "recipe.yaml"
     recipe = {"data": ".", "train": {"fp16": True}, "architectures": dict.fromkeys("ab", {})}
-    path.write_text(yaml.safe_dump({**recipe, "tune": plan.recipe.tune}))
+    path.write_text(yaml.safe_dump({**recipe, "tune": plan.recipe.tune, "seeds": [5]}))
     monkeypatch.setattr(command, "call_in_child", lambda function: plan)
     command.main([str(path), "--dry-run", "--redo", "a"])
     _, commands = capsys.readouterr().out.split("# Then with the best")
