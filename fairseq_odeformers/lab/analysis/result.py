@@ -22,7 +22,7 @@ def check_free(out: Path, command: str) -> None:
         ValueError: something else is there, such as the result of another analysis.
     """
     page = out / PAGE
-    same = page.is_file() and page.read_text(encoding="utf-8").endswith(made_by(command))
+    same = page.is_file() and page.read_bytes().endswith(made_by(command).encode())
     if out.exists() and not same:
         raise ValueError(
             f"--out {out} is in the way, and no result of this command; choose another, such as "

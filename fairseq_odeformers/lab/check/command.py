@@ -14,7 +14,7 @@ from fairseq_odeformers.blame import blaming, describe
 from fairseq_odeformers.options import add_user_dir
 
 from .location import locating
-from .properties import PROPERTIES, Broken, Property
+from .properties import PROPERTIES, Broken, NotFinite, Property
 from .subject import Subject, choose_kind
 
 
@@ -34,9 +34,11 @@ def judge(subject: Subject, prop: Property) -> Verdict:
     with locating() as location:
         try:
             difference = prop.measure(subject)
-        except Broken as broken:
+        except NotFinite as broken:
             first = location.not_finite and f", first in the output of {location.not_finite}"
             return Verdict(prop.name, "", f"{broken}{first}: {prop.advice}")
+        except Broken as broken:
+            return Verdict(prop.name, "", f"{broken}: {prop.advice}")
         except Exception as error:
             inside = location.innermost and f", in {location.innermost}"
             return Verdict(prop.name, "", f"{describe(error)}{inside}")
@@ -91,7 +93,7 @@ def main(arguments: Sequence[str]) -> None:
         prog="odeformers check",
         description="Check that an architecture decodes causally and handles caches, padding, "
         "gradients, half precision and checkpoints correctly. It is built in a small size; "
-        "options of fairseq-train may follow. The exit status is 1 if a check fails.",
+        "options of fairseq-train may follow an ARCH. The exit status is 1 if a check fails.",
     )
     what = "architectures to check (default: all that --user-dir registers)"
     parser.add_argument("archs", nargs="*", metavar="ARCH", help=what)

@@ -31,12 +31,13 @@ class Location:
         self.calls.append(module)
 
     def end(self, module: nn.Module, args: tuple, output: Any) -> None:
+        while self.calls[-1] is not module:  # it has caught an error of a call inside of it
+            self.calls.pop()
         if not self.not_finite and not is_finite(output):
             places = [place_of_function(type(call).forward) for call in self.calls]
             place = next(filter(None, reversed(places)), "")
             self.not_finite = f"{self.innermost}{place and f', {place}'}"
-        while self.calls.pop() is not module:  # a call inside of it has raised what it has caught
-            pass
+        self.calls.pop()
 
     @property
     def innermost(self) -> str:

@@ -17,6 +17,10 @@ class Broken(Exception):
     """A model lacks a property in a way that no number tells."""
 
 
+class NotFinite(Broken):
+    """A number is NaN or infinity."""
+
+
 @dataclass(frozen=True)
 class Property:
     """A property that a model must have.
@@ -71,7 +75,7 @@ def relative_difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]
 def check_finite(tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
-            raise Broken(f"{name} has NaN or infinity")
+            raise NotFinite(f"{name} has NaN or infinity")
 
 
 # --- training ------------------------------------------------------------------------

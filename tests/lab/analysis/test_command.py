@@ -118,6 +118,9 @@ def test_only_the_same_command_replaces_a_result(trained, tmp_path):
     main(first)
     assert contents(out).keys() == before.keys()
     assert contents(out)[Path("cross.png")] != b"another"
+    (out / "index.md").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=f"--out {out} is in the way"):
+        main(first)
 
 
 def test_errors_leave_what_was_there(trained, tmp_path):
