@@ -20,6 +20,9 @@ from fairseq_odeformers.files import reading
 
 from .weights import CONFIG, read_export
 
+# fairseq's own function: a patch puts read() in its place.
+unpickle = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
+
 
 def read(
     path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False
@@ -27,8 +30,8 @@ def read(
     """What fairseq's trainer saved to a file, or ``odeformers export`` wrote to a folder.
 
     It has the arguments of fairseq's ``load_checkpoint_to_cpu``, and takes its place: fairseq's
-    commands read checkpoints here, too. They load any model of fairseq's, so whether a model may be
-    built is another question; see :func:`~fairseq_odeformers.checkpoints.trust.check_trust`.
+    commands read checkpoints here, too. It reads a checkpoint of any model; whether that model may
+    be built is another question, see :func:`~fairseq_odeformers.checkpoints.trust.check_trust`.
 
     Args:
         arg_overrides: new values of options, by name.
@@ -54,9 +57,7 @@ def read(
         else:
             check_sums(path)
             with explaining_refusal(path):
-                # fairseq's own function: a patch puts this one in its place.
-                original = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
-                state = original(path, arg_overrides, load_on_all_ranks)
+                state = unpickle(path, arg_overrides, load_on_all_ranks)
         state["args"] = None  # cfg was made from args; fairseq would read args first
         if not {"model", "task"} <= set(state["cfg"]) or not isinstance(state["model"], dict):
             raise ValueError("it has no model, or no configuration of a model and a task")

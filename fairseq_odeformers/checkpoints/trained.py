@@ -13,7 +13,7 @@ from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.files import check_binarised, check_joined, check_regular, naming_faults
 
 from .state import read
-from .trust import build_trusted
+from .trust import check_trust, limit_size
 
 
 class Trained(NamedTuple):
@@ -47,19 +47,20 @@ def load(
             data or their classes.
     """
     state = state or read(path)
-    with build_trusted(path, state):
-        overwrite_args_by_name(state["cfg"], overrides or {})  # fairseq would not, given a state
-        data = getattr(state["cfg"].task, "data", None)
-        if data and task is None:
-            check_data(data)
-        with naming_faults(path, f"does not fit its model or {data}"):
-            # Read before building, which may drop a head; a task does not keep its saved classes.
-            size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
+    check_trust(path, state)
+    overwrite_args_by_name(state["cfg"], overrides or {})  # fairseq would not, given a state
+    data = getattr(state["cfg"].task, "data", None)
+    if data and task is None:
+        check_data(data)
+    with naming_faults(path, f"does not fit its model or {data}"):
+        # Read before building, which may drop a head; a task does not keep its saved classes.
+        size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
+        with limit_size(path, state["model"]):
             (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], task=task, state=state
             )
-            if size is not None:
-                check_classes(path, task, size, classes)
+        if size is not None:
+            check_classes(path, task, size, classes)
     return Trained(model, task, cfg)
 
 

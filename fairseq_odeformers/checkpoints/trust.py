@@ -1,8 +1,9 @@
-"""May this checkpoint be built? Its model and task must be safe, and its weights finite.
+"""May this checkpoint be built?
 
-Nor may the model be far larger than the weights.
+Its model and task must be safe, its weights finite, and its model no larger than they are.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -21,18 +22,6 @@ SAFE = {
     *("fairseq.tasks.translation", "fairseq.tasks.language_modeling"),
     *("fairseq.tasks.masked_lm", "fairseq.tasks.sentence_prediction"),
 }
-
-
-@contextmanager
-def build_trusted(path: str, state: dict) -> Iterator[None]:
-    """Check a checkpoint; the block then builds its model, and no larger one.
-
-    Raises:
-        ValueError: see :func:`check_trust` and :func:`limit_size`.
-    """
-    check_trust(path, state)
-    with limit_size(path, state["model"]):
-        yield
 
 
 def check_trust(path: str, state: dict) -> None:
@@ -96,18 +85,19 @@ def check_finite(path: str, weights: dict[str, Tensor]) -> None:
 
 @contextmanager
 def limit_size(path: str, weights: dict[str, Tensor]) -> Iterator[None]:
-    """Build no model that has far more parameters than a checkpoint has.
+    """Have the block build no model that has far more parameters than a checkpoint has.
 
     Some more are allowed: a model may register a parameter twice, or have a head that the
-    checkpoint lacks.
+    checkpoint lacks. Models of other threads are not counted.
 
     Raises:
         ValueError: more are registered, as for a million layers.
     """
+    thread = threading.get_ident()
     left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights.values())) + 10**6]
 
     def count(module, name, parameter):
-        if parameter is not None:
+        if parameter is not None and threading.get_ident() == thread:
             left[0] -= 1
             left[1] -= parameter.numel()
             if min(left) < 0:
@@ -127,22 +117,23 @@ _required: ContextVar[ExitStack | None] = ContextVar("trust_required", default=N
 
 @contextmanager
 def require_trust() -> Iterator[None]:
-    """Have fairseq read and build each checkpoint as in :func:`build_trusted`."""
-    with ExitStack() as current_file:
-        token = _required.set(current_file)
+    """Have fairseq check each checkpoint that it reads, and build no larger model than it is."""
+    with ExitStack() as limit:
+        token = _required.set(limit)
         try:
             yield
         finally:
             _required.reset(token)
 
 
-def trust_if_required(path: str, state: dict) -> None:
-    """Begin :func:`build_trusted` for a checkpoint that fairseq has read, if trust is required.
+def check_if_required(path: str, state: dict) -> None:
+    """Check a checkpoint that fairseq has read, and limit its model, in :func:`require_trust`.
 
     Raises:
         ValueError: see :func:`check_trust`.
     """
-    current_file = _required.get()
-    if current_file is not None:
-        current_file.close()  # of the file before, in an ensemble
-        current_file.enter_context(build_trusted(path, state))
+    limit = _required.get()
+    if limit is not None:
+        limit.close()  # the one of the file before, in an ensemble
+        check_trust(path, state)
+        limit.enter_context(limit_size(path, state["model"]))

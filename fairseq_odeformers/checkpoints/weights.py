@@ -2,7 +2,8 @@
 
 ``odeformers export checkpoint_best.pt folder`` leaves ``model.safetensors`` and
 ``config.json``. They hold no code: nothing is unpickled to read them. The loaders of ``hub`` and
-``predict --path`` take the folder in place of the checkpoint. Needs the extra ``export``.
+``--path`` of ``predict`` and ``translate`` take the folder in place of the checkpoint. Needs the
+extra ``export``.
 """
 
 import hashlib

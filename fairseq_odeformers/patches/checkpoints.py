@@ -11,7 +11,7 @@ import torch
 from fairseq.file_io import PathManager
 
 from fairseq_odeformers.checkpoints import read
-from fairseq_odeformers.checkpoints.trust import trust_if_required
+from fairseq_odeformers.checkpoints.trust import check_if_required
 from fairseq_odeformers.files import replacing, writing
 from fairseq_odeformers.options import flag
 
@@ -25,7 +25,7 @@ def load_checkpoint_to_cpu(_, path, *args, **kwargs):
         ValueError: the model may not be built, where :func:`.require_trust` asks for that.
     """
     state = read(path, *args, **kwargs)
-    trust_if_required(path, state)
+    check_if_required(path, state)
     return state
 
 

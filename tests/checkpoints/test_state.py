@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from helpers import checkpoint_of
 
 from fairseq_odeformers.checkpoints import read
@@ -53,6 +54,14 @@ def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match=f"^{path} cannot be loaded "):
         read(str(path))
+
+
+def test_a_plugin_may_wrap_fairseqs_function(path, monkeypatch):
+    """Also without :func:`functools.wraps`: reading does not call it again."""
+    patched = checkpoint_utils.load_checkpoint_to_cpu
+    monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", lambda *args: patched(*args))
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    assert state["model"]["weight"].equal(STATE["model"]["weight"])
 
 
 def test_the_sum_of_each_part_is_compared(path):

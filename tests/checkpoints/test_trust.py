@@ -1,6 +1,7 @@
 """What may be built: finite weights of every precision; and only while trust is required."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -34,6 +35,13 @@ def test_a_model_has_at_most_so_many_more_parameters(sizes):
         with pytest.raises(ValueError, match="^a.pt: .* a larger model than its weights"):
             layer.register_parameter("more", torch.nn.Parameter(torch.empty(1)))
     layer.register_parameter("more", torch.nn.Parameter(torch.empty(1)))
+
+
+def test_models_of_other_threads_are_not_counted():
+    with limit_size("a.pt", {}), ThreadPoolExecutor() as other:
+        assert other.submit(torch.nn.Linear, 2000, 1000).result().in_features == 2000
+        with pytest.raises(ValueError, match="larger model"):
+            torch.nn.Linear(2000, 1000)
 
 
 def test_trust_is_required_in_its_block_alone(tmp_path):

@@ -51,7 +51,7 @@ class BaseModel(DictionaryDigest):
 
         Raises:
             FileNotFoundError: there is no such folder.
-            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.build_trusted`; or the
+            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.check_trust`; or the
                 data are in a folder of the one that is given.
         """
         if "user_dir" in kwargs:

@@ -72,11 +72,12 @@ def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
     option that fairseq does not have becomes an attribute of its name.
 
     Args:
-        cfg: the options of any model; fairseq's config itself is returned as it is.
+        cfg: the options of any model; fairseq's own config is returned as it is, and takes no
+            changes.
         changes: options whose name or value differs between fairseq and the model; and further
             attributes, such as ``spec``.
     """
-    if isinstance(cfg, TransformerConfig):
+    if isinstance(cfg, TransformerConfig) and not changes:
         return cfg
     values = dict(cfg)  # in omegaconf 2.0 cfg.get refuses unknown names
     options = {"decoder_output_dim": values.get("decoder_embed_dim"), **values}

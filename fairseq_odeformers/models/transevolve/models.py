@@ -40,7 +40,7 @@ def time_dim_option(side: str) -> Any:
 
 @dataclass
 class TransEvolveBlockConfig(FairseqDataclass):
-    """Options of the blocks of any side; :class:`.BlockSpec` takes them to the layers."""
+    """Options of the blocks of any side; :class:`.BlockSpec` takes most to the layers."""
 
     ffn_type: str = option(
         "full",
@@ -49,8 +49,8 @@ class TransEvolveBlockConfig(FairseqDataclass):
     )
     attention_backend: str = option(
         "auto",
-        "form of the attention, with the same result (auto: factored in float32 on a CPU, else "
-        "fused)",
+        "form of the attention, with the same result (auto: on a CPU direct for short texts, "
+        "else factored; fused on other devices)",
         choices=BACKENDS,
     )
     initialization: str = option(

@@ -15,7 +15,7 @@ MASKED_BIAS = -1e6
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):
-    """Sizes and choices of a block: the options of these names, with their meaning."""
+    """Sizes and choices of a block; each field has the name and the meaning of an option."""
 
     embed_dim: int  # d
     ffn_embed_dim: int  # d_ff
