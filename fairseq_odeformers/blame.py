@@ -45,7 +45,7 @@ def place_of(error: Exception) -> str | None:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if is_own(frame.filename):
+        if is_of_plugin(frame.filename):
             return f"{frame.filename}, line {frame.lineno}"
     return None
 
@@ -53,12 +53,12 @@ def place_of(error: Exception) -> str | None:
 def place_of_function(function: Callable) -> str | None:
     """The file and first line of a function; None if it is of a library or not of Python."""
     code = getattr(function, "__code__", None)
-    if code is None or not is_own(code.co_filename):
+    if code is None or not is_of_plugin(code.co_filename):
         return None
     return f"{code.co_filename}, line {code.co_firstlineno}"
 
 
-def is_own(file: str) -> bool:
-    """Whether a file of Python is of no library."""
+def is_of_plugin(file: str) -> bool:
+    """Whether a file of Python is of no library, and so of a plugin or a user."""
     path = Path(file)
     return path.is_file() and not any(map(path.is_relative_to, (*LIBRARIES, PACKAGE)))

@@ -15,6 +15,7 @@ from fairseq.utils import import_user_module
 from .blame import blaming
 
 LARGEST = 2**31 - 1  # of whole numbers, as of a size of torch's
+SIDES = ("encoder", "decoder")  # with which names of options begin
 MOST_WORKERS = 1024  # processes that one command starts
 
 
@@ -112,7 +113,7 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
     for name, reason in (unsupported or {}).items():
         if getattr(cfg, name, None):
             raise ValueError(f"{flag(name)} {getattr(cfg, name)}: {reason}; leave the option out")
-    for side in ("encoder", "decoder"):
+    for side in SIDES:
         sizes = ("embed_dim", "attention_heads")
         width, heads = (getattr(cfg, f"{side}_{size}", None) for size in sizes)
         if width and heads and width % heads:

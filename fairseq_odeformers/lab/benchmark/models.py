@@ -15,7 +15,7 @@ from fairseq_odeformers.lab import dataless
 from fairseq_odeformers.models.common.kinds import Kind, kinds_of
 from fairseq_odeformers.models.common.sizes import size_options
 from fairseq_odeformers.models.transevolve.spec import BACKENDS
-from fairseq_odeformers.options import hyphenate
+from fairseq_odeformers.options import SIDES, hyphenate
 
 OPTIONS = {
     Kind.TRANSLATION: "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
@@ -95,7 +95,7 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
     declared = parser._option_string_actions
     backends = BACKENDS if "--attention-backend" in declared else ()
-    counts_experts = any(f"--{side}-experts" in declared for side in ("encoder", "decoder"))
+    counts_experts = any(f"--{side}-experts" in declared for side in SIDES)
     if form not in ("", "matrix", *backends) and not (form.isdigit() and counts_experts):
         raise ValueError(f"--models {arch}:{form}: {arch} has no form {form}")
     if args.embed_dim % args.heads:

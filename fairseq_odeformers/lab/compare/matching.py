@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.models.common.sizes import default_options
-from fairseq_odeformers.models.common.transformer import SIDES
-from fairseq_odeformers.options import hyphenate
+from fairseq_odeformers.options import SIDES, hyphenate
 
 from .entry import Entry, parse_training
 from .logs import report_progress

@@ -6,6 +6,8 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor, nn
 
+from fairseq_odeformers.options import SIDES
+
 
 def digest(dictionary: Dictionary) -> Tensor:
     """Eight numbers (8) below 256 that depend on the symbols of a dictionary and their order."""
@@ -23,7 +25,7 @@ class DictionaryDigest(nn.Module):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        for side in ("encoder", "decoder"):
+        for side in SIDES:
             dictionary = getattr(getattr(self, side, None), "dictionary", None)
             if dictionary is not None:
                 self.register_buffer(f"{side}_dictionary_version", digest(dictionary))
@@ -34,7 +36,7 @@ class DictionaryDigest(nn.Module):
         Raises:
             ValueError: the digest of a dictionary is another.
         """
-        for side in ("encoder", "decoder"):
+        for side in SIDES:
             version = getattr(self, f"{side}_dictionary_version", None)
             if version is not None:
                 saved = state_dict.setdefault(f"{prefix}{side}_dictionary_version", version)

@@ -11,8 +11,10 @@ from fairseq.models import (
     MODEL_DATACLASS_REGISTRY,
 )
 
+from fairseq_odeformers.options import SIDES
+
 from .model import BaseModel
-from .transformer import SIDES, side_options
+from .transformer import side_options
 
 # Names that are the same for all architectures. The inner width is a Transformer's: the halves of a
 # Macaron Net's feed-forward network have half of it each.

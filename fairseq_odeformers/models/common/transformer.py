@@ -18,11 +18,10 @@ from omegaconf import DictConfig
 from torch import nn
 
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
+from fairseq_odeformers.options import SIDES
 
 Config = DictConfig | TransformerConfig  # the options of a model, as its own or as fairseq's config
 AnySpec = TypeVar("AnySpec", bound="Spec")
-
-SIDES = ("encoder", "decoder")
 
 
 class Encoder(TransformerEncoderBase):
