@@ -27,7 +27,7 @@ from .processes import Item, Result, map_in_processes
 logger = logging.getLogger(__name__)
 
 MAX_CACHED_WORDS = 200_000
-MOST_MERGES = 10_000  # that are chosen for a text
+LEAST_MERGES, MOST_MERGES = 1000, 10000  # that fit a text by default
 
 Row = Sequence[str]
 
@@ -39,17 +39,18 @@ def count_words(texts: Iterable[Path]) -> Counter[str]:
 
 
 def fit_merges(texts: Iterable[Path]) -> int:
-    """A third as many merges as texts have distinct words, at most :data:`MOST_MERGES`.
+    """A third as many merges as texts have distinct words, within the bounds above.
 
-    More merges would make a token of each word, also of those that occur once.
+    More merges would make a token of each word, also of those that occur once. With fewer than
+    :data:`LEAST_MERGES`, which learning may not reach, tokens would hardly be longer than letters.
     """
     words: set[str] = set()
     for line in chain.from_iterable(map(read_lines, texts)):
         words.update(line.split(" "))
         if len(words) >= 3 * MOST_MERGES:
             break
-    merges = max(1, min(MOST_MERGES, len(words) // 3))
-    logger.info(f"{merges:,} BPE merges fit the text (--bpe-operations)")
+    merges = min(MOST_MERGES, max(LEAST_MERGES, len(words) // 3))
+    logger.info(f"{merges:,} BPE merges at most fit the text (--bpe-operations)")
     return merges
 
 

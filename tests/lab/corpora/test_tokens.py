@@ -85,3 +85,10 @@ def test_a_failure_of_fairseq_preprocess_is_raised(tmp_path):
     options = ["--only-source", f"--trainpref={tmp_path / 'train'}"]
     with pytest.raises(OSError, match="out"):
         tokens.fairseq_preprocess(*options, "--destdir", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("words, merges", [(9, 1000), (3000, 1000), (6000, 2000), (40_000, 10_000)])
+def test_merges_fit_the_number_of_words(words, merges, tmp_path):
+    path = tmp_path / "text"
+    path.write_text("".join(f"w{n} w{n + 1}\n" for n in range(words - 1)))
+    assert tokens.fit_merges([path]) == merges
