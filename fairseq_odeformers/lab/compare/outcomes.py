@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -44,8 +45,12 @@ class Outcome:
         """How good each of the examples is."""
         return ()
 
-    def undertrained(self) -> str:
-        """Why the run has learned too little to be compared; "" if it has learned enough."""
+    def undertrained(self, improving: bool) -> str:
+        """Why the run has learned too little to be compared; "" if it has learned enough.
+
+        Args:
+            improving: the validation after the training was better than all before it.
+        """
         return ""
 
 
@@ -142,7 +147,7 @@ class Translations(Outcome):
         score = self.metrics["chrF"].sentence_score
         return [score(text, [right]).score for text, right in zip(self.texts, self.references)]
 
-    def undertrained(self) -> str:
+    def undertrained(self, improving: bool) -> str:
         if self.scores["BLEU"] < LEAST_BLEU:
             return f"BLEU below {LEAST_BLEU}"
         tokenize = self.metrics["BLEU"].tokenizer
@@ -205,8 +210,15 @@ class Classes(Outcome):
         """The probability of the right class of each text."""
         return self.shares
 
-    def undertrained(self) -> str:
-        return "it predicts one class" if len(np.unique(self.predictions)) == 1 else ""
+    def undertrained(self, improving: bool) -> str:
+        if len(np.unique(self.predictions)) == 1:
+            return "it predicts one class"
+        name, scores = self.majority()
+        share, least = self.scores["accuracy"] / 100, scores["accuracy"] / 100
+        error = math.sqrt(share * (1 - share) / len(self.targets))
+        if improving and share - 1.96 * error < least:  # its 95% interval has the majority
+            return f"it was still improving, and is hardly better than always {name}"
+        return ""
 
 
 class Perplexity(Outcome):

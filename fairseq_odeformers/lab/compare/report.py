@@ -145,7 +145,9 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     plan, first = results.plan, any_of(outcomes)
     baseline = plan.entries[0].name
     undertrained = "; ".join(find_undertrained(results, outcomes))
-    warning = f"Too little training to compare: {undertrained}." if undertrained else ""
+    warning = (
+        f"Too little training to compare: {undertrained}; train longer." if undertrained else ""
+    )
     tests = {} if undertrained else compare_runs(outcomes, baseline, title)
     tested = sum(map(len, tests.values()))
     paper = sorted({column for figures in plan.recipe.paper.values() for column in figures})
@@ -174,9 +176,12 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
 def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
     """The architectures that have learned too little to be compared, each with the reason."""
     for entry in results.plan.entries:
-        trainings = results.trainings.get(entry.name, {}).values()
-        reasons = [run.undertrained() for run in outcomes.get(entry.name, {}).values()]
-        if any(run.updates[-1] < entry.epoch_updates for run in trainings):
+        trainings = results.trainings.get(entry.name, {})
+        reasons = []
+        for seed, run in outcomes.get(entry.name, {}).items():
+            *before, last = (trainings[seed].losses if seed in trainings else []) or [math.inf]
+            reasons.append(run.undertrained(improving=bool(before) and last < min(before)))
+        if any(run.updates[-1] < entry.epoch_updates for run in trainings.values()):
             reasons.append("less than an epoch")
         if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
             yield f"{entry.name} ({reason})"

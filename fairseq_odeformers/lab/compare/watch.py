@@ -123,6 +123,7 @@ def state(run: Run, active: bool) -> str:
 
 def summary(runs: Sequence[Run], active: Collection[Run]) -> str:
     """One line about all runs, for a log."""
-    parts = [f"{sum(run.finished for run in runs)} of {len(runs)} runs finished"]
+    what = "tuning runs" if all(run.tuning for run in runs) else "runs"
+    parts = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
     parts += [f"{run.folder.name}: {describe(run, True)}" for run in active]
     return "; ".join(parts)

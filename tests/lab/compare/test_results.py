@@ -271,7 +271,7 @@ def test_too_little_training_is_not_compared(tmp_path, report):
         translations(tmp_path / "out", text, ())
         texts[path] = (tmp_path / "out").read_text()
     rows = report(["good", "bad"], texts, train={"target-lang": "en"}, score={"test": "x"})
-    assert ["**Too little training to compare: bad (BLEU below 1).**"] in rows
+    assert ["**Too little training to compare: bad (BLEU below 1); train longer.**"] in rows
     assert not any("p against" in cell for row in rows for cell in row)
 
 
@@ -282,6 +282,28 @@ def test_less_than_an_epoch_is_too_little(tmp_path):
     results.trainings["two"][1] = Training(updates=[10, 20])
     outcomes = {name: {1: translations(tmp_path / name, PERFECT)} for name in ("one", "two")}
     assert list(find_undertrained(results, outcomes)) == ["one (less than an epoch)"]
+
+
+@pytest.mark.parametrize(
+    "right, losses, told",
+    [
+        (72, [3.0, 2.0], True),  # 95% interval from 63
+        (72, [2.0, 3.0], False),
+        (72, [2.0], False),
+        (82, [3.0, 2.0], False),
+    ],
+)
+def test_a_classifier_near_the_majority_may_have_learned_too_little(right, losses, told, tmp_path):
+    """Only if its last validation is the best; 70 of 100 texts are of class a."""
+    rows = [("a", "a")] * 70 + [("b", "b")] * (right - 70) + [("b", "a")] * (100 - right)
+    row = "{}\t{}\t{}\t0.5\t0.5\n"
+    table = "".join(row.format(n, *pair) for n, pair in enumerate(rows))
+    (tmp_path / "one").write_text("id\ttarget\tprediction\tp(a)\tp(b)\n" + table)
+    results = Results(Plan(Recipe("data", {}, {}), (Entry("one", {}),)))
+    results.trainings["one"][1] = Training(updates=[9] * len(losses), losses=losses)
+    found = list(find_undertrained(results, {"one": {1: Classes(tmp_path / "one")}}))
+    expected = ["one (it was still improving, and is hardly better than always a)"]
+    assert found == (expected if told else [])
 
 
 def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report):
@@ -299,7 +321,7 @@ def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report)
     f1 = f"{100 * 7 / 17:.1f}"
     assert section.table[-1][:4] == ["always a", "", "70.0", f1]
     assert section.table[-2][:4] == ["wrong", "1", "70.0", f1]
-    assert section.warning.endswith("compare: wrong (it predicts one class).")
+    assert section.warning.endswith("compare: wrong (it predicts one class); train longer.")
     assert section.markdown().index("Too little") < section.markdown().index("always a")
     (confusion,) = tabulate_confusion("test", outcomes)
     assert confusion.table[1:] == [
@@ -437,5 +459,8 @@ def test_repeated_phrases_are_too_little_to_compare(tmp_path, words, enough):
     path.write_text("".join(lines))
     translations = Translations(path, "en")
     translations.scores = {"BLEU": 3.0}
-    assert (translations.undertrained() == "") == enough
-    assert enough or translations.undertrained() == "2 different words, the references have 60"
+    assert (translations.undertrained(improving=False) == "") == enough
+    assert (
+        enough
+        or translations.undertrained(improving=False) == "2 different words, the references have 60"
+    )
