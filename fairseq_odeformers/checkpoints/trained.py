@@ -1,6 +1,8 @@
 """Builds trained models with their tasks."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from fairseq import checkpoint_utils, utils
@@ -56,12 +58,30 @@ def load(
         # Read before building, which may drop a head; a task does not keep its saved classes.
         size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
         with limit_size(path, state["model"]):
-            (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-                [path], task=task, state=state
-            )
+            with naming_missing(path):
+                (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+                    [path], task=task, state=state
+                )
         if size is not None:
             check_classes(path, task, size, classes)
     return Trained(model, task, cfg)
+
+
+@contextmanager
+def naming_missing(path: str) -> Iterator[None]:
+    """Have a missing file of the data, such as a dictionary, be named with its remedy.
+
+    Raises:
+        FileNotFoundError: a file is not there.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        if error.filename is None:
+            raise
+        raise FileNotFoundError(
+            f"{error.filename}: no such file; give the data folder of the training of {path}"
+        ) from error
 
 
 def check_data(data: str) -> None:

@@ -13,6 +13,7 @@ from make_checkpoints import PATHS
 from fairseq_odeformers import load_classifier, load_translator
 from fairseq_odeformers.checkpoints import average, load, read, weights
 from fairseq_odeformers.checkpoints import state as state_module
+from fairseq_odeformers.checkpoints.trained import naming_missing
 from fairseq_odeformers.inference import export
 from fairseq_odeformers.lab.analysis import sentence
 from fairseq_odeformers.models.macaron.models import MacaronTransformerModel
@@ -141,3 +142,10 @@ def test_options_of_known_models_are_not_evaluated(name, options, change, tmp_pa
     with pytest.raises(Exception):  # noqa: B017  whatever fairseq makes of it
         checkpoint_utils.load_model_ensemble_and_task([path], {"data": "words"})
     assert not (tmp_path / "trace").exists()
+
+
+def test_a_missing_dictionary_is_named_with_its_remedy(tmp_path):
+    missing = tmp_path / "dict.de.txt"
+    with pytest.raises(FileNotFoundError, match=f"^{missing}: no such file; give .* of a.pt$"):
+        with naming_missing("a.pt"):
+            open(missing)
