@@ -155,9 +155,12 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
             earlier = dict(json.loads(kept.read_bytes()))
         differing = [name for name, value in settings.items() if earlier.get(name) != value]
         if differing:
-            then = ", ".join(f"{name} {earlier.get(name)}" for name in differing)
+            changes = (
+                f"{name} {earlier.get(name) or 'unset'} → {settings[name] or 'unset'}"
+                for name in differing
+            )
             raise ValueError(
-                f"{args.out} was prepared with other settings ({then}); remove it, or give another "
-                "--out"
+                f"{args.out} was prepared with other settings ({', '.join(changes)}); remove it, "
+                "or give another --out"
             )
     return settings

@@ -66,7 +66,7 @@ def test_other_settings_take_another_folder(tmp_path):
         pass
     with log_and_lock(Namespace(out=tmp_path, seed=1, valid=None, workers=2, source="b")):
         pass
-    message = f"{tmp_path} was prepared with other settings .--seed 1, --valid None.; remove it"
+    message = f"{tmp_path} was prepared with other settings .--seed 1 → 2, --valid unset → 300.; "
     with pytest.raises(ValueError, match=message):
         with log_and_lock(Namespace(out=tmp_path, seed=2, valid=300)):
             raise AssertionError("nothing is prepared")
