@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
+from typing import Any
 
 from fairseq.utils import import_user_module
 
@@ -209,3 +210,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The question whether similar names are meant; "" if no name is similar."""
     near = get_close_matches(name, known)
     return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def name_differences(values: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
+    """What has changed, of values before and now; an option that is not given is unset."""
+    return tuple(
+        f"{name} {then or 'unset'} → {now or 'unset'}"
+        for name, (then, now) in values.items()
+        if then != now
+    )

@@ -14,6 +14,7 @@ import yaml
 from filelock import FileLock
 
 from fairseq_odeformers.files import find_free_name, naming_faults, replacing
+from fairseq_odeformers.options import name_differences
 
 from .entry import Entry
 from .recipe import Recipe, construct, to_words
@@ -146,15 +147,6 @@ def refuse(differing: Differences, names: Set[str], out: Path) -> None:
             f"{out} was begun with other settings ({'; '.join(told)}); give {redo}another folder, "
             f"such as --out {find_free_name(out)}"
         )
-
-
-def name_differences(values: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
-    """What has changed, of values before and now; an option that is not given is unset."""
-    return tuple(
-        f"{name} {then or 'unset'} → {now or 'unset'}"
-        for name, (then, now) in values.items()
-        if then != now
-    )
 
 
 def keep_only(names: Collection[str], plan: Plan) -> Plan:

@@ -14,7 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.files import check_path, check_regular, reading
-from fairseq_odeformers.options import flag, positive_int, workers
+from fairseq_odeformers.options import flag, name_differences, positive_int, workers
 
 SETTINGS = "settings.json"  # of the last preparation of a folder
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
@@ -153,12 +153,8 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
     if kept.exists():
         with reading(kept, f"is damaged; remove {args.out}"):
             earlier = dict(json.loads(kept.read_bytes()))
-        differing = [name for name, value in settings.items() if earlier.get(name) != value]
-        if differing:
-            changes = (
-                f"{name} {earlier.get(name) or 'unset'} → {settings[name] or 'unset'}"
-                for name in differing
-            )
+        values = {name: (earlier.get(name), value) for name, value in settings.items()}
+        if changes := name_differences(values):
             raise ValueError(
                 f"{args.out} was prepared with other settings ({', '.join(changes)}); remove it, "
                 "or give another --out"
