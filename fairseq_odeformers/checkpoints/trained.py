@@ -57,19 +57,22 @@ def load(
     with naming_faults(path, f"does not fit its model or {data}"):
         # Read before building, which may drop a head; a task does not keep its saved classes.
         size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
-        with limit_size(path, state["model"]):
-            with naming_missing(path):
-                (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-                    [path], task=task, state=state
-                )
+        with limit_size(path, state["model"]), naming_missing(path, data):
+            (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+                [path], task=task, state=state
+            )
         if size is not None:
             check_classes(path, task, size, classes)
     return Trained(model, task, cfg)
 
 
 @contextmanager
-def naming_missing(path: str) -> Iterator[None]:
+def naming_missing(path: str, data: str | None) -> Iterator[None]:
     """Have a missing file of the data, such as a dictionary, be named with its remedy.
+
+    Args:
+        path: of the checkpoint.
+        data: the folder, or several separated by colons; None for a task without data.
 
     Raises:
         FileNotFoundError: a file is not there.
@@ -77,7 +80,7 @@ def naming_missing(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        if error.filename is None:
+        if os.path.dirname(error.filename or "") not in utils.split_paths(data or ""):
             raise
         raise FileNotFoundError(
             f"{error.filename}: no such file; give the data folder of the training of {path}"

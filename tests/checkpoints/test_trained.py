@@ -147,5 +147,9 @@ def test_options_of_known_models_are_not_evaluated(name, options, change, tmp_pa
 def test_a_missing_dictionary_is_named_with_its_remedy(tmp_path):
     missing = tmp_path / "dict.de.txt"
     with pytest.raises(FileNotFoundError, match=f"^{missing}: no such file; give .* of a.pt$"):
-        with naming_missing("a.pt"):
+        with naming_missing("a.pt", f"other:{tmp_path}"):
             open(missing)
+    with pytest.raises(FileNotFoundError, match="^.Errno 2.") as of_another_folder:
+        with naming_missing("a.pt", "other"):
+            open(missing)
+    assert of_another_folder.value.filename == str(missing)
