@@ -161,21 +161,22 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     redo = [parse_architecture(text)[0] for text in args.redo]
     if unknown := set(redo) - set(recipe.architectures):
         raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(recipe.architectures)}")
+    earlier = leave_out(redo, load_plan(out)) if (out / PLAN).is_file() else None
+    if earlier:
+        tuned = dict.fromkeys(recipe.architectures, recipe.tune)
+        check_experiment(earlier, os.path.abspath(recipe.data), tuned, out)
     user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
     recipe.train["user-dir"] = str(user_dir)
     if args.dry_run:
         prepare_data(recipe, dry_run=True)
         plan = plan_in_fork(args, recipe, redo, out)
-        if (out / PLAN).is_file():
-            plan = extend(leave_out(redo, load_plan(out)), plan, out)  # refuses other settings
+        if earlier:
+            plan = extend(earlier, plan, out)  # refuses other settings
         if args.user_dir and not user_dir.exists():  # the commands name it
             write_plugin(user_dir, args.user_dir)
         print_plan(keep_only(recipe.architectures, plan), recipe.seeds, out, args.jobs, redo)
         return
     machine = choose_machine(args, out)
-    if (out / PLAN).is_file():
-        tuned = dict.fromkeys(recipe.architectures, recipe.tune)
-        check_experiment(leave_out(redo, load_plan(out)), os.path.abspath(recipe.data), tuned, out)
     prepare_data(recipe)
     plan = plan_in_fork(args, recipe, redo, out)
     if redo and (out / PLAN).is_file():

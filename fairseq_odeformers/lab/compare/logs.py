@@ -37,6 +37,11 @@ class Training:
     train_losses: list[float] = field(default_factory=list)  # of the epochs that end there
     tokens_per_second: float = 0.0  # the median over the lines of the log, or over the epochs
 
+    @property
+    def improving(self) -> bool:
+        """Whether the last validation was better than all before it."""
+        return len(self.losses) > 1 and self.losses[-1] < min(self.losses[:-1])
+
 
 def read_training(log: Path, metric: str = "loss") -> Training:
     """A training by its log, which may still grow, or not be there yet."""

@@ -179,8 +179,8 @@ def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
         trainings = results.trainings.get(entry.name, {})
         reasons = []
         for seed, run in outcomes.get(entry.name, {}).items():
-            *before, last = (trainings[seed].losses if seed in trainings else []) or [math.inf]
-            reasons.append(run.undertrained(improving=bool(before) and last < min(before)))
+            improving = seed in trainings and trainings[seed].improving
+            reasons.append(run.undertrained(improving))
         if any(run.updates[-1] < entry.epoch_updates for run in trainings.values()):
             reasons.append("less than an epoch")
         if reason := ", ".join(filter(None, dict.fromkeys(reasons))):

@@ -19,7 +19,7 @@ from .outcomes import Classes, Outcome, Perplexity, Translations
 from .plan import Plan, load_plan
 from .recipe import Recipe, find_test_sets, texts_path
 from .runs import AVERAGED, BEST, LOG, SCORE, Run, make_runs, prediction_name
-from .tuning import choose_candidates, validate_candidates
+from .tuning import choose_best, validate_candidates
 
 
 @dataclass
@@ -49,7 +49,7 @@ def read_results(out: Path) -> Results:
         plan = replace(plan, test_sets=locate_test_sets_of_old_plan(plan.recipe, out))
     validated = validate_candidates(plan, out)
     candidates = [(entry, validated.get(entry.label)) for entry in plan.entries if entry.tried]
-    plan = choose_candidates(plan, out)
+    plan = choose_best(plan, validated)
     results = Results(plan, candidates=candidates)
     names = [entry.name for entry in plan.entries]
     runs = sorted(make_runs(plan, out), key=lambda run: names.index(run.name))

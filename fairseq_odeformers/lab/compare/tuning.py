@@ -8,7 +8,7 @@ no tuning runs, and its entries are all chosen.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +31,11 @@ def choose_candidates(plan: Plan, out: Path, redo: Collection[str] = ()) -> Plan
     Args:
         redo: architectures whose runs do not count, since they will be removed.
     """
-    validated = validate_candidates(plan, out, redo)
+    return choose_best(plan, validate_candidates(plan, out, redo))
+
+
+def choose_best(plan: Plan, validated: Mapping[str, float]) -> Plan:
+    """The same by the result of :func:`validate_candidates`."""
     chosen: dict[str, Entry] = {}
     for entry in plan.entries:
         before = validated.get(chosen.setdefault(entry.name, entry).label)

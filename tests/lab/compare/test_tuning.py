@@ -188,6 +188,7 @@ def test_candidates_that_differ_in_rates_share_a_trial(training_data, monkeypatc
 def test_a_dry_run_shows_what_is_tuned_anew(folder, monkeypatch, capsys):
     """The candidate that earlier runs have chosen does not count where these will be removed."""
     plan = tuned("ab", ["1", "2", "3"], [5])
+    plan = replace(plan, recipe=replace(plan.recipe, data=str(folder)))
     execute(plan, folder)
     path = folder / "recipe.yaml"
     recipe = {"data": ".", "train": {"fp16": True}, "architectures": dict.fromkeys("ab", {})}
