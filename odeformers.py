@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; without arguments, it prints the folder to give to ``--user-dir``."""
     share_cores()
     argparse.ArgumentParser.error = refuse
+    argparse.ArgumentParser._check_value = check_choice
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if not arguments and not sys.stdout.isatty():
         print(user_dir())
@@ -93,6 +95,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
     """What a wrong option ends in: the message alone, where argparse prints the usage before it."""
     self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+
+def check_choice(self, action, value, check=argparse.ArgumentParser._check_value) -> None:
+    """argparse's check, which asks whether a name like an unknown one is meant.
+
+    The question is worded as by ``options.did_you_mean``, which would need fairseq.
+    """
+    near = get_close_matches(str(value), map(str, action.choices or ()))
+    if near and value not in action.choices:
+        raise argparse.ArgumentError(action, f"{value}: did you mean {' or '.join(near)}?")
+    check(self, action, value)
 
 
 def prepare(arguments: Sequence[str]) -> None:

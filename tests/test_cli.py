@@ -175,10 +175,19 @@ def test_a_wrong_option_is_one_line(line, command, capsys):
     assert re.fullmatch(f"{command}: error: .*; see {command} --help\n", said)
 
 
-def test_unknown_architecture(capsys):
-    with pytest.raises(SystemExit):
-        main(["options", "transevolve_fulff_2"])
-    assert "did you mean transevolve_fullff_2" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "line, meant",
+    [
+        ("translat", "translate"),
+        ("prepare paralel", "parallel"),
+        ("prepare glue QQPP", "QQP"),
+        ("options transevolve_fulff_2", "transevolve_fullff_2"),
+    ],
+)
+def test_a_misspelt_name_is_asked_for(line, meant, capsys):
+    with pytest.raises(SystemExit, match="^2$"):
+        main(line.split())
+    assert f" did you mean {meant}" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_enough_is_no_error():
