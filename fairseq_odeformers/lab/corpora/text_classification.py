@@ -209,16 +209,25 @@ def read_splits(
         elif split != "valid":
             raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
     texts = splits["train"]
-    classes = dataset.classes or sorted({label for label, _ in texts})
-    tested = {label for label, _ in splits["test"]}
     labels = [label for label, _ in texts]
-    warn_of_names(classes, labels, tested, source / dataset.files["train"][0])
+    classes = dataset.classes or sorted({*labels})
+    shown = ", ".join(name[:40] for name in classes[:5]) + ", ..." * (len(classes) > 5)
+    train = source / dataset.files["train"][0]
+    if not dataset.classes and len(classes) > max(2, len(texts) / 2):
+        raise ValueError(
+            f"{train} has {len(classes):,} classes in {len(texts):,} lines: {shown}; a line is "
+            "CLASS<tab>TEXT, are the columns swapped?"
+        )
+    warn_of_names(classes, labels, {label for label, _ in splits["test"]}, train)
     allowed = {*classes, None}
     for split, examples in splits.items():
         for line, (label, _) in enumerate(examples, start=1):
             if label not in allowed:
                 path = source / dataset.files[split][0]
-                raise ValueError(f"{path}, line {line}: {label} is not one of {', '.join(classes)}")
+                raise ValueError(
+                    f"{path}, line {line}: {label[:40]} is not one of {shown}; a line is "
+                    "CLASS<tab>TEXT"
+                )
     kept = splits["train"] = [example for example in texts if example[1].strip()]
     if len(kept) < len(texts):
         logger.info(f"dropped {len(texts) - len(kept):,} empty training texts")
