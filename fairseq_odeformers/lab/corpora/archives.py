@@ -163,11 +163,13 @@ def read_files(
     contents = {}
     for path, name, open_file in find(source, patterns):
         if name in contents:
-            raise ValueError(f"{source} has more than one {name}")
+            raise ValueError(f"{source} has more than one {name}; keep one")
         with naming_faults(f"{strip_compression(path)} in {source}", BROKEN), open_file() as stream:
             contents[name] = read(name, decompress(path, stream))
     if absent := [p for p in wanted if not any(Path(name).match(p) for name in contents)]:
-        raise ValueError(f"{source} has no {', '.join(sorted(absent))}")
+        raise ValueError(
+            f"{source} has no {', '.join(sorted(absent))}; give a folder or archive with all files"
+        )
     return {name: contents[name] for name in sorted(contents, key=by_number)}
 
 

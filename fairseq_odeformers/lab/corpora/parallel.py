@@ -44,17 +44,26 @@ def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Pa
             split = "valid" if match[1] == "val" else match[1]
             other = splits.setdefault(split, {}).setdefault(match[2], path)
             if other != path:
-                raise ValueError(f"{source} has both {other.name} and {path.name}")
+                raise ValueError(f"{source} has both {other.name} and {path.name}; keep one")
     for split, paths in splits.items():
         if missing := [lang for lang in langs if lang not in paths]:
-            raise ValueError(f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}")
+            raise ValueError(
+                f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}; it needs "
+                f"train and valid files that end in .{langs[0]} and .{langs[1]} (-s, -t)"
+            )
     source_lang, target_lang = langs
     return {split: (paths[source_lang], paths[target_lang]) for split, paths in splits.items()}
 
 
-def share(path: Path) -> int:
-    """The number of pairs to draw for a set that the user gives no number for."""
-    return max(1, min(HELD_OUT, sum(1 for _ in read_text_lines(path)) // 10))
+def choose_sizes(path: Path, chosen: dict[str, int | None]) -> dict[str, int]:
+    """The number of pairs of each set to draw: as chosen, or a tenth of the file."""
+    lines = sum(1 for _ in read_text_lines(path))
+    if not lines:
+        raise ValueError(f"{path} is empty; give a pair per line, source<TAB>target")
+    share = max(1, min(HELD_OUT, lines // 10))
+    sizes = {split: size or share for split, size in chosen.items()}
+    logging.info(f"{sizes['valid']:,} pairs are for valid, and {sizes['test']:,} for test")
+    return sizes
 
 
 def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[SplitPair]:
@@ -67,10 +76,12 @@ def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[SplitP
     for number, line in enumerate(read_text_lines(path), start=1):
         pair = line.split("\t")
         if len(pair) != 2:
-            raise ValueError(f"{path}, line {number}: {len(pair)} columns, not source<TAB>target")
+            raise ValueError(
+                f"{path}, line {number}: {len(pair)} columns; give source<TAB>target, with one tab"
+            )
         pairs.append(tuple(pair))
     keys = [[" ".join(side.casefold().split()) for side in pair] for pair in pairs]
-    sources, targets = (Counter(side) for side in zip(*keys)) if keys else ({}, {})
+    sources, targets = (Counter(side) for side in zip(*keys))
     alone = [
         number
         for number, (source, target) in enumerate(keys)
@@ -138,9 +149,7 @@ def main(arguments: Sequence[str]) -> None:
             rows = partial(read_documents, documents, read_text_lines)
             inputs = {"raw": fingerprints(chain.from_iterable(files.values()))}
         else:
-            chosen = {"valid": args.valid, "test": args.test}
-            sizes = {split: size or share(args.source) for split, size in chosen.items()}
-            logging.info(f"{sizes['valid']:,} pairs are for valid, and {sizes['test']:,} for test")
+            sizes = choose_sizes(args.source, {"valid": args.valid, "test": args.test})
             rows = partial(split_pairs, args.source, sizes, args.seed)
             inputs = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
         data_bin = prepare(rows, inputs, args.out, preparation, args.workers)

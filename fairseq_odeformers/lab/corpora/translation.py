@@ -77,11 +77,13 @@ def read_documents(
                     shorter, longer = pair if row[0] is None else reversed(pair)
                     raise ValueError(
                         f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has "
-                        "more"
+                        "more; line N of one has to translate line N of the other"
                     )
                 yield split, row
             if not number:
-                raise ValueError(f"{' and '.join(map(str, pair))} are empty")
+                raise ValueError(
+                    f"{' and '.join(map(str, pair))} are empty; give one sentence per line"
+                )
 
 
 def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[str]) -> None:

@@ -48,13 +48,13 @@ def test_your_own_text_is_not_held_against_a_published_one(tmp_path, caplog):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"train.txt": None}, "texts has no train.txt$"),
-        ({"train.txt": None, "valid.txt": None}, "texts has no train.txt, valid.txt$"),
+        ({"train.txt": None}, "texts has no train.txt; give a"),
+        ({"train.txt": None, "valid.txt": None}, "texts has no train.txt, valid.txt; give a"),
         ({"valid.txt": b" \n\n"}, "raw/valid.txt is empty$"),
         ({"valid.txt": b"a\nb\rc\n"}, "raw/valid.txt, line 2: a carriage return within the line"),
         ({"train.txt": b"a <pad> b </s>\n"}, "raw/train.txt, line 1: </s> <pad> is a symbol"),
         ({"train.txt": b"a b\n\xe4\n"}, "raw/train.txt, line 2: not UTF-8"),
-        ({"other/valid.txt": b"a\n"}, "texts has more than one valid.txt$"),
+        ({"other/valid.txt": b"a\n"}, "texts has more than one valid.txt; keep one"),
     ],
 )
 def test_bad_text_is_named(changes, message, tmp_path):
@@ -89,7 +89,9 @@ def test_other_text_than_wikitext103_is_warned_of(tmp_path, caplog):
 
 def test_wikitext103_names_what_is_missing(tmp_path):
     texts = write_folder(tmp_path / "texts", TEXTS)
-    with pytest.raises(ValueError, match="texts has no wiki.train.tokens, wiki.valid.tokens$"):
+    with pytest.raises(
+        ValueError, match="texts has no wiki.train.tokens, wiki.valid.tokens; give a"
+    ):
         corpus.prepare(texts, tmp_path / "out", 1)
 
 

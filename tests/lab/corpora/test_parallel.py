@@ -186,26 +186,33 @@ def test_no_side_of_a_pair_that_is_held_out_is_in_another_set(tmp_path):
 
 
 TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
+EMPTY = {"one.tsv": b""}
 
 
 @pytest.mark.parametrize(
     "changes, named",
     [
-        ({"val.en": None}, "own has no valid.en$"),
-        ({"train.de": None, "train.en": None}, "own has no train.de and no train.en$"),
-        ({"valid.de": b"x\n"}, "own has both val.de and valid.de$"),
-        ({"test.en": b"one\n"}, "own/test.en has 1, .*own/test.de"),
-        ({"test.de": b"one\n"}, "own/test.de has 1, .*own/test.en"),
+        ({"val.en": None}, "own has no valid.en; it needs"),
+        (
+            {"train.de": None, "train.en": None},
+            "own has no train.de and no train.en; it needs .* in .de and .en .-s",
+        ),
+        ({"valid.de": b"x\n"}, "own has both val.de and valid.de; keep one"),
+        ({"test.en": b"one\n"}, "own/test.en has 1, .*own/test.de has more; line N"),
+        ({"test.de": b"one\n"}, "own/test.de has 1, .*own/test.en has more; line N"),
         ({"train.de": b"a\nF\xfcnf\n"}, "own/train.de, line 2: not UTF-8"),
-        ({"test.de": b"", "test.en": b""}, "test.de and .*test.en are empty$"),
+        ({"test.de": b"", "test.en": b""}, "test.de and .*test.en are empty; give"),
         ({"train.de": None, "train.de.gz": b"x"}, "own/train.de.gz is damaged"),
         ({"test,a.de": b"x\n", "test,a.en": b"x\n"}, "own: test,a.de: .*','"),
-        ({"one.tsv": TSV + b"a b\n"}, "own/one.tsv, line 10: 1 columns"),
-        ({"one.tsv": TSV + b"a\tb\tc\n"}, "own/one.tsv, line 10: 3 columns"),
+        ({"one.tsv": TSV + b"a b\n"}, "own/one.tsv, line 10: 1 columns; give source<TAB>target"),
+        (
+            {"one.tsv": TSV + b"a\tb\tc\n"},
+            "own/one.tsv, line 10: 3 columns; give source<TAB>target",
+        ),
         ({"one.tsv": TSV + b"\xff\tb\n"}, "own/one.tsv, line 10: not UTF-8"),
         ({"one.tsv": TSV[:-6]}, "one.tsv has 8 pairs, .* --valid 4 and --test 4 take 8"),
         ({"one.tsv": TSV * 2}, "one.tsv has 18 pairs, and 0 whose sides"),
-        ({"one.tsv": b""}, "one.tsv has 0 pairs"),
+        (EMPTY, "own/one.tsv is empty; give a pair per line, source<TAB>target"),
     ],
 )
 def test_bad_text_is_named(changes, named, tmp_path, capsys):
@@ -222,7 +229,7 @@ def test_bad_text_is_named(changes, named, tmp_path, capsys):
         run(source, tmp_path / "out", *options)
     said = capsys.readouterr()
     assert re.match(f"odeformers prepare parallel: error: .*{named}", said.err.splitlines()[-1])
-    assert "tokenizing" not in said.out
+    assert "tokenizing" not in said.out and (changes != EMPTY or " for valid" not in said.out)
     assert not (tmp_path / "out" / "data-bin").exists()
 
 

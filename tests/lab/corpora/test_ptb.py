@@ -103,8 +103,8 @@ def test_the_test_set_may_be_missing_and_come_later(tmp_path, expected, caplog):
 @pytest.mark.parametrize(
     "texts, message",
     [
-        ({"ptb.test.txt": "a\n"}, "source has no train.txt, valid.txt$"),
-        ({"train.txt": "a\n", "test.txt": "a\n"}, "source has no valid.txt$"),
+        ({"ptb.test.txt": "a\n"}, "source has no train.txt, valid.txt; give a"),
+        ({"train.txt": "a\n", "test.txt": "a\n"}, "source has no valid.txt; give a"),
         ({**PLAIN, "valid.txt": " \n"}, "raw/valid.txt is empty"),
         ({**PLAIN, "test.txt": ""}, "raw/test.txt is empty"),
         ({**PLAIN, "valid.txt": "a\n\udce4\n"}, "raw/valid.txt, line 2: not UTF-8"),
