@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.files import check_path, check_regular, reading
@@ -18,6 +19,7 @@ from fairseq_odeformers.options import flag, name_differences, positive_int, wor
 
 SETTINGS = "settings.json"  # of the last preparation of a folder
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
+FEW = 100  # test examples; an accuracy on so many has a standard error of up to 5 points
 
 
 def make_parser(
@@ -160,3 +162,19 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
                 "or give another --out"
             )
     return settings
+
+
+def announce(data_bin: Path) -> None:
+    """Log that a data set is ready, and warn if a test set is too small to compare models on."""
+    sizes = map(count_examples, data_bin.rglob("test*.idx"))
+    if (size := min(sizes, default=FEW)) < FEW:
+        logging.warning(
+            f"{data_bin} has a test set of size {size}, too small to tell models apart; give {FEW} "
+            "examples or more"
+        )
+    logging.info(f"{data_bin} is ready for fairseq-train")
+
+
+def count_examples(index: Path) -> int:
+    """The number of examples in a binarised file, from its index."""
+    return len(MMapIndexedDataset.Index(str(index)))

@@ -28,7 +28,14 @@ from fairseq_odeformers.files import build, decode_lines, fingerprints, read_lin
 
 from . import tokens
 from .archives import fetch, find, fingerprint, locate, read_files
-from .command import add_bpe_operations, add_path, log_and_lock, make_parser, parse_options
+from .command import (
+    add_bpe_operations,
+    add_path,
+    announce,
+    log_and_lock,
+    make_parser,
+    parse_options,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -347,5 +354,5 @@ def main(arguments: Sequence[str]) -> None:
     vocabulary = (args.bpe_codes, args.dict) if args.bpe_codes else None
     options = args.source, args.out, vocabulary, args.bpe_operations, args.workers
     with log_and_lock(args):
-        results = prepare(names, *options)
-        logging.info(f"ready for fairseq-train: {', '.join(map(str, results))}")
+        for data_bin in prepare(names, *options):
+            announce(data_bin)

@@ -15,7 +15,6 @@ number of tokens. Of the expressions with ``min_length < length < max_length`` e
 """
 
 import hashlib
-import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -31,7 +30,7 @@ from fairseq_odeformers.data.classification import make_dictionary, write_dictio
 from fairseq_odeformers.files import build, read_lines
 from fairseq_odeformers.options import flag, integer
 
-from .command import add_number, log_and_lock, make_parser, parse_options
+from .command import add_number, announce, log_and_lock, make_parser, parse_options
 from .processes import map_in_processes
 
 DIGITS = {str(digit): digit for digit in range(10)}
@@ -190,4 +189,4 @@ def main(arguments: Sequence[str]) -> None:
     sizes = {split: getattr(args, split) for split in sizes}
     with log_and_lock(args):
         data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)
-        logging.info(f"{data_bin} is ready for fairseq-train")
+        announce(data_bin)

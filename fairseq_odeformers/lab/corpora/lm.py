@@ -20,7 +20,7 @@ from typing import NamedTuple
 from fairseq_odeformers.files import build, read_lines, sha256, write_lines
 
 from .archives import extract
-from .command import log_and_lock, make_parser, parse_options
+from .command import announce, log_and_lock, make_parser, parse_options
 from .tokens import fairseq_preprocess
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ def run(
     args = parse_options(make_parser(name, what, source, required=required), arguments)
     with log_and_lock(args):
         data_bin = prepare(args.source, args.out, args.workers)
-        logging.info(f"{data_bin} is ready for fairseq-train")
+        announce(data_bin)
 
 
 def main(arguments: Sequence[str]) -> None:

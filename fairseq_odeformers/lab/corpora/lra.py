@@ -45,7 +45,7 @@ from fairseq_odeformers.files import build, fingerprints, naming_faults
 
 from . import listops
 from .archives import extract, fetch, fingerprint, locate, read_files
-from .command import log_and_lock, make_parser, parse_options
+from .command import announce, log_and_lock, make_parser, parse_options
 from .text_classification import DATASETS
 
 logger = logging.getLogger(__name__)
@@ -299,4 +299,4 @@ def main(arguments: Sequence[str]) -> None:
     args = parse_options(parser, arguments)
     with log_and_lock(args):
         for name in TASKS if "all" in args.tasks else dict.fromkeys(args.tasks):
-            logging.info(f"{prepare(name, args.source, args.out)} is ready for fairseq-train")
+            announce(prepare(name, args.source, args.out))

@@ -20,7 +20,14 @@ from pathlib import Path
 from fairseq_odeformers.files import check_path, decode_lines, fingerprints, naming_faults
 
 from .archives import BROKEN, decompress
-from .command import add_bpe_operations, add_number, log_and_lock, make_parser, parse_options
+from .command import (
+    add_bpe_operations,
+    add_number,
+    announce,
+    log_and_lock,
+    make_parser,
+    parse_options,
+)
 from .parallel_text import Preparation, SplitPair, prepare
 from .translation import read_documents
 
@@ -153,7 +160,7 @@ def main(arguments: Sequence[str]) -> None:
             rows = partial(split_pairs, args.source, sizes, args.seed)
             inputs = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
         data_bin = prepare(rows, inputs, args.out, preparation, args.workers)
-        logging.info(f"{data_bin} is ready for fairseq-train")
+        announce(data_bin)
 
 
 def ratio(text: str) -> float:

@@ -46,7 +46,7 @@ from fairseq_odeformers.files import build, decode_lines, sha256
 from fairseq_odeformers.options import did_you_mean
 
 from .archives import fetch, fingerprint, locate, read_files
-from .command import add_number, add_path, log_and_lock, make_parser, parse_options
+from .command import add_number, add_path, announce, log_and_lock, make_parser, parse_options
 
 logger = logging.getLogger(__name__)
 
@@ -360,7 +360,7 @@ def main(arguments: Sequence[str]) -> None:
     options = args.vocab, args.vocab_size, args.valid_fraction, args.strip_accents
     with log_and_lock(args):
         data_bin = prepare(args.data, args.source, args.out, *options)
-        logging.info(f"{data_bin} is ready for fairseq-train")
+        announce(data_bin)
 
 
 def fraction(text: str) -> float:

@@ -8,12 +8,17 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from fairseq.data import data_utils
-
 from fairseq_odeformers.files import fingerprints, read_lines
 
 from .archives import extract, fetch
-from .command import add_bpe_operations, log_and_lock, make_parser, parse_options
+from .command import (
+    add_bpe_operations,
+    announce,
+    count_examples,
+    log_and_lock,
+    make_parser,
+    parse_options,
+)
 from .parallel_text import Preparation, SplitPair, prepare
 
 EVALUATION = (".sgm", ".xml")  # sets of WMT and of IWSLT
@@ -118,15 +123,14 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         inputs = {"raw": fingerprints(paths)}
         data_bin = prepare(rows, inputs, args.out, preparation, args.workers)
         check_counts(data_bin, corpus)
-        logging.info(f"{data_bin} is ready for fairseq-train")
+        announce(data_bin)
 
 
 def check_counts(data_bin: Path, corpus: Corpus) -> None:
     """Warn of splits whose number of pairs differs by more than a tenth from the published one."""
     source, target = corpus.preparation.langs
     for split, expected in corpus.counts.items():
-        prefix = str(data_bin / f"{split}.{source}-{target}.{target}")
-        count = len(data_utils.load_indexed_dataset(prefix))
+        count = count_examples(data_bin / f"{split}.{source}-{target}.{target}.idx")
         if abs(count - expected) > expected / 10:
             logging.warning(
                 f"{split} has {count:,} pairs, where the paper has about {expected:,}: another "

@@ -11,8 +11,9 @@ import pytest
 import warm
 
 import odeformers
+from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.files import build
-from fairseq_odeformers.lab.corpora.command import log_and_lock
+from fairseq_odeformers.lab.corpora.command import announce, log_and_lock
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,19 @@ def test_other_settings_take_another_folder(tmp_path):
     with pytest.raises(ValueError, match=message):
         with log_and_lock(Namespace(out=tmp_path, seed=2, valid=300)):
             raise AssertionError("nothing is prepared")
+
+
+@pytest.mark.parametrize("size", [99, 100])
+def test_a_small_test_set_has_a_warning(size, tmp_path, caplog):
+    """Of the smallest, whatever the size of the others."""
+    write_dictionaries(tmp_path, 1, make_dictionary("a"), ["no"])
+    for split, examples in (("valid", 5), ("test", 200), ("test1", size)):
+        write_split(tmp_path, split, [([[4, 2]], "no")] * examples)
+    announce(tmp_path)
+    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert [f"{tmp_path} has a test set of size 99, " in line for line in said] == [True] * (
+        size < 100
+    )
 
 
 def prepare(out, name, begun, go_on):

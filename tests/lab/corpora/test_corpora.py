@@ -56,7 +56,8 @@ def test_a_result_is_made_once_of_the_same_files(corpus, tmp_path, capsys):
     before = contents(data)
     archive = write_archive(tmp_path / "packed.tgz", packed)
     assert prepare(folder if corpus == "parallel" else archive, 2) == (data, made)
-    assert f"{data} is up to date" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"{data} is up to date" in said and f"{data} is ready for fairseq-train" in said
     write_folder(folder, {name: text.replace(word, b"other") for name, text in packed.items()})
     prepare(folder, 2)
     found = contents(data)
