@@ -14,6 +14,7 @@ from fairseq_odeformers.inference.texts import read_texts
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import attention, sentence, states
+from .maps import NoMaps
 from .result import PAGE, Tables, check_free, file_name, write
 
 
@@ -29,9 +30,19 @@ def main(arguments: Sequence[str]) -> None:
     if args.what == "attention":
         analysis = sentence if args.text else attention
     tables: Tables = defaultdict(list)
+    skipped = []
     for name, path in zip(model_names(args.checkpoints), args.checkpoints):
-        for table, rows in analysis.analyse(path, args).items():
+        try:
+            measured = analysis.analyse(path, args)
+        except NoMaps as error:
+            skipped.append(error)
+            continue
+        for table, rows in measured.items():
             tables[table] += [{"model": name, **row} for row in rows]
+    if not tables:
+        raise skipped[0]
+    for error in skipped:
+        logging.warning(f"skipped {error}")
     text, plots = analysis.page(tables, args)
     write(args.out, text, tables, plots, command)
     print(f"wrote {args.out / PAGE}")

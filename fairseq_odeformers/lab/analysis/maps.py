@@ -22,6 +22,10 @@ KINDS = {
 }
 
 
+class NoMaps(ValueError):
+    """A model has no attention maps to be measured or drawn."""
+
+
 class Maps(NamedTuple):
     """The maps of one kind in a model.
 
@@ -50,10 +54,10 @@ def check_maps(path: str, model) -> None:
     """Check that the model of a checkpoint has the maps of an encoder.
 
     Raises:
-        ValueError: it has none.
+        NoMaps: it has none.
     """
     if "encoder" not in find_attentions(model).values():
-        raise ValueError(
+        raise NoMaps(
             f"{path}: {type(model).__name__} has no encoder with attention maps; translators have "
             "one, and all classifiers but TransJect"
         )

@@ -21,6 +21,7 @@ from fairseq_odeformers.lab.analysis.attention import (
     span,
     total_variation,
 )
+from fairseq_odeformers.lab.analysis.command import main
 from fairseq_odeformers.lab.analysis.maps import KINDS, attention_maps
 from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.node_transformer import attention as node_attention
@@ -172,6 +173,21 @@ def test_one_layer_has_no_change_of_its_maps(arch, trained, tmp_path):
     both = tmp_path / "both"
     odeformers.main(["analyse", "attention", str(path), deeper, *options, str(both)])
     assert (both / "attention.png").exists()
+
+
+def test_a_model_without_maps_is_skipped(trained, tmp_path, capsys):
+    """With a line that says so; alone it is refused."""
+    data, checkpoints = trained
+    fault = f"{checkpoints['transject']}: TransJect has no encoder with attention maps"
+    line = ["--data", str(data), "--out", str(tmp_path / "out"), "--cpu", "--text", "1 2"]
+    paths = [str(checkpoints[arch]) for arch in ("transject", "transformer_classifier")]
+    main(["attention", *paths, *line])
+    with open(tmp_path / "out" / "sentence.csv", newline="") as file:
+        assert {row["model"] for row in csv.DictReader(file)} == {"transformer_classifier"}
+    assert f"skipped {fault}" in capsys.readouterr().err
+    with pytest.raises(ValueError, match=fault):
+        main(["attention", paths[0], *line[:3], str(tmp_path / "none"), *line[4:-2]])
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_command(trained, tmp_path, capsys):
