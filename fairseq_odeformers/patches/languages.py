@@ -1,4 +1,4 @@
-"""Has fairseq find languages whose names have hyphens."""
+"""Has fairseq find languages whose names have hyphens, and name a folder that has none."""
 
 from pathlib import Path
 
@@ -6,5 +6,14 @@ from fairseq_odeformers.data.language_pair import language_pair
 
 
 def infer_language_pair(original, path):
-    """fairseq's function, for folders that do not tell."""
-    return language_pair(Path(path)) or original(path)
+    """fairseq's function, for folders that do not tell.
+
+    Raises:
+        FileNotFoundError: the folder has no sentence pairs.
+    """
+    source, target = language_pair(Path(path)) or original(path)
+    if source is None:
+        raise FileNotFoundError(
+            f"{path} has no sentence pairs, such as train.de-en.de.idx; give data of translation"
+        )
+    return source, target

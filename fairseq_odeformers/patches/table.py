@@ -91,7 +91,8 @@ PATCHES: list[Patch] = [
         "fairseq.data.data_utils.infer_language_pair",
         languages.infer_language_pair,
         "Without --source-lang and --target-lang fairseq takes dict.pt-br.txt, or a test set "
-        "called test.2017-06, for a pair of languages.",
+        "called test.2017-06, for a pair of languages. Of a folder without pairs it does not say "
+        "which folder it is.",
         "fairseq compares the names with its dictionaries",
     ),
     # Classes.

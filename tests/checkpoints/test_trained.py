@@ -144,6 +144,15 @@ def test_options_of_known_models_are_not_evaluated(name, options, change, tmp_pa
     assert not (tmp_path / "trace").exists()
 
 
+def test_a_translator_is_not_loaded_on_data_without_pairs(change, tmp_path):
+    """Its training found the languages by the files of the data."""
+    no_languages = {"source_lang": None, "target_lang": None}
+    path = change("macaron_transformer", lambda state: state["cfg"]["task"].update(no_languages))
+    (tmp_path / "texts").mkdir()
+    with pytest.raises(FileNotFoundError, match="^texts has no sentence pairs, .*; give data"):
+        load(path, {"data": "texts"})
+
+
 def test_a_missing_dictionary_is_named_with_its_remedy(tmp_path):
     missing = tmp_path / "dict.de.txt"
     with pytest.raises(FileNotFoundError, match=f"^{missing}: no such file; give .* of a.pt$"):

@@ -27,3 +27,9 @@ def test_without_dictionaries_fairseq_is_asked(tmp_path):
     (tmp_path / "train.de-en.de.idx").touch()
     assert language_pair(tmp_path) is None
     assert tuple(data_utils.infer_language_pair(str(tmp_path))) == ("de", "en")
+
+
+def test_data_of_another_kind_are_refused(tmp_path):
+    (tmp_path / "dict.txt").touch()
+    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} has no sentence pairs, .*; give"):
+        data_utils.infer_language_pair(str(tmp_path))
