@@ -158,8 +158,9 @@ def summary(rows: list[Row]) -> list[Row]:
 def attention(tables: Tables) -> Figure:
     """Change of the maps from depth to depth (total variation distance), averaged over the heads.
 
-    The first map of a block follows the last one of the block before. A block of the N-ODE
-    Transformer has one at its start and one at its end, so that two changes are at one depth.
+    A point is at the later of two depths, so a model of two layers has a single point. The first
+    map of a block follows the last one of the block before. A block of the N-ODE Transformer has
+    one at its start and one at its end, so that two changes are at one depth.
     """
     rows = [row for row in tables["attention"] if row["change"] is not None]
     kinds = dict(group_by(rows, "kind"))
@@ -167,6 +168,7 @@ def attention(tables: Tables) -> Figure:
     for axes, (kind, of_kind) in zip(grid, kinds.items()):
         lines(axes, of_kind, "fraction", "change")
         axes.set(title=KINDS[kind], xlabel="depth / depth of the model", xlim=(0, 1.05))
-    grid[0].set(ylabel="change (total variation distance)", ylim=(0, None))
+    room = 1.1 * max(row["change"] for row in rows) or None  # for the markers of single points
+    grid[0].set(ylabel="change (total variation distance)", ylim=(0, room))
     legend(figure, grid[0].lines)
     return figure

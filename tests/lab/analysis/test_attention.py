@@ -14,6 +14,7 @@ from make_checkpoints import parsed, training_line
 
 import odeformers
 from fairseq_odeformers.lab.analysis.attention import (
+    attention,
     bias_rows,
     bias_sums,
     entropy,
@@ -173,6 +174,17 @@ def test_one_layer_has_no_change_of_its_maps(arch, trained, tmp_path):
     both = tmp_path / "both"
     odeformers.main(["analyse", "attention", str(path), deeper, *options, str(both)])
     assert (both / "attention.png").exists()
+
+
+def test_single_points_are_seen():
+    """Two models of two layers with nearly the same change: neither marker is cut off."""
+    place = {"kind": "encoder", "fraction": 1}
+    rows = [
+        {"model": name, **place, "change": change} for name, change in (("a", 0.3), ("b", 0.31))
+    ]
+    (axes,) = attention({"attention": rows}).axes
+    assert [line.get_marker() for line in axes.lines] == ["o", "s"]
+    assert axes.get_ylim()[1] > 1.05 * 0.31
 
 
 def test_a_model_without_maps_is_skipped(trained, tmp_path, capsys):
