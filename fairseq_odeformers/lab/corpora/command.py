@@ -83,16 +83,6 @@ def add_path(parser: argparse._ActionsContainer, option: str, help: str, **setti
     parser.add_argument(option, metavar="PATH", type=existing_path, help=help, **settings)
 
 
-def add_bpe_operations(parser: argparse._ActionsContainer, default: int | None) -> None:
-    """Add the option for the size of a byte-pair encoding to a parser or to a group of it.
-
-    Without a default the size is fitted to the text.
-    """
-    ending = "" if default else " (default: fit the text)"
-    help = f"merges of the joint BPE{ending}"
-    add_number(parser, "--bpe-operations", default, help)
-
-
 def existing_path(text: str) -> Path:
     """The type of an option that names a file or folder, which may be read more than once."""
     if not (Path(text).is_file() or Path(text).is_dir()):
@@ -111,8 +101,8 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
 
 
 @contextmanager
-def log_and_lock(args: argparse.Namespace) -> Iterator[None]:
-    """Log to standard output, and let no other preparation write to ``args.out``.
+def preparing(args: argparse.Namespace) -> Iterator[None]:
+    """Log to standard output, in the end what is ready; nothing else prepares ``args.out``.
 
     A second preparation waits until the first has ended. It then finds the work done.
 
@@ -142,6 +132,8 @@ def log_and_lock(args: argparse.Namespace) -> Iterator[None]:
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
         (out / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
+        for data_bin in sorted(out.glob("*-bin")):
+            announce(data_bin)
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:

@@ -28,14 +28,7 @@ from fairseq_odeformers.files import build, decode_lines, fingerprints, read_lin
 
 from . import tokens
 from .archives import fetch, find, fingerprint, locate, read_files
-from .command import (
-    add_bpe_operations,
-    add_path,
-    announce,
-    log_and_lock,
-    make_parser,
-    parse_options,
-)
+from .command import add_number, add_path, make_parser, parse_options, preparing
 
 logger = logging.getLogger(__name__)
 
@@ -344,7 +337,7 @@ def main(arguments: Sequence[str]) -> None:
     codes = parser.add_mutually_exclusive_group()
     what = "BPE codes of the pretraining corpus (default: learn BPE on the tasks)"
     add_path(codes, "--bpe-codes", what)
-    add_bpe_operations(codes, 32_000)
+    add_number(codes, "--bpe-operations", 32_000, "merges of the joint BPE")
     what = "fairseq's dictionary of the pretraining corpus, needed with --bpe-codes"
     add_path(parser, "--dict", what)
     args = parse_options(parser, arguments)
@@ -353,6 +346,5 @@ def main(arguments: Sequence[str]) -> None:
     names = list(TASKS if "all" in args.tasks else dict.fromkeys(args.tasks))
     vocabulary = (args.bpe_codes, args.dict) if args.bpe_codes else None
     options = args.source, args.out, vocabulary, args.bpe_operations, args.workers
-    with log_and_lock(args):
-        for data_bin in prepare(names, *options):
-            announce(data_bin)
+    with preparing(args):
+        prepare(names, *options)

@@ -30,7 +30,7 @@ from fairseq_odeformers.data.classification import make_dictionary, write_dictio
 from fairseq_odeformers.files import build, read_lines
 from fairseq_odeformers.options import flag, integer
 
-from .command import add_number, announce, log_and_lock, make_parser, parse_options
+from .command import add_number, make_parser, parse_options, preparing
 from .processes import map_in_processes
 
 DIGITS = {str(digit): digit for digit in range(10)}
@@ -187,6 +187,5 @@ def main(arguments: Sequence[str]) -> None:
     args = parse_options(parser, arguments)
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
     sizes = {split: getattr(args, split) for split in sizes}
-    with log_and_lock(args):
-        data_bin = prepare(args.out, sizes, shape, args.seed, args.workers)
-        announce(data_bin)
+    with preparing(args):
+        prepare(args.out, sizes, shape, args.seed, args.workers)

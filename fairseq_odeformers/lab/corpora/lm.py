@@ -20,7 +20,7 @@ from typing import NamedTuple
 from fairseq_odeformers.files import build, read_lines, sha256, write_lines
 
 from .archives import extract
-from .command import announce, log_and_lock, make_parser, parse_options
+from .command import make_parser, parse_options, preparing
 from .tokens import fairseq_preprocess
 
 logger = logging.getLogger(__name__)
@@ -132,9 +132,8 @@ def run(
     """
     what = f"Prepare {title} for fairseq-train --task language_modeling."
     args = parse_options(make_parser(name, what, source, required=required), arguments)
-    with log_and_lock(args):
-        data_bin = prepare(args.source, args.out, args.workers)
-        announce(data_bin)
+    with preparing(args):
+        prepare(args.source, args.out, args.workers)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -45,7 +45,7 @@ from fairseq_odeformers.files import build, fingerprints, naming_faults
 
 from . import listops
 from .archives import extract, fetch, fingerprint, locate, read_files
-from .command import announce, log_and_lock, make_parser, parse_options
+from .command import make_parser, parse_options, preparing
 from .text_classification import DATASETS
 
 logger = logging.getLogger(__name__)
@@ -297,6 +297,6 @@ def main(arguments: Sequence[str]) -> None:
         tasks=TASKS,
     )
     args = parse_options(parser, arguments)
-    with log_and_lock(args):
+    with preparing(args):
         for name in TASKS if "all" in args.tasks else dict.fromkeys(args.tasks):
-            announce(prepare(name, args.source, args.out))
+            prepare(name, args.source, args.out)

@@ -20,14 +20,7 @@ from pathlib import Path
 from fairseq_odeformers.files import check_path, decode_lines, fingerprints, naming_faults
 
 from .archives import BROKEN, decompress
-from .command import (
-    add_bpe_operations,
-    add_number,
-    announce,
-    log_and_lock,
-    make_parser,
-    parse_options,
-)
+from .command import add_number, make_parser, parse_options, preparing
 from .parallel_text import Preparation, SplitPair, prepare
 from .translation import read_documents
 
@@ -123,7 +116,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
     add_number(parser, "--max-tokens", 100, "largest number of subwords per training sentence")
     add_number(parser, "--max-ratio", 2, "largest length ratio of a training pair", ratio)
-    add_bpe_operations(parser, None)
+    what = "merges of the joint BPE (default: fit the text)"
+    add_number(parser, "--bpe-operations", None, what)
     for split in ("valid", "test"):
         what = f"number of {split} pairs to draw from one file"
         add_number(parser, f"--{split}", None, f"{what} (default: a tenth, at most {HELD_OUT:,})")
@@ -149,7 +143,7 @@ def main(arguments: Sequence[str]) -> None:
         max_ratio=args.max_ratio,
         clean_byte_pairs=True,
     )
-    with log_and_lock(args):
+    with preparing(args):
         if args.source.is_dir():
             files = find_files(args.source, langs)
             documents = {split: [pair] for split, pair in files.items()}
@@ -159,8 +153,7 @@ def main(arguments: Sequence[str]) -> None:
             sizes = choose_sizes(args.source, {"valid": args.valid, "test": args.test})
             rows = partial(split_pairs, args.source, sizes, args.seed)
             inputs = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
-        data_bin = prepare(rows, inputs, args.out, preparation, args.workers)
-        announce(data_bin)
+        prepare(rows, inputs, args.out, preparation, args.workers)
 
 
 def ratio(text: str) -> float:

@@ -46,7 +46,7 @@ from fairseq_odeformers.files import build, decode_lines, sha256
 from fairseq_odeformers.options import did_you_mean
 
 from .archives import fetch, fingerprint, locate, read_files
-from .command import add_number, add_path, announce, log_and_lock, make_parser, parse_options
+from .command import add_number, add_path, make_parser, parse_options, preparing
 
 logger = logging.getLogger(__name__)
 
@@ -358,9 +358,8 @@ def main(arguments: Sequence[str]) -> None:
         parser.error(f"{args.data} needs --from")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
     options = args.vocab, args.vocab_size, args.valid_fraction, args.strip_accents
-    with log_and_lock(args):
-        data_bin = prepare(args.data, args.source, args.out, *options)
-        announce(data_bin)
+    with preparing(args):
+        prepare(args.data, args.source, args.out, *options)
 
 
 def fraction(text: str) -> float:

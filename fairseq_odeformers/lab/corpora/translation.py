@@ -11,14 +11,7 @@ from pathlib import Path
 from fairseq_odeformers.files import fingerprints, read_lines
 
 from .archives import extract, fetch
-from .command import (
-    add_bpe_operations,
-    announce,
-    count_examples,
-    log_and_lock,
-    make_parser,
-    parse_options,
-)
+from .command import add_number, count_examples, make_parser, parse_options, preparing
 from .parallel_text import Preparation, SplitPair, prepare
 
 EVALUATION = (".sgm", ".xml")  # sets of WMT and of IWSLT
@@ -105,11 +98,12 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         parser.add_argument("pair", choices=pairs, help="source and target language")
     else:
         parser.set_defaults(pair=next(iter(pairs)))
-    add_bpe_operations(parser, corpora[0].preparation.bpe_operations)
+    merges = corpora[0].preparation.bpe_operations
+    add_number(parser, "--bpe-operations", merges, "merges of the joint BPE")
     args = parse_options(parser, arguments)
     corpus = pairs[args.pair]
     preparation = replace(corpus.preparation, bpe_operations=args.bpe_operations)
-    with log_and_lock(args):
+    with preparing(args):
         source = args.source or fetch(corpus.archives, args.out / "download")
         raw = args.out / "raw"
         extract(source, corpus.archives, raw, corpus.optional)
@@ -123,7 +117,6 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
         inputs = {"raw": fingerprints(paths)}
         data_bin = prepare(rows, inputs, args.out, preparation, args.workers)
         check_counts(data_bin, corpus)
-        announce(data_bin)
 
 
 def check_counts(data_bin: Path, corpus: Corpus) -> None:

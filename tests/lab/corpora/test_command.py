@@ -13,7 +13,7 @@ import warm
 import odeformers
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.files import build
-from fairseq_odeformers.lab.corpora.command import announce, log_and_lock
+from fairseq_odeformers.lab.corpora.command import announce, preparing
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,15 @@ def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
 
 def test_other_settings_take_another_folder(tmp_path):
     """What differs is named; files and workers are no settings, and a failure leaves none."""
-    with pytest.raises(ZeroDivisionError), log_and_lock(Namespace(out=tmp_path, seed=2)):
+    with pytest.raises(ZeroDivisionError), preparing(Namespace(out=tmp_path, seed=2)):
         1 / 0  # noqa: B018
-    with log_and_lock(Namespace(out=tmp_path, seed=1, valid=None, workers=1, source="a")):
+    with preparing(Namespace(out=tmp_path, seed=1, valid=None, workers=1, source="a")):
         pass
-    with log_and_lock(Namespace(out=tmp_path, seed=1, valid=None, workers=2, source="b")):
+    with preparing(Namespace(out=tmp_path, seed=1, valid=None, workers=2, source="b")):
         pass
     message = f"{tmp_path} was prepared with other settings .--seed 1 → 2, --valid unset → 300.; "
     with pytest.raises(ValueError, match=message):
-        with log_and_lock(Namespace(out=tmp_path, seed=2, valid=300)):
+        with preparing(Namespace(out=tmp_path, seed=2, valid=300)):
             raise AssertionError("nothing is prepared")
 
 
@@ -91,7 +91,7 @@ def prepare(out, name, begun, go_on):
 
     It has a process that outlives it if it is killed.
     """
-    with log_and_lock(Namespace(out=out)):
+    with preparing(Namespace(out=out)):
         build(out / "text", {"of": name}, lambda folder: (folder / "words").write_text(name))
         child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(5,))
         child.start()
