@@ -34,6 +34,13 @@ logger = logging.getLogger(__name__)
 
 URL = "https://dl.fbaipublicfiles.com"
 SPLITS = {"train": "train.tsv", "valid": "dev.tsv", "test": "test.tsv"}
+MNLI_SPLITS = {
+    "train": "train.tsv",
+    "valid": "dev_matched.tsv",
+    "valid1": "dev_mismatched.tsv",
+    "test": "test_matched.tsv",
+    "test1": "test_mismatched.tsv",
+}
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
 PAIR = ("sentence1", "sentence2")
@@ -45,6 +52,11 @@ MSR_TRAIN, MSR_TEST, MSR_DEV_IDS = MSR_FILES = (
     "msr_paraphrase_train.txt",
     "msr_paraphrase_test.txt",
     "mrpc_dev_ids.tsv",
+)
+MSR_PATHS = (
+    f"senteval/senteval_data/{MSR_TRAIN}",
+    f"senteval/senteval_data/{MSR_TEST}",
+    f"glue/data/{MSR_DEV_IDS}",
 )
 
 
@@ -63,8 +75,8 @@ class Task(NamedTuple):
 
     paths: tuple[str, ...]
     sentences: tuple[str, ...]
-    label: str
-    labels: tuple[str, ...]
+    label: str = "label"
+    labels: tuple[str, ...] = BINARY
     files: dict[str, str] = SPLITS
     header: tuple[str, ...] = ()
     ragged: bool = False
@@ -85,48 +97,18 @@ class Task(NamedTuple):
         return str(score / MAX_SCORE) if 0 <= score <= MAX_SCORE else None
 
 
+COLA_HEADER = ("source", "label", "star", "sentence")
+NLI = ("entailment", "neutral", "contradiction")
+QUESTIONS = ("question1", "question2")
 TASKS = {
-    "CoLA": Task(
-        ("glue/data/CoLA.zip",),
-        ("sentence",),
-        "label",
-        BINARY,
-        header=("source", "label", "star", "sentence"),
-    ),
-    "SST-2": Task(("glue/data/SST-2.zip",), ("sentence",), "label", BINARY),
-    "MRPC": Task(
-        (
-            f"senteval/senteval_data/{MSR_TRAIN}",
-            f"senteval/senteval_data/{MSR_TEST}",
-            f"glue/data/{MSR_DEV_IDS}",
-        ),
-        ("#1 String", "#2 String"),
-        "Quality",
-        BINARY,
-    ),
-    "STS-B": Task(("glue/data/STS-B.zip",), PAIR, "score", ()),
-    "QQP": Task(
-        ("glue/data/QQP-clean.zip",),
-        ("question1", "question2"),
-        "is_duplicate",
-        BINARY,
-        ragged=True,
-    ),
-    "MNLI": Task(
-        ("glue/data/MNLI.zip",),
-        PAIR,
-        "gold_label",
-        ("entailment", "neutral", "contradiction"),
-        files={
-            "train": "train.tsv",
-            "valid": "dev_matched.tsv",
-            "valid1": "dev_mismatched.tsv",
-            "test": "test_matched.tsv",
-            "test1": "test_mismatched.tsv",
-        },
-    ),
-    "QNLI": Task(("glue/data/QNLIv2.zip",), ("question", "sentence"), "label", ENTAILMENT),
-    "RTE": Task(("glue/data/RTE.zip",), PAIR, "label", ENTAILMENT),
+    "CoLA": Task(("glue/data/CoLA.zip",), ("sentence",), header=COLA_HEADER),
+    "SST-2": Task(("glue/data/SST-2.zip",), ("sentence",)),
+    "MRPC": Task(MSR_PATHS, ("#1 String", "#2 String"), "Quality"),
+    "STS-B": Task(("glue/data/STS-B.zip",), PAIR, "score", labels=()),
+    "QQP": Task(("glue/data/QQP-clean.zip",), QUESTIONS, "is_duplicate", ragged=True),
+    "MNLI": Task(("glue/data/MNLI.zip",), PAIR, "gold_label", NLI, MNLI_SPLITS),
+    "QNLI": Task(("glue/data/QNLIv2.zip",), ("question", "sentence"), labels=ENTAILMENT),
+    "RTE": Task(("glue/data/RTE.zip",), PAIR, labels=ENTAILMENT),
 }
 
 
