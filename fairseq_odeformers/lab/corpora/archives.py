@@ -57,12 +57,8 @@ def download(url: str, path: Path) -> None:
             start = 0
         length = response.headers["Content-Length"]
         total = start + int(length) if length else None
-        with (
-            open(part, "ab" if start else "wb") as file,
-            tqdm.wrapattr(
-                response, "read", total, desc=path.name, initial=start, disable=None
-            ) as counted,
-        ):
+        bar = tqdm.wrapattr(response, "read", total, desc=path.name, initial=start, disable=None)
+        with bar as counted, open(part, "ab" if start else "wb") as file:
             shutil.copyfileobj(counted, file)
     size = part.stat().st_size
     if total and size < total:
@@ -76,11 +72,11 @@ def download(url: str, path: Path) -> None:
     part.rename(path)
 
 
-def fetch(urls: Iterable[str], folder: Path) -> Path:
-    """Download files into *folder*, and return it."""
+def fetch(urls: Iterable[str], out: Path) -> Path:
+    """Download files into the folder ``download`` of *out*, and return it."""
     for url in urls:
-        download(url, folder / Path(url).name)
-    return folder
+        download(url, out / "download" / Path(url).name)
+    return out / "download"
 
 
 def strip_compression(name: str) -> str:
@@ -118,15 +114,8 @@ def find(
 ) -> Iterator[tuple[str, str, Callable[[], IO[bytes]]]]:
     """The files in a folder, tar or zip archive that match one of *patterns*.
 
-    Links and devices in archives are skipped.
-
-    Args:
-        patterns: what a path without ``.gz`` or ``.xz`` ends with, as ``Path.match`` takes it:
-            ``train/pos/*.txt``.
-
-    Returns:
-        The path of each file; its name, which has as many folders as the pattern, and no ``.gz`` or
-        ``.xz``; and a function that opens it.
+    Path, name and opener of each. A name has as many folders as its pattern, such as
+    ``train/pos/*.txt``, and neither ``.gz`` nor ``.xz``. Links and devices in archives are skipped.
     """
     with naming_faults(source, BROKEN):
         files = tqdm(_list_files(source), source.name, unit=" files", mininterval=1, disable=None)
@@ -146,10 +135,10 @@ def read_files(
 
     Args:
         optional: the patterns that need not match a file.
-        read: ``read(name, stream)`` of a file's decompressed content; by default, the bytes.
+        read: makes the result of a file from its name and its decompressed content.
 
     Returns:
-        The result of *read* for each file, by its name, sorted by :func:`by_number`.
+        The result of each file, by its name, sorted by :func:`by_number`.
 
     Raises:
         ValueError: *source* is one of the files itself, two files have one name, or a pattern
@@ -189,10 +178,9 @@ def fingerprint(files: Mapping[str, bytes]) -> str:
 
 
 def locate(source: Path, url: str, names: Sequence[str]) -> Path:
-    """The archive of a URL in the folder *source*, or else *source* itself.
+    """The archive of the files *names* in the folder *source*, or else *source* itself.
 
-    Args:
-        names: the files in the archive. A file with such a name is not an archive.
+    A URL may lead to one of the files instead of an archive.
     """
     archive = source / Path(url).name
     return archive if archive.is_file() and strip_compression(archive.name) not in names else source

@@ -119,12 +119,7 @@ def read_table(
     header: Sequence[str] = (),
     ragged: bool = False,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Line number and values of *columns* for each line of a table of tab-separated values.
-
-    Args:
-        header: the names of all columns, if the first line does not have them.
-        ragged: whether to skip lines whose number of columns is not the header's.
-    """
+    """Line number and values of *columns* for each line of a table; see :class:`Task`."""
     lines = (line.rstrip("\r").split("\t") for line in decode_lines(BytesIO(content), name))
     names = header or next(lines, [""])
     if missing := [column for column in columns if column not in names]:
@@ -194,15 +189,12 @@ def prepare(
     bpe_operations: int,
     workers: int,
 ) -> list[Path]:
-    """Prepare GLUE tasks.
+    """The binarised data of each task, with the byte-pair codes in ``code``.
 
     Args:
         source: None to download the published files.
-        vocabulary: subword-nmt's byte-pair codes and fairseq's dictionary; None to learn both, with
-            *bpe_operations* merges, on the training sentences of the named tasks together.
-
-    Returns:
-        The folder of each task: the binarised data, and in ``code`` the byte-pair codes.
+        vocabulary: subword-nmt's codes and fairseq's dictionary; None to learn both on the training
+            sentences of all named tasks.
     """
     if vocabulary:
         read_codes(vocabulary[0])
@@ -226,12 +218,11 @@ def prepare(
 def tokenize(name: str, source: Path | None, out: Path, workers: int) -> dict[str, Any]:
     """Write each column of each split of a task: ``out/tokenized/RTE/train.input0``, ...
 
-    Returns:
-        All that determines the text, as inputs of ``build``.
+    Returns what determines the text, as inputs of ``build``.
     """
     task = TASKS[name]
     urls = [f"{URL}/{path}" for path in task.paths]
-    source = source or fetch(urls, out / "download")
+    source = source or fetch(urls, out)
     names = [f"{name}/{file}" for file in task.files.values()]
     source = locate(source, urls[0], [*names, *MSR_FILES])
     if name == "MRPC" and not any(find(source, names)):

@@ -44,19 +44,12 @@ def prepare(
     files: Mapping[str, str] = FILES,
     published: Published | None = None,
 ) -> Path:
-    """Binarise the splits of *source*; ``test`` may be missing.
+    """Binarise the splits of *source* to ``out/data-bin``; ``test`` may be missing.
 
     Args:
         source: a folder or archive with the files, or a folder with the published archive.
-        out: folder for the texts, in ``raw``, and the result.
         files: the name of the file of each split.
         published: the corpus that the text is held against.
-
-    Returns:
-        ``out/data-bin``: the binarised text and its dictionary.
-
-    Raises:
-        ValueError: it names a file that is missing, empty or not UTF-8.
     """
     raw, data_bin = out / "raw", out / "data-bin"
     archive = published.archive if published else ""
@@ -125,11 +118,7 @@ def run(
     arguments: Sequence[str],
     required: bool = False,
 ) -> None:
-    """The command ``odeformers prepare {name}``, whose ``--from`` has the help *source*.
-
-    Args:
-        prepare: from the values of ``--from``, ``--out`` and ``--workers`` to the result.
-    """
+    """The command ``odeformers prepare {name}``; *source* is the help of its ``--from``."""
     what = f"Prepare {title} for fairseq-train --task language_modeling."
     args = parse_options(make_parser(name, what, source, required=required), arguments)
     with preparing(args):

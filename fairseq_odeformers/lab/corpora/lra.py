@@ -254,7 +254,7 @@ TASKS = {
 def prepare(name: str, source: Path | None, out: Path) -> Path:
     """Prepare a task of the Long Range Arena: ``{name}-bin`` in *out*."""
     task = TASKS[name]
-    source = source or fetch([task.url], out / "download")
+    source = source or fetch([task.url], out)
     if task.large:
         raw = out / "raw" / name
         extract(source, {task.url: task.files}, raw)

@@ -28,8 +28,7 @@ FILES = {split: f"ptb.{split}.txt" for split in PUBLISHED}
 
 def prepare(source: Path | None, out: Path, workers: int) -> Path:
     """Binarise the splits of *source*, as :func:`.lm.prepare` does; None to download them."""
-    if source is None:
-        source = fetch([f"{URL}/{name}" for name in FILES.values()], out / "download")
+    source = source or fetch([f"{URL}/{name}" for name in FILES.values()], out)
     published = any(find(locate(source, ARCHIVE, []), [FILES["train"]]))
     corpus = lm.Published("Penn Treebank", ARCHIVE, PUBLISHED)
     return lm.prepare(source, out, workers, FILES if published else lm.FILES, corpus)

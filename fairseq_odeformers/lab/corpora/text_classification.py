@@ -151,24 +151,23 @@ def prepare(
     valid_fraction: float = VALID_FRACTION,
     strip_accents: bool = False,
 ) -> Path:
-    """Prepare a data set by the options of the command.
-
-    Returns:
-        ``out/data-bin``: the binarised data, and the word pieces in ``vocab.txt``.
-    """
+    """The binarised data in ``out/data-bin``, with the word pieces in ``vocab.txt``."""
     dataset = DATASETS[name]
     if vocab:
         read_pieces(vocab)
         strip_accents = True
-    if source is None:
-        source = fetch(dataset.urls, out / "download")
+    source = source or fetch(dataset.urls, out)
     patterns = list(chain.from_iterable(dataset.files.values()))
     for url in dataset.urls:
         source = locate(source, url, patterns)
     files = read_files(source, patterns, optional=dataset.files.get("valid", ()))
 
     def make(folder: Path) -> None:
-        splits, classes = read_splits(dataset, files, source, valid_fraction)
+        splits = read_splits(dataset, files, source)
+        classes = find_classes(dataset, splits, source)
+        splits["train"] = keep_texts(splits["train"], classes, source)
+        if "valid" not in splits and valid_fraction:
+            splits["train"], splits["valid"] = hold_out(splits["train"], valid_fraction)
         pieces = folder / "vocab.txt"
         if vocab:
             shutil.copy(vocab, pieces)
@@ -189,13 +188,9 @@ def prepare(
 
 
 def read_splits(
-    dataset: Dataset, files: dict[str, bytes], source: Path, valid_fraction: float
-) -> tuple[dict[str, list[Example]], Sequence[str]]:
-    """The examples of each split, and the classes.
-
-    Empty training texts are dropped; empty texts of other splits stay, so that predictions have the
-    order of the file.
-    """
+    dataset: Dataset, files: dict[str, bytes], source: Path
+) -> dict[str, list[Example]]:
+    """The examples of each split; ``valid`` may be missing."""
     splits = {}
     for split, patterns in dataset.files.items():
         examples = []
@@ -208,34 +203,40 @@ def read_splits(
             splits[split] = examples
         elif split != "valid":
             raise ValueError(f"{source} has no lines in {', '.join(patterns)}")
-    texts = splits["train"]
-    labels = [label for label, _ in texts]
+    return splits
+
+
+def find_classes(dataset: Dataset, splits: dict[str, list[Example]], source: Path) -> Sequence[str]:
+    """The published classes, or else the training texts'; a text of another class is refused."""
+    paths = {split: source / dataset.files[split][0] for split in splits}
+    labels = [label for label, _ in splits["train"] if label]  # each has one
     classes = dataset.classes or sorted({*labels})
     shown = ", ".join(name[:40] for name in classes[:5]) + ", ..." * (len(classes) > 5)
-    train = source / dataset.files["train"][0]
-    if not dataset.classes and len(classes) > max(2, len(texts) / 2):
+    if not dataset.classes and len(classes) > max(2, len(labels) / 2):
         raise ValueError(
-            f"{train} has {len(classes):,} classes in {len(texts):,} lines: {shown}; a line is "
-            "CLASS<tab>TEXT, are the columns swapped?"
+            f"{paths['train']} has {len(classes):,} classes in {len(labels):,} lines: {shown}; a "
+            "line is CLASS<tab>TEXT, are the columns swapped?"
         )
-    warn_of_names(classes, labels, {label for label, _ in splits["test"]}, train)
-    allowed = {*classes, None}
+    warn_of_names(classes, labels, {label for label, _ in splits["test"]}, paths["train"])
+    names = {*classes}
     for split, examples in splits.items():
         for line, (label, _) in enumerate(examples, start=1):
-            if label not in allowed:
-                path = source / dataset.files[split][0]
+            if label and label not in names:
                 raise ValueError(
-                    f"{path}, line {line}: {label[:40]} is not one of {shown}; a line is "
+                    f"{paths[split]}, line {line}: {label[:40]} is not one of {shown}; a line is "
                     "CLASS<tab>TEXT"
                 )
-    kept = splits["train"] = [example for example in texts if example[1].strip()]
-    if len(kept) < len(texts):
-        logger.info(f"dropped {len(texts) - len(kept):,} empty training texts")
+    return classes
+
+
+def keep_texts(examples: list[Example], classes: Sequence[str], source: Path) -> list[Example]:
+    """The training texts that are not empty; other splits keep theirs, in the order of the file."""
+    kept = [example for example in examples if example[1].strip()]
+    if len(kept) < len(examples):
+        logger.info(f"dropped {len(examples) - len(kept):,} empty training texts")
     if absent := set(classes).difference(label for label, _ in kept):
         raise ValueError(f"{source} has no training text of class {', '.join(sorted(absent))}")
-    if "valid" not in splits and valid_fraction:
-        splits["train"], splits["valid"] = hold_out(kept, valid_fraction)
-    return splits, classes
+    return kept
 
 
 def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], list[Example]]:
@@ -259,7 +260,7 @@ def hold_out(examples: list[Example], fraction: float) -> tuple[list[Example], l
 
 
 def warn_of_names(
-    classes: Sequence[str], labels: Sequence[str | None], tested: Container[str | None], path: Path
+    classes: Sequence[str], labels: Sequence[str], tested: Container[str | None], path: Path
 ) -> None:
     """Warn of names that may be misspelt, each in one line.
 
@@ -274,7 +275,7 @@ def warn_of_names(
     mean = len(labels) / len(classes)
     for line, label in enumerate(labels, start=1):
         few = 1 if label in tested else max(1, RARE * mean)
-        if label and counts[label] <= few and counts[label] < mean:
+        if counts[label] <= few and counts[label] < mean:
             rare.setdefault(label, f"{path}, line {line}: ")
     for name in classes:
         seen = "".join(char for char in normalize("NFKC", name) if category(char) != "Cf")

@@ -104,7 +104,7 @@ def prepare_published(name: str, corpora: Sequence[Corpus], arguments: Sequence[
     corpus = pairs[args.pair]
     preparation = replace(corpus.preparation, bpe_operations=args.bpe_operations)
     with preparing(args):
-        source = args.source or fetch(corpus.archives, args.out / "download")
+        source = args.source or fetch(corpus.archives, args.out)
         raw = args.out / "raw"
         extract(source, corpus.archives, raw, corpus.optional)
         documents = {

@@ -22,7 +22,7 @@ FILES = {split: f"wiki.{split}.tokens" for split in PUBLISHED}
 
 def prepare(source: Path | None, out: Path, workers: int) -> Path:
     """Binarise the splits of *source*, as :func:`.lm.prepare` does; None to download them."""
-    source = source or fetch([URL], out / "download")
+    source = source or fetch([URL], out)
     corpus = lm.Published("WikiText-103", Path(URL).name, PUBLISHED)
     return lm.prepare(source, out, workers, FILES, corpus)
 
