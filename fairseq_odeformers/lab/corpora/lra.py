@@ -222,29 +222,21 @@ class Task(NamedTuple):
     files: Sequence[str]
     read: Callable[[Any], Iterable]
     symbols: Sequence[str]
-    classes: Sequence[str]
+    classes: Sequence[str] = BINARY
     large: bool = False
     parts: int = 1
     eos: bool = True
 
 
+read_pathx_splits = partial(read_pathfinder_splits, folder=PATHX, width=128)
 TASKS = {
     "listops": Task(
         RELEASE, LISTOPS_FILES, read_listops, listops.VOCABULARY, [*listops.DIGITS], large=True
     ),
     "text": Task(IMDB.urls[0], IMDB_FILES, read_imdb_splits, BYTES, ("neg", "pos")),
-    "retrieval": Task(RELEASE, AAN_FILES, read_aan, BYTES, BINARY, large=True, parts=2),
-    "pathfinder": Task(
-        RELEASE, PATHFINDER_FILES, read_pathfinder_splits, INTENSITIES, BINARY, eos=False
-    ),
-    "pathx": Task(
-        RELEASE,
-        PATHX_FILES,
-        partial(read_pathfinder_splits, folder=PATHX, width=128),
-        INTENSITIES,
-        BINARY,
-        eos=False,
-    ),
+    "retrieval": Task(RELEASE, AAN_FILES, read_aan, BYTES, large=True, parts=2),
+    "pathfinder": Task(RELEASE, PATHFINDER_FILES, read_pathfinder_splits, INTENSITIES, eos=False),
+    "pathx": Task(RELEASE, PATHX_FILES, read_pathx_splits, INTENSITIES, eos=False),
     "image": Task(
         CIFAR10, CIFAR10_FILES, read_cifar10_splits, INTENSITIES, CIFAR10_CLASSES, eos=False
     ),

@@ -67,10 +67,9 @@ def prepare(
 ) -> Path:
     """Tokenise, clean, encode and binarise a parallel corpus.
 
-    Training pairs are dropped if a side is empty or too long, or if the two sides differ too much
-    in length; the log says how many. The pairs of the other splits are all kept, so that they stay
-    aligned with the text: fairseq translates an empty line like any other, but
-    ``fairseq-generate`` needs ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
+    The pairs of ``valid`` and test sets are all kept, so that they stay aligned with the text:
+    fairseq translates an empty line like any other, but ``fairseq-generate`` needs
+    ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
     Args:
         rows: returns the pairs of all splits; called only if a step has to read them.
