@@ -212,7 +212,7 @@ def find_classes(dataset: Dataset, splits: dict[str, list[Example]], source: Pat
     labels = [label for label, _ in splits["train"] if label]  # each has one
     classes = dataset.classes or sorted({*labels})
     shown = ", ".join(name[:40] for name in classes[:5]) + ", ..." * (len(classes) > 5)
-    if not dataset.classes and len(classes) > max(2, len(labels) / 2):
+    if not dataset.classes and len(classes) > max(9, len(labels) / 2):
         raise ValueError(
             f"{paths['train']} has {len(classes):,} classes in {len(labels):,} lines: {shown}; a "
             "line is CLASS<tab>TEXT, are the columns swapped?"

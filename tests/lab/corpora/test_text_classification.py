@@ -19,7 +19,7 @@ TABLE = {
     ],
     "test.tsv": ["no\tText 7!", "a b\t", "no\tTabs\tare  text", "a b\tÜber [SEP] 中\u200b"],
 }
-SWAPPED = [f"{n % 9}{'x' * 99}\tno" for n in range(17)]
+SWAPPED = [f"{n % 10}{'x' * 99}\tno" for n in range(17)]
 NEWS = {
     "train.csv": ['"4","A ""b"", c","d\ne"', '"1","f","g"', '"2","h","i"', '"3","j","k"'],
     "test.csv": ['"3","Text","a\\b"', '"1","",""'],
@@ -206,7 +206,7 @@ def test_a_file_in_place_of_its_folder(tmp_path):
         (
             "tsv",
             {"train.tsv": SWAPPED},
-            "has 9 classes in 17 lines: (0x{39}, )(.x{39}, ){4}...; .*swap",
+            "has 10 classes in 17 lines: (0x{39}, )(.x{39}, ){4}...; .*swap",
         ),
         ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: 'no x'"),
         ("tsv", {"test.tsv": ["no\tx", ""]}, "test.tsv, line 2: ''"),
