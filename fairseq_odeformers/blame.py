@@ -2,7 +2,7 @@
 
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,14 +48,6 @@ def place_of(error: Exception) -> str | None:
         if is_of_plugin(frame.filename):
             return f"{frame.filename}, line {frame.lineno}"
     return None
-
-
-def place_of_function(function: Callable) -> str | None:
-    """The file and first line of a function; None if it is of a library or not of Python."""
-    code = getattr(function, "__code__", None)
-    if code is None or not is_of_plugin(code.co_filename):
-        return None
-    return f"{code.co_filename}, line {code.co_firstlineno}"
 
 
 def is_of_plugin(file: str) -> bool:

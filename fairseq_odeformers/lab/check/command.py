@@ -13,7 +13,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq_odeformers.blame import blaming, describe
 from fairseq_odeformers.options import add_user_dir
 
-from .location import locating
+from .location import innermost_module, origin_of_not_finite
 from .properties import PROPERTIES, Broken, NotFinite, Property
 from .subject import Subject, choose_kind
 
@@ -31,17 +31,18 @@ class Verdict(NamedTuple):
 
 def judge(subject: Subject, prop: Property) -> Verdict:
     """Whether a subject has a property; an error of the model counts as none."""
-    with locating() as location:
-        try:
-            difference = prop.measure(subject)
-        except NotFinite as broken:
-            first = location.not_finite and f", first in the output of {location.not_finite}"
-            return Verdict(prop.name, "", f"{broken}{first}: {prop.advice}")
-        except Broken as broken:
-            return Verdict(prop.name, "", f"{broken}: {prop.advice}")
-        except Exception as error:
-            inside = location.innermost and f", in {location.innermost}"
-            return Verdict(prop.name, "", f"{describe(error)}{inside}")
+    try:
+        difference = prop.measure(subject)
+    except NotFinite as broken:
+        origin = origin_of_not_finite(lambda: prop.measure(subject))
+        first = origin and f", first from {origin}"
+        return Verdict(prop.name, "", f"{broken}{first}: {prop.advice}")
+    except Broken as broken:
+        return Verdict(prop.name, "", f"{broken}: {prop.advice}")
+    except Exception as error:
+        module = innermost_module(error)
+        inside = module and f", in {module}"
+        return Verdict(prop.name, "", f"{describe(error)}{inside}")
     shown = f"{difference:.1e}" if difference else "0"
     return Verdict(prop.name, shown, prop.advice if difference > prop.bound else "")
 

@@ -1,73 +1,72 @@
 """Where in a model an error occurs, or a number that is not finite comes from."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Mapping
+from traceback import walk_tb
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.overrides import TorchFunctionMode
 
-from fairseq_odeformers.blame import place_of_function
+from fairseq_odeformers.blame import place_of
+
+from .properties import NotFinite
 
 
-class Location:
-    """The calls of modules that have begun and not ended.
+def innermost_module(error: Exception) -> str:
+    """The last module that an error passes through, by name and class; "" if it is in none."""
+    owners = [frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__)]
+    modules = [owner for owner in owners if isinstance(owner, nn.Module)]
+    for outer in modules:  # a criterion does not have the model that it calls
+        for name, module in outer.named_modules():
+            if module is modules[-1]:
+                return f"{name} ({type(module).__name__})" if name else type(module).__name__
+    return ""
 
-    Attributes:
-        not_finite: the first module to end whose output has NaN or infinity; "" if none has. It
-            comes with the line of the ``forward`` that a plugin has written for it, or for the
-            innermost module around it.
+
+class RefuseNotFinite(TorchFunctionMode):
+    """Raises an error at the first call of torch with NaN or infinity that its inputs lack."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        given = severity((args, kwargs))  # before an operation in place changes them
+        result = func(*args, **kwargs)
+        if severity(result) > given and "empty" not in func.__name__:
+            raise FloatingPointError(func.__name__)
+        return result
+
+
+def origin_of_not_finite(measure: Callable[[], float]) -> str:
+    """Where the first NaN or infinity comes from, if it comes from a forward pass; otherwise "".
+
+    Args:
+        measure: a measure that raises :class:`.NotFinite`.
+
+    Returns:
+        The function of torch, the module, and the line of a plugin if it has called the function.
     """
-
-    def __init__(self):
-        self.calls: list[nn.Module] = []
-        self.not_finite = ""
-
-    def begin(self, module: nn.Module, args: tuple) -> None:
-        self.calls.append(module)
-
-    def end(self, module: nn.Module, args: tuple, output: Any) -> None:
-        while self.calls[-1] is not module:  # it has caught an error of a call inside of it
-            self.calls.pop()
-        if not self.not_finite and not is_finite(output):
-            places = [place_of_function(type(call).forward) for call in self.calls]
-            place = next(filter(None, reversed(places)), "")
-            self.not_finite = f"{self.innermost}{place and f', {place}'}"
-        self.calls.pop()
-
-    @property
-    def innermost(self) -> str:
-        """The module whose call is the last to have begun, by name and class; "" if all ended."""
-        for outer in self.calls:  # a criterion does not have the model that it calls
-            for name, module in outer.named_modules():
-                if module is self.calls[-1]:
-                    return f"{name} ({type(module).__name__})" if name else type(module).__name__
-        return ""
-
-
-@contextmanager
-def locating() -> Iterator[Location]:
-    """Follow the calls of all modules, up to an error that leaves this."""
-    location = Location()
-    hooks = (
-        register_module_forward_pre_hook(location.begin),
-        register_module_forward_hook(location.end),
-    )
     try:
-        yield location
-    finally:
-        for hook in hooks:
-            hook.remove()
+        with RefuseNotFinite():
+            measure()
+    except FloatingPointError as error:
+        if module := innermost_module(error):
+            place = place_of(error)
+            return f"{error} in {module}" + (f", {place}" if place else "")
+    except NotFinite:
+        pass
+    return ""
 
 
-def is_finite(output: Any) -> bool:
-    """Whether all tensors of an output are finite."""
-    if torch.is_tensor(output):
-        return not output.is_floating_point() or bool(output.isfinite().all())
-    if isinstance(output, Mapping):
-        output = tuple(output.values())
-    return not isinstance(output, (tuple, list)) or all(map(is_finite, output))
+def severity(value: Any) -> int:
+    """What a call of torch takes or returns: 0 if it is finite, 1 with infinity, 2 with NaN.
+
+    A Python number that is NaN counts as finite: the call brings it into a tensor.
+    """
+    if torch.is_tensor(value):
+        return 2 if value.isnan().any() else int(value.isinf().any())
+    if isinstance(value, float):
+        return int(math.isinf(value))
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    return max(map(severity, value), default=0) if isinstance(value, (tuple, list)) else 0

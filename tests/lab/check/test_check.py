@@ -95,8 +95,8 @@ def test_the_status_tells_of_a_fault(printed):
         ("shape", "x, *rest = super", "FILE, line LINE: .*, in decoder.layers.1.self_attn "),
         (
             "not_a_number",
-            "def forward(self, x, *args",
-            "first in the output of decoder.layers.0 .NotANumber., .*FILE, line LINE: look for",
+            "return x * torch.log(",
+            "first from log in decoder.layers.0 .NotANumber., .*FILE, line LINE: look for",
         ),
     ],
 )

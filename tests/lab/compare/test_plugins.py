@@ -55,7 +55,7 @@ def folder(tmp_path_factory):
         (
             "not_a_number",
             [],
-            ["output of encoder.layers.0 (NotANumber), {plugin}/__init__.py, line 16: look for"],
+            ["from mul in encoder.layers.0 (NotANumber), {plugin}/__init__.py, line 17: look for"],
         ),
         ("not_a_number", ["--no-check"], ["(the loss or a gradient is not finite)"]),
     ],
