@@ -6,6 +6,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from fairseq.models import ARCH_MODEL_REGISTRY
@@ -67,12 +68,17 @@ def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
         yield Verdict("builds", "", describe(error))
         return
     yield Verdict("builds", f"{size:,} parameters", "")
+    lacking = set()
     for prop in PROPERTIES:
         if subject.kind in prop.kinds:
             verdict = judge(subject, prop)
+            if verdict.fault and prop.premise in lacking:
+                verdict = verdict._replace(fault=f"to be judged once {prop.premise!r} passes")
             yield verdict
-            if verdict.fault and prop.decisive:
-                return
+            if verdict.fault:
+                lacking.add(prop.name)
+                if prop.decisive:
+                    return
 
 
 def require(arch: str, *words: str, task: str | None = None) -> None:
@@ -92,19 +98,21 @@ def require(arch: str, *words: str, task: str | None = None) -> None:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="odeformers check",
+        usage="%(prog)s [--user-dir DIR] [--task TASK] [ARCH ...] [options of fairseq-train]",
         description="Check that an architecture decodes causally and handles caches, padding, "
-        "gradients, half precision and checkpoints correctly. It is built in a small size; "
-        "options of fairseq-train may follow an ARCH. The exit status is 1 if a check fails.",
+        "gradients, half precision and checkpoints correctly. It is built in a small size, which "
+        "options of fairseq-train may change. Without an ARCH, all that --user-dir registers are "
+        "checked. The exit status is 1 if a check fails.",
     )
-    what = "architectures to check (default: all that --user-dir registers)"
-    parser.add_argument("archs", nargs="*", metavar="ARCH", help=what)
     parser.add_argument("--task", help="fairseq task (default: the first that trains ARCH)")
     add_user_dir(parser)
     known = {*ARCH_MODEL_REGISTRY}
-    args, words = parser.parse_known_args(arguments)
-    archs = args.archs or [arch for arch in ARCH_MODEL_REGISTRY if arch not in known]
+    args, others = parser.parse_known_args(arguments)
+    archs = [*takewhile(lambda word: not word.startswith("-"), others)]
+    words = others[len(archs) :]
+    archs = archs or [arch for arch in ARCH_MODEL_REGISTRY if arch not in known]
     if not archs:
-        parser.error("name an ARCH, or give a --user-dir that registers some")
+        parser.error("name an ARCH before other options, or give a --user-dir that registers some")
     warnings.simplefilter("ignore")  # torch's, about fairseq's layers
     passed = True
     for arch in archs:

@@ -32,6 +32,7 @@ class Property:
         advice: what to look for in a model that lacks it.
         kinds: the kinds of models that must have it.
         decisive: whether the others say nothing of a model that lacks it.
+        premise: the name of a property without which this one cannot be judged.
     """
 
     measure: Callable[[Subject], float]
@@ -40,6 +41,7 @@ class Property:
     advice: str
     kinds: Sequence[Kind] = tuple(Kind)
     decisive: bool = False
+    premise: str = ""
 
 
 PROPERTIES: list[Property] = []
@@ -57,6 +59,7 @@ def holds(*about, **more):
 
 DECODERS = (Kind.TRANSLATION, Kind.LANGUAGE_MODEL)
 LENGTHS = (9, 5, 8)
+CAUSAL = "no token sees a later one"
 
 
 def difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
@@ -145,7 +148,7 @@ def seeded(subject: Subject) -> float:
 
 
 @holds(
-    "no token sees a later one",
+    CAUSAL,
     1e-5,
     "mask attention to later positions, and mix no positions otherwise",
     DECODERS,
@@ -202,6 +205,7 @@ def alone_and_together(subject: Subject, sources: list[Tensor], targets: list[Te
     "each evaluation of a layer needs a cache of its own (RepeatedDecoderLayer has one), and "
     "positions count from the start of the text",
     DECODERS,
+    premise=CAUSAL,
 )
 def incremental(subject: Subject) -> float:
     model, sources, tokens = decoding_inputs(subject)

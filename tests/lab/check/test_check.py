@@ -60,9 +60,8 @@ def printed(tmp_path_factory):
     folder.mkdir()
     shutil.copy(Path(__file__).parent / "faults.py", folder / "__init__.py")
     command = [sys.executable, "-W", "ignore", "-m", "fairseq_odeformers", "check"]
-    run = subprocess.run(
-        [*command, "--user-dir", folder], capture_output=True, text=True, cwd=folder.parent
-    )
+    command += ["--user-dir", folder, "--dropout", "0.1"]  # the option's value is no architecture
+    run = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent)
     blocks = re.split(r"^(?=\w)", run.stdout, flags=re.M)
     return {block.splitlines()[0]: block for block in blocks if block}, run.returncode
 
@@ -77,7 +76,7 @@ def test_without_an_architecture_all_of_the_plugin_are_checked(printed, capsys):
     assert printed[0].keys() == FAULTS.keys()
     with pytest.raises(SystemExit):
         main([])
-    assert "error: name an ARCH, or give a --user-dir" in capsys.readouterr().err
+    assert "error: name an ARCH before other options, or give a" in capsys.readouterr().err
 
 
 def test_the_status_tells_of_a_fault(printed):
@@ -108,7 +107,10 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, said, printe
 
 
 def test_the_message_on_a_cache_helps(printed):
+    """It is about caches only if the decoder does not look ahead."""
     assert "needs a cache of its own" in printed[0]["cache"]
+    assert "cache of its own" not in printed[0]["look_ahead"]
+    assert f"to be judged once '{CAUSAL}' passes" in printed[0]["look_ahead"]
 
 
 def test_an_unknown_architecture():
