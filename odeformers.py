@@ -100,7 +100,7 @@ def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
 def check_choice(self, action, value, check=argparse.ArgumentParser._check_value) -> None:
     """argparse's check, which asks whether a name like an unknown one is meant.
 
-    The question is worded as by ``options.did_you_mean``, which would need fairseq.
+    The question is worded as by ``blame.did_you_mean``, which would need fairseq.
     """
     near = get_close_matches(str(value), map(str, action.choices or ()))
     if near and value not in action.choices:

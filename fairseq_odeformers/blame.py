@@ -1,9 +1,10 @@
-"""Errors in a plugin's code, told in one line with the file and line where they occur."""
+"""Errors told in one line: where they occur in a plugin's code, and which name is meant."""
 
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 
 LIBRARIES = [Path(path) for path in sysconfig.get_paths().values()]
@@ -31,10 +32,19 @@ def describe(error: Exception) -> str:
     message = next(iter(str(error).strip().splitlines()), "")
     if any(text in message for text in WANT_OF_MEMORY):
         message = "out of memory; give smaller sizes or batches"
+    if isinstance(error, AttributeError) and error.name:
+        if meant := did_you_mean(error.name, dir(error.obj)):
+            message = f"{message.rstrip('.')}; {meant}"
     kind = type(error).__name__
     told = f"{kind}: {message}" if message else kind
     place = place_of(error)
     return told if place is None else f"{place}: {told}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The question whether similar names are meant; "" if no name is similar."""
+    near = get_close_matches(name, known)
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def place_of(error: Exception) -> str | None:

@@ -27,10 +27,11 @@ from fairseq.models import (
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
+from .blame import did_you_mean
 from .files import check_joined
 from .models.common.kinds import Kind, kinds_of
 from .models.common.papers import OWN, PAPERS, paper_of
-from .options import add_user_dir, did_you_mean, flag, import_plugins
+from .options import add_user_dir, flag, import_plugins
 
 PACKAGE = __package__ or ""
 

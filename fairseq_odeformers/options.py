@@ -7,7 +7,6 @@ import sys
 from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -204,12 +203,6 @@ def import_plugins(folders: Iterable[str]) -> None:
                 f"--user-dir {folder}: a module {name} is imported already, from "
                 f"{', '.join(imported) or 'Python'}; leave the option out, or rename the folder"
             )
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question whether similar names are meant; "" if no name is similar."""
-    near = get_close_matches(name, known)
-    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def name_differences(values: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:

@@ -1,6 +1,12 @@
 """An error in a plugin is one line with the file and line where it occurs."""
 
+from argparse import Namespace
+
 import pytest
+import torch
+from fairseq.models.transformer import TransformerConfig
+from omegaconf import OmegaConf
+from torch import nn
 
 from fairseq_odeformers.blame import describe, place_of
 from fairseq_odeformers.options import import_plugins
@@ -42,3 +48,18 @@ def test_want_of_memory_is_told_in_words():
     error = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
     assert describe(error) == "RuntimeError: out of memory; give smaller sizes or batches"
     assert place_of(error) is None
+
+
+@pytest.mark.parametrize(
+    "owner, name, meant",
+    [
+        (Namespace(rk_order=2), "rk_ordr", "rk_order"),
+        (OmegaConf.structured(TransformerConfig), "quant_nois", "quant_noise"),
+        (nn.Linear(2, 2), "in_feature", "in_features"),
+        (torch, "sofmax", "softmax"),
+    ],
+)
+def test_a_misspelt_attribute_is_asked_for(owner, name, meant):
+    with pytest.raises(AttributeError, match=name) as raised:
+        getattr(owner, name)
+    assert f"; did you mean {meant}" in describe(raised.value)

@@ -5,8 +5,8 @@ import argparse
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.options import get_training_parser
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.models.common.sizes import default_options
-from fairseq_odeformers.options import did_you_mean
 
 
 def training_parser() -> argparse.ArgumentParser:

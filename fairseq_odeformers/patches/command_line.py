@@ -9,9 +9,10 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.models.common.kinds import check_kind
-from fairseq_odeformers.options import did_you_mean, validate
+from fairseq_odeformers.options import validate
 
 BERT = "bert_pretraining"  # a task and a criterion
 

@@ -21,12 +21,13 @@ from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_arg
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.lab.parsers import raise_errors, training_parser
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.sizes import size_options, split_sizes
-from fairseq_odeformers.options import did_you_mean, hyphenate
+from fairseq_odeformers.options import hyphenate
 
 from .recipe import Options, Recipe, name_options, to_words
 

@@ -29,6 +29,7 @@ from unicodedata import category, normalize
 import numpy as np
 from tqdm import tqdm
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.classification import (
     is_class_name,
     make_dictionary,
@@ -43,7 +44,6 @@ from fairseq_odeformers.data.word_pieces import (
     write_normalization,
 )
 from fairseq_odeformers.files import build, decode_lines, sha256
-from fairseq_odeformers.options import did_you_mean
 
 from .archives import fetch, fingerprint, locate, read_files
 from .command import add_number, add_path, make_parser, parse_options, preparing
