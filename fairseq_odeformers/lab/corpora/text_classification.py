@@ -264,31 +264,33 @@ def warn_of_names(
 ) -> None:
     """Warn of names that may be misspelt, each in one line.
 
-    These are classes of a single text; rare classes that the test set does not have; and classes
-    that look alike: their names differ in spaces, invisible characters, or the case of letters.
+    These are classes of a single text; rare classes that the test set does not have, or that have
+    a name like another's; and classes that look alike: their names differ in spaces, invisible
+    characters, or the case of letters.
 
     Args:
         labels: of the lines of the training file *path*.
         tested: the classes of the test set.
     """
-    counts, looks, rare = Counter(labels), defaultdict(list), {}
+    looks, rare = defaultdict(list), {}
     mean = len(labels) / len(classes)
-    for line, label in enumerate(labels, start=1):
-        few = 1 if label in tested else max(1, RARE * mean)
-        if counts[label] <= few and counts[label] < mean:
-            rare.setdefault(label, f"{path}, line {line}: ")
+    for label, count in Counter(labels).items():
+        if count <= max(1, RARE * mean) and count < mean:
+            meant = did_you_mean(label, {*classes} - {label})
+            if meant or count == 1 or label not in tested:
+                which = "the only text" if count == 1 else f"the first of {count} texts"
+                place = f"{path}, line {labels.index(label) + 1}: "
+                rare[label] = place, f"{which} of class {label}; {meant or 'is it misspelt?'}"
     for name in classes:
         seen = "".join(char for char in normalize("NFKC", name) if category(char) != "Cf")
         looks[" ".join(seen.split()).casefold()].append(name)
     for names in looks.values():
         if len(names) > 1:
-            places = [rare.pop(name) for name in names if name in rare]
+            places = [rare.pop(name)[0] for name in names if name in rare]
             place = next(iter(places), "")
             logger.warning(f"{place}classes that look alike: {', '.join(map(ascii, names))}")
-    for label, place in rare.items():
-        which = "the only text" if counts[label] == 1 else f"the first of {counts[label]} texts"
-        remedy = did_you_mean(label, {*classes} - {label}) or "is it misspelt?"
-        logger.warning(f"{place}{which} of class {label}; {remedy}")
+    for place, fault in rare.values():
+        logger.warning(place + fault)
 
 
 def binarize(

@@ -150,14 +150,16 @@ def test_a_given_validation_set_is_used(tmp_path, vocab, caplog):
         ("postive", 2, False, "the first of 2 texts of class postive; did you mean positive?"),
         ("Positive", 1, False, "classes that look alike: 'Positive', 'positive'"),
         ("Positive", 2, False, "classes that look alike: 'Positive', 'positive'"),
-        ("postive", 2, True, None),
+        ("postive", 2, True, "the first of 2 texts of class postive; did you mean positive?"),
+        ("neutral", 2, True, None),
         ("neutral", 4, False, None),
     ],
 )
 def test_a_misspelt_class_has_one_warning(label, count, tested, fault, tmp_path, vocab, caplog):
     """It stays a class; the warning names its first line and the class that is like it.
 
-    There is none of a class that several texts have, if the test set has it or it is not rare.
+    A class of several texts has none if it is not rare, or if the test set has it and no name is
+    like its own.
     """
     train = [*["positive\tx"] * 20, *[f"{label}\ty"] * count, *["negative\tz"] * 20]
     test = ["positive\tx", *[f"{label}\ty"] * tested]
