@@ -1,8 +1,8 @@
-"""The command ``odeformers``: one command for each thing that fairseq's own commands do not do.
+"""The console script ``odeformers``, which imports a command's module only once it is chosen.
 
-A command is a function of the package, which is imported when the command is chosen: fairseq and
-torch take seconds to import. For this the module stands beside the package, not in it. An error
-raised for bad input ends the program here, with one line; so does a wrong option.
+Importing the package takes seconds, for fairseq and torch; so this module lies beside it. Each
+command is a function of the package. An error raised for bad input ends the program here, with one
+line; so does a wrong option.
 """
 
 from __future__ import annotations

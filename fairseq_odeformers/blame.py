@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-LIBRARIES = [Path(path) for path in sysconfig.get_paths().values()]
-PACKAGE = Path(__file__).parent
+# The folders of Python's libraries, and this package.
+LIBRARIES = [*map(Path, sysconfig.get_paths().values()), Path(__file__).parent]
 WANT_OF_MEMORY = ("out of memory", "can't allocate memory")
 
 
@@ -63,4 +63,4 @@ def place_of(error: Exception) -> str | None:
 def is_of_plugin(file: str) -> bool:
     """Whether a file of Python is of no library, and so of a plugin or a user."""
     path = Path(file)
-    return path.is_file() and not any(map(path.is_relative_to, (*LIBRARIES, PACKAGE)))
+    return path.is_file() and not any(map(path.is_relative_to, LIBRARIES))

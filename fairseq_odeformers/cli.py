@@ -1,6 +1,7 @@
-"""The commands ``odeformers list``, ``options`` and ``hydra-train``.
+"""Three commands of the console script ``odeformers``: ``list``, ``options`` and ``hydra-train``.
 
-They read fairseq's registries, which hold what this package and plugins have registered.
+They read fairseq's registries, which hold what this package and plugins have registered. The script
+itself is ``odeformers.py``, beside the package.
 """
 
 from __future__ import annotations

@@ -152,6 +152,11 @@ def hyphenate(name: str) -> str:
     return name.replace("_", "-")
 
 
+def underscore(name: str) -> str:
+    """The name that an option of the command line, without ``--``, has in a config."""
+    return name.replace("-", "_")
+
+
 def integer(text: str, least: int = 0, most: int = LARGEST) -> int:
     """The ``type`` of an argument that is a whole number from *least* to *most*."""
     if not text.isdecimal() or not least <= float(text) <= most:

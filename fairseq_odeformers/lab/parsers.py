@@ -7,6 +7,7 @@ from fairseq.options import get_training_parser
 
 from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.models.common.sizes import default_options
+from fairseq_odeformers.options import underscore
 
 
 def training_parser() -> argparse.ArgumentParser:
@@ -29,7 +30,7 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 def find_owners(option: str) -> list[str]:
     """The models that have an option."""
-    name = option[2:].replace("-", "_")
+    name = underscore(option[2:])
     models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
     return [model for model, arch in models.items() if name in default_options(arch)]
 

@@ -47,7 +47,7 @@ from .scoreboard import write_scoreboard
 from .tuning import choose_candidates, make_tuning_runs
 from .watch import execute_plan
 
-PACKAGE = Path(__file__).resolve().parents[2]
+USER_DIR = Path(__file__).resolve().parents[2]  # this package, which fairseq's commands import
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -165,7 +165,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     if earlier:
         tuned = dict.fromkeys(recipe.architectures, recipe.tune)
         check_experiment(earlier, os.path.abspath(recipe.data), tuned, out)
-    user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else PACKAGE
+    user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else USER_DIR
     recipe.train["user-dir"] = str(user_dir)
     if args.dry_run:
         prepare_data(recipe, dry_run=True)

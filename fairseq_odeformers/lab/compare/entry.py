@@ -27,7 +27,7 @@ from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.lab.parsers import raise_errors, training_parser
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.sizes import size_options, split_sizes
-from fairseq_odeformers.options import hyphenate
+from fairseq_odeformers.options import hyphenate, underscore
 
 from .recipe import Options, Recipe, name_options, to_words
 
@@ -90,7 +90,11 @@ def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
     supported = option_names(recipe, arch)
     shared = {key: value for key, value in recipe.shared.items() if key in supported}
     neutral, chosen = split_sizes({**recipe.train, **changes})
-    sizes = size_options(arch, {**underscore(recipe.sizes), **neutral}, underscore(chosen))
+    sizes, given = (
+        {underscore(key): value for key, value in options.items()}
+        for options in (recipe.sizes, chosen)
+    )
+    sizes = size_options(arch, {**sizes, **neutral}, given)
     sizes = {hyphenate(key): size for key, size in sizes.items()}
     options = {
         key: value.replace("{arch}", arch) if isinstance(value, str) else value
@@ -114,11 +118,6 @@ def plugin_digest(recipe: Recipe, arch: str, plugins: Iterable[Path]) -> str:
         for path in sorted(folder.rglob("*.py"))
     ]
     return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
-
-
-def underscore(options: Options) -> Options:
-    """Options by the names that they have in a configuration."""
-    return {name.replace("-", "_"): value for name, value in options.items()}
 
 
 def option_names(recipe: Recipe, arch: str) -> set[str]:
