@@ -148,7 +148,7 @@ def check_options(words: Sequence[str], own: Sequence[str]) -> None:
     for word in words:
         option = word.partition("=")[0]
         near = option[:2] == "--" and get_close_matches(option, own, 1, 0.8)
-        if near and option not in training_parser()._option_string_actions:
+        if near and (option == "--arch" or option not in training_parser()._option_string_actions):
             if not find_owners(option):
                 raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
 

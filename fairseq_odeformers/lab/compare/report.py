@@ -64,7 +64,7 @@ def sections(results: Results) -> Iterator[Section]:
     count = "1 model" if models == 1 else f"{models} models"
     environment = ", ".join(f"{k} {v}" for k, v in results.plan.environment.items())
     begun = f"  \nEnvironment: {environment}." if environment else ""
-    yield Section("", f"{count}, task {recipe.task}, data `{recipe.data}`.{begun}")
+    yield Section("", f"{count} for {recipe.kind.purpose}, data `{recipe.data}`.{begun}")
     yield describe_trainings(results)
     yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)

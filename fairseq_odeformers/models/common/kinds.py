@@ -19,29 +19,34 @@ class Kind(Enum):
         tasks: fairseq's tasks that train it, the default first.
         criterion: the default criterion.
         score: the score that a comparison of such models reports first.
+        purpose: what such models are for, in words.
     """
 
     tasks: tuple[str, ...]
     criterion: str
     score: str
+    purpose: str
 
-    TRANSLATION = ("translation",), "label_smoothed_cross_entropy", "BLEU"
+    TRANSLATION = ("translation",), "label_smoothed_cross_entropy", "BLEU", "translation"
     CLASSIFICATION = (
         ("sentence_prediction", "long_range_arena", "parity"),
         "sequence_classification",
         "accuracy",
+        "classification",
     )
     LANGUAGE_MODEL = (
         ("language_modeling",),
         "label_smoothed_cross_entropy_with_regularizers",
         "perplexity",
+        "language modeling",
     )
-    MASKED_LM = ("masked_lm", "bert_pretraining"), "masked_lm", "loss"
+    MASKED_LM = ("masked_lm", "bert_pretraining"), "masked_lm", "loss", "masked language modeling"
 
-    def __init__(self, tasks: tuple[str, ...], criterion: str, score: str):
+    def __init__(self, tasks: tuple[str, ...], criterion: str, score: str, purpose: str):
         self.tasks = tasks
         self.criterion = criterion
         self.score = score
+        self.purpose = purpose
 
     @classmethod
     def of_task(cls, task: str) -> "Kind | None":

@@ -333,6 +333,7 @@ MISTAKES = [
     ),
     ("--archs 'transformer[--encoder-blocks 2]'", "transformer-encoder-blocks-2 .*unrecognized"),
     ("--archs transformer --droput 0.1", "--droput 0.1; did you mean --dropout"),
+    ("--arch transformer,transevolve", "--arch: .* did you mean --archs"),
     ("--archs transformer --budgett 1m", "--budgett: .* did you mean --budget"),
     ("--archs transformer --tune lr=fast", "--lr: invalid value: 'fast'"),
     ("--archs transformer --layers 0", "--layers: 0: give a whole number"),

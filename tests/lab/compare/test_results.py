@@ -261,6 +261,7 @@ def test_a_run_that_has_not_finished_says_so(tmp_path, report):
     text = (tmp_path / "report.md").read_text()
     assert "| architecture | parameters | seeds | unfinished | budget | updates | time |" in text
     assert "| one | 1,234 | 2 | seed 2: 30 of 90 updates | 0:00:30 | 30 | 0:00:25 |" in text
+    assert "1 model for language modeling, data `" in text
     assert "Environment: date 2026-11-25, threads 2." in text
 
 
