@@ -40,6 +40,7 @@ PAIRED = (
     "p is of a paired bootstrap over the texts: the first score of this and the first "
     "architecture, for each seed"
 )
+LEAST_TEXTS = 100  # of a test set; fewer tell no difference between models
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
@@ -69,13 +70,14 @@ def sections(results: Results) -> Iterator[Section]:
     yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)
     for (split, checkpoint), outcomes in results.outcomes.items():
-        yield compare_scores(results, f"{split}, {TITLES[checkpoint]}", outcomes)
+        yield (scores := compare_scores(results, f"{split}, {TITLES[checkpoint]}", outcomes))
         if lines := results.scores[split, checkpoint]:
             yield Section("", table=[["run", recipe.score[split]], *lines])
         if checkpoint == BEST:
             yield from tabulate_confusion(split, outcomes)
             yield from draw_quality(results, split)
-            yield from show_differences(results, split)
+            if not scores.warning:
+                yield from show_differences(results, split)
     if results.trainings:
         runs = {name: list(having.values()) for name, having in results.trainings.items()}
         figure = learning_curves(runs, UNITS[recipe.kind])
@@ -144,11 +146,8 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     """The scores on a split, with tests against the first architecture, seed by seed."""
     plan, first = results.plan, any_of(outcomes)
     baseline = plan.entries[0].name
-    undertrained = "; ".join(find_undertrained(results, outcomes))
-    warning = (
-        f"Too little training to compare: {undertrained}; train longer." if undertrained else ""
-    )
-    tests = {} if undertrained else compare_runs(outcomes, baseline, title)
+    warning = " ".join(warn_of_too_little(results, outcomes))
+    tests = {} if warning else compare_runs(outcomes, baseline, title)
     tested = sum(map(len, tests.values()))
     paper = sorted({column for figures in plan.recipe.paper.values() for column in figures})
     header = ["architecture", "seeds", *first.scores, "seed by seed"]
@@ -171,6 +170,15 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
     notes += [f"{PAIRED}{corrected}."] if tested else []
     return Section(title, "  \n".join(notes), rows, warning=warning)
+
+
+def warn_of_too_little(results: Results, outcomes: Outcomes) -> Iterator[str]:
+    """Why the scores on a split cannot be compared: the training or the test set is too small."""
+    if undertrained := "; ".join(find_undertrained(results, outcomes)):
+        yield f"Too little training to compare: {undertrained}; train longer."
+    texts = len(any_of(outcomes).examples)
+    if 0 < texts < LEAST_TEXTS:
+        yield f"Too few texts to compare: {texts}; test on {LEAST_TEXTS} or more."
 
 
 def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:

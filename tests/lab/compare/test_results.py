@@ -34,13 +34,13 @@ REFERENCES = [
     "Several men in hard hats are operating a giant pulley system.",
     "A man in a blue shirt is standing on a ladder cleaning a window.",
     "Someone's dog isn't in the house.",
-] * 5
+] * 25
 PERFECT = [
     "two young , white males are outside near many bushes .",
     "several men in hard hats are operating a giant pulley system .",
     "a man in a blue shirt is standing on a ladder cleaning a window .",
     "someone &apos;s dog isn &apos;t in the house .",
-] * 5
+] * 25
 WORSE = [text.replace("a ", "one ").replace("are", "is") for text in PERFECT]
 
 
@@ -129,7 +129,7 @@ def test_chance_is_not_significant(tmp_path):
 
 
 def test_translations_of_other_sentences_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=f"{tmp_path}/out has 19 translations, .* 20 references"):
+    with pytest.raises(ValueError, match=f"{tmp_path}/out has 99 translations, .* 100 references"):
         translations(tmp_path / "out", PERFECT[1:])
 
 
@@ -265,15 +265,23 @@ def test_a_run_that_has_not_finished_says_so(tmp_path, report):
     assert "Environment: date 2026-11-25, threads 2." in text
 
 
-def test_too_little_training_is_not_compared(tmp_path, report):
-    """Instead of p-values, a table names the models that have hardly learned anything."""
-    texts = {("good", 1): PERFECT, ("bad", 1): ["nothing"] * 20}
+@pytest.mark.parametrize(
+    "bad, warning",
+    [
+        (["nothing"] * 100, "Too little training to compare: bad (BLEU below 1); train longer."),
+        (WORSE[:99], "Too few texts to compare: 99; test on 100 or more."),
+    ],
+)
+def test_too_little_is_not_compared(bad, warning, tmp_path, report):
+    """A line says why, instead of p-values and texts on which the models differ."""
+    texts = {("good", 1): PERFECT[: len(bad)], ("bad", 1): bad}
     for path, text in texts.items():
         translations(tmp_path / "out", text, ())
         texts[path] = (tmp_path / "out").read_text()
     rows = report(["good", "bad"], texts, train={"target-lang": "en"}, score={"test": "x"})
-    assert ["**Too little training to compare: bad (BLEU below 1); train longer.**"] in rows
-    assert not any("p against" in cell for row in rows for cell in row)
+    assert [f"**{warning}**"] in rows
+    said = {cell for row in rows for cell in row}
+    assert not said & {"p against good", "## Where they differ most"}
 
 
 def test_less_than_an_epoch_is_too_little(tmp_path):
@@ -310,8 +318,8 @@ def test_a_classifier_near_the_majority_may_have_learned_too_little(right, losse
 def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report):
     """Seven of ten texts are of class a: F1 of 14 / 17 and of 0."""
     header, row = "id\ttarget\tprediction\tp(a)\tp(b)\n", "{}\t{}\t{}\t0.5\t0.5\n"
-    targets = "aaaaaaabbb"
-    predictions = {"right": targets, "wrong": "a" * 10}
+    targets = "aaaaaaabbb" * 10
+    predictions = {"right": targets, "wrong": "a" * 100}
     results = Results(Plan(Recipe("data", {}, {}), (Entry("right", {}), Entry("wrong", {}))))
     outcomes = {}
     for name, classes in predictions.items():
