@@ -30,6 +30,7 @@ from .pages import csv_table, latex_table, markdown_page
 from .plan import (
     PLAN,
     Plan,
+    add_command_seconds,
     check_experiment,
     check_extends,
     extend,
@@ -155,6 +156,7 @@ def check_options(words: Sequence[str], own: Sequence[str]) -> None:
 
 def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     """Plan, run and report an experiment."""
+    start = time.monotonic()
     for path in (os.path.abspath(recipe.data), *(out / name for name in recipe.architectures)):
         check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
@@ -185,7 +187,10 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     print(overview(plan, recipe.seeds, out, args.jobs), flush=True)
     if args.user_dir:
         write_plugin(user_dir, args.user_dir)
-    runs = execute_plan(plan, recipe.seeds, machine, out)
+    try:
+        runs = execute_plan(plan, recipe.seeds, machine, out)
+    finally:
+        add_command_seconds(time.monotonic() - start, out)
     write_report(read_results(out), out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]

@@ -36,6 +36,7 @@ class Plan:
     # there is one. None where an earlier version has planned, which looked for them at each report.
     test_sets: dict[str, str | None] | None = None
     environment: dict[str, str] = field(default_factory=dict)  # date, machine, versions
+    command_seconds: float = 0.0  # that commands have taken, from their trials to their reports
 
 
 def save_plan(plan: Plan, out: Path) -> Plan:
@@ -53,6 +54,13 @@ def save_plan(plan: Plan, out: Path) -> Plan:
             plan = extend(load_plan(out), plan, out)
         write_plan(plan, out)
     return plan
+
+
+def add_command_seconds(seconds: float, out: Path) -> None:
+    """Add the time of a command to the time of earlier ones, in the plan that is kept."""
+    with FileLock(out / LOCK):
+        plan = load_plan(out)
+        write_plan(replace(plan, command_seconds=plan.command_seconds + seconds), out)
 
 
 def write_plan(plan: Plan, out: Path) -> None:
@@ -76,8 +84,13 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
     first, *others = earlier.recipe.seeds  # tuning runs have the first one
     seeds = [first, *sorted({*others, *plan.recipe.seeds} - {first})]
     recipe = replace(plan.recipe, seeds=seeds)
-    environment = earlier.environment or plan.environment
-    return replace(plan, recipe=recipe, entries=tuple(entries.values()), environment=environment)
+    return replace(
+        plan,
+        recipe=recipe,
+        entries=tuple(entries.values()),
+        environment=earlier.environment or plan.environment,
+        command_seconds=earlier.command_seconds,
+    )
 
 
 def check_extends(earlier: Plan, plan: Plan, out: Path) -> None:

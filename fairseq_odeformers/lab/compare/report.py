@@ -61,11 +61,7 @@ def write_report(results: Results, out: Path) -> list[Section]:
 def sections(results: Results) -> Iterator[Section]:
     """All parts of the report."""
     recipe = results.plan.recipe
-    models = len(results.plan.entries)
-    count = "1 model" if models == 1 else f"{models} models"
-    environment = ", ".join(f"{k} {v}" for k, v in results.plan.environment.items())
-    begun = f"  \nEnvironment: {environment}." if environment else ""
-    yield Section("", f"{count} for {recipe.kind.purpose}, data `{recipe.data}`.{begun}")
+    yield describe_comparison(results.plan)
     yield describe_trainings(results)
     yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)
@@ -83,6 +79,20 @@ def sections(results: Results) -> Iterator[Section]:
         figure = learning_curves(runs, UNITS[recipe.kind])
         yield Section("Learning curves", figure=("curves.png", figure))
     yield describe_options(results.plan)
+
+
+def describe_comparison(plan: Plan) -> Section:
+    """What is compared, on which machine, and how long it took."""
+    models = len(plan.entries)
+    count = "1 model" if models == 1 else f"{models} models"
+    lines = [f"{count} for {plan.recipe.kind.purpose}, data `{plan.recipe.data}`."]
+    if plan.environment:
+        facts = (f"{name} {value}" for name, value in plan.environment.items())
+        lines.append(f"Environment: {', '.join(facts)}.")
+    if plan.command_seconds:
+        spent = clock(plan.command_seconds)
+        lines.append(f"Time of all commands, with trials, tuning and predictions: {spent}.")
+    return Section("", "  \n".join(lines))
 
 
 def warn_of_missing_texts(results: Results) -> Iterator[Section]:

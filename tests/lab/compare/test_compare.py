@@ -297,13 +297,17 @@ def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys, monkeyp
     assert len(re.findall("^H-", translations, re.M)) == 11, "fairseq may leave some out"
     report = (out / "report.md").read_text()
     assert re.search(r"\| transevolve_fullff_2_prenorm \| 1 \| [\d.]+ \| [\d.]+ \|", report)
+    assert re.search(r"^Time of all commands.*: (?!0:00:00)\d:\d\d:\d\d\.$", report, re.M)
     assert "![Learning curves](curves.png)" in report and (out / "curves.png").exists()
     page = (out / "report.html").read_text()
     assert page.count("data:image/png") == report.count(".png)")
     for name in ("averaged.pt", "checkpoint_best.pt", "averaged.test.out", "train.log"):
         assert (out / "transformer_prenorm-seed1" / name).exists(), name
+    seconds = plan.load_plan(out).command_seconds
     odeformers.main(line)
     assert len(forks()) == 8, "what is finished is not repeated"
+    assert plan.load_plan(out).command_seconds > seconds, "the times of commands add up"
+    report = (out / "report.md").read_text()
     capsys.readouterr()
     monkeypatch.chdir(tmp_path)
     odeformers.main(["report", "runs", "--latex", "tex"])
