@@ -9,6 +9,8 @@ from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import underscore
 
+NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
+
 
 def training_parser() -> argparse.ArgumentParser:
     """The parser of fairseq-train, whose errors are exceptions."""
@@ -22,7 +24,9 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
         _, unknown, words = message.partition("unrecognized arguments: ")
         if unknown:
             message += explain_unknown(words.split()[0], parser)
-        raise ValueError(message.replace("invalid <lambda> value", "invalid value"))
+        for kind, number in NUMBERS.items():
+            message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
+        raise ValueError(message)
 
     parser.error = refuse
     return parser

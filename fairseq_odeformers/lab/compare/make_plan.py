@@ -44,7 +44,7 @@ def make_plan(
     """Build and check all models of a recipe.
 
     The options of each architecture, and of each candidate if options are tuned, are parsed as
-    fairseq-train parses them. Its model is built, and a few updates are made with the data.
+    fairseq-train parses them, and its model is built. Then a few updates are made with the data.
 
     Args:
         match: choose widths so that each model has as many parameters as the first one.
@@ -65,7 +65,7 @@ def make_plan(
             if checked and entry.plugin and entry.name not in {e.name for e in entries}:
                 check_plugin(recipe, entry)
             if twin := find_twin(entry, entries):
-                entry = repeat_trial(recipe, entry, twin)
+                entry = repeat_trial(entry, twin)
             else:
                 if match and entries:
                     entry = match_width(recipe, entry, entries[0].parameters)
@@ -81,12 +81,16 @@ def make_plan(
 
 
 def make_candidates(recipe: Recipe, plugins: Sequence[Path]) -> Iterable[Entry]:
-    """The architectures of a recipe, each with all combinations of the values of tuned options."""
+    """The architectures of a recipe, each with all combinations of the values of tuned options.
+
+    Each model is built, so that a wrong value is refused before the first trial.
+    """
     for name in recipe.architectures:
         for values in itertools.product(*recipe.tune.values()):
             tried = dict(zip(recipe.tune, values))
             with naming_faults(Entry(name, {}, tried=tried).label, "cannot be trained"), blaming():
                 entry = make_entry(recipe, name, {**recipe.architectures[name], **tried})
+                build(recipe, entry)
                 digest = plugin_digest(recipe, entry.options["arch"], plugins)
             yield replace(entry, tried=tried, plugin=digest)
 
@@ -139,13 +143,11 @@ def find_twin(entry: Entry, tried: Iterable[Entry]) -> Entry | None:
     return None
 
 
-def repeat_trial(recipe: Recipe, entry: Entry, twin: Entry) -> Entry:
-    """A candidate with what the trial of its twin has measured; building it checks its options."""
+def repeat_trial(entry: Entry, twin: Entry) -> Entry:
+    """A candidate with what the trial of its twin has measured."""
     changes = {name: entry.options.get(name) for name in entry.tried if name.endswith(COST_FREE)}
     options = resolve_shares({**twin.options, **changes}, twin.updates)
-    entry = replace(twin, options=options, tried=entry.tried)
-    build(recipe, entry)
-    return entry
+    return replace(twin, options=options, tried=entry.tried)
 
 
 def choose_average(average: int | None, entries: Sequence[Entry]) -> int:

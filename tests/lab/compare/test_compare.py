@@ -339,7 +339,7 @@ MISTAKES = [
     ("--archs transformer --droput 0.1", "--droput 0.1; did you mean --dropout"),
     ("--arch transformer,transevolve", "--arch: .* did you mean --archs"),
     ("--archs transformer --budgett 1m", "--budgett: .* did you mean --budget"),
-    ("--archs transformer --tune lr=fast", "--lr: invalid value: 'fast'"),
+    ("--archs transformer --tune lr=fast", "--lr: give a number, not 'fast'"),
     ("--archs transformer --layers 0", "--layers: 0: give a whole number"),
     ("--archs 'transformer[--width x]'", "--width x: give a whole number"),
     ("--archs 'transformer[--size big]'", "--size big: choose from small, base"),

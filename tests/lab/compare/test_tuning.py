@@ -181,8 +181,23 @@ def test_candidates_that_differ_in_rates_share_a_trial(training_data, monkeypatc
             first, options={**first.options, **warmup}, tried={**first.tried, **warmup}
         )
     assert entries[0].options["warmup-updates"] > 1
-    with pytest.raises(ValueError, match="-dropout-2 .*--dropout 2"):
-        make_plan(replace(recipe, tune={"dropout": ["0", "2"]}))
+
+
+@pytest.mark.parametrize(
+    "name, value, refused",
+    [
+        ("dropout", "2", "--dropout 2.0: give at least 0"),
+        ("lr", "x", "--lr: give a number, not 'x'"),
+    ],
+)
+def test_wrong_values_are_refused_before_the_first_trial(
+    name, value, refused, training_data, monkeypatch
+):
+    monkeypatch.setattr("fairseq_odeformers.lab.compare.make_plan.try_training", None)
+    recipe = default_recipe(training_data / "words", {"transformer_classifier": {}}, epochs=1)
+    recipe.tune = {name: ["0", value]}
+    with pytest.raises(ValueError, match=f"-{name}-{value} cannot be trained .*{refused}"):
+        make_plan(recipe)
 
 
 def test_a_dry_run_shows_what_is_tuned_anew(folder, monkeypatch, capsys):
