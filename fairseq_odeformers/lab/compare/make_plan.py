@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,9 @@ from .trial import build, count_parameters, try_training
 
 # The ends of options that do not change the size of a model, and hardly the time of an update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
+BUSY = (
+    0.2  # the share of the trials' time spent waiting for a core, from which on fewer threads help
+)
 
 
 def make_plan(
@@ -52,6 +56,7 @@ def make_plan(
         plugins: the user's folders. The plan keeps digests of their files.
         checked: whether their architectures must have the properties of ``lab/check``.
     """
+    start, waited = time.perf_counter(), wait_for_cores()
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     test_sets = find_test_sets(recipe)
     check_scores(recipe, test_sets)
@@ -77,7 +82,22 @@ def make_plan(
     data = Path(recipe.data)
     data_digest = sha256(data) if data.is_dir() else ""
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
+    busy = (wait_for_cores() - waited) / (time.perf_counter() - start)
+    environment["waiting for cores"] = f"{busy:.0%}"
+    if busy > BUSY and torch.get_num_threads() > 1:
+        print(
+            f"Other processes are busy on this machine's {os.cpu_count()} cores: the trials waited "
+            f"for a core {busy:.0%} of the time. Training may be faster with OMP_NUM_THREADS=1 "
+            "before the command.",
+            flush=True,
+        )
     return Plan(recipe, tuple(entries), data_digest, test_sets, environment)
+
+
+def wait_for_cores() -> float:
+    """The seconds that this thread has waited for a core; 0 if Linux does not count them."""
+    file = Path("/proc/thread-self/schedstat")
+    return int(file.read_text().split()[1]) / 1e9 if file.exists() else 0.0
 
 
 def make_candidates(recipe: Recipe, plugins: Sequence[Path]) -> Iterable[Entry]:

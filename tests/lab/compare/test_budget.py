@@ -89,6 +89,19 @@ def test_a_plan_for_a_time(recipe):
     assert begun.updates == 7
 
 
+@pytest.mark.parametrize("seconds, threads, told", [(1e6, 2, True), (1e6, 1, False), (0, 2, False)])
+def test_busy_cores_are_told(seconds, threads, told, recipe, monkeypatch, capsys):
+    """Unless the trials have one thread already; the report has the share of their time."""
+    waited = iter([5, 5 + seconds])
+    path = "fairseq_odeformers.lab.compare.make_plan.wait_for_cores"
+    monkeypatch.setattr(path, lambda: next(waited))
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    recipe.architectures = {"transject": {}}
+    environment = make_plan(recipe).environment
+    assert (environment["waiting for cores"] == "0%") == (not seconds)
+    assert ("Other processes are busy" in capsys.readouterr().out) == told
+
+
 def test_the_time_of_an_evaluation(recipe, monkeypatch):
     """Of 3 + 1 validations of two seconds for all of its examples, and of a prediction each."""
     monkeypatch.setattr(trial, "seconds_of", lambda function: (function(), 2.0)[1])
