@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
 
+from .entry import Entry
 from .experiments import choose_experiments, parse_architecture, prepare_data
 from .jobs import call_in_child, choose_machine
 from .logs import clock
@@ -32,10 +34,7 @@ from .plan import (
     Plan,
     add_command_seconds,
     check_experiment,
-    check_extends,
     extend,
-    keep_only,
-    leave_out,
     load_plan,
     save_plan,
     write_plan,
@@ -160,30 +159,28 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     for path in (os.path.abspath(recipe.data), *(out / name for name in recipe.architectures)):
         check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
-    redo = [parse_architecture(text)[0] for text in args.redo]
-    if unknown := set(redo) - set(recipe.architectures):
+    redo = {parse_architecture(text)[0] for text in args.redo}
+    if unknown := redo - {*recipe.architectures}:
         raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(recipe.architectures)}")
-    earlier = leave_out(redo, load_plan(out)) if (out / PLAN).is_file() else None
-    if earlier:
-        tuned = dict.fromkeys(recipe.architectures, recipe.tune)
-        check_experiment(earlier, os.path.abspath(recipe.data), tuned, out)
+    earlier = load_plan(out) if (out / PLAN).is_file() else Plan(recipe, ())
+    earlier = earlier.keep(lambda entry: entry.name not in redo)
+    untried = tuple(Entry(name, {}, tried=recipe.tune) for name in recipe.architectures)
+    wanted = Plan(replace(recipe, data=os.path.abspath(recipe.data)), untried)
+    check_experiment(earlier, wanted, out)
     user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else USER_DIR
     recipe.train["user-dir"] = str(user_dir)
-    if args.dry_run:
-        prepare_data(recipe, dry_run=True)
-        plan = plan_in_fork(args, recipe, redo, out)
-        if earlier:
-            plan = extend(earlier, plan, out)  # refuses other settings
+    machine = None if args.dry_run else choose_machine(args, out)
+    prepare_data(recipe, args.dry_run)
+    plan = extend(earlier, plan_in_fork(args, recipe, earlier), out)  # refuses other settings
+    if machine is None:
         if args.user_dir and not user_dir.exists():  # the commands name it
             write_plugin(user_dir, args.user_dir)
-        print_plan(keep_only(recipe.architectures, plan), recipe.seeds, out, args.jobs, redo)
+        plan = plan.keep(lambda entry: entry.name in recipe.architectures)
+        print_plan(plan, recipe.seeds, out, args.jobs, redo)
         return
-    machine = choose_machine(args, out)
-    prepare_data(recipe)
-    plan = plan_in_fork(args, recipe, redo, out)
     if redo and (out / PLAN).is_file():
-        forget(redo, plan, out)
-    plan = keep_only(recipe.architectures, save_plan(plan, out))  # refuses other settings
+        forget(redo, out)
+    plan = save_plan(plan, out).keep(lambda entry: entry.name in recipe.architectures)
     print(overview(plan, recipe.seeds, out, args.jobs), flush=True)
     if args.user_dir:
         write_plugin(user_dir, args.user_dir)
@@ -200,10 +197,11 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
 
 
-def plan_in_fork(
-    args: argparse.Namespace, recipe: Recipe, redo: Collection[str], out: Path
-) -> Plan:
-    """The plan of a recipe, from a fork of this process, which ends with its models."""
+def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan) -> Plan:
+    """The plan of a recipe, from a fork of this process, which ends with its models.
+
+    Trainings that an earlier command has begun for the same budget keep their updates.
+    """
     match = args.match or ("parameters" if args.what.is_dir() else "none")
     return call_in_child(
         partial(
@@ -211,36 +209,23 @@ def plan_in_fork(
             recipe,
             match=match == "parameters",
             budget=args.budget,
-            planned=planned_updates(out, args.budget, redo) if args.budget else {},
+            planned={e.label: e.updates for e in earlier.entries if e.budget == args.budget},
             plugins=[Path(folder) for folder in args.user_dir],
             checked=not args.no_check,
         )
     )
 
 
-def planned_updates(out: Path, budget: float, redo: Collection[str] = ()) -> dict[str, int]:
-    """The updates that an earlier command chose for this budget, so that its runs resume."""
-    entries = load_plan(out).entries if (out / PLAN).is_file() else ()
-    entries = (entry for entry in entries if entry.budget == budget and entry.name not in redo)
-    return {entry.label: entry.updates for entry in entries}
-
-
-def forget(names: Collection[str], plan: Plan, out: Path) -> None:
-    """Remove the runs of architectures, and their entries in the plan that is kept.
-
-    Args:
-        plan: the new one, which is refused before anything is removed.
-    """
+def forget(names: Collection[str], out: Path) -> None:
+    """Remove the runs of architectures, and their entries in the plan that is kept."""
     kept = load_plan(out)
-    others = leave_out(names, kept)
-    check_extends(others, plan, out)
     runs = [run for run in make_runs(kept, out) if run.name in names and run.folder.exists()]
     for run in runs:
         if run.busy:
             raise ValueError(f"--redo {run.name}: another command is at {run.folder}")
     for run in runs:
         shutil.rmtree(run.folder)
-    write_plan(others, out)
+    write_plan(kept.keep(lambda entry: entry.name not in names), out)
 
 
 def print_plan(

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -37,6 +37,10 @@ class Plan:
     test_sets: dict[str, str | None] | None = None
     environment: dict[str, str] = field(default_factory=dict)  # date, machine, versions
     command_seconds: float = 0.0  # that commands have taken, from their trials to their reports
+
+    def keep(self, condition: Callable[[Entry], object]) -> Plan:
+        """The plan with those entries alone that fulfil a condition."""
+        return replace(self, entries=tuple(filter(condition, self.entries)))
 
 
 def save_plan(plan: Plan, out: Path) -> Plan:
@@ -77,30 +81,7 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
     Raises:
         ValueError: its runs have other data or settings.
     """
-    check_extends(earlier, plan, out)
-    entries = {entry.label: entry for entry in plan.entries}
-    for before in earlier.entries:
-        entries.setdefault(before.label, before)
-    first, *others = earlier.recipe.seeds  # tuning runs have the first one
-    seeds = [first, *sorted({*others, *plan.recipe.seeds} - {first})]
-    recipe = replace(plan.recipe, seeds=seeds)
-    return replace(
-        plan,
-        recipe=recipe,
-        entries=tuple(entries.values()),
-        environment=earlier.environment or plan.environment,
-        command_seconds=earlier.command_seconds,
-    )
-
-
-def check_extends(earlier: Plan, plan: Plan, out: Path) -> None:
-    """Check that the runs of an earlier plan have the data and the settings of a new one.
-
-    Raises:
-        ValueError: they have others.
-    """
-    tuned = {entry.name: entry.tried for entry in plan.entries}
-    check_experiment(earlier, plan.recipe.data, tuned, out)
+    check_experiment(earlier, plan, out)
     free = find_free_name(out)
     same = earlier.data_digest in ("", plan.data_digest)  # "" in plans of earlier versions
     if plan.recipe.data == earlier.recipe.data and not same:
@@ -111,7 +92,7 @@ def check_extends(earlier: Plan, plan: Plan, out: Path) -> None:
     entries = {entry.label: entry for entry in plan.entries}
     differing: Differences = {}
     for before in earlier.entries:
-        entry = entries.get(before.label, before)
+        entry = entries.setdefault(before.label, before)
         if before.plugin not in ("", entry.plugin):
             raise ValueError(
                 f"{entry.label}: the files of its plugin have changed since its runs in {out}; "
@@ -119,21 +100,25 @@ def check_extends(earlier: Plan, plan: Plan, out: Path) -> None:
             )
         if differences := differing_settings(plan, entry, earlier, before):
             differing[entry.name] = differences
-    refuse(differing, tuned.keys(), out)
+    refuse(differing, {entry.name for entry in plan.entries}, out)
+    first, *others = earlier.recipe.seeds  # tuning runs have the first one
+    seeds = [first, *sorted({*others, *plan.recipe.seeds} - {first})]
+    return replace(
+        plan,
+        recipe=replace(plan.recipe, seeds=seeds),
+        entries=tuple(entries.values()),
+        environment=earlier.environment or plan.environment,
+        command_seconds=earlier.command_seconds,
+    )
 
 
-def check_experiment(
-    earlier: Plan, data: str, tuned: Mapping[str, Iterable[str]], out: Path
-) -> None:
+def check_experiment(earlier: Plan, plan: Plan, out: Path) -> None:
     """Check what needs no trial: the data and the tuned options of an earlier plan's runs.
-
-    Args:
-        data: the absolute path.
-        tuned: the names of tuned options, by architecture.
 
     Raises:
         ValueError: the runs have others.
     """
+    data, tuned = plan.recipe.data, {entry.name: entry.tried for entry in plan.entries}
     differing: Differences = {}
     for before in earlier.entries:
         then, now = sorted(before.tried), sorted(tuned.get(before.name, before.tried))
@@ -160,17 +145,6 @@ def refuse(differing: Differences, names: Set[str], out: Path) -> None:
             f"{out} was begun with other settings ({'; '.join(told)}); give {redo}another folder, "
             f"such as --out {find_free_name(out)}"
         )
-
-
-def keep_only(names: Collection[str], plan: Plan) -> Plan:
-    """A plan with the architectures of these names."""
-    return replace(plan, entries=tuple(entry for entry in plan.entries if entry.name in names))
-
-
-def leave_out(names: Collection[str], plan: Plan) -> Plan:
-    """A plan without the architectures of these names."""
-    entries = tuple(entry for entry in plan.entries if entry.name not in names)
-    return replace(plan, entries=entries)
 
 
 def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -> tuple[str, ...]:

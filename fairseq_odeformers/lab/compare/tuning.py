@@ -20,8 +20,7 @@ from .runs import LOG, TRAINED, Run, make_runs
 
 def make_tuning_runs(plan: Plan, out: Path) -> list[Run]:
     """The trainings of all candidates of a plan, with its first seed."""
-    tuned = replace(plan, entries=tuple(entry for entry in plan.entries if entry.tried))
-    runs = make_runs(tuned, out, plan.recipe.seeds[:1])
+    runs = make_runs(plan.keep(lambda entry: entry.tried), out, plan.recipe.seeds[:1])
     return [replace(run, steps=run.steps[:1], tuning=True) for run in runs]
 
 

@@ -5,6 +5,7 @@ import re
 import shlex
 import signal
 import sys
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
 from types import SimpleNamespace
@@ -192,20 +193,16 @@ def test_an_overview_adds_up_all_runs_that_are_left(tmp_path, monkeypatch):
 
 
 def test_what_is_trained_anew_is_forgotten(tmp_path):
-    """Its runs and its updates, and nothing of the others."""
-    entries = tuple(Entry(name, {}, updates=7, budget=1.0) for name in "ab")
-    new = Plan(Recipe("/data", {}, {}, seeds=[1, 2]), entries)
-    plan.save_plan(new, tmp_path)
+    """Its runs, and nothing of the others."""
+    entries = Entry("a", {}), Entry("b", {})
+    plan.save_plan(Plan(Recipe("/data", {}, {}, seeds=[1, 2]), entries), tmp_path)
     for name in ("a-seed1", "a-seed2", "b-seed1"):
         (tmp_path / name).mkdir()
-    assert command.planned_updates(tmp_path, 1, ["a"]) == {"b": 7}
     with FileLock(tmp_path / "a-seed2" / runs.LOCK):
         with pytest.raises(ValueError, match="--redo a: another command is at .*a-seed2"):
-            command.forget(["a"], new, tmp_path)
-    with pytest.raises(ValueError, match="other settings .b: data"):
-        command.forget(["a"], replace(new, recipe=Recipe("/other", {}, {})), tmp_path)
+            command.forget(["a"], tmp_path)
     assert (tmp_path / "a-seed1").exists()
-    command.forget(["a"], new, tmp_path)
+    command.forget(["a"], tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["b-seed1"]
     assert plan.load_plan(tmp_path).entries == entries[1:]
 
@@ -219,9 +216,8 @@ def test_a_plugin_that_has_changed_is_refused(tmp_path):
     with pytest.raises(ValueError, match=f"mine: .*{tmp_path}; give --redo mine"):
         plan.save_plan(Plan(recipe, (changed, other)), tmp_path)
     plan.save_plan(Plan(recipe, (other,)), tmp_path)
-    new = Plan(recipe, (changed, other))
-    command.forget(["mine"], new, tmp_path)
-    plan.save_plan(new, tmp_path)
+    command.forget(["mine"], tmp_path)
+    plan.save_plan(Plan(recipe, (changed, other)), tmp_path)
 
 
 def test_a_plugin_is_all_python_files_of_its_folder(tmp_path, monkeypatch):
@@ -246,11 +242,12 @@ def test_a_plugin_is_all_python_files_of_its_folder(tmp_path, monkeypatch):
     assert plugin_digest(Recipe("data", {}, {}), "transformer", folders) == ""
 
 
-def test_only_updates_of_the_same_budget_go_on(tmp_path):
-    entries = [Entry(str(budget), {}, updates=7, budget=budget) for budget in (1.0, 2.0, None)]
-    assert command.planned_updates(tmp_path, 1) == {}
-    plan.save_plan(Plan(Recipe("data", {}, {}), tuple(entries)), tmp_path)
-    assert command.planned_updates(tmp_path, 1) == {"1.0": 7}
+def test_only_updates_of_the_same_budget_go_on(tmp_path, monkeypatch):
+    entries = tuple(Entry(str(budget), {}, updates=7, budget=budget) for budget in (1.0, 2.0, None))
+    recipe = Recipe("data", {}, {})
+    args = Namespace(what=tmp_path, match=None, budget=1.0, user_dir=[], no_check=False)
+    monkeypatch.setattr(command, "call_in_child", lambda make: make.keywords["planned"])
+    assert command.plan_in_fork(args, recipe, Plan(recipe, entries)) == {"1.0": 7}
 
 
 def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):

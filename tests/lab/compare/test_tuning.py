@@ -15,7 +15,7 @@ from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.experiments import parse_tuning
 from fairseq_odeformers.lab.compare.jobs import Machine
 from fairseq_odeformers.lab.compare.make_plan import make_plan
-from fairseq_odeformers.lab.compare.plan import Plan, keep_only, save_plan
+from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
 from fairseq_odeformers.lab.compare.results import read_results
@@ -68,7 +68,8 @@ def tuned(names, rates, seeds):
 
 
 def execute(plan, folder):
-    kept = keep_only({entry.name for entry in plan.entries}, save_plan(plan, folder / "runs"))
+    names = {entry.name for entry in plan.entries}
+    kept = save_plan(plan, folder / "runs").keep(lambda entry: entry.name in names)
     return execute_plan(kept, plan.recipe.seeds, Machine(1, 0), folder / "runs")
 
 
@@ -113,7 +114,8 @@ def test_the_estimate_has_the_runs_of_this_command_alone(folder):
     execute(tuned("ab", ["1", "2", "3"], [5]), folder)
     kept = save_plan(tuned("ab", ["1", "2", "3"], [6]), folder / "runs")
     assert "\n2 of 8 runs are left" in overview(kept, [6], folder / "runs", 1)
-    assert "\n1 of 4 runs are left" in overview(keep_only("a", kept), [6], folder / "runs", 1)
+    kept = kept.keep(lambda entry: entry.name == "a")
+    assert "\n1 of 4 runs are left" in overview(kept, [6], folder / "runs", 1)
 
 
 def test_other_values_and_seeds_extend_a_tuning(folder):
