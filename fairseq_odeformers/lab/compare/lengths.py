@@ -6,7 +6,7 @@ validation or ``fairseq-generate`` at the first one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from fairseq import tasks, utils
@@ -28,21 +28,13 @@ LONGER = {  # the options that make room for a longer example
 }
 
 
-def check_lengths(
-    recipe: Recipe,
-    entry: Entry,
-    untrained: Untrained,
-    test_sets: Iterable[str],
-    labels: bool = True,
-) -> None:
+def check_lengths(recipe: Recipe, entry: Entry, untrained: Untrained) -> None:
     """Check that an architecture and its batches take all examples that it is evaluated on.
 
     Training examples that are too long, which fairseq leaves out, are counted.
 
     Args:
         untrained: the architecture's model; its task loads the data.
-        test_sets: the splits to evaluate on.
-        labels: whether to read the classes of test sets, the same for all architectures.
 
     Raises:
         ValueError: an example is too long; or an option under ``evaluate`` is wrong.
@@ -63,28 +55,25 @@ def check_lengths(
                 dataset, fitting, cfg.dataset.max_tokens_valid, where, "--max-tokens-valid"
             )
     if recipe.kind is Kind.CLASSIFICATION:
-        check_predictions(recipe, entry, test_sets, task, limits, labels)
+        check_predictions(recipe, entry, task, limits)
     else:
-        check_evaluations(recipe, entry, test_sets, model)
+        check_evaluations(recipe, entry, model)
 
 
-def check_predictions(
-    recipe: Recipe, entry: Entry, test_sets: Iterable[str], task, limits: Sequence, labels: bool
-) -> None:
+def check_predictions(recipe: Recipe, entry: Entry, task, limits: Sequence) -> None:
     """Check the test sets of a classifier, which ``odeformers predict`` reads."""
     remedy = f"{LONGER[recipe.kind]}; or truncate: true under evaluate"
-    for split in test_sets:
+    for split in recipe.splits or ():
         truncated = parse_evaluation(recipe, entry, split).truncate or allows_truncation(task.cfg)
-        if labels or not truncated:
-            task.load_dataset(split)  # refuses labels of several words
+        task.load_dataset(split)  # refuses labels of several words
         if not truncated:
             check_positions(task.dataset(split), limits, f"{recipe.data}, {split}", remedy)
 
 
-def check_evaluations(recipe: Recipe, entry: Entry, test_sets: Iterable[str], model) -> None:
+def check_evaluations(recipe: Recipe, entry: Entry, model) -> None:
     """Check the test sets that ``fairseq-generate`` or ``fairseq-eval-lm`` reads."""
     generates = recipe.kind is Kind.TRANSLATION
-    for split in test_sets:
+    for split in recipe.splits or ():
         cfg = parse_evaluation(recipe, entry, split)
         if not generates:
             cfg.task.tokens_per_sample -= cfg.eval_lm.context_window

@@ -59,6 +59,7 @@ def make_plan(
     start, waited = time.perf_counter(), wait_for_cores()
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     test_sets = find_test_sets(recipe)
+    recipe.splits = [*test_sets]
     check_scores(recipe, test_sets)
     candidates = list(make_candidates(recipe, plugins))
     if match and len(candidates) > 1:
@@ -74,10 +75,10 @@ def make_plan(
             else:
                 if match and entries:
                     entry = match_width(recipe, entry, entries[0].parameters)
-                entry = try_candidate(recipe, entry, test_sets, first=not entries)
+                entry = try_candidate(recipe, entry)
             entries.append(entry)
     if budget:
-        entries = fit_budget(recipe, entries, budget, planned or {}, test_sets)
+        entries = fit_budget(recipe, entries, budget, planned or {})
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
     data = Path(recipe.data)
     data_digest = sha256(data) if data.is_dir() else ""
@@ -143,15 +144,15 @@ def check_plugin(recipe: Recipe, entry: Entry) -> None:
     require(entry.options["arch"], *to_words(options), task=recipe.task)
 
 
-def try_candidate(recipe: Recipe, entry: Entry, test_sets: Collection[str], first: bool) -> Entry:
+def try_candidate(recipe: Recipe, entry: Entry) -> Entry:
     """Check the data with the model of a candidate, then try to train it.
 
     The model is built once for both, and is gone when the next one is built.
     """
     untrained = build(recipe, entry)
-    check_lengths(recipe, entry, untrained, test_sets, labels=first)
+    check_lengths(recipe, entry, untrained)
     entry = replace(entry, parameters=count_parameters(untrained.model))
-    return try_training(recipe, entry, untrained, test_sets)
+    return try_training(recipe, entry, untrained)
 
 
 def find_twin(entry: Entry, tried: Iterable[Entry]) -> Entry | None:

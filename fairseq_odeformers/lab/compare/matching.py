@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fairseq_odeformers.files import naming_faults
@@ -102,11 +102,7 @@ def search_width(
 
 
 def fit_budget(
-    recipe: Recipe,
-    entries: Sequence[Entry],
-    minutes: float,
-    planned: Mapping[str, int],
-    test_sets: Collection[str],
+    recipe: Recipe, entries: Sequence[Entry], minutes: float, planned: Mapping[str, int]
 ) -> list[Entry]:
     """Architectures whose trainings all take so many minutes.
 
@@ -115,14 +111,13 @@ def fit_budget(
 
     Args:
         planned: by label, the updates of trainings that an earlier command has begun; they stay.
-        test_sets: the splits to evaluate on.
     """
     fitted, times = [], time_updates(recipe, [e for e in entries if e.label not in planned])
     for entry in entries:
         with naming_faults(entry.label, "cannot be trained"):
             updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
             entry = stretch_schedule(entry, updates)
-            entry = try_training(recipe, entry, build(recipe, entry), test_sets)
+            entry = try_training(recipe, entry, build(recipe, entry))
             fitted.append(replace(entry, training_seconds=minutes * 60, budget=minutes))
     return fitted
 

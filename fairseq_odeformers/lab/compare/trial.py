@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,14 +52,11 @@ def count_parameters(model: nn.Module) -> int:
     return sum(each.numel() for each in model.parameters() if each.requires_grad)
 
 
-def try_training(
-    recipe: Recipe, entry: Entry, untrained: Untrained, test_sets: Collection[str]
-) -> Entry:
+def try_training(recipe: Recipe, entry: Entry, untrained: Untrained) -> Entry:
     """An architecture with its updates, its schedule, and the time that its run may take.
 
     Args:
         untrained: the architecture's model, which a few updates will change.
-        test_sets: the splits to evaluate on.
     """
     trainer, batches = start_training(recipe, untrained)
     per_epoch = len(batches)
@@ -71,7 +68,7 @@ def try_training(
     entry = replace(
         entry, options=options, updates=updates, epoch_updates=per_epoch, training_seconds=seconds
     )
-    return replace(entry, evaluation_seconds=time_evaluation(recipe, entry, trainer, test_sets))
+    return replace(entry, evaluation_seconds=time_evaluation(recipe, entry, trainer))
 
 
 def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:
@@ -159,22 +156,21 @@ def time_update(trainer: Trainer, batches: GroupedIterator) -> float:
     return statistics.median(seconds[1:] or seconds)
 
 
-def time_evaluation(
-    recipe: Recipe, entry: Entry, trainer: Trainer, test_sets: Collection[str]
-) -> float:
+def time_evaluation(recipe: Recipe, entry: Entry, trainer: Trainer) -> float:
     """The seconds of all validations, and of predicting test sets, each as long as ``valid``.
 
     An untrained model translates up to the greatest length, so a trained one takes less.
     """
     task, model, sample = trainer.task, trainer.get_model(), take_examples(trainer)
+    splits = recipe.splits or []
     validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
-    if recipe.kind is Kind.TRANSLATION and test_sets:
+    if recipe.kind is Kind.TRANSLATION and splits:
         report_progress(f"timing translations of {entry.label}")
-        cfg = parse_evaluation(recipe, entry, next(iter(test_sets)))
+        cfg = parse_evaluation(recipe, entry, splits[0])
         generator = task.build_generator([model], cfg.generation)
         prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
     validations = entry.checkpoints + 1
-    predictions = len(test_sets) * (1 if recipe.average == 0 else 2)
+    predictions = len(splits) * (1 if recipe.average == 0 else 2)
     examples = len(validation_set(trainer))
     batches = examples / min(examples, EXAMPLES)
     return batches * (validations * validation + predictions * prediction)

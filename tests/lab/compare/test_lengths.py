@@ -10,9 +10,7 @@ from make_checkpoints import write_rows, write_splits
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import make_entry
 from fairseq_odeformers.lab.compare.lengths import check_lengths
-from fairseq_odeformers.lab.compare.make_plan import make_plan
 from fairseq_odeformers.lab.compare.trial import build
-from fairseq_odeformers.patches import labels
 
 SIZES = {"embed-dim": 8, "ffn-embed-dim": 8, "attention-heads": 2, "layers": 1}
 EOS_BLOCKS = {"tokens-per-sample": 64, "sample-break-mode": "eos"}
@@ -54,9 +52,9 @@ def check(words, task, splits=("test",), evaluate=None, **options):
     recipe = default_recipe(words, {arch: {}}, task, epochs=1)
     recipe.train |= {"batch-size": 4, "cpu": True, **limits, **options}
     recipe.train.pop("max-tokens", None) if "max-tokens" not in options else None
-    recipe.sizes, recipe.evaluate = SIZES, evaluate or {}
+    recipe.sizes, recipe.evaluate, recipe.splits = SIZES, evaluate or {}, [*splits]
     entry = make_entry(recipe, arch, {})
-    check_lengths(recipe, entry, build(recipe, entry), splits)
+    check_lengths(recipe, entry, build(recipe, entry))
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])
@@ -126,23 +124,6 @@ def test_options_of_the_evaluation_are_read_before_the_training(task, evaluate, 
 def test_a_split_that_is_not_there_is_named(task, words):
     with pytest.raises((ValueError, OSError, AssertionError), match="test7"):
         check(words, task, splits=["test7"])
-
-
-def test_labels_of_test_sets_are_read_once_in_a_plan(words, monkeypatch):
-    """Where texts are truncated, there is nothing else to find in them for each architecture."""
-    read = []
-    check_labels = labels.check_labels
-
-    def count(path, *others):
-        read.append(path.name)
-        check_labels(path, *others)
-
-    monkeypatch.setattr(labels, "check_labels", count)
-    archs = {"macaron_classifier": {}, "transformer_classifier": {}}
-    recipe = default_recipe(words, archs, "sentence_prediction", epochs=1)
-    recipe.sizes = SIZES
-    make_plan(recipe, match=False)
-    assert read.count("test") == 1
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
