@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import submitit
 import torch
@@ -26,14 +26,6 @@ from .fairseq_commands import end_with_parent
 from .runs import Run
 
 FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
-
-
-class Job(Protocol):
-    """A run that has been submitted: whether it has ended, why early if so, and how to end it."""
-
-    def done(self) -> bool: ...
-    def exception(self) -> BaseException | None: ...
-    def cancel(self) -> None: ...
 
 
 class LocalJob:
@@ -73,6 +65,9 @@ class LocalJob:
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
         self.process.join()
+
+
+Job = LocalJob | submitit.Job  # a run that has been submitted
 
 
 def _start(run: Run, gpus: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def make_plan(
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     test_sets = find_test_sets(recipe)
     recipe.splits = [*test_sets]
-    check_scores(recipe, test_sets)
+    check_scores(recipe)
     candidates = list(make_candidates(recipe, plugins))
     if match and len(candidates) > 1:
         check_tuned_widths(recipe.tune)
@@ -116,11 +116,12 @@ def make_candidates(recipe: Recipe, plugins: Sequence[Path]) -> Iterable[Entry]:
             yield replace(entry, tried=tried, plugin=digest)
 
 
-def check_scores(recipe: Recipe, test_sets: Collection[str]) -> None:
+def check_scores(recipe: Recipe) -> None:
     """Check that the recipe's own scores are of test sets, and that their programs are there."""
+    splits = recipe.splits or []
     for split, line in recipe.score.items():
-        if split not in test_sets:
-            evaluated = ", ".join(test_sets) or "no split"
+        if split not in splits:
+            evaluated = ", ".join(splits) or "no split"
             raise ValueError(
                 f"score {split}: models are evaluated on {evaluated}; add {split} to the key "
                 "splits, or remove this score"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, get_type_hints
 
 from matplotlib.figure import Figure
 from scipy.stats import ttest_ind
@@ -87,15 +87,16 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
     runs = [run for source in sources for run in read_runs(source)]
     if not runs:
         raise ValueError(f"{' '.join(sources)}: no run has finished with a test set")
-    (place, count), *_ = Counter(map(identity, runs)).most_common(1)
+    identities = Counter((run.column, run.architecture, run.tuned, run.seed) for run in runs)
+    ((column, architecture, _, seed), count), *_ = identities.most_common(1)
     if count > 1:
         raise ValueError(
-            f"{' '.join(sources)}: the column {place[0]} has seed {place[3]} of {place[1]} twice; "
+            f"{' '.join(sources)}: the column {column} has seed {seed} of {architecture} twice; "
             "give folders of one name as NAME=RUNS"
         )
     cells = compare_families(runs)
     out.mkdir(parents=True, exist_ok=True)
-    write_csv(out / CELLS, [{**asdict(cell), **round_figures(cell)} for cell in cells])
+    write_csv(out / CELLS, [round_figures(asdict(cell)) for cell in cells])
     write_csv(out / RUNS, [asdict(run) for run in runs])
     save(draw, cells, out / PICTURE)
     page = describe(cells)
@@ -104,15 +105,9 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
     return page
 
 
-def identity(run: Finished) -> tuple[str, str, str, int]:
-    """What tells a run from all others."""
-    return run.column, run.architecture, run.tuned, run.seed
-
-
-def round_figures(cell: Cell) -> dict[str, Any]:
-    """The figures of a cell as they are kept."""
-    values = {name: getattr(cell, name) for name in ("mean", "difference", "low", "high")}
-    return {name: "" if value is None else round(value, 3) for name, value in values.items()}
+def round_figures(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a table as it is kept."""
+    return {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}
 
 
 # --- runs ------------------------------------------------------------------------------
@@ -128,16 +123,15 @@ def read_runs(source: str) -> list[Finished]:
 
 def read_file(path: Path) -> list[Finished]:
     """The runs of a file, which has the fields of :class:`Finished` as its columns."""
-    numbers = {"seed": int, "parameters": int, "updates": int, "validation": float, "test": float}
+    types = get_type_hints(Finished)
     with reading(path), open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        names = [item.name for item in fields(Finished)]
-        if reader.fieldnames != names:
-            raise ValueError(f"{path}, line 1: give the columns {', '.join(names)}")
+        if reader.fieldnames != list(types):
+            raise ValueError(f"{path}, line 1: give the columns {', '.join(types)}")
         runs = []
         for row in reader:
             try:
-                values = {name: numbers.get(name, str)(row[name]) for name in names}
+                values = {name: kind(row[name]) for name, kind in types.items()}
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
             runs.append(Finished(**values))
