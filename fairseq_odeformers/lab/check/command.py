@@ -1,7 +1,5 @@
 """The command ``odeformers check``: what an architecture must do before it is worth training."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import warnings

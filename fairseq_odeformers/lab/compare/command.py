@@ -1,7 +1,5 @@
 """The commands ``odeformers compare`` and ``odeformers report``."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """The recipe for a folder of data, without a YAML file: the task, and a schedule for its size."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Experiments: the recipes that a command line of ``odeformers compare`` asks for."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import subprocess

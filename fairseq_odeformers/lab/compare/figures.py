@@ -1,7 +1,5 @@
 """Pictures of a comparison: learning curves, and quality against time and size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """Work in other processes: runs, in forks of this process or as Slurm's jobs, and the trial."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import multiprocessing

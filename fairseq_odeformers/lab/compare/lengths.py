@@ -4,8 +4,6 @@ fairseq leaves examples that are too long out of a training and of ``fairseq-eva
 validation or ``fairseq-generate`` at the first one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Logs that fairseq-train writes with ``--log-format json``."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

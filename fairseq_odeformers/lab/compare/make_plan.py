@@ -4,8 +4,6 @@ A trial finds what would end a training, an evaluation or the report hours later
 a run costs.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import time

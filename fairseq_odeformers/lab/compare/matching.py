@@ -4,8 +4,6 @@
 of updates that fill a number of minutes.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence

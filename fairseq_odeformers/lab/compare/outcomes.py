@@ -1,7 +1,5 @@
 """Outcomes: the scores of a run's predictions on a split, a class for each kind of task."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re
@@ -127,7 +125,7 @@ class Translations(Outcome):
         self.scores  # noqa: B018  signatures are known after a score
         return {name: metric.get_signature().format() for name, metric in self.metrics.items()}
 
-    def p_value(self, baseline: Translations) -> float:
+    def p_value(self, baseline: "Translations") -> float:
         """Of the difference in BLEU, by sacrebleu's paired bootstrap."""
         if self.texts == baseline.texts:
             return 1.0
@@ -198,7 +196,7 @@ class Classes(Outcome):
         name = names[counts.argmax()]
         return name, self.scores_of(np.full_like(self.targets, name))
 
-    def p_value(self, baseline: Classes) -> float:
+    def p_value(self, baseline: "Classes") -> float:
         """Of the difference in accuracy, by a paired bootstrap over the examples."""
         change = (self.predictions == self.targets).astype(float)
         change -= baseline.predictions == baseline.targets

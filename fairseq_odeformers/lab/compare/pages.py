@@ -1,7 +1,5 @@
 """The sections of a report as Markdown, one HTML file, CSV and LaTeX."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

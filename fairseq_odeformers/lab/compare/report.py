@@ -1,7 +1,5 @@
 """The report of a comparison: the results of its runs as tables and pictures."""
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +16,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .figures import learning_curves, quality_against
 from .logs import clock, report_progress
 from .outcomes import Classes, Outcome
-from .pages import Section, html_page, literal, markdown_page, png
+from .pages import Section, Table, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import to_words
 from .results import Results
@@ -110,31 +108,30 @@ def warn_of_missing_texts(results: Results) -> Iterator[Section]:
 def describe_trainings(results: Results) -> Section:
     """Size, length and loss of the trainings."""
     recipe = results.plan.recipe
-    metric = recipe.metric
-    budgets = any(entry.budget for entry in results.plan.entries)
-    header = ["architecture", "parameters", "seeds"]
-    header += ["unfinished"] if results.unfinished else []
-    header += [*(["budget"] if budgets else []), "updates", "time", "tokens per second"]
-    header += [f"validation loss ({UNITS[recipe.kind]})", "training loss, last epoch"]
-    header += [f"validation {metric}"] if metric != "loss" else []
-    rows = [header]
+    metric, unit = recipe.metric, UNITS[recipe.kind]
+    rows = []
     for entry in results.plan.entries:
         runs = results.trainings.get(entry.name, {}).values()
-        row = [entry.name, f"{entry.parameters:,}", str(len(runs))]
-        row += ["; ".join(results.unfinished.get(entry.name, ()))] if results.unfinished else []
-        row += [clock(60 * (entry.budget or 0))] if budgets else []
+        row = {
+            "architecture": entry.name,
+            "parameters": f"{entry.parameters:,}",
+            "seeds": str(len(runs)),
+            "unfinished": "; ".join(results.unfinished.get(entry.name, ())),
+            "budget": clock(60 * entry.budget) if entry.budget else "",
+        }
         if runs:
-            row += [
-                f"{fmean(run.updates[-1] for run in runs):,.0f}",
-                clock(fmean(run.seconds[-1] for run in runs)),
-                f"{fmean(run.tokens_per_second for run in runs):,.0f}",
-                over_seeds([min(run.losses) for run in runs], 3),
-                over_seeds([run.train_losses[-1] for run in runs], 3),
-            ]
-            if metric != "loss" and all(run.metrics for run in runs):
-                row.append(over_seeds([recipe.best(run.metrics) for run in runs], 3))
-        rows.append(row + [""] * (len(header) - len(row)))
-    return Section("Trainings", SPREAD if len(recipe.seeds) > 1 else "", rows)
+            row |= {
+                "updates": f"{fmean(run.updates[-1] for run in runs):,.0f}",
+                "time": clock(fmean(run.seconds[-1] for run in runs)),
+                "tokens per second": f"{fmean(run.tokens_per_second for run in runs):,.0f}",
+                f"validation loss ({unit})": over_seeds([min(run.losses) for run in runs], 3),
+                "training loss, last epoch": over_seeds([run.train_losses[-1] for run in runs], 3),
+            }
+        if runs and metric != "loss" and all(run.metrics for run in runs):
+            bests = [recipe.best(run.metrics) for run in runs]
+            row[f"validation {metric}"] = over_seeds(bests, 3)
+        rows.append(row)
+    return Section("Trainings", SPREAD if len(recipe.seeds) > 1 else "", table_of(rows))
 
 
 def describe_tuning(results: Results) -> Iterator[Section]:
@@ -142,14 +139,15 @@ def describe_tuning(results: Results) -> Iterator[Section]:
     if not results.candidates:
         return
     recipe = results.plan.recipe
-    options = dict.fromkeys(option for entry, _ in results.candidates for option in entry.tried)
-    rows = [["architecture", *options, f"best validation {recipe.metric}", ""]]
+    rows = []
     for entry, value in results.candidates:
-        chosen = "chosen" if value is not None and entry in results.plan.entries else ""
-        cells = [f"{entry.tried.get(option, '')}" for option in options]
-        rows.append([entry.name, *cells, "" if value is None else f"{value:.3f}", chosen])
+        row = {"architecture": entry.name, **{name: str(v) for name, v in entry.tried.items()}}
+        if value is not None:
+            row[f"best validation {recipe.metric}"] = f"{value:.3f}"
+            row[""] = "chosen" if entry in results.plan.entries else ""
+        rows.append(row)
     text = f"All candidates were trained with seed {recipe.seeds[0]}."
-    yield Section("Tuning", text, rows)
+    yield Section("Tuning", text, table_of(rows))
 
 
 def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
@@ -159,27 +157,25 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     warning = " ".join(warn_of_too_little(results, outcomes))
     tests = {} if warning else compare_runs(outcomes, baseline, title)
     tested = sum(map(len, tests.values()))
-    paper = sorted({column for figures in plan.recipe.paper.values() for column in figures})
-    header = ["architecture", "seeds", *first.scores, "seed by seed"]
-    header += [f"p against {baseline}"] if tested else []
-    rows = [[*header, *(f"paper: {column}" for column in paper)]]
+    rows = []
     for name, runs in outcomes.items():
-        values = {column: [run.scores[column] for run in runs.values()] for column in first.scores}
-        row = [name, str(len(runs))]
-        row += [over_seeds(of_seeds, first.digits) for of_seeds in values.values()]
-        row.append(", ".join(f"{value:.{first.digits}f}" for value in values[first.main]))
-        if tested:
-            row.append(", ".join(f"{p:.3f}" for p in tests.get(name, ())))
-        row += [str(plan.recipe.paper.get(name, {}).get(column, "")) for column in paper]
-        rows.append(row)
+        row = {"architecture": name, "seeds": str(len(runs))}
+        for column in first.scores:
+            values = [run.scores[column] for run in runs.values()]
+            row[column] = over_seeds(values, first.digits)
+        mains = (f"{run.scores[first.main]:.{first.digits}f}" for run in runs.values())
+        row["seed by seed"] = ", ".join(mains)
+        row[f"p against {baseline}"] = ", ".join(f"{p:.3f}" for p in tests.get(name, ()))
+        paper = sorted(plan.recipe.paper.get(name, {}).items())
+        rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper})
     if isinstance(first, Classes):
         name, scores = first.majority()
-        row = [f"always {name}", "", *(f"{score:.{first.digits}f}" for score in scores.values())]
-        rows.append(row + [""] * (len(rows[0]) - len(row)))
+        scores = {column: f"{score:.{first.digits}f}" for column, score in scores.items()}
+        rows.append({"architecture": f"always {name}", **scores})
     notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
     corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
     notes += [f"{PAIRED}{corrected}."] if tested else []
-    return Section(title, "  \n".join(notes), rows, warning=warning)
+    return Section(title, "  \n".join(notes), table_of(rows), warning=warning)
 
 
 def warn_of_too_little(results: Results, outcomes: Outcomes) -> Iterator[str]:
@@ -296,12 +292,19 @@ def describe_options(plan: Plan) -> Section:
     """The options that all trainings share, and those in which they differ."""
     first, *others = (entry.options for entry in plan.entries)
     shared = {k: v for k, v in first.items() if all(o.get(k) == v for o in others)}
-    rows = [["architecture", "its own options", "size"]]
+    rows = []
     for entry in plan.entries:
-        differing = {name: value for name, value in entry.options.items() if name not in shared}
-        rows.append([entry.name, shlex.join(to_words(differing)), entry.note])
-    line = shlex.join(to_words(shared))
-    return Section("Options", f"All trainings: `fairseq-train {plan.recipe.data} {line}`", rows)
+        own = to_words({k: v for k, v in entry.options.items() if k not in shared})
+        own_options = {"its own options": shlex.join(own), "size": entry.note}
+        rows.append({"architecture": entry.name, **own_options})
+    text = f"All trainings: `fairseq-train {plan.recipe.data} {shlex.join(to_words(shared))}`"
+    return Section("Options", text, table_of(rows))
+
+
+def table_of(rows: Sequence[Mapping[str, str]]) -> Table:
+    """A table of rows, which have their cells by column; a column without any is left out."""
+    columns = dict.fromkeys(name for row in rows for name, cell in row.items() if cell)
+    return [[*columns], *([row.get(name, "") for name in columns] for row in rows)]
 
 
 def over_seeds(values: Sequence[float], digits: int) -> str:

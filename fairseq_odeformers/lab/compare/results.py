@@ -1,7 +1,5 @@
 """Results: the trainings and outcomes of a comparison so far, read from the folders of runs."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ skipped if its product exists, and an interrupted training resumes from its last
 same command finishes what was begun. A lock keeps a second command from the same run.
 """
 
-from __future__ import annotations
-
 import glob
 import shlex
 import subprocess

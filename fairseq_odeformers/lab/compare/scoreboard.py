@@ -4,8 +4,6 @@ A comparison is a column, and a family of architectures a row. A file of finishe
 ``examples/scoreboard/trainings.csv``, replaces the folders of comparisons that are gone.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Trials: each model is built and trained for a few updates before the first training begins."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import statistics

@@ -5,8 +5,6 @@ the best validation. Its tuning run is also the run of the first seed. A recipe 
 no tuning runs, and its entries are all chosen.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Executes plans: submits their runs, and shows progress in a table until all have ended."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Collection, Sequence
