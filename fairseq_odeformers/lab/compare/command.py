@@ -27,16 +27,7 @@ from .jobs import call_in_child, choose_machine
 from .logs import clock
 from .make_plan import make_plan
 from .pages import csv_table, latex_table, markdown_page
-from .plan import (
-    PLAN,
-    Plan,
-    add_command_seconds,
-    check_experiment,
-    extend,
-    load_plan,
-    save_plan,
-    write_plan,
-)
+from .plan import PLAN, Plan, add_time, check_experiment, extend, load_plan, save_plan, write_plan
 from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
 from .results import read_results
@@ -185,7 +176,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
     try:
         runs = execute_plan(plan, recipe.seeds, machine, out)
     finally:
-        add_command_seconds(time.monotonic() - start, out)
+        add_time(time.monotonic() - start, out)
     write_report(read_results(out), out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     failed = [run for run in runs if not run.finished]

@@ -119,8 +119,9 @@ def describe_classes(data: Path, task: str) -> tuple[int, Options]:
 
 
 def describe_text(data: Path, task: str) -> tuple[int, Options]:
-    """The number of tokens; no options."""
-    return sum(read_lengths(data / "train")), {}
+    """The number of tokens, and the options of BERT's pretraining if that is the task."""
+    bert = {"criterion": task, "sample-break-mode": "complete_doc"}
+    return sum(read_lengths(data / "train")), bert if task == "bert_pretraining" else {}
 
 
 def read_lengths(path: Path) -> list[int]:
@@ -131,16 +132,11 @@ def read_lengths(path: Path) -> list[int]:
     return dataset.sizes.tolist()
 
 
-def describe_documents(data: Path, task: str) -> tuple[int, Options]:
-    """The number of tokens, and the options of BERT's pretraining."""
-    return describe_text(data, task)[0], {"criterion": task, "sample-break-mode": "complete_doc"}
-
-
 DESCRIPTIONS = {  # by task, what measures the data and chooses the options for them
     "translation": describe_pairs,
     "long_range_arena": describe_classes,
     "sentence_prediction": describe_classes,
     "language_modeling": describe_text,
     "masked_lm": describe_text,
-    "bert_pretraining": describe_documents,
+    "bert_pretraining": describe_text,
 }

@@ -176,11 +176,7 @@ def parse_training(recipe: Recipe, entry: Entry) -> DictConfig:
 
 
 def parse_evaluation(recipe: Recipe, entry: Entry, split: str) -> Any:
-    """What the program of an evaluation makes of its command: a namespace, or fairseq's config.
-
-    Raises:
-        ValueError: an option under ``evaluate`` is wrong.
-    """
+    """What the program of an evaluation makes of its command: a namespace, or fairseq's config."""
     more = {"path": "checkpoint", **IMPORTED}
     program, *words = evaluation_command(recipe, entry, split, **more)
     with naming_faults("evaluate", "is refused"):

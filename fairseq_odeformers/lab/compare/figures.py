@@ -27,11 +27,9 @@ def learning_curves(trainings: Mapping[str, Sequence[Training]], unit: str) -> F
         unit: of the loss.
     """
     points = {name: min(len(run.losses) for run in runs) for name, runs in trainings.items()}
-    rows = 2 if max(points.values(), default=0) >= LATE else 1
+    rows = 2 if max(points.values()) >= LATE else 1
     figure, grid = panels(2 * rows, 2, 4.2, 2.9)
     for (name, runs), look in zip(trainings.items(), distinct(trainings)):
-        if not points[name]:
-            continue
         losses = np.array([run.losses[: points[name]] for run in runs])
         label = name if len(runs) == 1 else f"{name} ({len(runs)} seeds)"
         marker = {"marker": "" if losses.shape[1] > 1 else look["marker"]}

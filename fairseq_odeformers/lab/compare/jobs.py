@@ -30,11 +30,7 @@ class LocalJob:
     """A run in a fork of this process, which leads a process group of its own.
 
     Ctrl-C at a terminal does not reach this group. The job ends when this process ends, even if
-    that is killed.
-
-    Args:
-        gpus: the GPUs that CUDA shows to the run.
-        seconds: the time that the job may take.
+    that is killed, or after so many seconds. CUDA shows the given GPUs to it.
     """
 
     def __init__(self, run: Run, gpus: Sequence[str], seconds: float):
@@ -125,11 +121,7 @@ def visible_gpus() -> list[str]:
 
 
 def choose_machine(args: argparse.Namespace, out: Path) -> Machine | Cluster:
-    """The place where the command line wants the runs.
-
-    Raises:
-        ValueError: there is no Slurm, or an option for it is given without it.
-    """
+    """The place where the command line wants the runs."""
     if args.cluster == "local":
         if args.slurm_partition:
             raise ValueError(

@@ -30,12 +30,6 @@ def check_lengths(recipe: Recipe, entry: Entry, untrained: Untrained) -> None:
     """Check that an architecture and its batches take all examples that it is evaluated on.
 
     Training examples that are too long, which fairseq leaves out, are counted.
-
-    Args:
-        untrained: the architecture's model; its task loads the data.
-
-    Raises:
-        ValueError: an example is too long; or an option under ``evaluate`` is wrong.
     """
     cfg, task, model = untrained
     limits, remedy = (task.max_positions(), model.max_positions()), LONGER[recipe.kind]
@@ -121,12 +115,7 @@ def check_positions(
 def check_batches(
     dataset: FairseqDataset, indices: np.ndarray, most: int | None, where: str, option: str
 ) -> None:
-    """Check that no example has more tokens than a batch may have.
-
-    Args:
-        indices: the numbers of the examples.
-        option: the one that sets *most*.
-    """
+    """Check that no example has more tokens than a batch may have, by an option."""
     sizes = {dataset.num_tokens(index): index for index in indices} if most else {}
     if most and sizes and max(sizes) > most:
         raise ValueError(

@@ -78,8 +78,6 @@ def make_plan(
     if budget:
         entries = fit_budget(recipe, entries, budget, planned or {})
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
-    data = Path(recipe.data)
-    data_digest = sha256(data) if data.is_dir() else ""
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
     busy = (wait_for_cores() - waited) / (time.perf_counter() - start)
     environment["waiting for cores"] = f"{busy:.0%}"
@@ -90,7 +88,7 @@ def make_plan(
             "before the command.",
             flush=True,
         )
-    return Plan(recipe, tuple(entries), data_digest, test_sets, environment)
+    return Plan(recipe, tuple(entries), sha256(Path(recipe.data)), test_sets, environment)
 
 
 def wait_for_cores() -> float:
@@ -171,11 +169,7 @@ def repeat_trial(entry: Entry, twin: Entry) -> Entry:
 
 
 def choose_average(average: int | None, entries: Sequence[Entry]) -> int:
-    """The number of checkpoints to average. Every training saves at least as many.
-
-    Raises:
-        ValueError: a training saves fewer than the number that was given.
-    """
+    """The number of checkpoints to average; every training saves at least as many."""
     entry = min(entries, key=lambda entry: entry.checkpoints)
     if average is None:
         return min(entry.checkpoints, 3) if entry.checkpoints > 1 else 0

@@ -104,11 +104,8 @@ def fit_budget(
 ) -> list[Entry]:
     """Architectures whose trainings all take so many minutes.
 
-    Updates are counted, not time, so that a training can be resumed and repeated. The report has
-    the time that a training took.
-
-    Args:
-        planned: by label, the updates of trainings that an earlier command has begun; they stay.
+    Updates are counted, not time, so that a training can be resumed and repeated; *planned* has the
+    updates of those that have begun, by label. The report has the time that a training took.
     """
     fitted, times = [], time_updates(recipe, [e for e in entries if e.label not in planned])
     for entry in entries:

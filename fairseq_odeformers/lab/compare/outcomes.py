@@ -46,8 +46,7 @@ class Outcome:
     def undertrained(self, improving: bool) -> str:
         """Why the run has learned too little to be compared; "" if it has learned enough.
 
-        Args:
-            improving: the validation after the training was better than all before it.
+        It is *improving* if its last validation was the best.
         """
         return ""
 

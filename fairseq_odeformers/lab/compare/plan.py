@@ -44,13 +44,10 @@ class Plan:
 
 
 def save_plan(plan: Plan, out: Path) -> Plan:
-    """Keep a plan beside its runs, with the architectures and seeds of earlier commands.
-
-    Returns:
-        The plan that is kept.
+    """Keep a plan beside its runs, with what earlier commands have planned; returns the whole.
 
     Raises:
-        ValueError: these were begun with other data or settings; nothing is written.
+        ValueError: see :func:`extend`; nothing is written.
     """
     out.mkdir(parents=True, exist_ok=True)
     with FileLock(out / LOCK):  # two commands may begin at once
@@ -60,7 +57,7 @@ def save_plan(plan: Plan, out: Path) -> Plan:
     return plan
 
 
-def add_command_seconds(seconds: float, out: Path) -> None:
+def add_time(seconds: float, out: Path) -> None:
     """Add the time of a command to the time of earlier ones, in the plan that is kept."""
     with FileLock(out / LOCK):
         plan = load_plan(out)
@@ -113,11 +110,7 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
 
 
 def check_experiment(earlier: Plan, plan: Plan, out: Path) -> None:
-    """Check what needs no trial: the data and the tuned options of an earlier plan's runs.
-
-    Raises:
-        ValueError: the runs have others.
-    """
+    """Check what needs no trial: the data and the tuned options of an earlier plan's runs."""
     data, tuned = plan.recipe.data, {entry.name: entry.tried for entry in plan.entries}
     differing: Differences = {}
     for before in earlier.entries:
@@ -130,8 +123,7 @@ def check_experiment(earlier: Plan, plan: Plan, out: Path) -> None:
 def refuse(differing: Differences, names: Set[str], out: Path) -> None:
     """Raise an error if architectures differ from their runs, with what was and what is given now.
 
-    Args:
-        names: the architectures of this command, which ``--redo`` may name.
+    It tells of ``--redo`` if the command names all of them.
     """
     by_difference: dict[tuple[str, ...], list[str]] = {}
     for name, differences in differing.items():

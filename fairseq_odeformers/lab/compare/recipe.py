@@ -84,9 +84,6 @@ def read_recipe(path: Path, part: str | None = None) -> dict[str, Recipe]:
 
     With the key ``base`` a recipe, or a part, begins with the content of another file (of its
     ``part``, if that key is there, too); its own architectures take the place of the base's.
-
-    Args:
-        part: the only part to read.
     """
     with reading(path, "is not a recipe in YAML"):
         return {

@@ -209,10 +209,9 @@ def make_prediction(
     recipe: Recipe, entry: Entry, folder: Path, checkpoint: str, split: str
 ) -> Step:
     """The step that predicts a split."""
-    product, options = prediction_name(recipe, checkpoint, split), {}
+    product = prediction_name(recipe, checkpoint, split)
     printed = recipe.kind is not Kind.CLASSIFICATION
-    if not printed:
-        options["output"] = folder / product
+    options = {} if printed else {"output": folder / product}
     path = folder / f"{checkpoint}.pt"
     words = evaluation_command(recipe, entry, split, path=path, **options)
     return Step("predicting", tuple(words), product, printed)

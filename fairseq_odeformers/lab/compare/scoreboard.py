@@ -44,25 +44,18 @@ class Finished:
 
 @dataclass(frozen=True)
 class Cell:
-    """A family in a column.
-
-    Attributes:
-        seeds: the number of runs.
-        mean: their mean on the test set.
-        difference: from the baseline; positive is better.
-        low, high: its 95% interval (Welch); None with less than three seeds on either side.
-    """
+    """A family in a column."""
 
     column: str
     family: str
     architecture: str
     tuned: str
-    seeds: int
+    seeds: int  # the number of runs
     parameters: int
     metric: str
-    mean: float
-    difference: float
-    low: float | None
+    mean: float  # on the test set
+    difference: float  # from the baseline; positive is better
+    low: float | None  # of its 95% interval (Welch); None with less than three seeds on either side
     high: float | None
 
     def __str__(self) -> str:
@@ -212,22 +205,15 @@ def better(metric: str) -> int:
 
 def describe(cells: Sequence[Cell]) -> str:
     """The page: a table of differences, and how they were made."""
-    table = {(cell.family, cell.column): cell for cell in cells}
     columns = list(dict.fromkeys(cell.column for cell in cells))
     families = list(dict.fromkeys(cell.family for cell in cells))
     baselines = {column: next(c for c in cells if c.column == column) for column in columns}
+    shown = {(cell.family, cell.column): str(cell) for cell in cells}
+    for cell in baselines.values():
+        shown[cell.family, cell.column] = f"{cell.mean:.1f} ({count_seeds(cell.seeds)})"
     rows = [["family", *(f"{column}, {baselines[column].metric}" for column in columns)]]
     for family in families:
-        row = [family]
-        for column in columns:
-            cell = table.get((family, column))
-            if cell is None:
-                row.append("not run")
-            elif cell is baselines[column]:
-                row.append(f"{cell.mean:.1f} ({count_seeds(cell.seeds)})")
-            else:
-                row.append(str(cell))
-        rows.append(row)
+        rows.append([family, *(shown.get((family, column), "not run") for column in columns)])
     return (
         f"# Scoreboard\n\n{markdown_table(rows)}\n"
         "The first row gives scores, the others their differences from it; positive is better. "

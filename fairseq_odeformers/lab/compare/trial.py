@@ -51,11 +51,7 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def try_training(recipe: Recipe, entry: Entry, untrained: Untrained) -> Entry:
-    """An architecture with its updates, its schedule, and the time that its run may take.
-
-    Args:
-        untrained: the architecture's model, which a few updates will change.
-    """
+    """An architecture with its updates, its schedule, and the time that its run may take."""
     trainer, batches = start_training(recipe, untrained)
     per_epoch = len(batches)
     updates = count_updates(trainer.cfg.optimization, per_epoch)

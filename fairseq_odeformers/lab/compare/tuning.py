@@ -25,8 +25,7 @@ def make_tuning_runs(plan: Plan, out: Path) -> list[Run]:
 def choose_candidates(plan: Plan, out: Path, redo: Collection[str] = ()) -> Plan:
     """A plan with one candidate of each architecture: its best so far, or else its first.
 
-    Args:
-        redo: architectures whose runs do not count, since they will be removed.
+    Runs of architectures in *redo* do not count, since they will be removed.
     """
     return choose_best(plan, validate_candidates(plan, out, redo))
 
