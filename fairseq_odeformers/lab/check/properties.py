@@ -23,25 +23,15 @@ class NotFinite(Broken):
 
 @dataclass(frozen=True)
 class Property:
-    """A property that a model must have.
+    """A property that a model must have."""
 
-    Attributes:
-        measure: the difference for a subject.
-        name: what is true of a model that has it.
-        bound: the largest difference between what must be equal.
-        advice: what to look for in a model that lacks it.
-        kinds: the kinds of models that must have it.
-        decisive: whether the others say nothing of a model that lacks it.
-        premise: the name of a property without which this one cannot be judged.
-    """
-
-    measure: Callable[[Subject], float]
-    name: str
-    bound: float
-    advice: str
-    kinds: Sequence[Kind] = tuple(Kind)
-    decisive: bool = False
-    premise: str = ""
+    measure: Callable[[Subject], float]  # the difference for a subject
+    name: str  # what is true of a model that has it
+    bound: float  # the largest difference between what must be equal
+    advice: str  # what to look for in a model that lacks it
+    kinds: Sequence[Kind] = tuple(Kind)  # that must have it
+    decisive: bool = False  # the others say nothing of a model that lacks it
+    premise: str = ""  # the name of a property without which this one cannot be judged
 
 
 PROPERTIES: list[Property] = []

@@ -18,10 +18,8 @@ Architectures = dict[str, tuple[str, Options]]  # by name: ARCH and the options 
 def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, Recipe]:
     """Recipes by the names of their parts; one without parts has the name "".
 
-    Args:
-        args: the command line.
-        options: options of fairseq-train for all architectures. They replace a recipe's options,
-            but not options in brackets.
+    The options of fairseq-train, for all architectures, replace a recipe's options, but not options
+    in brackets.
     """
     architectures = parse_architectures(args.archs or [])
     if not args.what.exists():

@@ -31,11 +31,7 @@ def python_command(words: Sequence[str]) -> list[str]:
 
 
 def check_program(line: str, key: str) -> None:
-    """Check that the program of a command line is there.
-
-    Args:
-        key: of the recipe that has the line.
-    """
+    """Check that the program of a command line, under a key of a recipe, is there."""
     name = next(iter(shlex.split(line)), "")
     if name not in MODULES and not shutil.which(name):
         raise ValueError(f"{key} {line}: there is no program {name!r}")

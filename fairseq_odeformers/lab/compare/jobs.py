@@ -151,11 +151,7 @@ def choose_machine(args: argparse.Namespace, out: Path) -> Machine | Cluster:
 
 
 def call_in_child(function: Callable):
-    """Call a function in a fork of this process, and return or raise what it does.
-
-    Raises:
-        ValueError: the child was killed.
-    """
+    """Call a function in a fork of this process, and return or raise what it does."""
     receiver, sender = FORK.Pipe(duplex=False)
     child = FORK.Process(target=_answer, args=(sender, function))
     child.start()

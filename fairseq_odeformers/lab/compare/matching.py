@@ -68,17 +68,14 @@ def width_options(arch: str, model_config) -> tuple[list[str], int]:
 def search_width(
     count: Callable[[int], int], counts: dict[int, int], target: int, step: int
 ) -> int | None:
-    """The width whose number of parameters is nearest to a target, by the secant method.
+    """The width whose number of parameters is nearest to a target; None if that does not grow.
 
-    Where that stops, the next width towards the target is tried as well.
+    By the secant method. Where that stops, the next width towards the target is tried as well.
 
     Args:
         count: the number of parameters at a width, which grows with it.
         counts: the numbers that are counted already, at first one; this adds others.
         step: all other widths are multiples of it.
-
-    Returns:
-        None if the number does not grow.
     """
     (width,) = counts
     guess = (width // step + 1) * step

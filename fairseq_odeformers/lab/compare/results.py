@@ -78,11 +78,7 @@ def add_training(results: Results, run: Run) -> None:
 def add_outcomes(
     results: Results, runs: Sequence[Run], split: str, checkpoint: str, texts: Sequence[str] | None
 ) -> None:
-    """Add the outcomes of a checkpoint of all runs on a split, and the recipe's own scores.
-
-    Args:
-        texts: see :func:`read_outcome`.
-    """
+    """Add the outcomes of a checkpoint of all runs on a split, and the recipe's own scores."""
     recipe = results.plan.recipe
     outcomes, scores = defaultdict(dict), []
     for run in runs:

@@ -148,11 +148,7 @@ class Run:
 
 
 def make_runs(plan: Plan, out: Path, seeds: Sequence[int] = ()) -> list[Run]:
-    """The runs of a plan, seed by seed: the first seed of all architectures comes first.
-
-    Args:
-        seeds: by default all of the plan.
-    """
+    """The runs of a plan with its seeds, or some of them; all runs of the first seed come first."""
     return [
         Run(
             name=entry.name,
