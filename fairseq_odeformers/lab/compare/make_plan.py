@@ -30,9 +30,9 @@ from .trial import build, count_parameters, try_training
 
 # The ends of options that do not change the size of a model, and hardly the time of an update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
-BUSY = (
-    0.2  # the share of the trials' time spent waiting for a core, from which on fewer threads help
-)
+# The share of the trials' time spent waiting for a core, from which on updates with several threads
+# take about twice as long: a thread also waits for those that have no core.
+BUSY = 0.02
 
 
 def make_plan(
@@ -83,9 +83,8 @@ def make_plan(
     environment["waiting for cores"] = f"{busy:.0%}"
     if busy > BUSY and torch.get_num_threads() > 1:
         print(
-            f"Other processes are busy on this machine's {os.cpu_count()} cores: the trials waited "
-            f"for a core {busy:.0%} of the time. Training may be faster with OMP_NUM_THREADS=1 "
-            "before the command.",
+            f"Other processes are busy on this machine's {os.cpu_count()} cores; training may be "
+            "faster with OMP_NUM_THREADS=1 before the command",
             flush=True,
         )
     return Plan(recipe, tuple(entries), sha256(Path(recipe.data)), test_sets, environment)

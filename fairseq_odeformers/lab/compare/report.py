@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from fairseq_odeformers.files import replacing
+from fairseq_odeformers.lab.corpora.command import FEW
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .figures import learning_curves, quality_against
@@ -38,7 +39,6 @@ PAIRED = (
     "p is of a paired bootstrap over the texts: the first score of this and the first "
     "architecture, for each seed"
 )
-LEAST_TEXTS = 100  # of a test set; fewer tell no difference between models
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
@@ -183,8 +183,8 @@ def warn_of_too_little(results: Results, outcomes: Outcomes) -> Iterator[str]:
     if undertrained := "; ".join(find_undertrained(results, outcomes)):
         yield f"Too little training to compare: {undertrained}; train longer."
     texts = len(any_of(outcomes).examples)
-    if 0 < texts < LEAST_TEXTS:
-        yield f"Too few texts to compare: {texts}; test on {LEAST_TEXTS} or more."
+    if 0 < texts < FEW:
+        yield f"Too few texts to compare: {texts}; test on {FEW} or more."
 
 
 def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
