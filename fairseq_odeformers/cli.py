@@ -74,7 +74,7 @@ def list_options(arguments: Sequence[str]) -> None:
 
 
 def place(arch: str) -> tuple[int, int]:
-    """Where an architecture stands in a list: by its kind, then by its paper."""
+    """The key that sorts architectures by kind, then by paper."""
     kinds, papers = [None, *Kind], [*PAPERS.values(), OWN]
     kind = next(iter(kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     return kinds.index(kind), papers.index(paper_of(arch))
@@ -114,7 +114,7 @@ def model_name(arch: str) -> str:
 
 
 def model_summary(arch: str) -> str:
-    """What a model is; of a preset, the model and the options in which it differs."""
+    """A model's description; for a preset, its model and the options that it changes."""
     model = model_name(arch)
     if arch == model:
         return summary(MODEL_REGISTRY[model])

@@ -1,4 +1,4 @@
-"""Parsers of fairseq's commands, whose errors are exceptions of one line."""
+"""Parsers of fairseq's commands that raise exceptions of one line."""
 
 import argparse
 
@@ -13,7 +13,7 @@ NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}
 
 
 def training_parser() -> argparse.ArgumentParser:
-    """The parser of fairseq-train, whose errors are exceptions."""
+    """The parser of fairseq-train, with errors as exceptions."""
     return raise_errors(get_training_parser())
 
 

@@ -1,4 +1,4 @@
-"""The list of all changes: what changes, in which function, why, and until when."""
+"""The list of all changes to fairseq: function, replacement, reason, and when it can go."""
 
 import fairseq
 

@@ -132,7 +132,7 @@ class Subject:
         return [row[text != self.dictionary.pad()] for row, text in zip(out, tokens)]
 
     def gradients(self, model: BaseFairseqModel, *samples: dict[str, Any]) -> dict[str, Tensor]:
-        """The gradients of the summed losses of batches, by parameter; zero where there is none."""
+        """The gradients of the summed losses of all batches, by parameter name; zero if unused."""
         model.zero_grad()
         criterion = self.criterion().train(model.training)
         for sample in samples:

@@ -59,7 +59,7 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
 
 
 def parse_architectures(texts: Iterable[str]) -> Architectures:
-    """The architectures of ``--archs``, each of which is named once."""
+    """The architectures of ``--archs``; a name that occurs twice is refused."""
     architectures: Architectures = {}
     for name, arch, options in map(parse_architecture, texts):
         if name in architectures:

@@ -23,7 +23,7 @@ def learning_curves(trainings: Mapping[str, Sequence[Training]], unit: str) -> F
     A line is the mean over the seeds, and a band reaches from the lowest to the highest of them.
 
     Args:
-        trainings: those of each architecture, a seed each.
+        trainings: by architecture, one training per seed.
         unit: of the loss.
     """
     points = {name: min(len(run.losses) for run in runs) for name, runs in trainings.items()}

@@ -19,7 +19,7 @@ Table = list[list[str]]  # the header first
 
 @dataclass
 class Section:
-    """A part of the report: a table, text and a picture, each of which may be missing."""
+    """A part of the report, with a table, text or a picture, or several of them."""
 
     title: str
     text: str = ""  # Markdown
@@ -85,7 +85,7 @@ def html_page(sections: Sequence[Section]) -> str:
 
 
 def literal(text: str) -> str:
-    """Markdown for a text of the data, whose signs are no markup."""
+    """Markdown that shows a text of the data as it is."""
     return re.sub(r"([\\`*_\[\]#])", r"\\\1", text).replace("<", "&lt;")
 
 

@@ -140,7 +140,7 @@ def refuse(differing: Differences, names: Set[str], out: Path) -> None:
 
 
 def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -> tuple[str, ...]:
-    """The settings in which the trainings of an architecture differ between two plans."""
+    """The settings of an architecture's trainings that differ between two plans."""
     then, now = (
         {"average": a_plan.recipe.average, **an_entry.options}
         for a_plan, an_entry in ((earlier, before), (plan, entry))

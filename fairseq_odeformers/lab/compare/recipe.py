@@ -61,7 +61,7 @@ class Recipe:
 
     @property
     def task(self) -> str:
-        """The task of fairseq, whose own default is translation."""
+        """fairseq's task; translation if the recipe names none."""
         return self.train.get("task", "translation")
 
     @property

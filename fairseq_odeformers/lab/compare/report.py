@@ -268,7 +268,7 @@ def draw_quality(results: Results, split: str) -> Iterator[Section]:
 
 
 def show_differences(results: Results, split: str) -> Iterator[Section]:
-    """Five texts of different outputs, whose qualities spread most, by the first seeds."""
+    """Five texts on which the models of the first seeds differ most in quality."""
     outcomes = results.outcomes[split, BEST]
     firsts = {name: next(iter(runs.values())) for name, runs in outcomes.items()}
     examples = any_of(outcomes).examples
@@ -289,7 +289,7 @@ def show_differences(results: Results, split: str) -> Iterator[Section]:
 
 
 def describe_options(plan: Plan) -> Section:
-    """The options that all trainings share, and those in which they differ."""
+    """The options that all trainings share, and the others for each architecture."""
     first, *others = (entry.options for entry in plan.entries)
     shared = {k: v for k, v in first.items() if all(o.get(k) == v for o in others)}
     rows = []

@@ -87,7 +87,7 @@ def submit_and_watch(runs: Sequence[Run], machine: Machine | Cluster) -> None:
 
 
 def progress(runs: Sequence[Run], active: Collection[Run]) -> Table:
-    """A row for each run, whose name stays whole in a terminal of 80 columns."""
+    """One row per run; names are not cut in a terminal of 80 columns."""
     table = Table(Column("run", no_wrap=True, overflow="fold"), "progress")
     for run in runs:
         table.add_row(run.folder.name, Text(describe(run, run in active)))
