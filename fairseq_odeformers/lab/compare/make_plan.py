@@ -54,7 +54,7 @@ def make_plan(
         plugins: the user's folders. The plan keeps digests of their files.
         checked: whether their architectures must have the properties of ``lab/check``.
     """
-    start, waited = time.perf_counter(), wait_for_cores()
+    start, waited = time.perf_counter(), seconds_without_core()
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
     test_sets = find_test_sets(recipe)
     recipe.splits = [*test_sets]
@@ -79,7 +79,7 @@ def make_plan(
         entries = fit_budget(recipe, entries, budget, planned or {})
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    busy = (wait_for_cores() - waited) / (time.perf_counter() - start)
+    busy = (seconds_without_core() - waited) / (time.perf_counter() - start)
     environment["waiting for cores"] = f"{busy:.0%}"
     if busy > BUSY and torch.get_num_threads() > 1:
         print(
@@ -90,7 +90,7 @@ def make_plan(
     return Plan(recipe, tuple(entries), sha256(Path(recipe.data)), test_sets, environment)
 
 
-def wait_for_cores() -> float:
+def seconds_without_core() -> float:
     """The seconds that this thread has waited for a core; 0 if Linux does not count them."""
     file = Path("/proc/thread-self/schedstat")
     return int(file.read_text().split()[1]) / 1e9 if file.exists() else 0.0

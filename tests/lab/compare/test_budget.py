@@ -93,7 +93,7 @@ def test_a_plan_for_a_time(recipe):
 def test_busy_cores_are_told(seconds, threads, told, recipe, monkeypatch, capsys):
     """Unless the trials have one thread already; the report has the share of their time."""
     waited = iter([5, 5 + seconds])
-    path = "fairseq_odeformers.lab.compare.make_plan.wait_for_cores"
+    path = "fairseq_odeformers.lab.compare.make_plan.seconds_without_core"
     monkeypatch.setattr(path, lambda: next(waited))
     monkeypatch.setattr("torch.get_num_threads", lambda: threads)
     recipe.architectures = {"transject": {}}
