@@ -43,7 +43,7 @@ def judge(subject: Subject, prop: Property) -> Verdict:
         inside = module and f", in {module}"
         return Verdict(prop.name, "", f"{describe(error)}{inside}")
     shown = f"{difference:.1e}" if difference else "0"
-    return Verdict(prop.name, shown, prop.advice if difference > prop.bound else "")
+    return Verdict(prop.name, shown, "" if difference <= prop.bound else prop.advice)
 
 
 def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:

@@ -55,8 +55,8 @@ CAUSAL = "no token sees a later one"
 def difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
     """The largest difference between two lists of tensors; infinite where one is no number."""
     pairs = zip(ours, theirs)
-    largest = max(float((a.detach() - b.detach()).float().abs().max()) for a, b in pairs)
-    return largest if largest == largest else float("inf")
+    largest = torch.stack([(a.detach() - b.detach()).float().abs().max() for a, b in pairs]).max()
+    return float("inf") if largest.isnan() else float(largest)  # Python's max drops NaN
 
 
 def relative_difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float:

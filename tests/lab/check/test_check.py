@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from fairseq_odeformers.cli import architectures
-from fairseq_odeformers.lab.check.command import check, main
+from fairseq_odeformers.lab.check.command import check, judge, main
+from fairseq_odeformers.lab.check.properties import Property, difference
 
 FINITE = "forward and backward are finite"
 GRADIENT = "every parameter gets a gradient"
@@ -111,6 +113,17 @@ def test_the_message_on_a_cache_helps(printed):
     assert "needs a cache of its own" in printed[0]["cache"]
     assert "cache of its own" not in printed[0]["look_ahead"]
     assert f"to be judged once '{CAUSAL}' passes" in printed[0]["look_ahead"]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_difference_that_is_not_a_number_fails(place):
+    """Whichever text has it."""
+    texts = [torch.zeros(2), torch.zeros(2)]
+    broken = [text.clone() for text in texts]
+    broken[place][1] = float("nan")
+    assert difference(broken, texts) == float("inf")
+    prop = Property(lambda _: float("nan"), "name", 0.1, "advice")
+    assert judge(None, prop).fault == "advice"
 
 
 def test_an_unknown_architecture():
