@@ -40,19 +40,19 @@ class Step:
     printed: bool = False  # the product is what the command prints; else that goes to the log
 
     def make_product(self, folder: Path) -> None:
-        """Call the command. What it prints is the product, or is added to the log of the run."""
-        product = folder / self.product
-        with replacing(product) if self.printed else nullcontext(folder / LOG) as output:
-            with open(output, "ab") as file:
-                start = file.tell()
+        """Call the command. What it prints is the product, or goes to the log, as its errors do."""
+        product, log = folder / self.product, folder / LOG
+        with replacing(product) if self.printed else nullcontext(log) as output:
+            with open(output, "ab") as file, open(log, "ab") as errors:
+                command, start = python_command(self.words), errors.tell()
                 status = subprocess.run(
-                    python_command(self.words), stdout=file, stderr=file, preexec_fn=end_with_parent
+                    command, stdout=file, stderr=errors, preexec_fn=end_with_parent
                 ).returncode
             if status:
-                printed = output.read_bytes()[start:].decode(errors="replace")
-                log = "" if self.printed else f"; its log is {output}"
+                printed = (log.read_bytes()[start:] or output.read_bytes()).decode(errors="replace")
                 raise ValueError(
-                    f"{self.words[0]}: {explain_failure(printed)} (status {status}){log}"
+                    f"{self.words[0]}: {explain_failure(printed)} (status {status}); its log is "
+                    f"{log}"
                 )
         product.touch()
 

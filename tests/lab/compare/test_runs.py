@@ -86,14 +86,28 @@ def test_a_killed_run_goes_on(step, victim, folder):
 
 @pytest.mark.parametrize("printed", [False, True])
 def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, folder):
-    """And with the log that has the rest."""
+    """And with the log that has its errors."""
     step = Step("training", ("fairseq-train", "fails"), "product", printed)
     run = Run("arch", 1, folder, (step, *STEPS[1:]))
     call(run)
-    log = "" if printed else f"; its log is {folder / runs.LOG}"
-    assert run.failure == f"fairseq-train: no such thing (status 1){log}"
+    log = folder / runs.LOG
+    assert run.failure == f"fairseq-train: no such thing (status 1); its log is {log}"
+    assert log.read_text().endswith("no such thing\n")
     assert (folder / "calls").read_text().split() == ["fails"]
     assert not (folder / "product").exists()
+
+
+def test_warnings_are_no_part_of_what_a_command_prints(folder):
+    """They are in the log; without any, a failure is told by what the command has printed."""
+    warn = "echo 27.55; echo careful >&2"
+    step = Step("scoring", ("sh", "-c", warn), "test.score", printed=True)
+    call(Run("arch", 1, folder, (step,)))
+    assert (folder / "test.score").read_text() == "27.55\n"
+    assert (folder / runs.LOG).read_text() == "careful\n"
+    step = Step("scoring", ("sh", "-c", "echo no references; exit 3"), "other.score", printed=True)
+    run = Run("arch", 1, folder, (step,))
+    call(run)
+    assert run.failure.startswith("sh: no references (status 3)")
 
 
 def test_a_training_that_diverged_says_so_and_where(folder):
