@@ -17,13 +17,14 @@ from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.lab.benchmark.timing import describe_environment
 from fairseq_odeformers.lab.check.command import require
-from fairseq_odeformers.models.common.sizes import split_sizes
+from fairseq_odeformers.models.common.sizes import NEUTRAL, split_sizes
+from fairseq_odeformers.options import underscore
 
 from .entry import Entry, make_entry, plugin_digest, resolve_shares
 from .fairseq_commands import check_program
 from .lengths import check_lengths
 from .logs import report_progress
-from .matching import fit_budget, match_width
+from .matching import WIDTHS, fit_budget, match_width
 from .plan import Plan
 from .recipe import Recipe, find_test_sets, to_words
 from .trial import build, count_parameters, try_training
@@ -127,7 +128,7 @@ def check_scores(recipe: Recipe) -> None:
 def check_tuned_widths(options: Iterable[str]) -> None:
     """Check that no width is tuned that matching the number of parameters would change."""
     for option in options:
-        if option.endswith(("embed-dim", "width", "ffn", "size")):
+        if option == "size" or NEUTRAL.get(option, underscore(option)).endswith(WIDTHS):
             raise ValueError(f"--tune {option}: equal parameters set widths; add --match none")
 
 

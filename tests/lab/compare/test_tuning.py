@@ -14,7 +14,7 @@ from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.experiments import parse_tuning
 from fairseq_odeformers.lab.compare.jobs import Machine
-from fairseq_odeformers.lab.compare.make_plan import make_plan
+from fairseq_odeformers.lab.compare.make_plan import check_tuned_widths, make_plan
 from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
@@ -161,6 +161,13 @@ def test_a_plan_has_all_combinations(training_data):
     ]
     with pytest.raises(ValueError, match="--tune encoder-ffn-embed-dim: .* add --match none"):
         make_plan(replace(recipe, tune={"encoder-ffn-embed-dim": ["16", "512"]}))
+
+
+def test_only_widths_conflict_with_equal_parameters():
+    check_tuned_widths(["batch-size", "required-batch-size-multiple", "layers", "lr"])
+    for option in ("size", "width", "ffn", "encoder-embed-dim", "decoder-ffn-embed-dim"):
+        with pytest.raises(ValueError, match=f"--tune {option}: equal parameters set widths"):
+            check_tuned_widths([option])
 
 
 def test_candidates_that_differ_in_rates_share_a_trial(training_data, monkeypatch):
