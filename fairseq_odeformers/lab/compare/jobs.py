@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -136,7 +137,7 @@ def choose_machine(args: argparse.Namespace, out: Path) -> Machine | Cluster:
         )
     logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
     settings: dict[str, Any] = {
-        "timeout_min": int(args.time or 60 * 24 * 30),
+        "timeout_min": math.ceil(args.time or 60 * 24 * 30),
         "cpus_per_task": int(os.environ["OMP_NUM_THREADS"]),
         "slurm_array_parallelism": args.jobs,
         "slurm_use_srun": False,

@@ -136,17 +136,20 @@ def test_a_cluster_gets_all_runs_at_once(tmp_path):
     assert [(run.folder / "listed").read_text() for run in runs] == ["done\n"] * 3
 
 
-def test_what_sbatch_refuses_is_one_line(tmp_path, monkeypatch):
-    """Slurm is there, but has no such partition."""
+@pytest.mark.parametrize("seconds, minutes", [(45, 1), (60, 1), (90, 2)])
+def test_what_sbatch_refuses_is_one_line(seconds, minutes, tmp_path, monkeypatch):
+    """Slurm is there, but has no such partition. Its time limit is in whole minutes; 0 is none."""
     for name in ("srun", "sbatch"):
         path = tmp_path / name
         path.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition: x' >&2\nexit 1\n")
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    options = {"cluster": "slurm", "time": None, "jobs": 1, "gpus_per_run": None}
+    options = {"cluster": "slurm", "time": seconds / 60, "jobs": 1, "gpus_per_run": None}
     args = Namespace(**options, slurm_partition="x")
     run = Run("arch", 1, tmp_path / "1", (Step("listing", ("echo", "done"), "listed"),))
     cluster = choose_machine(args, tmp_path)
     with pytest.raises(ValueError, match="--cluster slurm: .*invalid partition: x"):
         cluster.submit([run])
+    (script,) = (tmp_path / "jobs").glob("*.sh")
+    assert f"--time={minutes}\n" in script.read_text()
