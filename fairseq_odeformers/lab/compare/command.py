@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -124,12 +124,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         options = parse_words(others)
         options |= {name: getattr(args, name) for name in (*NEUTRAL, "size") if vars(args)[name]}
-        for name, recipe in choose_experiments(args, options).items():
-            compare(args, recipe, args.out / name if name else args.out)
+        recipes, runs = choose_experiments(args, options), []
+        redo = parse_redo(args.redo, recipes.values())
+        for name, recipe in recipes.items():
+            out = args.out / name if name else args.out
+            runs += compare(args, recipe, out, redo & recipe.architectures.keys())
     except KeyboardInterrupt:
         sys.exit(
             "\nodeformers compare: interrupted; the same command resumes from the last checkpoints"
         )
+    failed = [run for run in runs if not run.finished]
+    for run in failed:
+        print(f"{run.folder}: {run.failure}")
+    if failed:
+        sys.exit(f"odeformers compare: {len(failed)} of {len(runs)} runs did not finish")
 
 
 def check_options(words: Sequence[str], own: Sequence[str]) -> None:
@@ -142,15 +150,23 @@ def check_options(words: Sequence[str], own: Sequence[str]) -> None:
                 raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
 
 
-def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
-    """Plan, run and report an experiment."""
+def parse_redo(texts: Iterable[str], recipes: Iterable[Recipe]) -> set[str]:
+    """The architectures of ``--redo``; one that no experiment has is refused."""
+    redo = {parse_architecture(text)[0] for text in texts}
+    names = dict.fromkeys(name for recipe in recipes for name in recipe.architectures)
+    if unknown := redo - names.keys():
+        raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(names)}")
+    return redo
+
+
+def compare(
+    args: argparse.Namespace, recipe: Recipe, out: Path, redo: Collection[str]
+) -> list[Run]:
+    """Plan, run and report an experiment; returns its runs, none of a dry run."""
     start = time.monotonic()
     for path in (os.path.abspath(recipe.data), *(out / name for name in recipe.architectures)):
         check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
-    redo = {parse_architecture(text)[0] for text in args.redo}
-    if unknown := redo - {*recipe.architectures}:
-        raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(recipe.architectures)}")
     earlier = load_plan(out) if (out / PLAN).is_file() else Plan(recipe, ())
     earlier = earlier.keep(lambda entry: entry.name not in redo)
     untried = tuple(Entry(name, {}, tried=recipe.tune) for name in recipe.architectures)
@@ -166,7 +182,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
             write_plugin(user_dir, args.user_dir)
         plan = plan.keep(lambda entry: entry.name in recipe.architectures)
         print_plan(plan, recipe.seeds, out, args.jobs, redo)
-        return
+        return []
     if redo and (out / PLAN).is_file():
         forget(redo, out)
     plan = save_plan(plan, out).keep(lambda entry: entry.name in recipe.architectures)
@@ -179,11 +195,7 @@ def compare(args: argparse.Namespace, recipe: Recipe, out: Path) -> None:
         add_time(time.monotonic() - start, out)
     write_report(read_results(out), out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    failed = [run for run in runs if not run.finished]
-    for run in failed:
-        print(f"{run.folder}: {run.failure}")
-    if failed:
-        raise ValueError(f"{len(failed)} of {len(runs)} runs did not finish")
+    return runs
 
 
 def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan) -> Plan:

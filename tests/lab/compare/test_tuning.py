@@ -223,6 +223,28 @@ def test_a_dry_run_shows_what_is_tuned_anew(folder, monkeypatch, capsys):
     assert re.findall("# (.*-seed5)", commands) == ["a-lr-1-seed5", "b-lr-3-seed5"]
 
 
+def test_a_run_that_fails_does_not_stop_the_other_parts(folder, monkeypatch, capsys):
+    """``--redo`` names an architecture of any part; a wrong name is refused before the first."""
+    parts = {
+        name: {"architectures": {name: {}}, "tune": {"lr": [rate]}} for name, rate in ("a9", "b3")
+    }
+    recipe = {"data": str(folder), "train": {"fp16": True}, "seeds": [5], "parts": parts}
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+
+    def make_plan(make):
+        (recipe,) = make.args
+        return replace(tuned(recipe.architectures, recipe.tune["lr"], [5]), recipe=recipe)
+
+    monkeypatch.setattr(command, "call_in_child", make_plan)
+    with pytest.raises(ValueError, match="--redo z: not among a, b"):
+        command.main(["recipe.yaml", "--redo", "z"])
+    assert not (folder / "runs").exists()
+    with pytest.raises(SystemExit, match="1 of 2 runs did not finish"):
+        command.main(["recipe.yaml", "--redo", "b"])
+    assert "a-lr-9-seed5: fairseq-train: gradients are Nan/Inf" in capsys.readouterr().out
+    assert (folder / "runs/b/report.md").exists()
+
+
 def test_values_of_tuned_options():
     assert parse_tuning(["lr=1,2", "--dropout=0"]) == {"lr": ["1", "2"], "dropout": ["0"]}
     for text in ("lr", "lr=", "lr=1,,2", "lr=1,1"):
