@@ -9,14 +9,16 @@ import signal
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from sacrebleu.metrics.bleu import BLEU
 
-from fairseq_odeformers.files import check_path, markdown_table
+from fairseq_odeformers.files import check_path, markdown_table, replacing
 from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
@@ -27,7 +29,17 @@ from .jobs import call_in_child, choose_machine
 from .logs import clock
 from .make_plan import make_plan
 from .pages import csv_table, latex_table, markdown_page
-from .plan import PLAN, Plan, add_time, check_experiment, extend, load_plan, save_plan, write_plan
+from .plan import (
+    LOCK,
+    PLAN,
+    Plan,
+    add_time,
+    check_experiment,
+    extend,
+    load_plan,
+    save_plan,
+    write_plan,
+)
 from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
 from .results import read_results
@@ -179,16 +191,16 @@ def compare(
     plan = extend(earlier, plan_in_fork(args, recipe, earlier), out)  # refuses other settings
     if machine is None:
         if args.user_dir and not user_dir.exists():  # the commands name it
-            write_plugin(user_dir, args.user_dir)
+            write_plugin(user_dir, args.user_dir, ())
         plan = plan.keep(lambda entry: entry.name in recipe.architectures)
         print_plan(plan, recipe.seeds, out, args.jobs, redo)
         return []
+    if args.user_dir:
+        write_plugin(user_dir, args.user_dir, make_runs(plan, out))
     if redo and (out / PLAN).is_file():
         forget(redo, out)
     plan = save_plan(plan, out).keep(lambda entry: entry.name in recipe.architectures)
     print(overview(plan, recipe.seeds, out, args.jobs), flush=True)
-    if args.user_dir:
-        write_plugin(user_dir, args.user_dir)
     try:
         runs = execute_plan(plan, recipe.seeds, machine, out)
     finally:
@@ -219,14 +231,17 @@ def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan) -> Pla
 
 def forget(names: Collection[str], out: Path) -> None:
     """Remove the runs of architectures, and their entries in the plan that is kept."""
-    kept = load_plan(out)
-    runs = [run for run in make_runs(kept, out) if run.name in names and run.folder.exists()]
-    for run in runs:
-        if run.busy:
-            raise ValueError(f"--redo {run.name}: another command is at {run.folder}")
-    for run in runs:
-        shutil.rmtree(run.folder)
-    write_plan(kept.keep(lambda entry: entry.name not in names), out)
+    with FileLock(out / LOCK), ExitStack() as locks:
+        kept = load_plan(out)
+        runs = [run for run in make_runs(kept, out) if run.name in names and run.folder.exists()]
+        for run in runs:
+            try:
+                locks.enter_context(run.lock())
+            except Timeout:
+                raise ValueError(f"--redo {run.name}: another command is at {run.folder}") from None
+        for run in runs:
+            shutil.rmtree(run.folder)
+        write_plan(kept.keep(lambda entry: entry.name not in names), out)
 
 
 def print_plan(
@@ -331,11 +346,21 @@ def minutes(text: str) -> float:
     return float(text[:-1]) * factor
 
 
-def write_plugin(folder: Path, plugins: Sequence[str]) -> None:
-    """Write a folder for fairseq's ``--user-dir``, which takes one; it imports several."""
+def write_plugin(folder: Path, plugins: Sequence[str], runs: Iterable[Run]) -> None:
+    """Write a folder for fairseq's ``--user-dir``, which takes one; it imports several.
+
+    Other plugins there are replaced, unless another command is at one of *runs*, which import them.
+    """
     paths = [str(Path(plugin).resolve()) for plugin in plugins]
+    code = f"from fairseq_odeformers.options import import_plugins\n\nimport_plugins({paths!r})\n"
+    file = folder / "__init__.py"
+    if file.exists() and file.read_text(encoding="utf-8") != code:
+        for run in runs:
+            if run.folder.exists() and run.busy:
+                raise ValueError(
+                    f"--user-dir {' '.join(plugins)}: another command is at {run.folder} with "
+                    "another plugin; wait for it, or give another --out"
+                )
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "__init__.py").write_text(
-        f"from fairseq_odeformers.options import import_plugins\n\nimport_plugins({paths!r})\n",
-        encoding="utf-8",
-    )
+    with replacing(file) as temporary:
+        temporary.write_text(code, encoding="utf-8")

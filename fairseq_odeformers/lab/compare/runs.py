@@ -79,7 +79,7 @@ class Run:
     def __call__(self) -> None:
         """Make all products that are missing; a fork of ``jobs.py`` calls this, or submitit."""
         try:
-            with FileLock(self.folder / LOCK, timeout=0):
+            with self.lock():
                 self.check_data()
                 while step := self.next_step:
                     step.make_product(self.folder)
@@ -89,6 +89,10 @@ class Run:
             return  # busy
         except Exception as error:
             self.fail(str(error))
+
+    def lock(self) -> FileLock:
+        """The lock of whoever executes it; to enter it raises a Timeout if another process has."""
+        return FileLock(self.folder / LOCK, timeout=0)
 
     def check_data(self) -> None:
         """Check before a training that nobody has replaced the data."""
@@ -114,7 +118,7 @@ class Run:
     def busy(self) -> bool:
         """Whether another process is executing it."""
         try:
-            with FileLock(self.folder / LOCK, timeout=0):
+            with self.lock():
                 return False
         except Timeout:
             return True

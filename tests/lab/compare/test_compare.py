@@ -202,9 +202,31 @@ def test_what_is_trained_anew_is_forgotten(tmp_path):
         with pytest.raises(ValueError, match="--redo a: another command is at .*a-seed2"):
             command.forget(["a"], tmp_path)
     assert (tmp_path / "a-seed1").exists()
-    command.forget(["a"], tmp_path)
+    with ThreadPoolExecutor() as pool:
+        with FileLock(tmp_path / plan.LOCK):  # another command adds an architecture
+            forgotten = pool.submit(command.forget, ["a"], tmp_path)
+            with pytest.raises(TimeoutError):
+                forgotten.result(timeout=0.2)
+            added = Plan(Recipe("/data", {}, {}, seeds=[1, 2]), (*entries, Entry("c", {})))
+            plan.write_plan(added, tmp_path)
+        forgotten.result()
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["b-seed1"]
-    assert plan.load_plan(tmp_path).entries == entries[1:]
+    assert [entry.name for entry in plan.load_plan(tmp_path).entries] == ["b", "c"]
+
+
+def test_a_plugin_is_not_replaced_while_runs_import_it(tmp_path):
+    """By another one; the same is written whole."""
+    folder, run = tmp_path / "odeformers_plugins", runs.Run("a", 1, tmp_path / "a-seed1", ())
+    run.folder.mkdir()
+    command.write_plugin(folder, ["one"], [run])
+    with run.lock():
+        command.write_plugin(folder, ["one"], [run])
+        with pytest.raises(ValueError, match="--user-dir two: another command is at .*a-seed1 "):
+            command.write_plugin(folder, ["two"], [run])
+        assert "one" in (folder / "__init__.py").read_text()
+    command.write_plugin(folder, ["two"], [run])
+    assert [path.name for path in folder.iterdir()] == ["__init__.py"]
+    assert "two" in (folder / "__init__.py").read_text()
 
 
 def test_a_plugin_that_has_changed_is_refused(tmp_path):
