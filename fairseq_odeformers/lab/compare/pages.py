@@ -85,8 +85,8 @@ def html_page(sections: Sequence[Section]) -> str:
 
 
 def literal(text: str) -> str:
-    """Markdown that shows a text of the data as it is."""
-    return re.sub(r"([\\`*_\[\]#])", r"\\\1", text).replace("<", "&lt;")
+    """Markdown, also in a table, that shows a text of the data as it is."""
+    return re.sub(r"([\\`*_\[\]#|])", r"\\\1", text).replace("<", "&lt;")
 
 
 def png(figure: Figure) -> bytes:

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 import numpy as np
 from scipy.stats import t as student
 
-from fairseq_odeformers.files import replacing
+from fairseq_odeformers.files import markdown_table, replacing
 from fairseq_odeformers.lab.corpora.command import FEW
 from fairseq_odeformers.models.common.kinds import Kind
 
@@ -268,7 +268,10 @@ def draw_quality(results: Results, split: str) -> Iterator[Section]:
 
 
 def show_differences(results: Results, split: str) -> Iterator[Section]:
-    """Five texts on which the models of the first seeds differ most in quality."""
+    """Five texts on which the models of the first seeds differ most in quality.
+
+    Their tables are text of the section, which ``--csv`` and ``--latex`` leave out.
+    """
     outcomes = results.outcomes[split, BEST]
     firsts = {name: next(iter(runs.values())) for name, runs in outcomes.items()}
     examples = any_of(outcomes).examples
@@ -280,12 +283,15 @@ def show_differences(results: Results, split: str) -> Iterator[Section]:
         return {name: str(run.examples[index][2]) for name, run in firsts.items()}
 
     differ = (index for index in np.argsort(spread)[::-1] if len({*outputs(index).values()}) > 1)
+    tables = []
     for number, index in enumerate(islice(differ, 5), start=1):
         source, reference, _ = examples[index]
         texts = {"source": source, "reference": reference, **outputs(index)}
         rows = [["", f"{split}, text {number}"]]
         rows += [[name, literal(str(text))] for name, text in texts.items()]
-        yield Section("Where they differ most" if number == 1 else "", table=rows)
+        tables.append(markdown_table(rows))
+    if tables:
+        yield Section("Where they differ most", "\n".join(tables))
 
 
 def describe_options(plan: Plan) -> Section:
