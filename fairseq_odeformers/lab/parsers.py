@@ -41,6 +41,8 @@ def find_owners(option: str) -> list[str]:
 
 def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
     """Whose option it is that an architecture does not have, or which one may be meant."""
+    if option in ARCH_MODEL_REGISTRY:
+        return "; name architectures before options"
     owners = find_owners(option)
     if owners:
         shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")

@@ -141,6 +141,11 @@ def test_a_misspelt_option():
         next(check("transformer", "--droput", "1"))
 
 
+def test_an_architecture_behind_options():
+    with pytest.raises(ValueError, match="arguments: transject; name architectures before options"):
+        next(check("transformer", "--dropout", "0.1", "transject"))
+
+
 def test_an_option_of_other_architectures():
     """The remedy is one that this command takes, too."""
     with pytest.raises(ValueError, match="belong to transject, .*: leave it out, or give it to"):
