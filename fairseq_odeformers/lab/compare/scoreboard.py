@@ -20,7 +20,7 @@ from fairseq_odeformers.lab.plots import panels, save, title
 from fairseq_odeformers.models.common.papers import family_of
 
 from .results import read_results
-from .runs import BEST
+from .runs import BEST, LOG
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
 
@@ -138,7 +138,12 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
     outcomes = results.outcomes.get((split, BEST), {})
     for entry in results.plan.entries:
         for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
-            training = results.trainings[entry.name][seed]
+            training = results.trainings[entry.name].get(seed)
+            if training is None:
+                raise ValueError(
+                    f"{folder / entry.folder(seed) / LOG}: no validation, but the run has "
+                    f"predictions; restore the log, or give odeformers compare --redo {entry.name}"
+                )
             yield Finished(
                 column=column,
                 family=family_of(entry.options["arch"]),

@@ -135,6 +135,9 @@ def test_scores_are_of_the_best_checkpoint(tmp_path):
     (run,) = scoreboard.read_runs(str(tmp_path))
     assert (run.test, run.parameters) == (8, 1230)
     assert "best" in scoreboard.describe(compare_families([run]))
+    (folder / "train.log").unlink()
+    with pytest.raises(ValueError, match="a-seed1/train.log: no validation, .* --redo a$"):
+        scoreboard.read_runs(str(tmp_path))
 
 
 def test_tables_are_not_those_of_a_scoreboard(capsys):
