@@ -143,6 +143,11 @@ def make_generator(files, data, options: dict, base: type, name: str) -> Generat
 
 def advise(state: dict) -> str:
     """What takes a checkpoint of another kind, as the end of a message; "" if nothing does."""
+    if getattr(state["cfg"].task, "regression_target", False):
+        return (
+            "; it predicts numbers (--regression-target): fairseq-validate scores it, and "
+            "odeformers predict STS-B-bin --glue-submission writes predictions for STS-B"
+        )
     kind = Kind.of_task(read_names(state)[1])
     return f"; {' and '.join(USES[kind])} take it" if kind in USES else ""
 

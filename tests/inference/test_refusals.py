@@ -27,6 +27,7 @@ REFUSED = {
         "--path cut.pt": "cut.pt",
         "--path foreign.pt": "foreign.pt PosixPath",
         "--path nan.pt": "nan.pt embed_tokens",
+        "--path numbers.pt": "numbers.pt --regression-target fairseq-validate STS-B-bin",
         "--path short.pt": "4 of 4 inputs of test --max-positions --truncate",
         "--path export": "safetensors [export]",
         "--user-dir absent": "--user-dir absent",
@@ -40,6 +41,7 @@ REFUSED = {
     "predict two --path classifier.pt --output made": {"": "classes two"},
     "predict absent --path classifier.pt": {"": "data absent: no such folder; give dictionaries"},
     "translate words --path classifier.pt": {"--text absent": "--text absent: no such file; give"},
+    "translate words --path numbers.pt --text tab": {"": "numbers.pt --regression-target STS-B"},
     "predict turned --path classifier.pt --output made": {"": "0, 1, 2, turned 2, 1, 0,"},
     "export": {
         "foreign.pt made": "foreign.pt PosixPath",
@@ -112,8 +114,12 @@ def folder(tmp_path, checkpoint, monkeypatch):
     for part in ("model", "task"):
         config = {**state["cfg"], part: {**state["cfg"][part], "_name": "of_my_own"}}
         torch.save({**state, "cfg": config}, f"{part}.pt")
-    config = {**state["cfg"], "task": {**state["cfg"]["task"], "max_positions": 3}}
-    torch.save({**state, "cfg": config}, "short.pt")
+    for name, options in (
+        ("short.pt", {"max_positions": 3}),
+        ("numbers.pt", {"regression_target": True}),
+    ):
+        config = {**state["cfg"], "task": {**state["cfg"]["task"], **options}}
+        torch.save({**state, "cfg": config}, name)
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
     return tmp_path
 
