@@ -1,7 +1,8 @@
 """Builds trained models with their tasks."""
 
 import os
-from collections.abc import Iterator
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -11,11 +12,15 @@ from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.files import check_binarised, check_joined, check_regular, naming_faults
 
 from .state import read
-from .trust import check_trust, limit_size
+from .trust import check_trust, limit_size, read_names
+
+# What loaders set for every model: a task may have no data, and subwords no codes.
+SET_ALWAYS = {"data", "bpe_codes"}
 
 
 class Trained(NamedTuple):
@@ -45,12 +50,13 @@ def load(
 
     Raises:
         OSError: a file is not there.
-        ValueError: the checkpoint cannot be read, may not be built, or does not fit its model, the
-            data or their classes.
+        ValueError: the checkpoint cannot be read, may not be built, has no option of a name, or
+            does not fit its model, the data or their classes.
     """
     state = state or read(path)
     check_trust(path, state)
     overwrite_args_by_name(state["cfg"], overrides or {})  # fairseq would not, given a state
+    check_options(path, state, overrides or {})
     data = getattr(state["cfg"].task, "data", None)
     if data and task is None:
         check_data(data)
@@ -64,6 +70,24 @@ def load(
         if size is not None:
             check_classes(path, task, size, classes)
     return Trained(model, task, cfg)
+
+
+def check_options(path: str, state: dict, names: Iterable[str]) -> None:
+    """Check that a checkpoint has options of these names; fairseq ignores others.
+
+    Raises:
+        ValueError: it lacks one.
+    """
+    parts = (vars(p) if isinstance(p, Namespace) else p for p in state["cfg"].values())
+    nested = (part for part in parts if isinstance(part, Mapping))
+    known = {*state["cfg"], *SET_ALWAYS}.union(*nested)
+    for name in names:
+        if name not in known:
+            arch, task = read_names(state)
+            remedy = did_you_mean(name, known) or (
+                f"fairseq-train --task {task} --arch {arch} --help names them"
+            )
+            raise ValueError(f"{path} has no option {name}; {remedy}")
 
 
 @contextmanager

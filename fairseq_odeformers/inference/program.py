@@ -30,7 +30,7 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from fairseq_odeformers.checkpoints import Trained, load
+from fairseq_odeformers.checkpoints import Trained, load, read
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos
 from fairseq_odeformers.data.word_pieces import load_tokenizer
@@ -44,20 +44,13 @@ DESCRIPTION = "description.json"
 
 
 def load_for_program(path: str, data: str | None, overrides: dict) -> Trained:
-    """A trained model without what only training needs.
-
-    Raises:
-        ValueError: the checkpoint has no option of that name; or see
-            :func:`~fairseq_odeformers.checkpoints.trained.load`.
-    """
-    options = {"checkpoint_activations": False, "adjoint": False, **overrides}
+    """A trained model without what only training needs; for errors see :func:`.load`."""
+    state = read(path)
+    training = ("checkpoint_activations", "adjoint")
+    options = {name: False for name in training if name in state["cfg"].model} | overrides
     if data is not None:
         options["data"] = data
-    trained = load(path, options)
-    for name in overrides:
-        if name not in trained.cfg.model and name not in trained.cfg.task:
-            raise ValueError(f"--model-overrides: {path} has no option {name}")
-    return trained
+    return load(path, options, state=state)
 
 
 def write_program(model: nn.Module, task, path: Path) -> None:

@@ -280,6 +280,19 @@ def test_refusals(load, name, use, message, checkpoint, data):
         use(load(checkpoint(name), data / set_of(name)))
 
 
+@pytest.mark.parametrize(
+    "load, name, option, remedy",
+    [
+        (load_classifier, "transject", "shorten_methd", "did you mean shorten_method"),
+        (load_translator, "transevolve", "truncate_sorce", "did you mean truncate_source"),
+        (load_language_model, "transject_lm", "xyz", "fairseq-train --task language_modeling .*"),
+    ],
+)
+def test_an_unknown_option_is_named(load, name, option, remedy, checkpoint, data):
+    with pytest.raises(ValueError, match=f"checkpoint.pt has no option {option}; {remedy}"):
+        load(checkpoint(name), data / "words", **{option: "truncate"})
+
+
 def test_an_empty_path_is_refused(checkpoint, data):
     """Else it would be the current folder, which may have an export in it."""
     for path in ("", f"{checkpoint('transject')}:"):
@@ -309,6 +322,7 @@ def test_byte_pairs_beside_the_data_are_applied_and_joined(codes, checkpoint, da
         assert translator.apply_bpe("12 3") == "12 3"
         assert translator.apply_bpe("34") == "3@@ 4"
         assert translator.decode(translator.tgt_dict.encode_line("3 4")) == "3 4"
+        assert load_translator(checkpoint("transevolve"), data / "words", bpe="characters")
     finally:
         (data / codes).unlink()
 

@@ -64,7 +64,7 @@ REFUSED = {
     },
     "export classifier.pt": {
         "made.pt2 --model-overrides {'a':": "--model-overrides {'a':",
-        "made.pt2 --model-overrides {'ode_step':3}": "classifier.pt ode_step",
+        "made.pt2 --model-overrides {'layer':3}": "classifier.pt layer; fairseq-train",
         "made.pt2 --data absent": "absent",
         "made.pt2 --data two": "classes two",
         "absent/made.pt2": "absent/made.pt2",
