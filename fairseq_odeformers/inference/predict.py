@@ -6,7 +6,6 @@ prints the accuracy; ``... --text FILE`` takes one text per line, and ``... --te
 """
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .classifier import Classifier, average_probabilities
 from .hub import load_classifier, read_files
-from .texts import TooLong, read_texts, write_table
+from .texts import encode_lines, read_texts, write_table
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
 SCORED = "STS-B"  # the only one without classes
@@ -178,17 +177,13 @@ def predict_texts(
     Args:
         name: the file of the texts, in messages.
     """
-    inputs = []
-    for number, text in enumerate(texts, start=1):
-        try:
-            if "\t" in text or "\r" in text:
-                raise ValueError("a tab or a carriage return; remove it")
-            inputs.append(classifier.encode(text))
-        except TooLong as error:
-            print(f"{name}, line {number}: {error}", file=sys.stderr)
-            inputs.append([])
-        except ValueError as error:
-            raise ValueError(f"{name}, line {number}: {error}") from error
+
+    def encode(text: str) -> list[torch.Tensor]:
+        if "\t" in text or "\r" in text:
+            raise ValueError("a tab or a carriage return; remove it")
+        return classifier.encode(text)
+
+    inputs = [tokens or [] for tokens in encode_lines(encode, texts, name)]
     results = classifier.classify_tokens(inputs, args.batch_size)
     rows = [(number, text, *result) for number, (text, result) in enumerate(zip(texts, results))]
     write_predictions("text", classifier.classes, rows, args.output)

@@ -42,6 +42,29 @@ def read_texts(source: str) -> tuple[str, list[str]]:
     return name, [line.rstrip("\r") for line in lines]
 
 
+def encode_lines(
+    encode: Callable[[str], Result], texts: list[str], name: str
+) -> list[Result | None]:
+    """What *encode* makes of each line; None if it is too long, which standard error names.
+
+    Args:
+        name: the file of the lines, in messages.
+
+    Raises:
+        ValueError: *encode* refuses a line for another reason; the message names the line.
+    """
+    results = []
+    for number, text in enumerate(texts, start=1):
+        try:
+            results.append(encode(text))
+        except TooLong as error:
+            print(f"{name}, line {number}: {error}", file=sys.stderr)
+            results.append(None)
+        except ValueError as error:
+            raise ValueError(f"{name}, line {number}: {error}") from error
+    return results
+
+
 def apply_to_texts(
     function: Callable[[list[str]], Sequence[Result]],
     texts: str | Sequence[str],

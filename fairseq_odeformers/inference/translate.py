@@ -9,7 +9,7 @@ from tqdm import tqdm
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .hub import load_translator
-from .texts import TooLong, read_texts, write_table
+from .texts import encode_lines, read_texts, write_table
 
 
 def main(arguments=None) -> None:
@@ -50,12 +50,10 @@ def main(arguments=None) -> None:
     translator = load_translator(args.path, args.data, tokenized=args.tokenized, **options)
     if torch.cuda.is_available() and not args.cpu:
         translator.cuda()
+    fitted = encode_lines(lambda text: translator.fit(translator.encode(text)), texts, name)
+    texts = ["" if tokens is None else text for text, tokens in zip(texts, fitted)]
     translations = []
     for start in tqdm(range(0, len(texts), args.batch_size), unit=" batches", disable=None):
         batch = texts[start : start + args.batch_size]
-        try:
-            translations += translator.translate(batch, beam=args.beam)
-        except TooLong as error:
-            lines = f"lines {start + 1} to {start + len(batch)}"
-            raise ValueError(f"{name}, {lines}: {error}") from error
+        translations += translator.translate(batch, beam=args.beam)
     write_table(([translation] for translation in translations), args.output)

@@ -1,6 +1,7 @@
 """Raw text becomes tokens as the data were prepared, and translations become raw text."""
 
 import json
+import re
 
 import pytest
 
@@ -43,6 +44,12 @@ def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_pa
     assert printed == load_translator(path, prepared, tokenized=False).translate(TEXTS, beam=2)
     odeformers.main([*map(str, line), "--output", str(tmp_path / "out.txt"), "--cpu"])
     assert (tmp_path / "out.txt").read_text().splitlines() == printed
+    capsys.readouterr()
+    (tmp_path / "in.txt").write_text("\n".join([TEXTS[0], "1 " * 2000, TEXTS[2]]))
+    odeformers.main([*map(str, line), "--cpu"])
+    out, err = capsys.readouterr()
+    assert out.splitlines() == printed  # the line that is too long has an empty translation
+    assert re.match(r".*in.txt, line 2: '1 .* has \d+ tokens, more than", err)
 
 
 def test_data_that_do_not_say_how_they_were_prepared(data, checkpoint):
