@@ -19,7 +19,7 @@ def main(arguments=None) -> None:
         f"classifier or encoder to a {PROGRAM} file that torch runs without fairseq.",
     )
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or an exported folder")
-    parser.add_argument("out", type=Path, help=f"new folder, or {PROGRAM} file")
+    parser.add_argument("out", type=Path, help=f"new folder or {PROGRAM} file")
     parser.add_argument(
         "--data", help=f"folder with the dictionaries, for {PROGRAM} (default: the training's)"
     )
@@ -33,6 +33,8 @@ def main(arguments=None) -> None:
     )
     add_user_dir(parser)
     args = parser.parse_args(arguments)
+    if args.out.exists():
+        raise ValueError(f"{args.out} is in the way; move it, or choose another name")
     if args.out.suffix == PROGRAM:
         from .program import load_for_program, write_program
 
@@ -41,8 +43,11 @@ def main(arguments=None) -> None:
         model, task, _ = load_for_program(args.checkpoint, args.data, args.model_overrides)
         write_program(model, task, args.out)
     else:
-        if args.out.exists():
-            raise ValueError(f"{args.out} is in the way; move it, or choose another folder")
+        if args.data is not None or args.model_overrides:
+            raise ValueError(
+                f"{args.out}: a folder keeps the training's options and needs no data; leave "
+                f"--data and --model-overrides out, or give a {PROGRAM} file"
+            )
         state = read(args.checkpoint)
         check_trust(args.checkpoint, state)
         write_export(state, args.out)

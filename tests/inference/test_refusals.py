@@ -69,6 +69,9 @@ REFUSED = {
         "made.pt2 --data two": "classes two",
         "absent/made.pt2": "absent/made.pt2",
         "words": "words is in the way",
+        "old.pt2 --data words": "old.pt2 is in the way",
+        "made --data words": "made: folder --data .pt2",
+        "made --model-overrides {'ode_steps':3}": "made: folder --model-overrides .pt2",
     },
     "average --output made": {
         "--checkpoint-dir . --last 10": "--last 10 3 checkpoints",
@@ -102,6 +105,7 @@ def folder(tmp_path, checkpoint, monkeypatch):
         Path("clone", name, "__init__.py").touch()
     for path in Path("words/label").glob("valid.*"):
         path.unlink()
+    Path("old.pt2").touch()
     Path("tab").write_text("a b\na\tb\n")
     Path("cr").write_bytes(b"a b\r\na\rb\r\n")
     torch.save({**state, "task_state": {"classes": ["0", "1", "2", "<mask>"]}}, "classifier.pt")
