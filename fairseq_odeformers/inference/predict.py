@@ -62,7 +62,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--output",
         metavar="FILE",
         type=Path,
-        help="table of predictions (default: none; with --text standard output)",
+        help="table of predictions, whose id counts from 0, as fairseq's does (default: none; with "
+        "--text standard output)",
     )
     parser.add_argument(
         "--batch-size", metavar="N", type=positive_int, default=32, help="(default: %(default)s)"
@@ -240,6 +241,8 @@ def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor
             values.append(compute(models, task, sample["net_input"]))
     ids = torch.cat(ids).cpu() if ids else torch.empty(0)
     total = len(task.dataset(split))
+    if not total:
+        raise ValueError(f"{split} of {task.cfg.data} has no examples; give another --split")
     if len(ids) < total:
         raise ValueError(
             f"{total - len(ids):,} of {total:,} inputs of {split} are longer than the "

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq import options
-from fairseq.data import data_utils
+from fairseq.data import data_utils, indexed_dataset
 from fairseq_cli import validate
 from helpers import OLD
 from make_checkpoints import PATHS, parsed, write_data, write_splits
@@ -96,6 +96,15 @@ def test_an_ensemble_counts_the_texts_that_one_of_its_models_cannot_take(predict
     assert 0 < longer < 13
     with pytest.raises(ValueError, match=f"^{longer} of 13 inputs of test are longer"):
         probabilities_of(classifier.task, [*classifier.models][::order], "test", 4)
+
+
+def test_an_empty_split_is_named(predict, capsys):
+    """In the format of ``--dataset-impl cached``; files of the default one cannot be empty."""
+    for path in (Path("words", part, "test") for part in ("input0", "label")):
+        indexed_dataset.IndexedDatasetBuilder(f"{path}.bin").finalize(f"{path}.idx")
+    with pytest.raises(SystemExit):
+        predict("classifier.pt")
+    assert "test of words has no examples; give another --split" in capsys.readouterr().err
 
 
 def test_split_without_labels(predict):
