@@ -20,7 +20,8 @@ from fairseq_odeformers.files import reading
 
 from .weights import CONFIG, read_export
 
-# fairseq's own function: a patch puts read() in its place.
+# fairseq's own function. A patch makes fairseq's commands call read() instead (``patches.table``),
+# and read() calls the original, which the replacement keeps as ``__wrapped__``.
 unpickle = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
 
 

@@ -112,6 +112,9 @@ def limit_size(path: str, weights: dict[str, Tensor]) -> Iterator[None]:
 
 # --- for fairseq's from_pretrained, which reads and builds in one call -----------------
 
+# A check does not fit between the two. So the function that reads files for fairseq's commands
+# (``patches.checkpoints``) makes it, but only while this variable is set: the commands trust their
+# files. It is a ContextVar because other threads must not see it.
 _required: ContextVar[ExitStack | None] = ContextVar("trust_required", default=None)
 
 

@@ -66,7 +66,7 @@ def load_translator(checkpoint, data=None, tokenized: bool = True, **options) ->
         ValueError: it is not a checkpoint, or one of another kind of model; or raw text is asked
             for, and the data set was not made by ``odeformers prepare``.
     """
-    return make_translator(read_files(checkpoint), data, tokenized, **options)
+    return make_translator(read_each(checkpoint), data, tokenized, **options)
 
 
 def load_language_model(checkpoint, data=None, **options) -> Generator:
@@ -74,7 +74,7 @@ def load_language_model(checkpoint, data=None, **options) -> Generator:
 
     For arguments and errors see :func:`load_translator`.
     """
-    files = read_files(checkpoint)
+    files = read_each(checkpoint)
     return make_generator(files, data, options, FairseqLanguageModel, "a language model")
 
 
@@ -84,10 +84,10 @@ def load_classifier(checkpoint, data=None, **options) -> Classifier:
     For arguments and errors see :func:`load_translator`; of several checkpoints the probabilities
     are averaged. Classes other than those of the data are an error, too.
     """
-    return make_classifier(read_files(checkpoint), data, **options)
+    return make_classifier(read_each(checkpoint), data, **options)
 
 
-def read_files(checkpoint) -> Iterator[tuple[str, dict]]:
+def read_each(checkpoint) -> Iterator[tuple[str, dict]]:
     """The path of each of several checkpoints, separated by colons, and what it holds.
 
     A file is read when its model is about to be built.
@@ -101,7 +101,7 @@ def read_files(checkpoint) -> Iterator[tuple[str, dict]]:
 
 
 def make_classifier(files: Iterable[tuple[str, dict]], data=None, **options) -> Classifier:
-    """See :func:`load_classifier`; for the result of :func:`read_files`."""
+    """See :func:`load_classifier`; for the result of :func:`read_each`."""
     models, task = [], None
     if data is not None:
         options["data"] = str(data)
@@ -116,7 +116,7 @@ def make_classifier(files: Iterable[tuple[str, dict]], data=None, **options) -> 
 def make_translator(
     files: Iterable[tuple[str, dict]], data=None, tokenized: bool = True, **options
 ) -> Generator:
-    """See :func:`load_translator`; for the result of :func:`read_files`."""
+    """See :func:`load_translator`; for the result of :func:`read_each`."""
     translator = make_generator(files, data, options, FairseqEncoderDecoderModel, "a translator")
     if not tokenized:
         cfg = translator.task.cfg

@@ -20,7 +20,7 @@ from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from .classifier import Classifier, average_probabilities
-from .hub import load_classifier, read_files
+from .hub import load_classifier, read_each
 from .texts import encode_lines, read_texts, write_table
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
@@ -62,8 +62,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--output",
         metavar="FILE",
         type=Path,
-        help="table of predictions, whose id counts from 0, as fairseq's does (default: none; with "
-        "--text standard output)",
+        help="table of predictions; its column id counts from 0, as fairseq does (default: none; "
+        "with --text standard output)",
     )
     parser.add_argument(
         "--batch-size", metavar="N", type=positive_int, default=32, help="(default: %(default)s)"
@@ -120,7 +120,7 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
     """
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     task, models = None, []
-    for path, state in read_files(args.path):
+    for path, state in read_each(args.path):
         if not getattr(state["cfg"].task, "regression_target", False):
             raise ValueError(
                 f"{path} was not trained with --regression-target, as {SCORED} needs; see its part "

@@ -1,3 +1,6 @@
-"""Registered tasks; importing this package registers them all."""
+"""Registered tasks; importing this package registers them all.
+
+Translation, language modelling, masked language modelling and sentence prediction are fairseq's.
+"""
 
 from . import bert_pretraining, long_range_arena, parity  # noqa: F401

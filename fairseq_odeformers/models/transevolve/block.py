@@ -20,6 +20,8 @@ from .spec import BlockSpec
 class TransEvolveLayer(nn.Module):
     """Layer l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
 
+    In fairseq's stacks a whole block takes the place of a layer, and the block computes the scores.
+
     Args:
         number: l, from 1 to L.
         cross_attention: whether there is a W_o^l for the encoder-decoder attention as well, and

@@ -29,7 +29,10 @@ NORMALIZE = (
 
 
 def time_dim_option(side: str) -> Any:
-    """``--time-dim``, the one d' of a model; by default the width of its encoder or decoder."""
+    """``--time-dim``, the one d' of a model; by default the width of *side*.
+
+    It is a multiple of the heads of each side that the model has.
+    """
     return option(
         II(f"model.{side}_embed_dim"),
         "width d' of the time map; even",
@@ -40,7 +43,7 @@ def time_dim_option(side: str) -> Any:
 
 @dataclass
 class TransEvolveBlockConfig(FairseqDataclass):
-    """Options of the blocks of any side; :class:`.BlockSpec` takes most to the layers."""
+    """Options of the blocks of any side; :class:`.BlockSpec` names the ones that layers get."""
 
     ffn_type: str = option(
         "full",

@@ -15,7 +15,10 @@ MASKED_BIAS = -1e6
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):
-    """Sizes and choices of a block; each field has the name and the meaning of an option."""
+    """Sizes and choices of a block; :meth:`.Spec.from_options` fills a field by the option's name.
+
+    ``depth`` of the encoder is the option ``encoder_depth``.
+    """
 
     embed_dim: int  # d
     ffn_embed_dim: int  # d_ff

@@ -206,7 +206,7 @@ def test_a_submission_of_scores(biases, out, tmp_path, monkeypatch):
         torch.nn.init.constant_(last.bias, bias)
         models.append(model.eval())
     loaded = iter(models)
-    monkeypatch.setattr(predict, "read_files", files_of(setup))
+    monkeypatch.setattr(predict, "read_each", files_of(setup))
     monkeypatch.setattr(predict, "load", lambda *args: (next(loaded), setup, None))
     line = ["--path", "a.pt:b.pt", "--cpu", "--batch-size", "4", "--glue-submission"]
     odeformers.main(["predict", str(out / "STS-B-bin"), *line, "--output", str(tmp_path)])
@@ -223,7 +223,7 @@ def test_a_submission_of_scores(biases, out, tmp_path, monkeypatch):
 
 def test_a_submission_of_scores_needs_a_regression(out, monkeypatch, capsys):
     setup, _ = sentence_prediction(out / "RTE-bin", "test", 2)
-    monkeypatch.setattr(predict, "read_files", files_of(setup))
+    monkeypatch.setattr(predict, "read_each", files_of(setup))
     line = ["predict", str(out / "STS-B-bin"), "--path", "best.pt", "--cpu", "--glue-submission"]
     with pytest.raises(SystemExit, match="^2$"):
         odeformers.main(line)
