@@ -12,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from fairseq.data.data_utils import infer_language_pair
 
 from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.lab.benchmark.timing import describe_environment
 from fairseq_odeformers.lab.check.command import require
+from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.sizes import NEUTRAL, split_sizes
 from fairseq_odeformers.options import underscore
 
@@ -26,7 +28,7 @@ from .lengths import check_lengths
 from .logs import report_progress
 from .matching import WIDTHS, fit_budget, match_width
 from .plan import Plan
-from .recipe import Recipe, find_test_sets, to_words
+from .recipe import Options, Recipe, find_test_sets, to_words
 from .trial import build, count_parameters, try_training
 
 # The ends of options that do not change the size of a model, and hardly the time of an update.
@@ -57,6 +59,7 @@ def make_plan(
     """
     start, waited = time.perf_counter(), seconds_without_core()
     recipe = replace(recipe, data=os.path.abspath(recipe.data))
+    recipe = replace(recipe, train={**infer_languages(recipe), **recipe.train})
     test_sets = find_test_sets(recipe)
     recipe.splits = [*test_sets]
     check_scores(recipe)
@@ -89,6 +92,15 @@ def make_plan(
             flush=True,
         )
     return Plan(recipe, tuple(entries), sha256(Path(recipe.data)), test_sets, environment)
+
+
+def infer_languages(recipe: Recipe) -> Options:
+    """The languages of translations, by the data, as fairseq finds them where a recipe has none."""
+    names = ("source-lang", "target-lang")
+    translates = Kind.of_task(recipe.task) is Kind.TRANSLATION
+    if not translates or all(recipe.train.get(name) for name in names):
+        return {}
+    return dict(zip(names, infer_language_pair(recipe.data)))
 
 
 def seconds_without_core() -> float:

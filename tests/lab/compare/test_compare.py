@@ -48,7 +48,11 @@ def data(tmp_path_factory):
 def test_models_have_the_parameters_of_the_first(data):
     recipe = default_recipe(data, {arch: {} for arch in ARCHS}, epochs=1)
     recipe.sizes = {"embed-dim": 32, "ffn-embed-dim": 128, "attention-heads": 2, "layers": 2}
-    first, other = make_plan(recipe).entries
+    del recipe.train["source-lang"], recipe.train["target-lang"]
+    made = make_plan(recipe)
+    assert list(made.test_sets or ()) == ["test"], "languages are those of the data"
+    assert made.recipe.train["target-lang"] == "en"
+    first, other = made.entries
     assert first.options["encoder-ffn-embed-dim"] == 128
     assert abs(other.parameters - first.parameters) <= TOLERANCE * first.parameters
     assert first.options["total-num-update"] == first.updates > 0
