@@ -71,8 +71,16 @@ class Entry:
 
     @property
     def checkpoints(self) -> int:
-        """The number of checkpoints that a training saves, apart from the best and the last."""
-        return self.updates // int(self.options.get("save-interval-updates") or self.epoch_updates)
+        """The number of checkpoints that fairseq saves in a training and that can be averaged.
+
+        At the end of an epoch it saves none that is named by updates.
+        """
+        if interval := int(self.options.get("save-interval-updates") or 0):
+            saved = range(interval, self.updates + 1, interval)
+            return sum(updates % self.epoch_updates > 0 for updates in saved)
+        if self.options.get("no-epoch-checkpoints"):
+            return 0
+        return self.updates // self.epoch_updates // int(self.options.get("save-interval") or 1)
 
     def folder(self, seed: int) -> str:
         """The name of the folder of a run."""

@@ -163,7 +163,7 @@ def time_evaluation(recipe: Recipe, entry: Entry, trainer: Trainer) -> float:
         cfg = parse_evaluation(recipe, entry, splits[0])
         generator = task.build_generator([model], cfg.generation)
         prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
-    validations = entry.checkpoints + 1
+    validations = max(entry.checkpoints, entry.updates // entry.epoch_updates) + 1
     predictions = len(splits) * (1 if recipe.average == 0 else 2)
     examples = len(validation_set(trainer))
     batches = examples / min(examples, EXAMPLES)

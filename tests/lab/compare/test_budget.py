@@ -51,8 +51,22 @@ def test_no_more_checkpoints_are_averaged_than_saved():
         choose_average(3, [many, few])
     open_ones = [choose_average(None, entries) for entries in ([many], [many, few], [few, one])]
     assert open_ones == [3, 2, 0]
-    by_updates = Entry("a", {"save-interval-updates": "5"}, updates=19, epoch_updates=10)
-    assert choose_average(None, [by_updates]) == 3
+
+
+@pytest.mark.parametrize(
+    "options, updates, saved",
+    [
+        ({}, 1000, 10),
+        ({"save-interval": "5"}, 1099, 2),
+        ({"no-epoch-checkpoints": True}, 1000, 0),
+        ({"save-interval-updates": "50"}, 1000, 10),
+        ({"save-interval-updates": 30}, 1000, 30),  # 33 but for 300, 600 and 900
+        ({"save-interval-updates": 500}, 2000, 0),
+    ],
+)
+def test_checkpoints_are_those_that_fairseq_saves(options, updates, saved):
+    """In epochs of 100 updates; what is saved at their ends is not named by its updates."""
+    assert Entry("a", options, updates=updates, epoch_updates=100).checkpoints == saved
 
 
 def test_shares_of_a_training_become_updates():
