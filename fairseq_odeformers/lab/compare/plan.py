@@ -22,6 +22,8 @@ from .recipe import Recipe, construct, to_words
 PLAN, LOCK = "plan.yaml", ".plan.lock"
 # Keys that an entry has in plans of earlier versions.
 RENAMED = {"seconds": "training_seconds", "evaluation": "evaluation_seconds"}
+# Options of an evaluation that change no prediction, only the memory that it needs.
+BATCHING = ("batch-size", "max-sentences", "max-tokens")
 Differences = dict[str, tuple[str, ...]]  # by architecture, such as "lr 1e-3 → 2e-3"
 
 
@@ -140,9 +142,10 @@ def refuse(differing: Differences, names: Set[str], out: Path) -> None:
 
 
 def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -> tuple[str, ...]:
-    """The settings of an architecture's trainings that differ between two plans."""
+    """The settings of an architecture's runs that differ between two plans."""
     then, now = (
         {"average": a_plan.recipe.average, **an_entry.options}
+        | {f"evaluate {k}": v for k, v in a_plan.recipe.evaluate.items() if k not in BATCHING}
         for a_plan, an_entry in ((earlier, before), (plan, entry))
     )
     return name_differences(

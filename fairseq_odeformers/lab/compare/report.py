@@ -295,7 +295,7 @@ def show_differences(results: Results, split: str) -> Iterator[Section]:
 
 
 def describe_options(plan: Plan) -> Section:
-    """The options that all trainings share, and the others for each architecture."""
+    """The options of all trainings and evaluations, and the others for each architecture."""
     first, *others = (entry.options for entry in plan.entries)
     shared = {k: v for k, v in first.items() if all(o.get(k) == v for o in others)}
     rows = []
@@ -304,6 +304,8 @@ def describe_options(plan: Plan) -> Section:
         own_options = {"its own options": shlex.join(own), "size": entry.note}
         rows.append({"architecture": entry.name, **own_options})
     text = f"All trainings: `fairseq-train {plan.recipe.data} {shlex.join(to_words(shared))}`"
+    if plan.recipe.evaluate:
+        text += f"  \nAll evaluations: `{shlex.join(to_words(plan.recipe.evaluate))}`"
     return Section("Options", text, table_of(rows))
 
 

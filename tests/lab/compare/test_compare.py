@@ -60,7 +60,7 @@ def test_models_have_the_parameters_of_the_first(data):
 
 def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     """But not where these have begun the same trainings with other settings."""
-    recipe = Recipe("/data", {"task": "translation"}, {"a": {}})
+    recipe = Recipe("/data", {"task": "translation"}, {"a": {}}, evaluate={"beam": 5})
     one, two = (Entry(name, {"arch": name, "lr": "1e-3"}, updates=5) for name in "ab")
     plan.save_plan(Plan(recipe, (two,)), tmp_path)
     plan.save_plan(Plan(replace(recipe, seeds=[3]), (one, two)), tmp_path)
@@ -69,13 +69,15 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     assert (kept.entries, plan.load_plan(tmp_path).entries) == ((one, two), (one, two))
     assert plan.load_plan(tmp_path).recipe.seeds == [1, 2, 3]
     same = replace(one, options={"arch": "a", "lr": "1e-3", "fp16": False, "clip-norm": None})
-    plan.save_plan(Plan(replace(recipe, splits=["valid"]), (same,)), tmp_path)
+    smaller = {"beam": 5, "batch-size": 8}
+    plan.save_plan(Plan(replace(recipe, splits=["valid"], evaluate=smaller), (same,)), tmp_path)
     other = replace(one, options={"arch": "a", "lr": "1", "clip-norm": None})
     for changed, entry, named in (
         (recipe, other, "a: lr 1e-3 → 1.; give --redo a to"),
         (recipe, replace(one, options={"arch": "a", "fp16": True}), "a: fp16 unset → set, lr 1e-3"),
         (replace(recipe, data="own"), two, "a, b: data /data → own.; give another folder"),
         (replace(recipe, average=2), one, "a, b: average 0 → 2.; give another"),
+        (replace(recipe, evaluate={}), one, "a, b: evaluate beam 5 → unset.; give another"),
     ):
         with pytest.raises(ValueError, match=f"{tmp_path} .*settings .{named}"):
             plan.save_plan(Plan(changed, (entry,)), tmp_path)

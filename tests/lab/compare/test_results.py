@@ -226,7 +226,7 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     train = {"target-lang": "en", "best-checkpoint-metric": "mcc"}
     train["maximize-best-checkpoint-metric"] = True
     score = {"test": "odeformers score-wmt14 en-de {output}"}
-    rows = report(["good", "bad"], texts, train=train, score=score)
+    rows = report(["good", "bad"], texts, train=train, score=score, evaluate={"beam": 5})
     assert ["good, seed 2", "tokenized: BLEU = 27.55"] in rows
     header, _, good, *_ = (row for row in rows if len(row) > 5)
     assert good[3:5] == ["30", "0:00:25"] and good[6:8] == ["4.000 ± 0.000", "4.500 ± 0.000"]
@@ -238,6 +238,7 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     place = rows.index(["test, text 1"])
     assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
     assert any("--adam-betas '(0.9, 0.98)'" in row[-1] for row in rows)  # for a shell
+    assert ["All evaluations: `--beam 5`"] in rows
 
 
 def test_a_run_that_has_not_finished_says_so(tmp_path, report):
