@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_odeformers.files import check_path, markdown_table, replacing
@@ -29,18 +29,8 @@ from .jobs import call_in_child, choose_machine
 from .logs import clock
 from .make_plan import make_plan
 from .pages import csv_table, latex_table, markdown_page
-from .plan import (
-    LOCK,
-    PLAN,
-    Plan,
-    add_time,
-    check_experiment,
-    extend,
-    load_plan,
-    save_plan,
-    write_plan,
-)
-from .recipe import Recipe, parse_words
+from .plan import PLAN, Plan, add_time, check_experiment, extend, load_plan, save_plan
+from .recipe import Options, Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
 from .results import read_results
 from .runs import Run, make_runs
@@ -180,15 +170,16 @@ def compare(
         check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     earlier = load_plan(out) if (out / PLAN).is_file() else Plan(recipe, ())
-    earlier = earlier.keep(lambda entry: entry.name not in redo)
+    recipe.architectures = put_earlier_first(recipe.architectures, earlier)
     untried = tuple(Entry(name, {}, tried=recipe.tune) for name in recipe.architectures)
     wanted = Plan(replace(recipe, data=os.path.abspath(recipe.data)), untried)
-    check_experiment(earlier, wanted, out)
+    check_experiment(earlier.keep(lambda entry: entry.name not in redo), wanted, out)
     user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else USER_DIR
     recipe.train["user-dir"] = str(user_dir)
     machine = None if args.dry_run else choose_machine(args, out)
     prepare_data(recipe, args.dry_run)
-    plan = extend(earlier, plan_in_fork(args, recipe, earlier), out)  # refuses other settings
+    plan = plan_in_fork(args, recipe, earlier, redo)
+    plan = extend(earlier, plan, out, redo)  # refuses other settings
     if machine is None:
         if args.user_dir and not user_dir.exists():  # the commands name it
             write_plugin(user_dir, args.user_dir, ())
@@ -199,7 +190,7 @@ def compare(
         write_plugin(user_dir, args.user_dir, make_runs(plan, out))
     if redo and (out / PLAN).is_file():
         forget(redo, out)
-    plan = save_plan(plan, out).keep(lambda entry: entry.name in recipe.architectures)
+    plan = save_plan(plan, out, redo).keep(lambda entry: entry.name in recipe.architectures)
     print(overview(plan, recipe.seeds, out, args.jobs), flush=True)
     try:
         runs = execute_plan(plan, recipe.seeds, machine, out)
@@ -210,19 +201,31 @@ def compare(
     return runs
 
 
-def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan) -> Plan:
+def put_earlier_first(architectures: dict[str, Options], earlier: Plan) -> dict[str, Options]:
+    """Architectures in the order of an earlier plan, so that its first one stays the baseline."""
+    names = [*(entry.name for entry in earlier.entries), *architectures]
+    return {name: architectures[name] for name in names if name in architectures}
+
+
+def plan_in_fork(
+    args: argparse.Namespace, recipe: Recipe, earlier: Plan, redo: Collection[str] = ()
+) -> Plan:
     """The plan of a recipe, from a fork of this process, which ends with its models.
 
-    Trainings that an earlier command has begun for the same budget keep their updates.
+    Trainings that an earlier command has begun for the same budget keep their updates, and an
+    earlier baseline sets the number of parameters.
     """
     match = args.match or ("parameters" if args.what.is_dir() else "none")
+    begun = (entry for entry in earlier.entries if entry.name not in redo)
+    first = next(iter(earlier.entries), None)
     return call_in_child(
         partial(
             make_plan,
             recipe,
             match=match == "parameters",
+            baseline=None if first and first.name in recipe.architectures else first,
             budget=args.budget,
-            planned={e.label: e.updates for e in earlier.entries if e.budget == args.budget},
+            planned={e.label: e.updates for e in begun if e.budget == args.budget},
             plugins=[Path(folder) for folder in args.user_dir],
             checked=not args.no_check,
         )
@@ -230,10 +233,10 @@ def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan) -> Pla
 
 
 def forget(names: Collection[str], out: Path) -> None:
-    """Remove the runs of architectures, and their entries in the plan that is kept."""
-    with FileLock(out / LOCK), ExitStack() as locks:
-        kept = load_plan(out)
-        runs = [run for run in make_runs(kept, out) if run.name in names and run.folder.exists()]
+    """Remove the runs of architectures."""
+    runs = make_runs(load_plan(out).keep(lambda entry: entry.name in names), out)
+    runs = [run for run in runs if run.folder.exists()]
+    with ExitStack() as locks:
         for run in runs:
             try:
                 locks.enter_context(run.lock())
@@ -241,7 +244,6 @@ def forget(names: Collection[str], out: Path) -> None:
                 raise ValueError(f"--redo {run.name}: another command is at {run.folder}") from None
         for run in runs:
             shutil.rmtree(run.folder)
-        write_plan(kept.keep(lambda entry: entry.name not in names), out)
 
 
 def print_plan(

@@ -41,6 +41,7 @@ BUSY = 0.02
 def make_plan(
     recipe: Recipe,
     match: bool = True,
+    baseline: Entry | None = None,
     budget: float | None = None,
     planned: Mapping[str, int] | None = None,
     plugins: Sequence[Path] = (),
@@ -53,6 +54,7 @@ def make_plan(
 
     Args:
         match: choose widths so that each model has as many parameters as the first one.
+        baseline: the first one, where an earlier plan has it and the recipe does not.
         budget, planned: see :func:`~fairseq_odeformers.lab.compare.matching.fit_budget`.
         plugins: the user's folders. The plan keeps digests of their files.
         checked: whether their architectures must have the properties of ``lab/check``.
@@ -75,8 +77,8 @@ def make_plan(
             if twin := find_twin(entry, entries):
                 entry = repeat_trial(entry, twin)
             else:
-                if match and entries:
-                    entry = match_width(recipe, entry, entries[0].parameters)
+                if match and (first := baseline or next(iter(entries), None)):
+                    entry = match_width(recipe, entry, first.parameters)
                 entry = try_candidate(recipe, entry)
             entries.append(entry)
     if budget:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -45,8 +45,10 @@ class Plan:
         return replace(self, entries=tuple(filter(condition, self.entries)))
 
 
-def save_plan(plan: Plan, out: Path) -> Plan:
+def save_plan(plan: Plan, out: Path, redo: Collection[str] = ()) -> Plan:
     """Keep a plan beside its runs, with what earlier commands have planned; returns the whole.
+
+    Architectures in *redo* are planned anew, and keep their place.
 
     Raises:
         ValueError: see :func:`extend`; nothing is written.
@@ -54,7 +56,7 @@ def save_plan(plan: Plan, out: Path) -> Plan:
     out.mkdir(parents=True, exist_ok=True)
     with FileLock(out / LOCK):  # two commands may begin at once
         if (out / PLAN).is_file():
-            plan = extend(load_plan(out), plan, out)
+            plan = extend(load_plan(out), plan, out, redo)
         write_plan(plan, out)
     return plan
 
@@ -74,12 +76,16 @@ def write_plan(plan: Plan, out: Path) -> None:
         path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
 
-def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
+def extend(earlier: Plan, plan: Plan, out: Path, redo: Collection[str] = ()) -> Plan:
     """A plan with the architectures and seeds of an earlier one for the same folder.
+
+    The earlier architectures come first, so the baseline stays.
 
     Raises:
         ValueError: its runs have other data or settings.
     """
+    order = [entry.name for entry in (*earlier.entries, *plan.entries)]
+    earlier = earlier.keep(lambda entry: entry.name not in redo)
     check_experiment(earlier, plan, out)
     free = find_free_name(out)
     same = earlier.data_digest in ("", plan.data_digest)  # "" in plans of earlier versions
@@ -88,10 +94,10 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
             f"{plan.recipe.data} has other files than when {out} was begun; give another folder, "
             f"such as --out {free}"
         )
-    entries = {entry.label: entry for entry in plan.entries}
+    entries = {entry.label: entry for entry in (*earlier.entries, *plan.entries)}
     differing: Differences = {}
     for before in earlier.entries:
-        entry = entries.setdefault(before.label, before)
+        entry = entries[before.label]
         if before.plugin not in ("", entry.plugin):
             raise ValueError(
                 f"{entry.label}: the files of its plugin have changed since its runs in {out}; "
@@ -105,7 +111,7 @@ def extend(earlier: Plan, plan: Plan, out: Path) -> Plan:
     return replace(
         plan,
         recipe=replace(plan.recipe, seeds=seeds),
-        entries=tuple(entries.values()),
+        entries=tuple(sorted(entries.values(), key=lambda entry: order.index(entry.name))),
         environment=earlier.environment or plan.environment,
         command_seconds=earlier.command_seconds,
     )

@@ -56,6 +56,8 @@ def test_models_have_the_parameters_of_the_first(data):
     assert first.options["encoder-ffn-embed-dim"] == 128
     assert abs(other.parameters - first.parameters) <= TOLERANCE * first.parameters
     assert first.options["total-num-update"] == first.updates > 0
+    alone = replace(recipe, architectures={ARCHS[1]: {}})
+    assert make_plan(alone, baseline=first).entries[0].options == other.options
 
 
 def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
@@ -66,7 +68,7 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     plan.save_plan(Plan(replace(recipe, seeds=[3]), (one, two)), tmp_path)
     kept = plan.load_plan(tmp_path)
     plan.save_plan(Plan(replace(recipe, seeds=[2], splits=["valid"]), (one,)), tmp_path)
-    assert (kept.entries, plan.load_plan(tmp_path).entries) == ((one, two), (one, two))
+    assert (kept.entries, plan.load_plan(tmp_path).entries) == ((two, one), (two, one))
     assert plan.load_plan(tmp_path).recipe.seeds == [1, 2, 3]
     same = replace(one, options={"arch": "a", "lr": "1e-3", "fp16": False, "clip-norm": None})
     smaller = {"beam": 5, "batch-size": 8}
@@ -75,9 +77,9 @@ def test_a_plan_is_kept_with_those_of_earlier_commands(tmp_path):
     for changed, entry, named in (
         (recipe, other, "a: lr 1e-3 → 1.; give --redo a to"),
         (recipe, replace(one, options={"arch": "a", "fp16": True}), "a: fp16 unset → set, lr 1e-3"),
-        (replace(recipe, data="own"), two, "a, b: data /data → own.; give another folder"),
-        (replace(recipe, average=2), one, "a, b: average 0 → 2.; give another"),
-        (replace(recipe, evaluate={}), one, "a, b: evaluate beam 5 → unset.; give another"),
+        (replace(recipe, data="own"), two, "b, a: data /data → own.; give another folder"),
+        (replace(recipe, average=2), one, "b, a: average 0 → 2.; give another"),
+        (replace(recipe, evaluate={}), one, "b, a: evaluate beam 5 → unset.; give another"),
     ):
         with pytest.raises(ValueError, match=f"{tmp_path} .*settings .{named}"):
             plan.save_plan(Plan(changed, (entry,)), tmp_path)
@@ -107,7 +109,7 @@ def test_a_plan_of_an_earlier_version_is_read_and_extended(tmp_path):
     assert plan.load_plan(tmp_path).entries == (before,)
     other = Entry("b", {"arch": "b"})
     plan.save_plan(Plan(Recipe(**recipe), (other,), data_digest="x"), tmp_path)
-    assert plan.load_plan(tmp_path).entries == (other, before)
+    assert plan.load_plan(tmp_path).entries == (before, other)
     assert yaml.safe_load(kept.read_text())["digest"] == "x"
 
 
@@ -208,16 +210,11 @@ def test_what_is_trained_anew_is_forgotten(tmp_path):
         with pytest.raises(ValueError, match="--redo a: another command is at .*a-seed2"):
             command.forget(["a"], tmp_path)
     assert (tmp_path / "a-seed1").exists()
-    with ThreadPoolExecutor() as pool:
-        with FileLock(tmp_path / plan.LOCK):  # another command adds an architecture
-            forgotten = pool.submit(command.forget, ["a"], tmp_path)
-            with pytest.raises(TimeoutError):
-                forgotten.result(timeout=0.2)
-            added = Plan(Recipe("/data", {}, {}, seeds=[1, 2]), (*entries, Entry("c", {})))
-            plan.write_plan(added, tmp_path)
-        forgotten.result()
+    command.forget(["a"], tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["b-seed1"]
-    assert [entry.name for entry in plan.load_plan(tmp_path).entries] == ["b", "c"]
+    anew = Entry("a", {"lr": 2}, tried={"lr": 2})
+    plan.save_plan(Plan(Recipe("/data", {}, {}), (anew,)), tmp_path, redo={"a"})
+    assert plan.load_plan(tmp_path).entries == (anew, entries[1]), "the baseline stays"
 
 
 def test_a_plugin_is_not_replaced_while_runs_import_it(tmp_path):
@@ -244,8 +241,7 @@ def test_a_plugin_that_has_changed_is_refused(tmp_path):
     with pytest.raises(ValueError, match=f"mine: .*{tmp_path}; give --redo mine"):
         plan.save_plan(Plan(recipe, (changed, other)), tmp_path)
     plan.save_plan(Plan(recipe, (other,)), tmp_path)
-    command.forget(["mine"], tmp_path)
-    plan.save_plan(Plan(recipe, (changed, other)), tmp_path)
+    plan.save_plan(Plan(recipe, (changed, other)), tmp_path, redo={"mine"})
 
 
 def test_a_plugin_is_all_python_files_of_its_folder(tmp_path, monkeypatch):
@@ -276,6 +272,24 @@ def test_only_updates_of_the_same_budget_go_on(tmp_path, monkeypatch):
     args = Namespace(what=tmp_path, match=None, budget=1.0, user_dir=[], no_check=False)
     monkeypatch.setattr(command, "call_in_child", lambda make: make.keywords["planned"])
     assert command.plan_in_fork(args, recipe, Plan(recipe, entries)) == {"1.0": 7}
+    assert command.plan_in_fork(args, recipe, Plan(recipe, entries), redo={"1.0"}) == {}
+
+
+@pytest.mark.parametrize("names, order, baseline", [("cba", "abc", None), ("cb", "bc", "a")])
+def test_an_earlier_baseline_stays(names, order, baseline, tmp_path, data, monkeypatch):
+    """Whatever the order of the next command, and if that has others alone."""
+    recipe = Recipe(str(data), {}, {})
+    plan.save_plan(Plan(recipe, (Entry("a", {}), Entry("b", {}))), tmp_path)
+    recipe.architectures = {name: {} for name in names}
+    args = Namespace(what=data, match=None, budget=None, user_dir=[], no_check=False)
+    vars(args).update(jobs=1, redo=["b"], dry_run=True)
+    made = []
+    monkeypatch.setattr(command, "call_in_child", lambda make: (made.append(make), 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        command.compare(args, recipe, tmp_path)
+    first = made[0].keywords["baseline"]
+    assert list(made[0].args[0].architectures) == list(order)
+    assert (first and first.name) == baseline
 
 
 def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):
