@@ -18,24 +18,44 @@ from .logs import report_progress
 from .recipe import Options, Recipe, merge
 from .trial import build, count_parameters, start_training, time_update, try_training
 
-TOLERANCE = 0.01  # of the number of parameters
+TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
 ROUNDS = 3  # how often an architecture is timed, one after the other
 WIDTHS = ("ffn_embed_dim", "embed_dim")  # the first one that an architecture has is chosen
 
 
 def match_width(recipe: Recipe, entry: Entry, target: int) -> Entry:
-    """An architecture at the inner width, or else the width, that makes a number of parameters."""
+    """An architecture at the inner width, or else the width, that makes a number of parameters.
+
+    Raises:
+        ValueError: at the nearest width the number differs by more than :data:`LIMIT`.
+    """
+    entry, parameters = choose_width(recipe, entry, target)
+    difference = parameters / target - 1
+    if abs(difference) <= TOLERANCE:
+        return entry
+    more = "more" if difference > 0 else "fewer"
+    told = f"{abs(difference):.0%} {more} parameters than the first"
+    if abs(difference) > LIMIT:
+        tried = f" ({entry.note})" if entry.note else ""
+        raise ValueError(
+            f"--match parameters: {told}{tried}; give other sizes such as --layers, or --match none"
+        )
+    return replace(entry, note=", ".join(filter(None, [entry.note, told])))
+
+
+def choose_width(recipe: Recipe, entry: Entry, target: int) -> tuple[Entry, int]:
+    """The same without a limit; returns the number of parameters as well."""
 
     def count(entry: Entry) -> int:
         return count_parameters(build(recipe, entry).model)
 
     parameters = count(entry)
     if abs(parameters - target) <= TOLERANCE * target:
-        return entry
+        return entry, parameters
     model_config = parse_training(recipe, entry).model
     names, step = width_options(entry.options["arch"], model_config)
     if not names:
-        return replace(entry, note="has no width to choose")
+        return replace(entry, note="has no width to choose"), parameters
     start, options = int(getattr(model_config, names[0])), [*map(hyphenate, names)]
 
     def at_width(width: int) -> Entry:
@@ -45,8 +65,8 @@ def match_width(recipe: Recipe, entry: Entry, target: int) -> Entry:
     counts = {start: parameters}
     width = search_width(lambda width: count(at_width(width)), counts, target, step)
     if width is None:
-        return replace(entry, note=f"{options[0]} does not change its size")
-    return entry if width == start else at_width(width)
+        return replace(entry, note=f"{options[0]} does not change its size"), parameters
+    return entry if width == start else at_width(width), counts[width]
 
 
 def width_options(arch: str, model_config) -> tuple[list[str], int]:
@@ -88,7 +108,8 @@ def search_width(
         larger = counts[width] < target
         secant = round((width + (target - counts[width]) / slope) / step) * step
         guesses = (
-            min(secant, 2 * max(counts) // step * step),  # a far one may not fit into memory
+            # One that is far too large may not fit into memory.
+            max(step, min(secant, 2 * max(counts) // step * step)),
             (width // step + 1) * step if larger else (-(-width // step) - 1) * step,
         )
         guess = next((guess for guess in guesses if guess >= step and guess not in counts), None)

@@ -32,6 +32,12 @@ def test_no_other_width_is_nearer(start, step, target, square, rest):
     assert abs(count(width) - target) == min(others)
 
 
+def test_a_size_that_is_out_of_reach_takes_few_models():
+    counts = {1024: 1100}
+    assert search_width(lambda width: width + 76, counts, 10, 2) == 2
+    assert len(counts) < 5
+
+
 def test_a_size_without_an_effect_is_no_width():
     assert search_width(lambda width: 100, {16: 100}, 200, 2) is None
 
@@ -45,14 +51,15 @@ def test_a_width_fits_the_heads():
 
 
 @pytest.mark.parametrize(
-    "arch, width",
+    "arch, width, least",
     [
-        ("node_transformer", "encoder-ffn-embed-dim"),  # by default that of the embedding
-        ("macaron_classifier", "encoder-ffn-embed-dim"),
-        ("transject", "encoder-embed-dim"),
+        ("node_transformer", "encoder-ffn-embed-dim", 2),  # by default that of the embedding
+        ("macaron_classifier", "encoder-ffn-embed-dim", 2),
+        ("transject", "encoder-embed-dim", 8),
     ],
 )
-def test_the_width_of_a_known_size_is_found(arch, width, training_data):
+def test_the_width_of_a_known_size_is_found(arch, width, least, training_data):
+    """At the least width, the difference from a smaller size is told; a large one is refused."""
     recipe = default_recipe(training_data / "words", {arch: {}}, epochs=1)
     recipe.sizes = {"embed-dim": 32, "attention-heads": 2}
     small, large = make_entry(recipe, arch, {}), make_entry(recipe, arch, {width: 72})
@@ -63,3 +70,10 @@ def test_the_width_of_a_known_size_is_found(arch, width, training_data):
     assert re.fullmatch(rf"{width} \d+ -> 72", found.note)
     parameters = count_parameters(build(recipe, small).model)
     assert match_width(recipe, small, round(parameters * (1 + TOLERANCE))) is small
+    smallest = count_parameters(build(recipe, make_entry(recipe, arch, {width: least})).model)
+    told = f"{width} {{}} -> {least}, 10% more parameters than the first"
+    assert re.fullmatch(told.format(r"\d+"), match_width(recipe, small, round(smallest / 1.1)).note)
+    with pytest.raises(
+        ValueError, match=rf"--match parameters: 30% more .*-> {least}\); give .* or"
+    ):
+        match_width(recipe, small, round(smallest / 1.3))
