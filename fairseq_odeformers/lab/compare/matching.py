@@ -144,7 +144,9 @@ def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
     for number in range(1, ROUNDS):
         for entry in entries:
             report_progress(f"timing {entry.label} ({number} of {ROUNDS - 1})")
-            seconds[entry.label].append(time_update(*start_training(recipe, build(recipe, entry))))
+            with naming_faults(entry.label, "cannot be trained"):
+                trainer, batches = start_training(recipe, build(recipe, entry))
+                seconds[entry.label].append(time_update(trainer, batches))
     return {label: statistics.median(measured) for label, measured in seconds.items()}
 
 

@@ -10,7 +10,7 @@ from fairseq_odeformers.lab.compare import trial
 from fairseq_odeformers.lab.compare.defaults import default_recipe, read_lengths
 from fairseq_odeformers.lab.compare.entry import Entry, parse_evaluation, resolve_shares
 from fairseq_odeformers.lab.compare.make_plan import choose_average, make_plan
-from fairseq_odeformers.lab.compare.matching import stretch_schedule, updates_within
+from fairseq_odeformers.lab.compare.matching import stretch_schedule, time_updates, updates_within
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.trial import count_updates, time_update
 
@@ -101,6 +101,12 @@ def test_a_plan_for_a_time(recipe):
         assert len({*ends}) == 1 and "max-epoch" not in entry.options
         assert (entry.training_seconds, entry.budget) == (6, 0.1)
     assert begun.updates == 7
+
+
+def test_an_error_while_updates_are_timed_names_the_architecture(recipe):
+    entry = Entry("mine", {"arch": "absent"}, updates=1)
+    with pytest.raises(ValueError, match="^mine cannot be trained .*absent"):
+        time_updates(recipe, [entry])
 
 
 @pytest.mark.parametrize("seconds, threads, told", [(1e6, 2, True), (1e6, 1, False), (0, 2, False)])
