@@ -33,8 +33,7 @@ def execute_plan(
         architecture if none of them has finished.
     """
     tuning = make_tuning_runs(plan, out)
-    if tuning:
-        submit_and_watch(tuning, machine)
+    submit_and_watch(tuning, machine)
     untrained = {run.name for run in tuning} - {run.name for run in tuning if run.finished}
     runs = make_runs(choose_candidates(plan, out), out, seeds)
     runs = [run for run in runs if run.name not in untrained]
@@ -52,6 +51,8 @@ def submit_and_watch(runs: Sequence[Run], machine: Machine | Cluster) -> None:
     A run that another command is executing is waited for, and taken over if that command ends
     without finishing it. At Ctrl-C all jobs end.
     """
+    if not runs:
+        return
     for run in runs:
         run.folder.mkdir(parents=True, exist_ok=True)
         (run.folder / FAILURE).unlink(missing_ok=True)  # what has failed is tried again

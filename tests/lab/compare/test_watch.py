@@ -50,6 +50,12 @@ def test_names_are_whole_in_a_narrow_terminal(tmp_path):
     assert folder.name in text and "1,500" in text and "[Errno" in text
 
 
+def test_no_runs_have_no_progress(capsys):
+    """As after tuning runs that have all failed."""
+    watch.submit_and_watch([], Machine(1, 0))
+    assert capsys.readouterr().out == ""
+
+
 def test_a_translation_counts_its_sentences(tmp_path):
     step = Step("predicting", ("fairseq-generate",), "best.test.out", printed=True)
     run = Run("arch", 1, tmp_path, (step,))
