@@ -282,11 +282,11 @@ def test_an_earlier_baseline_stays(names, order, baseline, tmp_path, data, monke
     plan.save_plan(Plan(recipe, (Entry("a", {}), Entry("b", {}))), tmp_path)
     recipe.architectures = {name: {} for name in names}
     args = Namespace(what=data, match=None, budget=None, user_dir=[], no_check=False)
-    vars(args).update(jobs=1, redo=["b"], dry_run=True)
+    vars(args).update(jobs=1, dry_run=True)
     made = []
     monkeypatch.setattr(command, "call_in_child", lambda make: (made.append(make), 1 / 0))
     with pytest.raises(ZeroDivisionError):
-        command.compare(args, recipe, tmp_path)
+        command.compare(args, recipe, tmp_path, {"b"})
     first = made[0].keywords["baseline"]
     assert list(made[0].args[0].architectures) == list(order)
     assert (first and first.name) == baseline
