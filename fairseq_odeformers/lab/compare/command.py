@@ -334,10 +334,7 @@ def report(arguments: Sequence[str] | None = None) -> None:
 
 def seeds(text: str) -> list[int]:
     """One seed, or several between commas."""
-    try:
-        return [int(number) for number in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text}: give whole numbers, such as 1 2 3") from None
+    return [integer(number) for number in text.split(",")]
 
 
 def minutes(text: str) -> float:

@@ -22,17 +22,15 @@ from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.sizes import NEUTRAL, split_sizes
 from fairseq_odeformers.options import underscore
 
-from .entry import Entry, make_entry, plugin_digest, resolve_shares
+from .entry import Entry, make_entry, plugin_digest
 from .fairseq_commands import check_program
 from .lengths import check_lengths
 from .logs import report_progress
 from .matching import WIDTHS, fit_budget, match_width
 from .plan import Plan
 from .recipe import Options, Recipe, find_test_sets, to_words
-from .trial import build, count_parameters, try_training
+from .trial import build, count_parameters, find_twin, repeat_trial, try_training
 
-# The ends of options that do not change the size of a model, and hardly the time of an update.
-COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 # The share of the trials' time spent waiting for a core, from which on updates with several threads
 # take about twice as long: a thread also waits for those that have no core.
 BUSY = 0.02
@@ -164,22 +162,6 @@ def try_candidate(recipe: Recipe, entry: Entry) -> Entry:
     check_lengths(recipe, entry, untrained)
     entry = replace(entry, parameters=count_parameters(untrained.model))
     return try_training(recipe, entry, untrained)
-
-
-def find_twin(entry: Entry, tried: Iterable[Entry]) -> Entry | None:
-    """A candidate that has been tried and differs from another one in cost-free options alone."""
-    for other in tried:
-        differing = (name for name, value in entry.tried.items() if value != other.tried[name])
-        if other.name == entry.name and all(name.endswith(COST_FREE) for name in differing):
-            return other
-    return None
-
-
-def repeat_trial(entry: Entry, twin: Entry) -> Entry:
-    """A candidate with what the trial of its twin has measured."""
-    changes = {name: entry.options.get(name) for name in entry.tried if name.endswith(COST_FREE)}
-    options = resolve_shares({**twin.options, **changes}, twin.updates)
-    return replace(twin, options=options, tried=entry.tried)
 
 
 def choose_average(average: int | None, entries: Sequence[Entry]) -> int:

@@ -16,7 +16,14 @@ from fairseq_odeformers.options import SIDES, hyphenate
 from .entry import Entry, parse_training
 from .logs import report_progress
 from .recipe import Options, Recipe, merge
-from .trial import build, count_parameters, start_training, time_update, try_training
+from .trial import (
+    build,
+    count_parameters,
+    find_twin,
+    start_training,
+    time_update,
+    try_training,
+)
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
 ROUNDS = 3  # how often an architecture is timed, one after the other
@@ -124,11 +131,19 @@ def fit_budget(
 
     Updates are counted, not time, so that a training can be resumed and repeated; *planned* has the
     updates of those that have begun, by label. The report has the time that a training took.
+    Candidates that cost the same have as many updates as the first of them.
     """
-    fitted, times = [], time_updates(recipe, [e for e in entries if e.label not in planned])
+    timed: list[Entry] = []
+    for entry in entries:
+        if entry.label not in planned and not find_twin(entry, timed):
+            timed.append(entry)
+    times, fitted = time_updates(recipe, timed), []
     for entry in entries:
         with naming_faults(entry.label, "cannot be trained"):
-            updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
+            if twin := find_twin(entry, fitted):
+                updates = planned.get(entry.label, twin.updates)
+            else:
+                updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
             entry = stretch_schedule(entry, updates)
             entry = try_training(recipe, entry, build(recipe, entry))
             fitted.append(replace(entry, training_seconds=minutes * 60, budget=minutes))

@@ -4,7 +4,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,8 @@ from .recipe import Recipe
 
 STEPS = 4  # updates that are timed
 EXAMPLES = 16  # in the batch of the evaluation that is timed
+# The ends of options that do not change the size of a model, and hardly the time of an update.
+COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
 
 class Untrained(NamedTuple):
@@ -187,3 +189,19 @@ def seconds_of(function: Callable[[], object]) -> float:
     begin = time.perf_counter()
     function()
     return time.perf_counter() - begin
+
+
+def find_twin(entry: Entry, tried: Iterable[Entry]) -> Entry | None:
+    """A candidate that has been tried and differs from another one in cost-free options alone."""
+    for other in tried:
+        differing = (name for name, value in entry.tried.items() if value != other.tried[name])
+        if other.name == entry.name and all(name.endswith(COST_FREE) for name in differing):
+            return other
+    return None
+
+
+def repeat_trial(entry: Entry, twin: Entry) -> Entry:
+    """A candidate with what the trial of its twin has measured."""
+    changes = {name: entry.options.get(name) for name in entry.tried if name.endswith(COST_FREE)}
+    options = resolve_shares({**twin.options, **changes}, twin.updates)
+    return replace(twin, options=options, tried=entry.tried)

@@ -103,6 +103,14 @@ def test_a_plan_for_a_time(recipe):
     assert begun.updates == 7
 
 
+def test_candidates_of_the_same_cost_have_the_same_updates(recipe):
+    """Timed apart they would not, and the longer training could be chosen for its length."""
+    recipe.architectures, recipe.tune = {"transject": {}}, {"lr": ["1e-3", "2e-3", "4e-3"]}
+    entries = make_plan(recipe, False, budget=0.01).entries
+    assert len({entry.updates for entry in entries}) == 1
+    assert [entry.options["lr"] for entry in entries] == recipe.tune["lr"]
+
+
 def test_an_error_while_updates_are_timed_names_the_architecture(recipe):
     entry = Entry("mine", {"arch": "absent"}, updates=1)
     with pytest.raises(ValueError, match="^mine cannot be trained .*absent"):
