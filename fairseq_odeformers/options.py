@@ -8,6 +8,7 @@ from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from fairseq.utils import import_user_module
@@ -162,6 +163,13 @@ def integer(text: str, least: int = 0, most: int = LARGEST) -> int:
     if not text.isdecimal() or not least <= float(text) <= most:
         raise ArgumentTypeError(f"{text}: give a whole number from {least} to {most:,}")
     return int(text)
+
+
+def output_file(text: str) -> Path:
+    """The ``type`` of an argument that names a file to write, whose folder is there."""
+    if not Path(text).absolute().parent.is_dir():
+        raise ArgumentTypeError(f"{text}: there is no folder {Path(text).parent}; make it first")
+    return Path(text)
 
 
 positive_int = partial(integer, least=1)

@@ -16,7 +16,7 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.files import naming_faults, replacing
-from fairseq_odeformers.options import positive_int
+from fairseq_odeformers.options import output_file, positive_int
 
 from .state import read
 from .trust import check_finite
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--by", choices=FILE_NAMES, default="update", help="which in --checkpoint-dir (%(default)s)"
     )
-    parser.add_argument("--output", metavar="FILE", type=Path, required=True)
+    parser.add_argument("--output", metavar="FILE", type=output_file, required=True)
     args = parser.parse_args(arguments)
     if (args.checkpoint_dir is None) != (args.last is None):
         parser.error("--checkpoint-dir and --last go together")

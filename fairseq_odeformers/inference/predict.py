@@ -17,7 +17,7 @@ from tqdm import tqdm
 from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
 from fairseq_odeformers.files import naming_faults
-from fairseq_odeformers.options import add_user_dir, positive_int
+from fairseq_odeformers.options import add_user_dir, output_file, positive_int
 
 from .classifier import Classifier, average_probabilities
 from .hub import load_classifier, read_each
@@ -61,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output",
         metavar="FILE",
-        type=Path,
+        type=output_file,
         help="table of predictions; its column id counts from 0, as fairseq does (default: none; "
         "with --text standard output)",
     )

@@ -1,12 +1,11 @@
 """Translates lines of raw text: ``odeformers translate data-bin --path CHECKPOINT --text FILE``."""
 
 import argparse
-from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
-from fairseq_odeformers.options import add_user_dir, positive_int
+from fairseq_odeformers.options import add_user_dir, output_file, positive_int
 
 from .hub import load_translator
 from .texts import encode_lines, read_texts, write_table
@@ -30,7 +29,10 @@ def main(arguments=None) -> None:
         help="file with one sentence per line (default: standard input)",
     )
     parser.add_argument(
-        "--output", metavar="FILE", type=Path, help="translations (default: standard output)"
+        "--output",
+        metavar="FILE",
+        type=output_file,
+        help="translations (default: standard output)",
     )
     parser.add_argument("--beam", type=positive_int, default=5, help="(default: %(default)s)")
     parser.add_argument(

@@ -36,6 +36,7 @@ REFUSED = {
         "--path a:b.pt": "a:b.pt ':'",
         "--path a:b.pt:classifier.pt": "a:b.pt",
         "--path c:d/classifier.pt": "c:d ':'",
+        "--output absent/made": "--output absent/made: there is no folder absent; make it first",
     },
     "predict c:d --path classifier.pt --output made": {"": "c:d ':'"},
     "predict two --path classifier.pt --output made": {"": "classes two"},
