@@ -38,6 +38,7 @@ from .scoreboard import write_scoreboard
 from .tuning import choose_candidates, make_tuning_runs
 from .watch import execute_plan
 
+MOST_SEED = 2**32 - 1  # of NumPy
 USER_DIR = Path(__file__).resolve().parents[2]  # this package, which fairseq's commands import
 
 
@@ -171,7 +172,9 @@ def compare(
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     earlier = load_plan(out) if (out / PLAN).is_file() else Plan(recipe, ())
     recipe.architectures = put_earlier_first(recipe.architectures, earlier)
-    untried = tuple(Entry(name, {}, tried=recipe.tune) for name in recipe.architectures)
+    untried = tuple(
+        Entry(name, {}, tried=recipe.tune, budget=args.budget) for name in recipe.architectures
+    )
     wanted = Plan(replace(recipe, data=os.path.abspath(recipe.data)), untried)
     check_experiment(earlier.keep(lambda entry: entry.name not in redo), wanted, out)
     user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else USER_DIR
@@ -334,7 +337,7 @@ def report(arguments: Sequence[str] | None = None) -> None:
 
 def seeds(text: str) -> list[int]:
     """One seed, or several between commas."""
-    return [integer(number) for number in text.split(",")]
+    return [integer(number, most=MOST_SEED) for number in text.split(",")]
 
 
 def minutes(text: str) -> float:

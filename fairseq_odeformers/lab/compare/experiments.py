@@ -122,6 +122,6 @@ def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
     for text in texts:
         name, _, values = text.partition("=")
         tuning[name.removeprefix("--")] = choices = values.split(",")
-        if not all(choices) or len(set(choices)) < len(choices):
+        if not all(choices) or not 1 < len(choices) == len({*choices}):
             raise ValueError(f"--tune {text}: give different values, such as lr=5e-4,1e-3")
     return tuning

@@ -118,14 +118,21 @@ def extend(earlier: Plan, plan: Plan, out: Path, redo: Collection[str] = ()) -> 
 
 
 def check_experiment(earlier: Plan, plan: Plan, out: Path) -> None:
-    """Check what needs no trial: the data and the tuned options of an earlier plan's runs."""
-    data, tuned = plan.recipe.data, {entry.name: entry.tried for entry in plan.entries}
+    """Check what needs no trial: the data, the tuned options and the budget of earlier runs."""
+    entries = {entry.name: entry for entry in plan.entries}
     differing: Differences = {}
     for before in earlier.entries:
-        then, now = sorted(before.tried), sorted(tuned.get(before.name, before.tried))
-        values = {"data": (earlier.recipe.data, data), "tune": (" ".join(then), " ".join(now))}
-        differing[before.name] = name_differences(values)
-    refuse(differing, tuned.keys(), out)
+        settings = (
+            {
+                "data": a_plan.recipe.data,
+                "tune": " ".join(sorted(entry.tried)),
+                "budget": f"{entry.budget:g}m" if entry.budget else "",
+            }
+            for a_plan, entry in ((earlier, before), (plan, entries.get(before.name, before)))
+        )
+        then, now = settings
+        differing[before.name] = name_differences({k: (then[k], now[k]) for k in then})
+    refuse(differing, entries.keys(), out)
 
 
 def refuse(differing: Differences, names: Set[str], out: Path) -> None:

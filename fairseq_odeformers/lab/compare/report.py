@@ -15,11 +15,11 @@ from fairseq_odeformers.lab.corpora.command import FEW
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .figures import learning_curves, quality_against
-from .logs import clock, report_progress
+from .logs import Training, clock, report_progress
 from .outcomes import Classes, Outcome
 from .pages import Section, Table, html_page, literal, markdown_page, png
 from .plan import Plan
-from .recipe import to_words
+from .recipe import Recipe, to_words
 from .results import Results
 from .runs import AVERAGED, BEST
 
@@ -39,6 +39,7 @@ PAIRED = (
     "p is of a paired bootstrap over the texts: the first score of this and the first "
     "architecture, for each seed"
 )
+OFF_BUDGET = 0.25  # the share of a budget from which on times are too different to compare
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
@@ -89,7 +90,7 @@ def describe_comparison(plan: Plan) -> Section:
         lines.append(f"Environment: {', '.join(facts)}.")
     if plan.command_seconds:
         spent = clock(plan.command_seconds)
-        lines.append(f"Time of all commands, with trials, tuning and predictions: {spent}.")
+        lines.append(f"Time of all commands, but for killed ones, with trials and tests: {spent}.")
     return Section("", "  \n".join(lines))
 
 
@@ -124,14 +125,45 @@ def describe_trainings(results: Results) -> Section:
                 "updates": f"{fmean(run.updates[-1] for run in runs):,.0f}",
                 "time": clock(fmean(run.seconds[-1] for run in runs)),
                 "tokens per second": f"{fmean(run.tokens_per_second for run in runs):,.0f}",
-                f"validation loss ({unit})": over_seeds([min(run.losses) for run in runs], 3),
+                f"validation loss ({unit})": over_seeds([loss_of_best(recipe, r) for r in runs], 3),
                 "training loss, last epoch": over_seeds([run.train_losses[-1] for run in runs], 3),
             }
         if runs and metric != "loss" and all(run.metrics for run in runs):
             bests = [recipe.best(run.metrics) for run in runs]
             row[f"validation {metric}"] = over_seeds(bests, 3)
         rows.append(row)
-    return Section("Trainings", SPREAD if len(recipe.seeds) > 1 else "", table_of(rows))
+    notes = [SPREAD] if len(recipe.seeds) > 1 else []
+    return Section("Trainings", "  \n".join([*notes, *qualify(results)]), table_of(rows))
+
+
+def loss_of_best(recipe: Recipe, run: Training) -> float:
+    """The validation loss of the checkpoint that is scored: the best by the recipe's metric."""
+    if len(run.metrics) < len(run.losses):
+        return min(run.losses)
+    return run.losses[run.metrics.index(recipe.best(run.metrics))]
+
+
+def qualify(results: Results) -> Iterator[str]:
+    """What to keep in mind when the trainings are compared."""
+    trainings = results.trainings
+    deviations = (
+        abs(run.seconds[-1] / (60 * entry.budget) - 1)
+        for entry in results.plan.entries
+        if entry.budget and entry.name not in results.unfinished
+        for run in trainings.get(entry.name, {}).values()
+    )
+    if (off := max(deviations, default=0)) > OFF_BUDGET:
+        yield (
+            f"Times differ from the budget by up to {off:.0%}: updates are counted before the "
+            "training, and other work on the machine slows some of them. Compare no times here."
+        )
+    improving = (
+        name for name, runs in trainings.items() if any(r.improving for r in runs.values())
+    )
+    if names := ", ".join(improving):
+        yield f"Still improving at the end: {names}. Longer training may change the order."
+    if len(trainings) > 1 and not results.plan.recipe.tune:
+        yield "Options were not tuned for each model (`--tune`)."
 
 
 def describe_tuning(results: Results) -> Iterator[Section]:
@@ -142,6 +174,7 @@ def describe_tuning(results: Results) -> Iterator[Section]:
     rows = []
     for entry, value in results.candidates:
         row = {"architecture": entry.name, **{name: str(v) for name, v in entry.tried.items()}}
+        row["updates"] = f"{entry.updates:,}"
         if value is not None:
             row[f"best validation {recipe.metric}"] = f"{value:.3f}"
             row[""] = "chosen" if entry in results.plan.entries else ""
@@ -175,6 +208,8 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
     corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
     notes += [f"{PAIRED}{corrected}."] if tested else []
+    if tested and max(map(len, outcomes.values())) == 1:
+        notes.append("With one seed, p says nothing of other seeds; train three or more.")
     return Section(title, "  \n".join(notes), table_of(rows), warning=warning)
 
 

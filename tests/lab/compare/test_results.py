@@ -22,6 +22,8 @@ from fairseq_odeformers.lab.compare.report import (
     correct_by_holm,
     draw_quality,
     find_undertrained,
+    loss_of_best,
+    qualify,
     show_differences,
     tabulate_confusion,
     write_report,
@@ -106,6 +108,31 @@ def test_figures_are_in_minutes_and_millions():
     (section,) = draw_quality(results, "test")
     time, size = (axes.lines[-1].get_xydata().tolist() for axes in section.figure[1].axes[:2])
     assert (time, size) == ([[5, 70]], [[2, 70]])
+
+
+def test_what_makes_trainings_hard_to_compare_is_told():
+    """Other times than the budget, losses that still fall, and options that nobody has tuned."""
+    entries = (Entry("a", {}, budget=1), Entry("b", {}, budget=1))
+    ended = Training(1, [10, 20], [5.0, 5.5], [1.0, 2.0], seconds=[30.0, 60.0])
+    slower = Training(1, [10, 20], [5.0, 4.0], [1.0, 2.0], seconds=[30.0, 99.0])
+    plan = Plan(Recipe("data", {}, {}, tune={"lr": [1, 2]}), entries)
+    assert [*qualify(Results(plan, {"a": {1: ended}, "b": {1: ended}}))] == []
+    results = Results(replace(plan, recipe=Recipe("data", {}, {})), {"a": {1: ended}})
+    results.trainings["b"] = {1: slower}
+    times, improving, untuned = qualify(results)
+    assert "by up to 65%" in times and ": b. Longer" in improving and "--tune" in untuned
+    results.unfinished = {"b": ["seed 1: half"]}
+    assert "differ" not in next(qualify(results))
+
+
+def test_a_loss_is_of_the_checkpoint_that_is_scored():
+    """The best by the metric, which need not have the smallest loss."""
+    recipe = Recipe("data", {"best-checkpoint-metric": "accuracy"}, {})
+    recipe.train["maximize-best-checkpoint-metric"] = True
+    training = Training(1, [1, 2, 3], [0.7, 1.0, 1.1], [81.0, 84.0, 82.0])
+    assert loss_of_best(recipe, training) == 1.0
+    training.metrics = []
+    assert loss_of_best(recipe, training) == 0.7
 
 
 def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):

@@ -97,7 +97,11 @@ def test_the_best_candidate_continues_with_all_seeds(folder):
     assert len(calls.read_text().split()) == 9, "what is finished is not repeated"
     write_report(read_results(folder / "runs"), folder / "runs")
     report = (folder / "runs/report.md").read_text()
-    for row in ("a | 1 | 1.000 |  |", "a | 2 | 0.000 | chosen |", "b | 3 | 0.000 | chosen |"):
+    for row in (
+        "a | 1 | 0 | 1.000 |  |",
+        "a | 2 | 0 | 0.000 | chosen |",
+        "b | 3 | 0 | 0.000 | chosen |",
+    ):
         assert f"| {row}\n" in report
     assert "| a | 0 | 2 | 1 |" in report, "one row for both seeds, by the architecture's name"
 
@@ -246,7 +250,7 @@ def test_a_run_that_fails_does_not_stop_the_other_parts(folder, monkeypatch, cap
 
 
 def test_values_of_tuned_options():
-    assert parse_tuning(["lr=1,2", "--dropout=0"]) == {"lr": ["1", "2"], "dropout": ["0"]}
-    for text in ("lr", "lr=", "lr=1,,2", "lr=1,1"):
+    assert parse_tuning(["lr=1,2", "--dropout=0,3"]) == {"lr": ["1", "2"], "dropout": ["0", "3"]}
+    for text in ("lr", "lr=", "lr=1", "lr=1,,2", "lr=1,1"):
         with pytest.raises(ValueError, match=f"--tune {text}: give different values"):
             parse_tuning([text])
