@@ -93,7 +93,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
-    """What a wrong option ends in: the message alone, where argparse prints the usage before it."""
+    """What a wrong option ends in: the message alone, where argparse prints the usage before it.
+
+    It asks whether an option like an unknown one is meant.
+    """
+    for word in message.partition("unrecognized arguments: ")[2].split():
+        option = word.partition("=")[0]
+        if near := get_close_matches(option, self._option_string_actions, 1, 0.8):
+            message += f"; {option}: did you mean {near[0]}?"
     self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 

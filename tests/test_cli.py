@@ -182,6 +182,8 @@ def test_a_wrong_option_is_one_line(line, command, capsys):
         ("prepare paralel", "parallel"),
         ("prepare glue QQPP", "QQP"),
         ("options transevolve_fulff_2", "transevolve_fullff_2"),
+        ("translate data --path x.pt --bem 3", "--beam"),
+        ("predict data --path x.pt --batch-sise=3 --cpuu", "--cpu"),
     ],
 )
 def test_a_misspelt_name_is_asked_for(line, meant, capsys):
