@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from helpers import OLD, resolved
@@ -24,6 +25,11 @@ def test_a_script_gets_the_folder_alone(capsys, monkeypatch):
     with pytest.raises(SystemExit, match="^0$"):
         main([])
     assert set(COMMANDS) <= set(capsys.readouterr().out.split())
+
+
+def test_version(capsys):
+    main(["--version"])
+    assert capsys.readouterr().out == version("fairseq-odeformers") + "\n"
 
 
 @pytest.mark.parametrize(
