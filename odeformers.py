@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -77,11 +78,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not arguments and not sys.stdout.isatty():
         print(user_dir())
         return
+    if arguments == ["--version"]:
+        print(version("fairseq-odeformers"))
+        return
     parser = argparse.ArgumentParser(
         prog="odeformers",
         description="Train and compare ODE-derived Transformers. The folder for fairseq's "
         f"--user-dir: {user_dir()}",
     )
+    parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (_, text) in COMMANDS.items():
         commands.add_parser(name, help=text, add_help=False)
@@ -93,7 +98,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
-    """What a wrong option ends in: the message alone, where argparse prints the usage before it."""
+    """What a wrong option ends in: the message alone, where argparse prints the usage before it.
+
+    It asks whether an option like an unknown one is meant.
+    """
+    for word in message.partition("unrecognized arguments: ")[2].split():
+        option = word.partition("=")[0]
+        if near := get_close_matches(option, self._option_string_actions, 1, 0.8):
+            message += f"; {option}: did you mean {near[0]}?"
     self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from helpers import OLD, resolved
@@ -24,6 +25,11 @@ def test_a_script_gets_the_folder_alone(capsys, monkeypatch):
     with pytest.raises(SystemExit, match="^0$"):
         main([])
     assert set(COMMANDS) <= set(capsys.readouterr().out.split())
+
+
+def test_version(capsys):
+    main(["--version"])
+    assert capsys.readouterr().out == version("fairseq-odeformers") + "\n"
 
 
 @pytest.mark.parametrize(
@@ -182,6 +188,8 @@ def test_a_wrong_option_is_one_line(line, command, capsys):
         ("prepare paralel", "parallel"),
         ("prepare glue QQPP", "QQP"),
         ("options transevolve_fulff_2", "transevolve_fullff_2"),
+        ("translate data --path x.pt --bem 3", "--beam"),
+        ("predict data --path x.pt --batch-sise=3 --cpuu", "--cpu"),
     ],
 )
 def test_a_misspelt_name_is_asked_for(line, meant, capsys):

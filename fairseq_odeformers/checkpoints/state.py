@@ -51,7 +51,7 @@ def read(
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")
     check_place(path)
-    with reading(path, "cannot be loaded"):
+    with reading(path, "cannot be loaded; give a whole checkpoint of fairseq-train"):
         if Path(path).is_dir():
             state = read_export(Path(path))
             overwrite_args_by_name(state["cfg"], arg_overrides or {})
@@ -103,19 +103,23 @@ def check_sums(path: str) -> None:
 
 @contextmanager
 def explaining_refusal(path: str) -> Iterator[None]:
-    """Have an error of torch's safe loader name what it refuses; torch advises to switch it off.
+    """Have an error name what torch's safe loader refuses, or what fairseq misses in the file.
+
+    torch advises to switch its safe loader off.
 
     Raises:
-        ValueError: the safe loader has refused the file.
+        ValueError: the safe loader has refused the file, or fairseq-train has not written it.
     """
     try:
         yield
     except pickle.UnpicklingError as error:
         if name := re.search(r"GLOBAL (\S+)", str(error)):
-            fault = f"is refused: it holds {name[1]}, which could run code"
+            fault = f"{path} is refused: it holds {name[1]}, which could run code"
         else:
-            fault = "cannot be loaded (torch's safe loader cannot read it)"
-        raise ValueError(f"{path} {fault}") from None
+            fault = "torch's safe loader cannot read it"
+        raise ValueError(fault) from None
+    except KeyError as error:
+        raise ValueError(f"fairseq-train has not written it: it has no {error}") from error
 
 
 def drop_unknown_options(state: dict) -> None:

@@ -1,6 +1,6 @@
 """Classifiers of typed texts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -51,7 +51,7 @@ class Classifier(nn.Module):
         Returns:
             A :class:`Classification`, or a list of them; for errors see :meth:`encode`.
         """
-        if isinstance(texts, str):
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
             return self.classify([texts], batch_size)[0]
         return self.classify_tokens([self.encode(text) for text in texts], batch_size)
 
@@ -78,7 +78,7 @@ class Classifier(nn.Module):
 
         Raises:
             TooLong: a text is longer than a model's positions, and the task does not truncate it.
-            ValueError: a text is given where the model takes pairs, or the reverse.
+            TypeError, ValueError: see :meth:`split`.
         """
         dictionary = self.task.source_dictionary
         parts = [
@@ -99,8 +99,11 @@ class Classifier(nn.Module):
         """The parts of an input: a text, or two texts for a model of pairs.
 
         Raises:
+            TypeError: it is neither.
             ValueError: there are more or fewer than the model takes.
         """
+        if not (isinstance(text, Iterable) and all(isinstance(part, str) for part in text)):
+            raise TypeError(f"{text!r}: give a text or a sequence of texts")
         parts = [text] if isinstance(text, str) else list(text)
         joins = len(parts) == 2 and self.towers == 1 and self.separator is not None
         if len(parts) != self.towers and not joins:

@@ -45,6 +45,7 @@ def saved(state, **options):
         flip,
         lambda content: saved([1]),
         lambda content: saved({"weight": torch.zeros(2)}),
+        lambda content: saved({"model": {}}),
         lambda content: saved({**STATE, "model": [torch.zeros(2)]}),
         lambda content: saved({**STATE, "cfg": None}),
         lambda content: saved({**STATE, "cfg": {"model": {}}}),
@@ -52,7 +53,8 @@ def saved(state, **options):
 )
 def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError, match=f"^{path} cannot be loaded "):
+    remedy = "give a whole checkpoint of fairseq-train"
+    with pytest.raises(ValueError, match=rf"^{path} cannot be loaded; {remedy} \((?!KeyError)"):
         read(str(path))
 
 

@@ -267,6 +267,8 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
         (load_language_model, "transject_lm", lambda m: m.sample("1", beam=-1), "beam -1: "),
         (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),
         (load_classifier, "transject", lambda model: model.classify([("1", "2")]), "a text alone"),
+        (load_classifier, "transject", lambda model: model.classify(5), "^5: give a text or"),
+        (load_classifier, "transject", lambda m: m.classify(["1", None]), "^None: give a text or"),
         (
             load_classifier,
             "macaron_classifier.pairs",
