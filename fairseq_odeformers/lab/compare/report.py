@@ -155,7 +155,8 @@ def qualify(results: Results) -> Iterator[str]:
     if (off := max(deviations, default=0)) > OFF_BUDGET:
         yield (
             f"Times differ from the budget by up to {off:.0%}: updates are counted before the "
-            "training, and other work on the machine slows some of them. Compare no times here."
+            "training, and other work on the machine slows some of them. Neither times nor scores "
+            "are of equal effort; compare again on a quiet machine."
         )
     improving = (
         name for name, runs in trainings.items() if any(r.improving for r in runs.values())
