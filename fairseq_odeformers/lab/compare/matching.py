@@ -140,10 +140,10 @@ def fit_budget(
     times, fitted = time_updates(recipe, timed), []
     for entry in entries:
         with naming_faults(entry.label, "cannot be trained"):
-            if twin := find_twin(entry, fitted):
-                updates = planned.get(entry.label, twin.updates)
-            else:
-                updates = planned.get(entry.label) or updates_within(minutes, times[entry.label])
+            updates = planned.get(entry.label)
+            if updates is None:
+                twin = find_twin(entry, fitted)
+                updates = twin.updates if twin else updates_within(minutes, times[entry.label])
             entry = stretch_schedule(entry, updates)
             entry = try_training(recipe, entry, build(recipe, entry))
             fitted.append(replace(entry, training_seconds=minutes * 60, budget=minutes))

@@ -122,17 +122,19 @@ def check_experiment(earlier: Plan, plan: Plan, out: Path) -> None:
     entries = {entry.name: entry for entry in plan.entries}
     differing: Differences = {}
     for before in earlier.entries:
-        settings = (
-            {
-                "data": a_plan.recipe.data,
-                "tune": " ".join(sorted(entry.tried)),
-                "budget": f"{entry.budget:g}m" if entry.budget else "",
-            }
-            for a_plan, entry in ((earlier, before), (plan, entries.get(before.name, before)))
-        )
-        then, now = settings
+        then = early_settings(earlier, before)
+        now = early_settings(plan, entries.get(before.name, before))
         differing[before.name] = name_differences({k: (then[k], now[k]) for k in then})
     refuse(differing, entries.keys(), out)
+
+
+def early_settings(plan: Plan, entry: Entry) -> dict[str, str]:
+    """The settings of an architecture's runs that are known before its trial."""
+    return {
+        "data": plan.recipe.data,
+        "tune": " ".join(sorted(entry.tried)),
+        "budget": f"{entry.budget:g}m" if entry.budget else "",
+    }
 
 
 def refuse(differing: Differences, names: Set[str], out: Path) -> None:
