@@ -1,6 +1,7 @@
 """The commands ``odeformers compare`` and ``odeformers report``."""
 
 import argparse
+import hashlib
 import os
 import re
 import shlex
@@ -10,15 +11,16 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
+import yaml
 from filelock import Timeout
 from sacrebleu.metrics.bleu import BLEU
 
-from fairseq_odeformers.files import check_path, markdown_table, replacing
+from fairseq_odeformers.files import check_path, markdown_table, replacing, sha256
 from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, positive_int
@@ -170,19 +172,10 @@ def compare(
     for path in (os.path.abspath(recipe.data), *(out / name for name in recipe.architectures)):
         check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
-    earlier = load_plan(out) if (out / PLAN).is_file() else Plan(recipe, ())
-    recipe.architectures = put_earlier_first(recipe.architectures, earlier)
-    untried = tuple(
-        Entry(name, {}, tried=recipe.tune, budget=args.budget) for name in recipe.architectures
-    )
-    wanted = Plan(replace(recipe, data=os.path.abspath(recipe.data)), untried)
-    check_experiment(earlier.keep(lambda entry: entry.name not in redo), wanted, out)
     user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else USER_DIR
     recipe.train["user-dir"] = str(user_dir)
     machine = None if args.dry_run else choose_machine(args, out)
-    prepare_data(recipe, args.dry_run)
-    plan = plan_in_fork(args, recipe, earlier, redo)
-    plan = extend(earlier, plan, out, redo)  # refuses other settings
+    plan = plan_experiment(args, recipe, out, redo)
     if machine is None:
         if args.user_dir and not user_dir.exists():  # the commands name it
             write_plugin(user_dir, args.user_dir, ())
@@ -204,22 +197,60 @@ def compare(
     return runs
 
 
+def plan_experiment(
+    args: argparse.Namespace, recipe: Recipe, out: Path, redo: Collection[str]
+) -> Plan:
+    """The plan of an experiment, with what earlier commands have planned for the same folder.
+
+    The same command again needs no trials.
+
+    Raises:
+        ValueError: a model cannot be trained, or the folder was begun with other settings.
+    """
+    earlier = load_plan(out) if (out / PLAN).is_file() else Plan(recipe, ())
+    recipe.architectures = put_earlier_first(recipe.architectures, earlier)
+    kept = earlier.keep(lambda entry: entry.name not in redo)
+    check_experiment(kept, untried_plan(recipe, args.budget), out)
+    prepare_data(recipe, args.dry_run)
+    request = digest_request(args, recipe)
+    if not redo and request == earlier.request and sha256(Path(recipe.data)) == earlier.data_digest:
+        plan = earlier.keep(lambda entry: entry.name in recipe.architectures)
+        plan = replace(plan, recipe=replace(plan.recipe, seeds=recipe.seeds))
+    else:
+        plan = replace(plan_in_fork(args, recipe, earlier, kept), request=request)
+    return extend(earlier, plan, out, redo)
+
+
+def untried_plan(recipe: Recipe, budget: float | None) -> Plan:
+    """What is known of a plan before the trials of its models."""
+    entries = (Entry(name, {}, tried=recipe.tune, budget=budget) for name in recipe.architectures)
+    return Plan(replace(recipe, data=os.path.abspath(recipe.data)), tuple(entries))
+
+
+def digest_request(args: argparse.Namespace, recipe: Recipe) -> str:
+    """A digest of what a plan is made of, but for its data: the command and the plugins' files."""
+    files = [path for folder in args.user_dir for path in sorted(Path(folder).rglob("*.py"))]
+    asked = [
+        asdict(replace(recipe, data=os.path.abspath(recipe.data), seeds=[])),
+        [list(recipe.architectures), args.match, args.budget, args.no_check],
+        [[str(path), sha256(path)] for path in files],
+    ]
+    return hashlib.sha256(yaml.safe_dump(asked).encode()).hexdigest()
+
+
 def put_earlier_first(architectures: dict[str, Options], earlier: Plan) -> dict[str, Options]:
     """Architectures in the order of an earlier plan, so that its first one stays the baseline."""
     names = [*(entry.name for entry in earlier.entries), *architectures]
     return {name: architectures[name] for name in names if name in architectures}
 
 
-def plan_in_fork(
-    args: argparse.Namespace, recipe: Recipe, earlier: Plan, redo: Collection[str] = ()
-) -> Plan:
+def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan, kept: Plan) -> Plan:
     """The plan of a recipe, from a fork of this process, which ends with its models.
 
-    Trainings that an earlier command has begun for the same budget keep their updates, and an
-    earlier baseline sets the number of parameters.
+    Trainings that are *kept* and have the same budget keep their updates, and the baseline of an
+    earlier plan sets the number of parameters.
     """
     match = args.match or ("parameters" if args.what.is_dir() else "none")
-    begun = (entry for entry in earlier.entries if entry.name not in redo)
     first = next(iter(earlier.entries), None)
     return call_in_child(
         partial(
@@ -228,7 +259,7 @@ def plan_in_fork(
             match=match == "parameters",
             baseline=None if first and first.name in recipe.architectures else first,
             budget=args.budget,
-            planned={e.label: e.updates for e in begun if e.budget == args.budget},
+            planned={e.label: e.updates for e in kept.entries if e.budget == args.budget},
             plugins=[Path(folder) for folder in args.user_dir],
             checked=not args.no_check,
         )
@@ -289,11 +320,13 @@ def overview(
     left = [run for run in runs.values() if run.name in redo or not run.finished]
     if not left:
         return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."
-    start = time.process_time()  # to import what each command imports
-    seconds = sum(run.total_seconds + start * len(run.steps) for run in left) / jobs
+    seconds = time.process_time() * sum(len(run.steps) for run in left)  # their imports
+    for run in left:
+        untrained = 1 if run.name in redo else 1 - run.trained_share
+        seconds += untrained * run.training_seconds + run.evaluation_seconds
     return (
         f"{markdown_table(rows)}\n{len(left)} of {len(runs)} runs are left, {jobs} at a time: "
-        f"about {clock(seconds)}, by a few training steps and predictions."
+        f"about {clock(seconds / jobs)}, by a few training steps and predictions."
     )
 
 

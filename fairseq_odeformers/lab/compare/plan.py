@@ -17,6 +17,7 @@ from fairseq_odeformers.files import find_free_name, naming_faults, replacing
 from fairseq_odeformers.options import name_differences
 
 from .entry import Entry
+from .logs import clock
 from .recipe import Recipe, construct, to_words
 
 PLAN, LOCK = "plan.yaml", ".plan.lock"
@@ -24,6 +25,7 @@ PLAN, LOCK = "plan.yaml", ".plan.lock"
 RENAMED = {"seconds": "training_seconds", "evaluation": "evaluation_seconds"}
 # Options of an evaluation that change no prediction, only the memory that it needs.
 BATCHING = ("batch-size", "max-sentences", "max-tokens")
+PLACE = "user-dir"  # of this package, or of plugins, which have digests
 Differences = dict[str, tuple[str, ...]]  # by architecture, such as "lr 1e-3 → 2e-3"
 
 
@@ -38,6 +40,7 @@ class Plan:
     # there is one. None where an earlier version has planned, which looked for them at each report.
     test_sets: dict[str, str | None] | None = None
     environment: dict[str, str] = field(default_factory=dict)  # date, machine, versions
+    request: str = ""  # a digest of what its last command has asked for
     command_seconds: float = 0.0  # that commands have taken, from their trials to their reports
 
     def keep(self, condition: Callable[[Entry], object]) -> Plan:
@@ -133,7 +136,7 @@ def early_settings(plan: Plan, entry: Entry) -> dict[str, str]:
     return {
         "data": plan.recipe.data,
         "tune": " ".join(sorted(entry.tried)),
-        "budget": f"{entry.budget:g}m" if entry.budget else "",
+        "budget": clock(60 * entry.budget) if entry.budget else "",
     }
 
 
@@ -164,7 +167,11 @@ def differing_settings(plan: Plan, entry: Entry, earlier: Plan, before: Entry) -
         for a_plan, an_entry in ((earlier, before), (plan, entry))
     )
     return name_differences(
-        {name: (show(then.get(name)), show(now.get(name))) for name in {**now, **then}}
+        {
+            name: (show(then.get(name)), show(now.get(name)))
+            for name in {**now, **then}
+            if name != PLACE
+        }
     )
 
 

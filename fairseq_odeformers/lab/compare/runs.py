@@ -74,7 +74,8 @@ class Run:
     tuning: bool = False  # it only trains, until the best candidate is known
     data: str = ""
     data_digest: str = ""  # when the comparison was begun
-    total_seconds: float = 0.0  # that it may take, from training to scores
+    training_seconds: float = 0.0  # that it may take
+    evaluation_seconds: float = 0.0
 
     def __call__(self) -> None:
         """Make all products that are missing; a fork of ``jobs.py`` calls this, or submitit."""
@@ -130,6 +131,11 @@ class Run:
         return next(left, None)
 
     @property
+    def trained_share(self) -> float:
+        """The share of its updates that are made, by its log."""
+        return read_progress(self.folder / LOG)["updates"] / max(1, self.updates)
+
+    @property
     def finished(self) -> bool:
         return self.next_step is None
 
@@ -162,7 +168,8 @@ def make_runs(plan: Plan, out: Path, seeds: Sequence[int] = ()) -> list[Run]:
             updates=entry.updates,
             data=plan.recipe.data,
             data_digest=plan.data_digest,
-            total_seconds=entry.training_seconds + entry.evaluation_seconds,
+            training_seconds=entry.training_seconds,
+            evaluation_seconds=entry.evaluation_seconds,
         )
         for seed in seeds or plan.recipe.seeds
         for entry in plan.entries

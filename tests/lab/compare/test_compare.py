@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 from argparse import Namespace
@@ -18,6 +19,7 @@ from filelock import FileLock
 from script_helpers import IN_MAIN_THREAD, ROOT, parallel_data
 
 import odeformers
+from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare import (
     command,
     jobs,
@@ -119,7 +121,7 @@ def test_a_plan_of_an_earlier_version_is_read_and_extended(tmp_path):
         ("/data", [], "data /data → {data}"),
         ("/data", ["--redo", "transformer_prenorm"], ""),
         (None, ["--tune", "lr=1,2"], "tune unset → lr"),
-        (None, ["--budget", "2m"], "budget unset → 2m"),
+        (None, ["--budget", "2m"], "budget unset → 0:02:00"),
         (None, [], ""),
     ],
 )
@@ -150,6 +152,14 @@ def test_two_commands_at_once_lose_no_seed(tmp_path):
                 second.result(timeout=0.2)
             plan.write_plan(plans[0], tmp_path)
         assert second.result().recipe.seeds == [1, 2]
+
+
+def test_runs_go_on_where_the_package_has_moved(tmp_path):
+    then, now = (
+        Plan(Recipe("/data", {}, {}), (Entry("a", {"user-dir": place}),)) for place in ("x", "y")
+    )
+    plan.save_plan(then, tmp_path)
+    assert plan.save_plan(now, tmp_path).entries == now.entries
 
 
 def test_a_refused_command_leaves_a_plugin_as_it_is(data, tmp_path, monkeypatch, capsys):
@@ -194,6 +204,10 @@ def test_an_overview_adds_up_all_runs_that_are_left(tmp_path, monkeypatch):
         plan, [1, 2], tmp_path, 2
     )
     finished[3].mkdir()
+    log = '... | INFO | train_inner | {"epoch": 1, "num_updates": "2"}\n'
+    (finished[3] / "train.log").write_text(log)
+    text = command.overview(plan, [1, 2], tmp_path, jobs=2)
+    assert "1 of 4 runs are left, 2 at a time: about 0:00:30" in text, "3 of 5 updates are left"
     (finished[3] / "trained").touch()
     assert command.overview(plan, [1, 2], tmp_path, 2).endswith("\nAll 4 runs have finished.")
     assert "2 of 4 runs are left, 1 at a time" in command.overview(
@@ -272,8 +286,41 @@ def test_only_updates_of_the_same_budget_go_on(tmp_path, monkeypatch):
     recipe = Recipe("data", {}, {})
     args = Namespace(what=tmp_path, match=None, budget=1.0, user_dir=[], no_check=False)
     monkeypatch.setattr(command, "call_in_child", lambda make: make.keywords["planned"])
-    assert command.plan_in_fork(args, recipe, Plan(recipe, entries)) == {"1.0": 7}
-    assert command.plan_in_fork(args, recipe, Plan(recipe, entries), redo={"1.0"}) == {}
+    plan = Plan(recipe, entries)
+    assert command.plan_in_fork(args, recipe, plan, plan) == {"1.0": 7}
+    assert command.plan_in_fork(args, recipe, plan, plan.keep(lambda e: e.name != "1.0")) == {}
+
+
+@pytest.mark.parametrize("change", ("", "seeds", "option", "budget", "plugin", "data", "redo"))
+def test_the_same_command_needs_no_trial(change, tmp_path, data, monkeypatch):
+    """Nor do more seeds; all else that a plan is made of does."""
+    shutil.copytree(data, tmp_path / "data")
+    (tmp_path / "mine.py").touch()
+    out, trials = tmp_path / "runs", []
+
+    def make_plan():
+        trials.append(change)
+        digest = sha256(tmp_path / "data")
+        return Plan(replace(recipe), (Entry("a", {}), Entry("b", {})), digest)
+
+    monkeypatch.setattr(command, "call_in_child", lambda function: make_plan())
+    monkeypatch.setattr(command, "extend", lambda earlier, plan, *_: plan)
+    args = Namespace(what=data, match=None, budget=None, user_dir=[tmp_path], no_check=False)
+    args.dry_run = False
+    recipe = Recipe(str(tmp_path / "data"), {"lr": 1}, {"a": {}, "b": {}})
+    plan.save_plan(command.plan_experiment(args, recipe, out, ()), out)
+    recipe = Recipe(str(tmp_path / "data"), {"lr": 1}, {"b": {}, "a": {}})
+    recipe.seeds = [1, 2] if change == "seeds" else [1]
+    recipe.train["lr"] = 2 if change == "option" else 1
+    if change in ("plugin", "data"):
+        (tmp_path / {"plugin": "mine.py", "data": "data/more"}[change]).write_text("1")
+    if change == "budget":
+        monkeypatch.setattr(command, "check_experiment", lambda *_: None)
+        args.budget = 1.0
+    again = command.plan_experiment(args, recipe, out, {"a"} if change == "redo" else ())
+    assert len(trials) == 1 + (change not in ("", "seeds"))
+    assert again.recipe.seeds == recipe.seeds
+    assert [entry.name for entry in again.entries] == ["a", "b"]
 
 
 @pytest.mark.parametrize("names, order, baseline", [("cba", "abc", None), ("cb", "bc", "a")])
