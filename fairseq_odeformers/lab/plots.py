@@ -30,7 +30,8 @@ ARCHITECTURES = {
     "transformer": BLACK,
 }
 LINES = ("-", "--", ":", "-.")
-MARKERS = "os^Dv<>"
+MARKERS = dict(zip(COLORS, "o^sDPXv"))  # so an architecture has one marker, too
+FILLS = ("none", "full", "left", "bottom")  # of markers
 STYLE = {
     "axes.axisbelow": True,
     "axes.formatter.min_exponent": 3,  # 0.5 at the ticks of a logarithmic axis, not 5 x 10^-1
@@ -114,8 +115,9 @@ def architecture_color(name: str) -> str | None:
 def styles(names: Iterable[str]) -> dict[str, dict]:
     """How the line of each name is drawn.
 
-    The colour is the architecture's; names of no architecture take turns. Names that share a
-    colour differ in their lines. Lines get thinner, so that those below others are seen.
+    Colour and marker are the architecture's; names of no architecture take turns. Names that share
+    them differ in their lines and in how their markers are filled. Lines get thinner, so that those
+    below others are seen.
     """
     colors = {name: architecture_color(name) for name in names}
     others = cycle([color for color in COLORS if color not in colors.values()] or COLORS)
@@ -128,9 +130,9 @@ def styles(names: Iterable[str]) -> dict[str, dict]:
             "color": color,
             "linestyle": LINES[variant % len(LINES)],
             "linewidth": 2.6 - 0.5 * (place % 4),
-            "marker": MARKERS[place % len(MARKERS)],
+            "marker": MARKERS[color],
             "markersize": 7 - place % 4,
-            "markerfacecolor": "none",
+            "fillstyle": FILLS[variant % len(FILLS)],
         }
     return looks
 

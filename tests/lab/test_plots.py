@@ -6,20 +6,23 @@ from matplotlib import rc_context
 from fairseq_odeformers.lab import plots
 
 
-def test_an_architecture_has_one_colour_whatever_stands_beside_it():
+def test_an_architecture_has_one_colour_and_marker_whatever_stands_beside_it():
     names = ["transformer_prenorm", "transevolve_fullff_1", "macaron_classifier", "transject_lm"]
     names += ["node_transformer_mt", "ode_transformer", "transevolve_classifier_randomff_2"]
     together = plots.styles(names)
     for name in names:
         for same in (name, f"runs/{name}-seed2", f"{name}:matrix"):
-            assert plots.styles([same])[same]["color"] == together[name]["color"]
-    assert len({look["color"] for look in together.values()}) == len(names)
+            for part in ("color", "marker"):
+                assert plots.styles([same])[same][part] == together[name][part]
+    for part in ("color", "marker"):
+        assert len({look[part] for look in together.values()}) == len(names)
 
 
 def test_names_that_share_a_colour_differ_and_others_have_colours_of_their_own():
     names = ["transject", "transject_random", "transject:1", "film - bad", "film - good"]
     looks = plots.styles(names)
-    assert len({(look["color"], look["linestyle"]) for look in looks.values()}) == len(names)
+    for part in ("linestyle", "fillstyle"):
+        assert len({(look["color"], look[part]) for look in looks.values()}) == len(names)
     assert len({look["color"] for look in looks.values()}) == 3
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from fairseq_odeformers.inference.texts import read_texts
+from fairseq_odeformers.lab.compare.plan import PLAN
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import attention, sentence, states
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str]) -> None:
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
     command = shlex.join(["odeformers", "analyse", *arguments])
     check_free(args.out, command)
+    args.checkpoints = leave_out_rejected(args.checkpoints)
     args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     analysis = states
     if args.what == "attention":
@@ -121,6 +123,28 @@ def read_text(text: str | None) -> str | None:
     if len(lines) != 1:
         raise ValueError(f"--text {text}: the file has {len(lines)} lines with text; give one")
     return lines[0]
+
+
+def leave_out_rejected(paths: list[str]) -> list[str]:
+    """The checkpoints without rejected candidates of ``--tune``, unless all are such."""
+    rejected = [path for path in paths if is_rejected(path)]
+    if not rejected or len(rejected) == len(paths):
+        return paths
+    logging.warning(
+        f"left out {', '.join(rejected)}: not the best values of --tune; to analyse them, give "
+        "them alone"
+    )
+    return [path for path in paths if path not in rejected]
+
+
+def is_rejected(path: str) -> bool:
+    """Whether a checkpoint is of a candidate that ``odeformers compare`` has not chosen."""
+    folder = Path(path).absolute().parent
+    if not (folder.parent / PLAN).is_file():
+        return False
+    from fairseq_odeformers.lab.compare.tuning import rejected_folders  # needs the extra `compare`
+
+    return folder.name in rejected_folders(folder.parent)
 
 
 def model_names(paths: list[str]) -> list[str]:

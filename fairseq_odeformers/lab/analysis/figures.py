@@ -87,7 +87,8 @@ def parts(tables: Tables) -> Figure:
 
 
 def expert_weights(tables: Tables) -> Figure:
-    """Weights of the experts: quartiles over the texts. The dotted line is where all are equal."""
+    """Weights of the experts: quartiles over the texts, and whiskers at most 1.5 times as long as
+    the box. The dotted line is where all are equal."""
     figure, grid = model_panels(tables["expert_weights"], "expert weight")
     most = max(row["expert"] for row in tables["expert_weights"])
     colors = {expert: plots.COLORS[expert % len(plots.COLORS)] for expert in range(1, most + 1)}
@@ -107,6 +108,8 @@ def expert_weights(tables: Tables) -> Figure:
                 medianprops={"color": plots.BLACK},
             )
         axes.axhline(1 / experts, color="grey", linewidth=1, linestyle=":")
+    top = grid[0][0].get_ylim()[1]
+    grid[0][0].set_ylim(0, max(top, 2 / most))  # from 0: small differences look small
     legend(figure, [Patch(facecolor=c, label=f"expert {n}") for n, c in colors.items()])
     return figure
 
@@ -132,12 +135,18 @@ def correlations(tables: Tables) -> Figure:
         for row in tables["models"]:
             look = {**looks[row["model"]], "linestyle": "", "markersize": 8}
             axes.plot(row[x], row[y], label=row["model"], **look)
-        p_values = ["" if r["p_value"] is None else f" (p = {r['p_value']:.2g})" for r in rows]
-        names = [f"{r['method'].title()} {r['correlation']:.2f}" for r in rows]
-        axes.set_title("\n".join(map("".join, zip(names, p_values))))
+        axes.set_title("\n".join(f"{r['method'].title()} {r['correlation']:.2f}" for r in rows))
         axes.set(xlabel=f"mean {LABELS[x]}", ylabel=LABELS[y])
     legend(figure, grid[0].lines)
+    figure.suptitle(f"Over {count_architectures(tables['models'])}", fontsize="medium")
     return figure
+
+
+def count_architectures(models: list[Row]) -> str:
+    """What a reader of correlations over models must know of them."""
+    count = len({row["architecture"] for row in models})
+    architectures = f"{count} architecture{'s' * (count > 1)}"
+    return f"{len(models)} models of {architectures} (runs of one architecture are not independent)"
 
 
 def distances(tables: Tables) -> Figure:

@@ -30,7 +30,6 @@ SEED = 1  # of the texts that are drawn
 # Pairs of columns that are correlated over models, if there are enough models.
 PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))
 ENOUGH = 3
-ENOUGH_FOR_P = 5
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
@@ -53,7 +52,8 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     if typed is not None:
         tables |= follow(model, typed.to(args.device), task.source_dictionary, args.tokens)
     (summary,) = tables["models"]
-    summary |= {"accuracy": None, "texts": len(texts), "checkpoint": path}
+    summary |= {"accuracy": None, "texts": len(texts)}
+    summary |= {"architecture": type(model).__name__, "checkpoint": path}
     if len(args.checkpoints) >= ENOUGH:
         _, targets, probs = probabilities(task, [model], args.split, BATCH_SIZE)
         if targets is not None:
@@ -202,7 +202,8 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
 def correlations(models: Sequence[Row]) -> list[Row]:
     """Correlations over the rows of ``models``; none of fewer than three, or of unknown values.
 
-    A column that is constant has no correlation. Fewer than five models have no p-value.
+    A column that is constant has no correlation. There are no p-values, since models of one
+    architecture are not independent.
     """
     rows = []
     for x, y in PAIRS if len(models) >= ENOUGH else ():
@@ -210,10 +211,8 @@ def correlations(models: Sequence[Row]) -> list[Row]:
         if not np.isfinite(values).all() or (np.ptp(values, 1) == 0).any():
             continue
         for method, function in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr)):
-            statistic, p_value = map(float, function(*values))
-            p_value = p_value if len(models) >= ENOUGH_FOR_P else None
-            row = {"x": x, "y": y, "method": method, "correlation": statistic, "p_value": p_value}
-            rows.append(row)
+            correlation = float(function(*values).statistic)
+            rows.append({"x": x, "y": y, "method": method, "correlation": correlation})
     return rows
 
 
@@ -223,7 +222,8 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
     parts = [
         "# Hidden states of classifiers\n",
         f"Texts of `{args.split}` of `{args.data}`; equations and theorem are in Sengupta et "
-        "al. (2023). Activation and entropy are means over the layers; "
+        "al. (2023). `texts` is the number of texts measured, a random sample (`--texts`); "
+        "`accuracy` is of the whole split. Activation and entropy are means over the layers; "
         "`largest` is the largest activation factor after the last layer, and `bound` what Theorem "
         "2 allows, (1 + 3/L)^(2L); `deviation` is the entropy's over the texts. Factors of "
         "pairs with equal embeddings, and entropies that are not finite, are left out; the column "
@@ -237,7 +237,8 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
         ]
         parts += [f"Mean {name} by layer:\n", markdown(by_layer)]
     if tables["correlations"]:
-        parts += ["Correlations over the models:\n", markdown(tables["correlations"])]
+        over = figures.count_architectures(tables["models"])
+        parts += [f"Correlations over {over}:\n", markdown(tables["correlations"])]
     if args.text:
         parts.append(f"The text: {args.text}\n")
     return "\n".join(parts), [plot for plot, table in figures.PLOTS.items() if tables[table]]

@@ -9,7 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fairseq_odeformers.lab.plots import ARCHITECTURES, COLORS, LINES, STYLE, legend, panels, styles
+from fairseq_odeformers.lab.plots import (
+    ARCHITECTURES,
+    COLORS,
+    FILLS,
+    LINES,
+    STYLE,
+    legend,
+    panels,
+    styles,
+)
 
 from .logs import Training
 
@@ -40,9 +49,13 @@ def learning_curves(trainings: Mapping[str, Sequence[Training]], unit: str) -> F
                 y, bounds = losses[:, first:], {"color": look["color"], "alpha": 0.15}
                 axes.plot(x[first:], y.mean(0), label=label, **{**look, **marker})
                 axes.fill_between(x[first:], y.min(0), y.max(0), linewidth=0, **bounds)
-    for axes, title in zip(grid[::2], ("all validations", "the last third")):
-        axes.set(ylabel=f"validation loss\n({unit})", title=title)
-    finish(figure, grid, "Learning curves", ("updates", "minutes of training"))
+    for place, axes in enumerate(grid):
+        axes.set_title("the last third" if place > 1 else "all validations")
+    for axes in grid[::2]:
+        axes.set_ylabel(f"validation loss\n({unit})")
+    bands = any(len(runs) > 1 for runs in trainings.values())
+    title = "Learning curves" + ": mean of the seeds, and band from lowest to highest" * bands
+    finish(figure, grid, title, ("updates", "minutes of training"))
     return figure
 
 
@@ -59,10 +72,11 @@ def quality_against(
     figure, grid = panels(2, 2, 4.2, 3, sharey=True)
     for (name, (time, size, values)), look in zip(points.items(), distinct(points)):
         look["linestyle"] = ""
-        filled = {**look, "markerfacecolor": look["color"], "markersize": 8}
+        seed = {**look, "fillstyle": "none", "markersize": 4}
+        mean = {**look, "fillstyle": "full", "markersize": 8}
         for axes, x in zip(grid, (time, size)):
-            axes.plot([x] * len(values), values, **{**look, "markersize": 4}, alpha=0.5)
-            axes.plot(x, fmean(values), label=name, **filled)
+            axes.plot([x] * len(values), values, **seed, alpha=0.5)
+            axes.plot(x, fmean(values), label=name, **mean)
     for axes in grid:
         axes.margins(0.15)
         axes.set_xlim(0, 1.15 * axes.dataLim.x1 or 1)
@@ -79,7 +93,7 @@ def distinct(names: Iterable[str]) -> list[dict]:
     free.sort(key=[*ARCHITECTURES.values()].__contains__)  # an architecture's come last
     for look in looks:
         if look["color"] in seen and free:
-            look.update(color=free.pop(0), linestyle=LINES[0])
+            look.update(color=free.pop(0), linestyle=LINES[0], fillstyle=FILLS[0])
         seen.add(look["color"])
     return looks
 

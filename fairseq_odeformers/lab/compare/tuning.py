@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .entry import Entry
 from .logs import read_training
-from .plan import Plan
+from .plan import Plan, load_plan
 from .runs import LOG, TRAINED, Run, make_runs
 
 
@@ -51,3 +51,10 @@ def validate_candidates(plan: Plan, out: Path, redo: Collection[str] = ()) -> di
             if finite := [value for value in metrics if math.isfinite(value)]:
                 validated[entry.label] = plan.recipe.best(finite)
     return validated
+
+
+def rejected_folders(out: Path) -> set[str]:
+    """Names of the folders of candidates that are not chosen, in a folder of runs."""
+    plan = load_plan(out)
+    chosen = choose_candidates(plan, out).entries
+    return {e.folder(plan.recipe.seeds[0]) for e in plan.entries if e not in chosen}

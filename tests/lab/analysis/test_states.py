@@ -99,7 +99,7 @@ def test_index_of_layer_and_part():
     assert rows[5]["mean"] == pytest.approx(np.mean([s["mean"][1, 2] for s in summaries]))
 
 
-def test_correlations_need_three_models_and_p_values_five():
+def test_correlations_need_three_models():
     values = (1.0, 2.0, 4.0, 5.0, 9.0)
     models = [{"activation": a, "entropy": -a, "accuracy": a**2} for a in values]
     assert correlations(models[:2]) == []
@@ -112,7 +112,6 @@ def test_correlations_need_three_models_and_p_values_five():
         expected |= {("activation", "entropy", name): -1 for name in ("pearson", "spearman")}
         found = {(row["x"], row["y"], row["method"]): row["correlation"] for row in rows}
         assert found == pytest.approx(expected)
-        assert [row["p_value"] is None for row in rows] == [count < 5] * 6
 
 
 @pytest.mark.parametrize("accuracies", [[0.5] * 3, [None] * 3, [0.1, math.nan, 0.3]])

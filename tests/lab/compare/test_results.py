@@ -101,6 +101,9 @@ def test_figures_are_in_minutes_and_millions():
     curves = learning_curves({"a": [training]}, "bits")
     updates, minutes = (axes.lines[0].get_xdata().tolist() for axes in curves.axes[:2])
     assert (updates, minutes) == ([10, 20], [2, 5])
+    assert {axes.get_title() for axes in curves.axes} == {"all validations"}
+    assert curves.get_suptitle() == "Learning curves"
+    assert "band" in learning_curves({"a": [training] * 2}, "bits").get_suptitle()
     outcome = Outcome()
     outcome.main, outcome.scores = "accuracy", {"accuracy": 70.0}
     plan = Plan(Recipe("data", {}, {}), (Entry("a", {}, parameters=2_000_000),))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from fairseq_odeformers.lab.analysis.command import leave_out_rejected
 from fairseq_odeformers.lab.compare import command, fairseq_commands, trial, watch
 from fairseq_odeformers.lab.compare.command import overview
 from fairseq_odeformers.lab.compare.defaults import default_recipe
@@ -123,12 +124,15 @@ def test_the_estimate_has_the_runs_of_this_command_alone(folder):
 
 
 def test_other_values_and_seeds_extend_a_tuning(folder):
-    """The first seed stays the one that candidates are compared by."""
+    """The first seed stays the one that candidates are compared by; a glob has no rejected ones."""
     execute(tuned("a", ["1", "4"], [5]), folder)
     runs = execute(tuned("a", ["1", "3"], [2]), folder)
     assert [run.folder.name for run in runs] == ["a-lr-1-seed2"], "a loss of 1, as at 3"
     calls = (folder / "calls").read_text().split()
     assert calls == ["a-lr-1-seed5", "a-lr-4-seed5", "a-lr-3-seed5", "a-lr-1-seed2"]
+    found = [f"runs/{call}/checkpoint_best.pt" for call in calls]
+    assert leave_out_rejected([*found, "calls"]) == [found[0], found[3], "calls"]
+    assert leave_out_rejected(found[1:3]) == found[1:3], "alone, they are meant"
     with pytest.raises(ValueError, match="begun with other settings .a: tune lr → unset"):
         execute(Plan(Recipe("/data", {}, {}), (Entry("a", {"arch": "a", "lr": "1"}),)), folder)
 
