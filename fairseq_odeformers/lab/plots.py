@@ -46,6 +46,7 @@ STYLE = {
     "savefig.dpi": 120,
 }
 LETTERS = 13  # of a title, to an inch
+LEGEND_ROW = 0.18  # in inches
 
 
 def save(draw: Callable[..., Figure], data, path: Path) -> None:
@@ -90,9 +91,9 @@ def title(axes: Axes, text: str) -> None:
 
 
 def break_lines(text: str, width: float) -> str:
-    """A title in lines of at most so many inches; a name breaks after its parts."""
+    """A title in lines of at most so many inches; a name breaks after its parts, 5e-4 does not."""
     lines = [""]
-    for piece in re.findall(r"[^-_/ ]*[-_/ ]|[^-_/ ]+$", text):
+    for piece in re.findall(r"(?:\de-\d|[^-_/ ])*(?:[-_/ ]|$)", text):
         if len(lines[-1] + piece) > width * LETTERS:
             lines.append("")
         lines[-1] += piece
@@ -168,7 +169,9 @@ def columns(rows: list[dict], *names: str) -> list[list]:
 
 
 def legend(figure: Figure, handles: list, **options) -> None:
-    """One legend below all panels, of what *handles* have labels for."""
+    """One legend below all panels, of what *handles* have labels for; the figure grows by it."""
     widest = max(len(handle.get_label()) for handle in handles)
     ncols = max(1, min(len(handles), int(figure.get_figwidth() * 12 / (widest + 8))))
+    rows = -(-len(handles) // ncols)
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * (rows - 1))
     figure.legend(handles=handles, loc="outside lower center", ncols=ncols, **options)

@@ -37,7 +37,7 @@ def test_layers_are_numbered_by_integers(depths):
 
 @pytest.mark.parametrize("width", [1.8, 4])
 def test_titles_are_no_wider_than_their_panels(width):
-    name = "runs/transevolve_classifier_fullff_1_prenorm-seed1/checkpoint_best"
+    name = "runs/transevolve_classifier_fullff_1_prenorm-lr-5e-4-seed1/checkpoint_best"
     with rc_context(plots.STYLE):
         figure, grid = plots.panels(4, 2, width, 2)
         for axes in grid:
@@ -45,6 +45,7 @@ def test_titles_are_no_wider_than_their_panels(width):
         figure.draw_without_rendering()
         for axes in grid:
             assert axes.get_title().replace("\n", "") == name
+            assert "5e-4" in axes.get_title()
             box = axes.title.get_window_extent()
             assert 0 <= box.x0 and box.x1 <= figure.bbox.x1
             assert box.y1 <= figure.bbox.y1
@@ -56,3 +57,15 @@ def test_bars_reach_from_the_lowest_to_the_highest_value():
     plots.means_and_ranges(axes, [1, 2], [[98.41] * 3, [1.0, 2.0, 6.0]])
     (bars,) = axes.containers[0][2]
     assert [tuple(bar[:, 1].round(6)) for bar in bars.get_segments()] == [(98.41, 98.41), (1, 6)]
+
+
+def test_a_long_legend_takes_no_room_from_the_panels():
+    heights = []
+    for count in (1, 12):
+        with rc_context(plots.STYLE):
+            figure, (axes,) = plots.panels(1, 1, 4, 3)
+            names = [f"transevolve_fullff_1-seed{number}" for number in range(count)]
+            plots.legend(figure, [axes.plot([0, 1], label=name)[0] for name in names])
+            figure.draw_without_rendering()
+            heights.append(axes.get_window_extent().height)
+    assert heights[1] >= 0.95 * heights[0]

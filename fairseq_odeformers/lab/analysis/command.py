@@ -131,8 +131,8 @@ def leave_out_rejected(paths: list[str]) -> list[str]:
     if not rejected or len(rejected) == len(paths):
         return paths
     logging.warning(
-        f"left out {', '.join(rejected)}: not the best values of --tune; to analyse them, give "
-        "them alone"
+        f"left out {', '.join(Path(path).parent.name for path in rejected)}: not the best values "
+        "of --tune; to analyse them, give them alone"
     )
     return [path for path in paths if path not in rejected]
 

@@ -1,5 +1,8 @@
 """Figures of the tables of classifiers; the docstring of each is its caption."""
 
+import math
+
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
@@ -8,7 +11,7 @@ from fairseq_odeformers.lab.plots import columns, group_by, legend, lines, panel
 
 from .result import Row, Tables
 
-COLUMNS = 3  # of a grid with a panel for each model
+MOST_COLUMNS = 3  # of a grid with a panel for each model
 LABELS = {"activation": "activation factor", "entropy": "entropy (nats)", "accuracy": "accuracy"}
 
 
@@ -104,8 +107,10 @@ def expert_weights(tables: Tables) -> Figure:
                 showfliers=False,
                 manage_ticks=False,
                 patch_artist=True,
-                boxprops={"facecolor": colors[expert]},
-                medianprops={"color": plots.BLACK},
+                boxprops={"facecolor": to_rgba(colors[expert], 0.3), "edgecolor": colors[expert]},
+                medianprops={"color": colors[expert], "linewidth": 2},  # seen if the box is flat
+                whiskerprops={"color": colors[expert]},
+                capprops={"color": colors[expert]},
             )
         axes.axhline(1 / experts, color="grey", linewidth=1, linestyle=":")
     top = grid[0][0].get_ylim()[1]
@@ -130,7 +135,7 @@ def correlations(tables: Tables) -> Figure:
         group_by([{**r, "pair": (r["x"], r["y"])} for r in tables["correlations"]], "pair")
     )
     looks = plots.styles(row["model"] for row in tables["models"])
-    figure, grid = panels(len(pairs), len(pairs), 3.8, 3.4)
+    figure, grid = panels(len(pairs), len(pairs), 2.9, 2.9)
     for axes, ((x, y), rows) in zip(grid, pairs.items()):
         for row in tables["models"]:
             look = {**looks[row["model"]], "linestyle": "", "markersize": 8}
@@ -194,12 +199,14 @@ def isomap(tables: Tables) -> Figure:
 def model_panels(rows: list[Row], label: str):
     """A figure with a panel for each model of a table; a list of the panels with their rows."""
     models = dict(group_by(rows))
-    figure, grid = panels(len(models), COLUMNS, 3.2, 2.6, sharey=True)
+    # Without another row, the last one is as full as it can be.
+    across = math.ceil(len(models) / math.ceil(len(models) / MOST_COLUMNS))
+    figure, grid = panels(len(models), across, 2.8, 2.4, sharey=True)
     for axes, model in zip(grid, models):
         title(axes, model)
         axes.set_xlabel("layer")
         plots.integer_ticks(axes)
-    for axes in grid[::COLUMNS]:
+    for axes in grid[::across]:
         axes.set_ylabel(label)
     return figure, list(zip(grid, models.values()))
 
