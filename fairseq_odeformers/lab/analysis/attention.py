@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 from torch import Tensor
 
 from fairseq_odeformers.checkpoints import load
@@ -158,16 +159,19 @@ def summary(rows: list[Row]) -> list[Row]:
 def attention(tables: Tables) -> Figure:
     """Change of the maps from depth to depth (total variation distance), averaged over the heads.
 
-    A point is at the later of two depths, so a model of two layers has a single point. The first
-    map of a block follows the last one of the block before. A block of the N-ODE Transformer has
-    one at its start and one at its end, so that two changes are at one depth.
+    A point is at the later of two depths, relative to the depth of the model, so a model of two
+    layers has a single point, at 1. The first map of a block follows the last one of the block
+    before. A block of the N-ODE Transformer has one at its start and one at its end, so that two
+    changes are at one depth.
     """
     rows = [row for row in tables["attention"] if row["change"] is not None]
     kinds = dict(group_by(rows, "kind"))
-    figure, grid = panels(len(kinds), len(kinds), 3.5, 3.4, sharey=True)
+    first = min(row["fraction"] for row in rows)
+    figure, grid = panels(len(kinds), len(kinds), 2 + 1.5 * (1 - first), 3, sharey=True)
     for axes, (kind, of_kind) in zip(grid, kinds.items()):
         lines(axes, of_kind, "fraction", "change")
-        axes.set(title=KINDS[kind], xlabel="depth / depth of the model", xlim=(0, 1.05))
+        axes.set(title=KINDS[kind], xlabel="relative depth", xlim=(first - 0.08, 1.08))
+        axes.xaxis.set_major_locator(MultipleLocator(0.2))
     room = 1.1 * max(row["change"] for row in rows) or None  # for the markers of single points
     grid[0].set(ylabel="change (total variation distance)", ylim=(0, room))
     legend(figure, grid[0].lines)

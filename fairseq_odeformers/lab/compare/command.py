@@ -91,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--budget",
         type=minutes,
         metavar="TIME",
-        help="train for equal time, such as 30m or 2h, instead of equal epochs",
+        help="train each model for this time, such as 30m or 2h; a faster model gets more updates "
+        "(default: equal epochs)",
     )
     add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
     add(

@@ -41,7 +41,7 @@ def learning_curves(trainings: Mapping[str, Sequence[Training]], unit: str) -> F
     for (name, runs), look in zip(trainings.items(), distinct(trainings)):
         losses = np.array([run.losses[: points[name]] for run in runs])
         label = name if len(runs) == 1 else f"{name} ({len(runs)} seeds)"
-        marker = {"marker": "" if losses.shape[1] > 1 else look["marker"]}
+        marker = {"marker": look["marker"] if losses.shape[1] < LATE else ""}
         for column, values in enumerate(("updates", "seconds")):
             x = np.mean([getattr(run, values)[: points[name]] for run in runs], axis=0)
             x = x / 60 if values == "seconds" else x
