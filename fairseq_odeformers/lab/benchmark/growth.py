@@ -54,5 +54,7 @@ def draw(tables: Iterable[list[Row]]) -> Figure:
         axes.set_xticks(ticks, labels=map("{:,}".format, ticks))
         axes.set_xticks([], minor=True)
         axes.set(xlabel=AXES[against], ylabel=f"{MEASUREMENTS.get(what, what)} ({unit})")
-        axes.legend(title="exponent" if any(powers) else None)
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high * (high / low) ** 0.3)  # room for the legend
+        axes.legend(title="exponent" if any(powers) else None, loc="upper left")
     return figure
