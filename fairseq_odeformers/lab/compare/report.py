@@ -11,12 +11,18 @@ import numpy as np
 from scipy.stats import t as student
 
 from fairseq_odeformers.files import markdown_table, replacing
-from fairseq_odeformers.lab.corpora.command import FEW
 from fairseq_odeformers.models.common.kinds import Kind
 
+from .caveats import (
+    Outcomes,
+    any_of,
+    find_obstacles,
+    find_reservations,
+    find_unequal_times,
+)
 from .figures import learning_curves, quality_against
 from .logs import Training, clock, report_progress
-from .outcomes import Classes, Outcome
+from .outcomes import Classes
 from .pages import Section, Table, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import Recipe, to_words
@@ -39,8 +45,6 @@ PAIRED = (
     "p is of a paired bootstrap over the texts: the first score of this and the first "
     "architecture, for each seed"
 )
-OFF_BUDGET = 0.25  # the share of a budget from which on times are too different to compare
-Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
 def write_report(results: Results, out: Path) -> list[Section]:
@@ -133,7 +137,7 @@ def describe_trainings(results: Results) -> Section:
             row[f"validation {metric}"] = over_seeds(bests, 3)
         rows.append(row)
     notes = [SPREAD] if len(recipe.seeds) > 1 else []
-    return Section("Trainings", "  \n".join([*notes, *qualify(results)]), table_of(rows))
+    return Section("Trainings", "  \n".join([*notes, *find_reservations(results)]), table_of(rows))
 
 
 def loss_of_best(recipe: Recipe, run: Training) -> float:
@@ -141,30 +145,6 @@ def loss_of_best(recipe: Recipe, run: Training) -> float:
     if len(run.metrics) < len(run.losses):
         return min(run.losses)
     return run.losses[run.metrics.index(recipe.best(run.metrics))]
-
-
-def qualify(results: Results) -> Iterator[str]:
-    """What to keep in mind when the trainings are compared."""
-    trainings = results.trainings
-    deviations = (
-        abs(run.seconds[-1] / (60 * entry.budget) - 1)
-        for entry in results.plan.entries
-        if entry.budget and entry.name not in results.unfinished
-        for run in trainings.get(entry.name, {}).values()
-    )
-    if (off := max(deviations, default=0)) > OFF_BUDGET:
-        yield (
-            f"Times differ from the budget by up to {off:.0%}: updates are counted before the "
-            "training, and other work on the machine slows some of them. Neither times nor scores "
-            "are of equal effort; compare again on a quiet machine."
-        )
-    improving = (
-        name for name, runs in trainings.items() if any(r.improving for r in runs.values())
-    )
-    if names := ", ".join(improving):
-        yield f"Still improving at the end: {names}. Longer training may change the order."
-    if len(trainings) > 1 and not results.plan.recipe.tune:
-        yield "Options were not tuned for each model (`--tune`)."
 
 
 def describe_tuning(results: Results) -> Iterator[Section]:
@@ -188,7 +168,7 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     """The scores on a split, with tests against the first architecture, seed by seed."""
     plan, first = results.plan, any_of(outcomes)
     baseline = plan.entries[0].name
-    warning = " ".join(warn_of_too_little(results, outcomes))
+    warning = " ".join(find_obstacles(results, outcomes))
     tests = {} if warning else compare_runs(outcomes, baseline, title)
     tested = sum(map(len, tests.values()))
     rows = []
@@ -212,29 +192,6 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     if tested and max(map(len, outcomes.values())) == 1:
         notes.append("With one seed, p says nothing of other seeds; train three or more.")
     return Section(title, "  \n".join(notes), table_of(rows), warning=warning)
-
-
-def warn_of_too_little(results: Results, outcomes: Outcomes) -> Iterator[str]:
-    """Why the scores on a split cannot be compared: the training or the test set is too small."""
-    if undertrained := "; ".join(find_undertrained(results, outcomes)):
-        yield f"Too little training to compare: {undertrained}; train longer."
-    texts = len(any_of(outcomes).examples)
-    if 0 < texts < FEW:
-        yield f"Too few texts to compare: {texts}; test on {FEW} or more."
-
-
-def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
-    """The architectures that have learned too little to be compared, each with the reason."""
-    for entry in results.plan.entries:
-        trainings = results.trainings.get(entry.name, {})
-        reasons = []
-        for seed, run in outcomes.get(entry.name, {}).items():
-            improving = seed in trainings and trainings[seed].improving
-            reasons.append(run.undertrained(improving))
-        if any(run.updates[-1] < entry.epoch_updates for run in trainings.values()):
-            reasons.append("less than an epoch")
-        if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
-            yield f"{entry.name} ({reason})"
 
 
 def compare_runs(outcomes: Outcomes, baseline: str, title: str) -> dict[str, list[float]]:
@@ -280,11 +237,6 @@ def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
     yield Section(f"Classes, {split}", "Percent of the texts of each class, over all seeds.", rows)
 
 
-def any_of(outcomes: Outcomes) -> Outcome:
-    """One of the outcomes, which are all of the same kind."""
-    return next(run for runs in outcomes.values() for run in runs.values())
-
-
 def draw_quality(results: Results, split: str) -> Iterator[Section]:
     """A picture of the first score against the time of a training and the size of the model."""
     outcomes = results.outcomes[split, BEST]
@@ -299,7 +251,7 @@ def draw_quality(results: Results, split: str) -> Iterator[Section]:
         if entry.name in outcomes and entry.name in results.trainings
     }
     if points:
-        figure = quality_against(points, f"{column}, {split}")
+        figure = quality_against(points, f"{column}, {split}", find_unequal_times(results))
         yield Section(f"{column} against cost", figure=(f"quality-{split}.png", figure))
 
 

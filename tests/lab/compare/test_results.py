@@ -10,6 +10,11 @@ from sacrebleu import corpus_bleu, corpus_chrf
 from scipy.stats import binom
 
 from fairseq_odeformers.lab.compare import outcomes
+from fairseq_odeformers.lab.compare.caveats import (
+    find_obstacles,
+    find_reservations,
+    find_undertrained,
+)
 from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.figures import distinct, learning_curves
 from fairseq_odeformers.lab.compare.logs import Training, read_training
@@ -21,9 +26,7 @@ from fairseq_odeformers.lab.compare.report import (
     compare_scores,
     correct_by_holm,
     draw_quality,
-    find_undertrained,
     loss_of_best,
-    qualify,
     show_differences,
     tabulate_confusion,
     write_report,
@@ -111,18 +114,35 @@ def test_figures_are_in_minutes_and_millions():
 
 
 def test_what_makes_trainings_hard_to_compare_is_told():
-    """Other times than the budget, losses that still fall, and options that nobody has tuned."""
+    """Other numbers of updates, losses that still fall, and options that nobody has tuned."""
     entries = (Entry("a", {}, budget=1), Entry("b", {}, budget=1))
     ended = Training(1, [10, 20], [5.0, 5.5], [1.0, 2.0], seconds=[30.0, 60.0])
-    slower = Training(1, [10, 20], [5.0, 4.0], [1.0, 2.0], seconds=[30.0, 99.0])
+    faster = Training(1, [10, 26], [5.0, 4.9], [1.0, 2.0], seconds=[30.0, 60.0])
     plan = Plan(Recipe("data", {}, {}, tune={"lr": [1, 2]}), entries)
-    assert [*qualify(Results(plan, {"a": {1: ended}, "b": {1: ended}}))] == []
+    assert [*find_reservations(Results(plan, {"a": {1: ended}, "b": {1: ended}}))] == []
     results = Results(replace(plan, recipe=Recipe("data", {}, {})), {"a": {1: ended}})
-    results.trainings["b"] = {1: slower}
-    times, improving, untuned = qualify(results)
-    assert "by up to 65%" in times and ": b. Longer" in improving and "--tune" in untuned
+    results.trainings["b"] = {1: faster}
+    updates, improving, untuned = find_reservations(results)
+    assert "not equal updates: from 20 to 26" in updates and ": b. Longer" in improving
+    assert "--tune" in untuned
+
+
+def test_unequal_effort_is_not_compared():
+    """If times differ by more than a quarter; not if both are off a budget by as much."""
+    plan = Plan(Recipe("data", {}, {}), (Entry("a", {}, budget=1), Entry("b", {}, budget=1)))
+    outcome = Outcome()
+    outcome.main, outcome.scores, outcome.digits = "perplexity", {"perplexity": 70.0}, 1
+    outcomes = {name: {1: outcome} for name in "ab"}
+    results = Results(plan, outcomes={("test", BEST): outcomes})
+    for a, b, unequal in ((60, 75, False), (60, 76, True), (90, 90, False)):
+        for name, seconds in (("a", a), ("b", b)):
+            results.trainings[name] = {1: Training(1, [9], [5.0], seconds=[float(seconds)])}
+        warning = compare_scores(results, "test", outcomes).warning
+        assert ("took 0:01:00 to 0:01:16; compare again" in warning) == unequal
+        (section,) = draw_quality(results, "test")
+        assert ("0:01:16" in section.figure[1].axes[0].get_title()) == unequal
     results.unfinished = {"b": ["seed 1: half"]}
-    assert "differ" not in next(qualify(results))
+    assert not [*find_obstacles(results, outcomes)]
 
 
 def test_a_loss_is_of_the_checkpoint_that_is_scored():
@@ -323,12 +343,30 @@ def test_less_than_an_epoch_is_too_little(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "updates, losses, told",
+    [
+        ([50, 100], [5.0, 4.69], True),  # 4.845 at 75, and 3% less is 4.70
+        ([50, 100], [5.0, 4.71], False),
+        ([75, *range(76, 101)], [5.0 - 0.01 * n for n in range(26)], True),  # however often
+        ([50, 90, 100], [5.0, 4.0, 4.1], False),
+        ([100], [5.0], False),
+    ],
+)
+def test_a_loss_that_falls_far_at_the_end_is_too_little_training(updates, losses, told):
+    """By more than 3% in the last quarter of the updates, if the last validation is the best."""
+    results = Results(Plan(Recipe("data", {}, {}), (Entry("one", {}),)))
+    results.trainings["one"][1] = Training(updates=updates, losses=losses)
+    found = list(find_undertrained(results, {}))
+    assert found == ["one (loss fell by more than 3% in the last quarter of updates)"] * told
+
+
+@pytest.mark.parametrize(
     "right, losses, told",
     [
-        (72, [3.0, 2.0], True),  # 95% interval from 63
+        (72, [3.0, 2.99], True),  # 95% interval from 63
         (72, [2.0, 3.0], False),
         (72, [2.0], False),
-        (82, [3.0, 2.0], False),
+        (82, [3.0, 2.99], False),
     ],
 )
 def test_a_classifier_near_the_majority_may_have_learned_too_little(right, losses, told, tmp_path):
