@@ -22,7 +22,7 @@ from .caveats import (
 )
 from .figures import learning_curves, quality_against
 from .logs import Training, clock, report_progress
-from .outcomes import Classes
+from .outcomes import Classes, count_decimals
 from .pages import Section, Table, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import Recipe, to_words
@@ -134,7 +134,7 @@ def describe_trainings(results: Results) -> Section:
             }
         if runs and metric != "loss" and all(run.metrics for run in runs):
             bests = [recipe.best(run.metrics) for run in runs]
-            row[f"validation {metric}"] = over_seeds(bests, 3)
+            row[f"validation {metric}"] = over_seeds(bests, count_decimals(metric))
         rows.append(row)
     notes = [SPREAD] if len(recipe.seeds) > 1 else []
     return Section("Trainings", "  \n".join([*notes, *find_reservations(results)]), table_of(rows))
@@ -152,12 +152,12 @@ def describe_tuning(results: Results) -> Iterator[Section]:
     if not results.candidates:
         return
     recipe = results.plan.recipe
-    rows = []
+    rows, digits = [], count_decimals(recipe.metric)
     for entry, value in results.candidates:
         row = {"architecture": entry.name, **{name: str(v) for name, v in entry.tried.items()}}
         row["updates"] = f"{entry.updates:,}"
         if value is not None:
-            row[f"best validation {recipe.metric}"] = f"{value:.3f}"
+            row[f"best validation {recipe.metric}"] = f"{value:.{digits}f}"
             row[""] = "chosen" if entry in results.plan.entries else ""
         rows.append(row)
     text = f"All candidates were trained with seed {recipe.seeds[0]}."

@@ -20,6 +20,7 @@ from fairseq_odeformers.lab.plots import panels, save, title
 from fairseq_odeformers.models.common.papers import family_of
 
 from .caveats import find_obstacles, find_reservations
+from .outcomes import better
 from .results import read_results
 from .runs import BEST, LOG
 
@@ -214,11 +215,6 @@ def make_cell(runs: Sequence[Finished], baseline: Sequence[Finished]) -> Cell:
         *(run.metric, sign * fmean(ours), fmean(ours) - fmean(theirs), low, high),
         *(run.obstacles or baseline[0].obstacles, run.reservations),
     )
-
-
-def better(metric: str) -> int:
-    """1 if a higher value of a metric is better, else -1."""
-    return -1 if metric in ("perplexity", "ppl") or metric.endswith("loss") else 1
 
 
 # --- the page --------------------------------------------------------------------------
