@@ -3,14 +3,20 @@
 Obstacles take the place of tests, since the scores cannot be compared. Reservations are notes.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.lab.corpora.command import FEW
 
 from .logs import MARKED, Training, clock
-from .outcomes import Outcome
+from .outcomes import Outcome, better
+from .recipe import texts_path
 from .results import Results
 
+WORSE = 0.05  # the share of a score by which an average is clearly worse
 UNEQUAL = 0.25  # the share from which on times, or updates, are too different to call them equal
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
@@ -54,7 +60,8 @@ def find_reservations(results: Results) -> Iterator[str]:
     trainings = results.trainings
     updates = [run.updates[-1] for run in find_budgeted(results)]
     if differ(updates):
-        yield f"Equal time, not equal updates: from {min(updates):,} to {max(updates):,}."
+        span = f"{min(updates):,} to {max(updates):,}"
+        yield f"The budget is for equal time, not equal updates: {span}."
     improving = (
         name for name, runs in trainings.items() if any(r.improving for r in runs.values())
     )
@@ -62,6 +69,63 @@ def find_reservations(results: Results) -> Iterator[str]:
         yield f"Still improving at the end: {names}. Longer training may change the order."
     if len(trainings) > 1 and not results.plan.recipe.tune:
         yield "Options were not tuned for each model (`--tune`)."
+
+
+def find_open_choices(results: Results) -> Iterator[str]:
+    """Why other values may be better than the chosen ones: they are at an edge, or nearly tie."""
+    edges: dict[str, list[str]] = {}  # architectures
+    for entry, validated in results.candidates:
+        if validated is None or entry not in results.plan.entries:
+            continue
+        others = [other.tried for other, _ in results.candidates if other.name == entry.name]
+        for option, value in entry.tried.items():
+            numbers = {number_of(tried[option]) for tried in others}
+            side = {min(numbers): "smallest", max(numbers): "largest"}.get(number_of(value))
+            if side and len(numbers) > 1:
+                edges.setdefault(f"the {side} {option}, {value}", []).append(entry.name)
+    for edge, names in edges.items():
+        yield f"{', '.join(names)} chose {edge}; values beyond it may be better."
+    if names := ", ".join(find_near_ties(results)):
+        yield (
+            f"The two best accuracies of {names} differ by less than the standard error of a "
+            "difference on so few validation texts."
+        )
+
+
+def number_of(value: object) -> float:
+    """The number in the value of an option, such as 1e-3 or 10%, or NaN, which equals nothing."""
+    try:
+        return float(str(value).removesuffix("%"))
+    except ValueError:
+        return float("nan")
+
+
+def find_near_ties(results: Results) -> Iterator[str]:
+    """The architectures with two candidates whose accuracies validation texts cannot tell apart."""
+    path = texts_path(results.plan.recipe, "valid")
+    if results.plan.recipe.metric != "accuracy" or path is None or not path.is_file():
+        return
+    texts = len(MMapIndexedDataset(str(path.with_suffix(""))))
+    validated: dict[str, list[float]] = {}
+    for entry, value in results.candidates:
+        validated.setdefault(entry.name, []).extend([] if value is None else [value / 100])
+    for name, shares in validated.items():
+        *_, second, best = 0.0, 0.0, *sorted(shares)
+        if len(shares) > 1 and best - second <= math.sqrt(2 * second * (1 - second) / texts):
+            yield name
+
+
+def find_worse_averages(best: Outcomes, averaged: Outcomes) -> Iterator[str]:
+    """The architectures whose averaged checkpoints are clearly worse than the best checkpoint."""
+    column = any_of(averaged).main
+    sign = better(column)
+    for name in filter(best.__contains__, averaged):
+        score, other = (
+            fmean(run.scores[column] for run in outcomes[name].values())
+            for outcomes in (averaged, best)
+        )
+        if score**sign < (1 - WORSE) * other**sign:
+            yield name
 
 
 def find_budgeted(results: Results) -> list[Training]:

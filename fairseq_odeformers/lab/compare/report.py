@@ -17,8 +17,10 @@ from .caveats import (
     Outcomes,
     any_of,
     find_obstacles,
+    find_open_choices,
     find_reservations,
     find_unequal_times,
+    find_worse_averages,
 )
 from .figures import learning_curves, quality_against
 from .logs import Training, clock, report_progress
@@ -70,6 +72,8 @@ def sections(results: Results) -> Iterator[Section]:
     yield from warn_of_missing_texts(results)
     for (split, checkpoint), outcomes in results.outcomes.items():
         yield (scores := compare_scores(results, f"{split}, {TITLES[checkpoint]}", outcomes))
+        if checkpoint == AVERAGED:
+            yield from warn_of_averages(results.outcomes.get((split, BEST), {}), outcomes)
         if lines := results.scores[split, checkpoint]:
             yield Section("", table=[["run", recipe.score[split]], *lines])
         if checkpoint == BEST:
@@ -108,6 +112,16 @@ def warn_of_missing_texts(results: Results) -> Iterator[Section]:
         )
     for split, path in results.missing.items():
         yield Section("", f"Warning: `{path}` (texts of {split}) is missing; {consequence}.")
+
+
+def warn_of_averages(best: Outcomes, averaged: Outcomes) -> Iterator[Section]:
+    """A warning of averages over checkpoints from too early in a training."""
+    if names := ", ".join(find_worse_averages(best, averaged)):
+        yield Section(
+            "",
+            "Warning: averages are clearly worse than the best checkpoints, and probably span too "
+            f"much of the training: {names}.",
+        )
 
 
 def describe_trainings(results: Results) -> Section:
@@ -160,8 +174,9 @@ def describe_tuning(results: Results) -> Iterator[Section]:
             row[f"best validation {recipe.metric}"] = f"{value:.{digits}f}"
             row[""] = "chosen" if entry in results.plan.entries else ""
         rows.append(row)
-    text = f"All candidates were trained with seed {recipe.seeds[0]}."
-    yield Section("Tuning", text, table_of(rows))
+    notes = [f"All candidates were trained with seed {recipe.seeds[0]}."]
+    notes += find_open_choices(results)
+    yield Section("Tuning", "  \n".join(notes), table_of(rows))
 
 
 def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:

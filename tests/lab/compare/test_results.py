@@ -29,6 +29,7 @@ from fairseq_odeformers.lab.compare.report import (
     loss_of_best,
     show_differences,
     tabulate_confusion,
+    warn_of_averages,
     write_report,
 )
 from fairseq_odeformers.lab.compare.results import Results, read_results
@@ -123,7 +124,7 @@ def test_what_makes_trainings_hard_to_compare_is_told():
     results = Results(replace(plan, recipe=Recipe("data", {}, {})), {"a": {1: ended}})
     results.trainings["b"] = {1: faster}
     updates, improving, untuned = find_reservations(results)
-    assert "not equal updates: from 20 to 26" in updates and ": b. Longer" in improving
+    assert "not equal updates: 20 to 26" in updates and ": b. Longer" in improving
     assert "--tune" in untuned
 
 
@@ -331,6 +332,23 @@ def test_too_little_is_not_compared(bad, warning, tmp_path, report):
     assert [f"**{warning}**"] in rows
     said = {cell for row in rows for cell in row}
     assert not said & {"p against good", "## Where they differ most"}
+
+
+@pytest.mark.parametrize("metric, best, worse", [("BLEU", 20.0, 18.9), ("perplexity", 20.0, 21.1)])
+def test_averages_that_are_clearly_worse_are_named(metric, best, worse):
+    """By more than 5%, as a score that is better the higher, or the lower."""
+
+    def outcomes(*scores):
+        made = {}
+        for name, score in zip("ab", scores):
+            made[name] = {1: Outcome()}
+            made[name][1].main, made[name][1].scores = metric, {metric: score}
+        return made
+
+    averaged = outcomes(worse, (best + worse) / 2)
+    (section,) = warn_of_averages(outcomes(best, best), averaged)
+    assert section.text.endswith("too much of the training: a.")
+    assert not [*warn_of_averages(averaged, outcomes(best, best))]
 
 
 def test_less_than_an_epoch_is_too_little(tmp_path):
