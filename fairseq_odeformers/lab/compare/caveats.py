@@ -16,7 +16,7 @@ from .outcomes import Outcome, better
 from .recipe import texts_path
 from .results import Results
 
-WORSE = 0.05  # the share of a score by which an average is clearly worse
+WORSE = 0.05  # the share of a score that an average must lose to be clearly worse
 UNEQUAL = 0.25  # the share from which on times, or updates, are too different to call them equal
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
@@ -24,7 +24,7 @@ Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 def find_obstacles(results: Results, outcomes: Outcomes) -> Iterator[str]:
     """Why the scores on a split cannot be compared: unequal effort, or too little of something."""
     if times := find_unequal_times(results):
-        yield f"Unequal effort: {times}; compare again on a quiet machine, with another `--out`."
+        yield f"{times}; compare again on a quiet machine, with another `--out`."
     if undertrained := "; ".join(find_undertrained(results, outcomes)):
         yield f"Too little training to compare: {undertrained}; train longer."
     texts = len(any_of(outcomes).examples)
@@ -36,7 +36,7 @@ def find_unequal_times(results: Results) -> str:
     """How far the times of trainings with one budget differ; "" if they are about equal."""
     times = [run.seconds[-1] for run in find_budgeted(results)]
     span = f"{clock(min(times))} to {clock(max(times))}" if times else ""
-    return f"trainings with one budget took {span}" if differ(times) else ""
+    return f"Unequal effort: trainings with one budget took {span}" if differ(times) else ""
 
 
 def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:

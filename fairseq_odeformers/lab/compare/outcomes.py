@@ -22,7 +22,7 @@ SAMPLES = 1000  # of a bootstrap
 # sacrebleu's tokenizers, and the modules that they need.
 MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
-MANY = 10_000  # texts, of which one is 0.01%
+MANY = 10_000  # texts: one is 0.01%
 LEAST_VOCABULARY = 0.1  # of the references' words; a model below repeats phrases
 LEAST_BLEU = 1  # below which translations are hardly words of the reference
 LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")

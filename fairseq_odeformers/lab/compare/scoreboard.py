@@ -19,7 +19,7 @@ from fairseq_odeformers.files import markdown_table, reading, replacing, write_c
 from fairseq_odeformers.lab.plots import panels, save, title
 from fairseq_odeformers.models.common.papers import family_of
 
-from .caveats import find_obstacles, find_reservations
+from .caveats import find_obstacles, find_open_choices, find_reservations
 from .outcomes import better
 from .results import read_results
 from .runs import BEST, LOG
@@ -149,7 +149,7 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
     split = "test" if "test" in splits else next(iter(splits), "")
     outcomes = results.outcomes.get((split, BEST), {})
     obstacles = " ".join(find_obstacles(results, outcomes)) if outcomes else ""
-    reservations = " ".join(find_reservations(results))
+    reservations = " ".join([*find_reservations(results), *find_open_choices(results)])
     for entry in results.plan.entries:
         for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
             training = results.trainings[entry.name].get(seed)

@@ -141,7 +141,7 @@ def test_unequal_effort_is_not_compared():
         warning = compare_scores(results, "test", outcomes).warning
         assert ("took 0:01:00 to 0:01:16; compare again" in warning) == unequal
         (section,) = draw_quality(results, "test")
-        assert ("0:01:16" in section.figure[1].axes[0].get_title()) == unequal
+        assert ("Unequal effort" in section.figure[1].axes[0].get_title()) == unequal
     results.unfinished = {"b": ["seed 1: half"]}
     assert not [*find_obstacles(results, outcomes)]
 

@@ -148,19 +148,24 @@ def test_scores_are_of_the_best_checkpoint(tmp_path):
     The number of parameters is the plan's, as in the report.
     """
     recipe = Recipe("absent", {"task": "language_modeling"}, {}, average=2)
-    entry = Entry("a", {"arch": "transformer_lm"}, parameters=1230, epoch_updates=20)
-    save_plan(Plan(recipe, (entry,), test_sets={"test": None}), tmp_path)
-    folder = tmp_path / "a-seed1"
+    options = {"arch": "transformer_lm"}
+    entry, other = (
+        Entry("a", options, 1230, epoch_updates=20, tried={"lr": rate}) for rate in "12"
+    )
+    save_plan(Plan(recipe, (entry, other), test_sets={"test": None}), tmp_path)
+    folder = tmp_path / "a-lr-1-seed1"
     folder.mkdir()
+    (folder / "trained").touch()
     write_log(folder / "train.log", (10, 5.0, 7))
     for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):
         (folder / f"{name}.test.out").write_text(EVALUATED.format(120, perplexity))
     (run,) = scoreboard.read_runs(str(tmp_path))
     assert (run.test, run.parameters) == (8, 1230)
     assert run.obstacles.startswith("Too little training to compare: a (less than an epoch)")
+    assert "a chose the smallest lr, 1; " in run.reservations
     assert "best" in scoreboard.describe(compare_families([run]))
     (folder / "train.log").unlink()
-    with pytest.raises(ValueError, match="a-seed1/train.log: no validation, .* --redo a$"):
+    with pytest.raises(ValueError, match="a-lr-1-seed1/train.log: no validation, .* --redo a$"):
         scoreboard.read_runs(str(tmp_path))
 
 
