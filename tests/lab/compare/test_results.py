@@ -129,7 +129,7 @@ def test_what_makes_trainings_hard_to_compare_is_told():
 
 
 def test_unequal_effort_is_not_compared():
-    """If times differ by more than a quarter; not if both are off a budget by as much."""
+    """If times differ by more than a quarter; a note is enough if both miss a budget by as much."""
     plan = Plan(Recipe("data", {}, {}), (Entry("a", {}, budget=1), Entry("b", {}, budget=1)))
     outcome = Outcome()
     outcome.main, outcome.scores = "perplexity", {"perplexity": 70.0}
@@ -140,6 +140,8 @@ def test_unequal_effort_is_not_compared():
             results.trainings[name] = {1: Training(1, [9], [5.0], seconds=[float(seconds)])}
         warning = compare_scores(results, "test", outcomes).warning
         assert ("took 0:01:00 to 0:01:16; compare again" in warning) == unequal
+        missed = any("budget was missed" in note for note in find_reservations(results))
+        assert missed == (b > 75)
         (section,) = draw_quality(results, "test")
         assert ("Unequal effort" in section.figure[1].axes[0].get_title()) == unequal
     results.unfinished = {"b": ["seed 1: half"]}
