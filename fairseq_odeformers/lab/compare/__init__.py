@@ -12,7 +12,8 @@ From a recipe to a row of the report, each file hands one thing to the next:
   folder and its commands (``runs.py``), in a process or a job of Slurm (``jobs.py``), where
   ``fairseq_commands.py`` starts them;
 - ``results.py``: logs (``logs.py``) and predictions (``outcomes.py``) of runs;
-- ``report.py``: results become sections of tables and ``figures.py``, and these ``pages.py``.
+- ``report.py``: results become sections of tables and ``figures.py``, and these ``pages.py``;
+  ``caveats.py`` says what they do not bear.
 
 Two files are off this path: ``defaults.py`` makes a recipe for a folder of data, where no YAML file
 is given, and ``scoreboard.py`` joins the results of several comparisons.

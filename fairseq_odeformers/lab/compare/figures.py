@@ -61,13 +61,14 @@ def learning_curves(trainings: Mapping[str, Sequence[Training]], unit: str) -> F
 
 @rc_context(STYLE)
 def quality_against(
-    points: Mapping[str, tuple[float, float, Sequence[float]]], quality: str
+    points: Mapping[str, tuple[float, float, Sequence[float]]], quality: str, caveat: str = ""
 ) -> Figure:
     """A figure of quality against the time of a training and against parameters.
 
     Args:
         points: minutes, millions of parameters, and the quality of each seed, by architecture.
         quality: its name and unit.
+        caveat: of the times.
     """
     figure, grid = panels(2, 2, 4.2, 3, sharey=True)
     for (name, (time, size, values)), look in zip(points.items(), distinct(points)):
@@ -80,7 +81,7 @@ def quality_against(
     for axes in grid:
         axes.margins(0.15)
         axes.set_xlim(0, 1.15 * axes.dataLim.x1 or 1)
-    grid[0].set_ylabel(quality)
+    grid[0].set(ylabel=quality, title=caveat)
     title = f"{quality}: mean (filled) and seeds"
     finish(figure, grid, title, ("minutes of training", "parameters (millions)"))
     return figure

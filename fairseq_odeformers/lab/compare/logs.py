@@ -11,6 +11,9 @@ import numpy as np
 
 from fairseq_odeformers.files import read_lines
 
+# The fall of a loss in the last quarter of a training that shows that the training is too short: as
+# much as architectures differ by.
+MARKED = 0.03
 TAIL = 20_000  # bytes at the end of a log that tell its progress
 
 
@@ -39,6 +42,14 @@ class Training:
     def improving(self) -> bool:
         """Whether the last validation was better than all before it."""
         return len(self.losses) > 1 and self.losses[-1] < min(self.losses[:-1])
+
+    @property
+    def improving_markedly(self) -> bool:
+        """Whether the last quarter of the updates has lowered the loss by more than MARKED."""
+        if not self.improving:
+            return False
+        before = float(np.interp(0.75 * self.updates[-1], self.updates, self.losses))
+        return self.losses[-1] < (1 - MARKED) * before
 
 
 def read_training(log: Path, metric: str = "loss") -> Training:

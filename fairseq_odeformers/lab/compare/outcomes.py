@@ -22,19 +22,36 @@ SAMPLES = 1000  # of a bootstrap
 # sacrebleu's tokenizers, and the modules that they need.
 MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
+MANY = 10_000  # texts: one is 0.01%
 LEAST_VOCABULARY = 0.1  # of the references' words; a model below repeats phrases
 LEAST_BLEU = 1  # below which translations are hardly words of the reference
 LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
+
+
+def better(metric: str) -> int:
+    """1 if a higher value of a metric is better, else -1."""
+    return -1 if metric in ("perplexity", "ppl") or metric.endswith("loss") else 1
+
+
+def count_decimals(metric: str, texts: int = 0) -> int:
+    """How many decimals of a score are shown: in percent, two only if one text is 0.01 points."""
+    if re.search("accuracy|f1|bleu|chrf", metric, re.IGNORECASE):
+        return 2 if texts >= MANY else 1
+    return 2 if metric in ("perplexity", "ppl") else 3
 
 
 class Outcome:
     """The base of all kinds of outcomes."""
 
     main: str  # the score that counts
-    digits: int  # of the scores
     scores: dict[str, float]
     signatures: Mapping[str, str] = {}  # how scores were computed
     examples: Sequence[tuple[str, str, str]] = ()  # source, reference and output, if known
+
+    @property
+    def digits(self) -> int:
+        """The number of decimals of the scores."""
+        return count_decimals(self.main, len(self.examples))
 
     def p_value(self, baseline) -> float | None:
         """The significance of the difference from another run; None if it cannot be tested."""
@@ -75,7 +92,7 @@ class Translations(Outcome):
         tokenize: sacrebleu's tokenizer for BLEU; by default that of :func:`bleu_tokenizer`.
     """
 
-    main, digits = Kind.TRANSLATION.score, 2
+    main = Kind.TRANSLATION.score
 
     def __init__(
         self,
@@ -160,7 +177,7 @@ class Translations(Outcome):
 class Classes(Outcome):
     """Classes of a test set, a table of ``odeformers predict``."""
 
-    main, digits = Kind.CLASSIFICATION.score, 1
+    main = Kind.CLASSIFICATION.score
 
     def __init__(self, path: Path, texts: Sequence[str] | None = None):
         with open(path, encoding="utf-8", newline="") as file:
@@ -221,7 +238,7 @@ class Classes(Outcome):
 class Perplexity(Outcome):
     """The output of fairseq-eval-lm."""
 
-    main, digits = Kind.LANGUAGE_MODEL.score, 2  # one number, which cannot be resampled
+    main = Kind.LANGUAGE_MODEL.score  # one number, which cannot be resampled
 
     def __init__(self, path: Path):
         text = path.read_text(encoding="utf-8")

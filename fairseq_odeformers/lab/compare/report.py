@@ -11,12 +11,20 @@ import numpy as np
 from scipy.stats import t as student
 
 from fairseq_odeformers.files import markdown_table, replacing
-from fairseq_odeformers.lab.corpora.command import FEW
 from fairseq_odeformers.models.common.kinds import Kind
 
+from .caveats import (
+    Outcomes,
+    any_of,
+    find_obstacles,
+    find_open_choices,
+    find_reservations,
+    find_unequal_times,
+    find_worse_averages,
+)
 from .figures import learning_curves, quality_against
 from .logs import Training, clock, report_progress
-from .outcomes import Classes, Outcome
+from .outcomes import Classes, count_decimals
 from .pages import Section, Table, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import Recipe, to_words
@@ -39,8 +47,6 @@ PAIRED = (
     "p is of a paired bootstrap over the texts: the first score of this and the first "
     "architecture, for each seed"
 )
-OFF_BUDGET = 0.25  # the share of a budget from which on times are too different to compare
-Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
 def write_report(results: Results, out: Path) -> list[Section]:
@@ -66,6 +72,8 @@ def sections(results: Results) -> Iterator[Section]:
     yield from warn_of_missing_texts(results)
     for (split, checkpoint), outcomes in results.outcomes.items():
         yield (scores := compare_scores(results, f"{split}, {TITLES[checkpoint]}", outcomes))
+        if checkpoint == AVERAGED:
+            yield from warn_of_averages(results.outcomes.get((split, BEST), {}), outcomes)
         if lines := results.scores[split, checkpoint]:
             yield Section("", table=[["run", recipe.score[split]], *lines])
         if checkpoint == BEST:
@@ -106,6 +114,16 @@ def warn_of_missing_texts(results: Results) -> Iterator[Section]:
         yield Section("", f"Warning: `{path}` (texts of {split}) is missing; {consequence}.")
 
 
+def warn_of_averages(best: Outcomes, averaged: Outcomes) -> Iterator[Section]:
+    """A warning of averages over checkpoints from too early in a training."""
+    if names := ", ".join(find_worse_averages(best, averaged)):
+        yield Section(
+            "",
+            "Warning: averages are clearly worse than the best checkpoints, and probably span too "
+            f"much of the training: {names}.",
+        )
+
+
 def describe_trainings(results: Results) -> Section:
     """Size, length and loss of the trainings."""
     recipe = results.plan.recipe
@@ -130,10 +148,10 @@ def describe_trainings(results: Results) -> Section:
             }
         if runs and metric != "loss" and all(run.metrics for run in runs):
             bests = [recipe.best(run.metrics) for run in runs]
-            row[f"validation {metric}"] = over_seeds(bests, 3)
+            row[f"validation {metric}"] = over_seeds(bests, count_decimals(metric))
         rows.append(row)
     notes = [SPREAD] if len(recipe.seeds) > 1 else []
-    return Section("Trainings", "  \n".join([*notes, *qualify(results)]), table_of(rows))
+    return Section("Trainings", "  \n".join([*notes, *find_reservations(results)]), table_of(rows))
 
 
 def loss_of_best(recipe: Recipe, run: Training) -> float:
@@ -143,52 +161,29 @@ def loss_of_best(recipe: Recipe, run: Training) -> float:
     return run.losses[run.metrics.index(recipe.best(run.metrics))]
 
 
-def qualify(results: Results) -> Iterator[str]:
-    """What to keep in mind when the trainings are compared."""
-    trainings = results.trainings
-    deviations = (
-        abs(run.seconds[-1] / (60 * entry.budget) - 1)
-        for entry in results.plan.entries
-        if entry.budget and entry.name not in results.unfinished
-        for run in trainings.get(entry.name, {}).values()
-    )
-    if (off := max(deviations, default=0)) > OFF_BUDGET:
-        yield (
-            f"Times differ from the budget by up to {off:.0%}: updates are counted before the "
-            "training, and other work on the machine slows some of them. Neither times nor scores "
-            "are of equal effort; compare again on a quiet machine."
-        )
-    improving = (
-        name for name, runs in trainings.items() if any(r.improving for r in runs.values())
-    )
-    if names := ", ".join(improving):
-        yield f"Still improving at the end: {names}. Longer training may change the order."
-    if len(trainings) > 1 and not results.plan.recipe.tune:
-        yield "Options were not tuned for each model (`--tune`)."
-
-
 def describe_tuning(results: Results) -> Iterator[Section]:
     """What was tried with the first seed, and what was chosen."""
     if not results.candidates:
         return
     recipe = results.plan.recipe
-    rows = []
+    rows, digits = [], count_decimals(recipe.metric)
     for entry, value in results.candidates:
         row = {"architecture": entry.name, **{name: str(v) for name, v in entry.tried.items()}}
         row["updates"] = f"{entry.updates:,}"
         if value is not None:
-            row[f"best validation {recipe.metric}"] = f"{value:.3f}"
+            row[f"best validation {recipe.metric}"] = f"{value:.{digits}f}"
             row[""] = "chosen" if entry in results.plan.entries else ""
         rows.append(row)
-    text = f"All candidates were trained with seed {recipe.seeds[0]}."
-    yield Section("Tuning", text, table_of(rows))
+    notes = [f"All candidates were trained with seed {recipe.seeds[0]}."]
+    notes += find_open_choices(results)
+    yield Section("Tuning", "  \n".join(notes), table_of(rows))
 
 
 def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     """The scores on a split, with tests against the first architecture, seed by seed."""
     plan, first = results.plan, any_of(outcomes)
     baseline = plan.entries[0].name
-    warning = " ".join(warn_of_too_little(results, outcomes))
+    warning = " ".join(find_obstacles(results, outcomes))
     tests = {} if warning else compare_runs(outcomes, baseline, title)
     tested = sum(map(len, tests.values()))
     rows = []
@@ -212,29 +207,6 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     if tested and max(map(len, outcomes.values())) == 1:
         notes.append("With one seed, p says nothing of other seeds; train three or more.")
     return Section(title, "  \n".join(notes), table_of(rows), warning=warning)
-
-
-def warn_of_too_little(results: Results, outcomes: Outcomes) -> Iterator[str]:
-    """Why the scores on a split cannot be compared: the training or the test set is too small."""
-    if undertrained := "; ".join(find_undertrained(results, outcomes)):
-        yield f"Too little training to compare: {undertrained}; train longer."
-    texts = len(any_of(outcomes).examples)
-    if 0 < texts < FEW:
-        yield f"Too few texts to compare: {texts}; test on {FEW} or more."
-
-
-def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
-    """The architectures that have learned too little to be compared, each with the reason."""
-    for entry in results.plan.entries:
-        trainings = results.trainings.get(entry.name, {})
-        reasons = []
-        for seed, run in outcomes.get(entry.name, {}).items():
-            improving = seed in trainings and trainings[seed].improving
-            reasons.append(run.undertrained(improving))
-        if any(run.updates[-1] < entry.epoch_updates for run in trainings.values()):
-            reasons.append("less than an epoch")
-        if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
-            yield f"{entry.name} ({reason})"
 
 
 def compare_runs(outcomes: Outcomes, baseline: str, title: str) -> dict[str, list[float]]:
@@ -280,11 +252,6 @@ def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
     yield Section(f"Classes, {split}", "Percent of the texts of each class, over all seeds.", rows)
 
 
-def any_of(outcomes: Outcomes) -> Outcome:
-    """One of the outcomes, which are all of the same kind."""
-    return next(run for runs in outcomes.values() for run in runs.values())
-
-
 def draw_quality(results: Results, split: str) -> Iterator[Section]:
     """A picture of the first score against the time of a training and the size of the model."""
     outcomes = results.outcomes[split, BEST]
@@ -299,7 +266,7 @@ def draw_quality(results: Results, split: str) -> Iterator[Section]:
         if entry.name in outcomes and entry.name in results.trainings
     }
     if points:
-        figure = quality_against(points, f"{column}, {split}")
+        figure = quality_against(points, f"{column}, {split}", find_unequal_times(results))
         yield Section(f"{column} against cost", figure=(f"quality-{split}.png", figure))
 
 

@@ -19,6 +19,8 @@ from fairseq_odeformers.files import markdown_table, reading, replacing, write_c
 from fairseq_odeformers.lab.plots import panels, save, title
 from fairseq_odeformers.models.common.papers import family_of
 
+from .caveats import find_obstacles, find_open_choices, find_reservations
+from .outcomes import better
 from .results import read_results
 from .runs import BEST, LOG
 
@@ -40,6 +42,8 @@ class Finished:
     validation: float
     metric: str  # the metric of the test
     test: float
+    obstacles: str = ""  # why the column cannot be compared, as its report says
+    reservations: str = ""  # what to keep in mind
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,16 @@ class Cell:
     difference: float  # from the baseline; positive is better
     low: float | None  # of its 95% interval (Welch); None with less than three seeds on either side
     high: float | None
+    obstacles: str
+    reservations: str
 
     def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{self.difference:+.1f} ({count_seeds(self.seeds)})"
-        return f"{self.difference:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
+        spread = f"{self.low:+.1f} to {self.high:+.1f}" if self.low is not None else ""
+        return f"{self.difference:+.1f} ({spread or count_seeds(self.seeds)}){self.mark}"
+
+    @property
+    def mark(self) -> str:
+        return " †" if self.obstacles else ""
 
 
 def count_seeds(number: int) -> str:
@@ -113,16 +122,19 @@ def read_runs(source: str) -> list[Finished]:
 
 
 def read_file(path: Path) -> list[Finished]:
-    """The runs of a file, which has the fields of :class:`Finished` as its columns."""
+    """The runs of a file, which has the fields of :class:`Finished` as its columns.
+
+    Files of earlier versions lack the last two.
+    """
     types = get_type_hints(Finished)
     with reading(path), open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        if reader.fieldnames != list(types):
+        if reader.fieldnames not in (list(types), list(types)[:-2]):
             raise ValueError(f"{path}, line 1: give the columns {', '.join(types)}")
         runs = []
         for row in reader:
             try:
-                values = {name: kind(row[name]) for name, kind in types.items()}
+                values = {name: types[name](row[name]) for name in reader.fieldnames}
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
             runs.append(Finished(**values))
@@ -136,6 +148,8 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
     splits = [split for split, _ in results.outcomes]
     split = "test" if "test" in splits else next(iter(splits), "")
     outcomes = results.outcomes.get((split, BEST), {})
+    obstacles = " ".join(find_obstacles(results, outcomes)) if outcomes else ""
+    reservations = " ".join([*find_reservations(results), *find_open_choices(results)])
     for entry in results.plan.entries:
         for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
             training = results.trainings[entry.name].get(seed)
@@ -156,6 +170,8 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
                 validation=round(recipe.best(training.metrics or training.losses), 4),
                 metric=outcome.main,
                 test=round(outcome.scores[outcome.main], 4),
+                obstacles=obstacles,
+                reservations=reservations,
             )
 
 
@@ -197,12 +213,8 @@ def make_cell(runs: Sequence[Finished], baseline: Sequence[Finished]) -> Cell:
     return Cell(
         *(run.column, run.family, run.architecture, run.tuned, len(runs), run.parameters),
         *(run.metric, sign * fmean(ours), fmean(ours) - fmean(theirs), low, high),
+        *(run.obstacles or baseline[0].obstacles, run.reservations),
     )
-
-
-def better(metric: str) -> int:
-    """1 if a higher value of a metric is better, else -1."""
-    return -1 if metric in ("perplexity", "ppl") or metric.endswith("loss") else 1
 
 
 # --- the page --------------------------------------------------------------------------
@@ -215,8 +227,11 @@ def describe(cells: Sequence[Cell]) -> str:
     baselines = {column: next(c for c in cells if c.column == column) for column in columns}
     shown = {(cell.family, cell.column): str(cell) for cell in cells}
     for cell in baselines.values():
-        shown[cell.family, cell.column] = f"{cell.mean:.1f} ({count_seeds(cell.seeds)})"
-    rows = [["family", *(f"{column}, {baselines[column].metric}" for column in columns)]]
+        score = f"{cell.mean:.1f} ({count_seeds(cell.seeds)}){cell.mark}"
+        shown[cell.family, cell.column] = score
+    rows = [["family"]]
+    for column, cell in baselines.items():
+        rows[0].append(f"{column}, {cell.metric}{' ‡' if cell.reservations else ''}")
     for family in families:
         rows.append([family, *(shown.get((family, column), "not run") for column in columns)])
     return (
@@ -225,10 +240,22 @@ def describe(cells: Sequence[Cell]) -> str:
         "Brackets give the 95%\ninterval (Welch) over three seeds or more. Each architecture has "
         "the setting that validated best with the first seed.\nEach score is of the checkpoint "
         f"that validated best. [`{CELLS}`]({CELLS}) has all figures,\n[`{RUNS}`]({RUNS}) the "
-        "runs.\n\n"
+        f"runs.\n\n{list_caveats(cells)}"
         f"![Differences from the baseline]({PICTURE})\n\n"
-        "An interval that is much wider than the others ends at the edge of the picture.\n"
+        "n is the number of seeds. An interval that is much wider than the others ends at the edge "
+        "of the picture.\n"
     )
+
+
+def list_caveats(cells: Sequence[Cell]) -> str:
+    """What the reports of the columns say against comparing them, with the marks of the table."""
+    columns: dict[str, dict[str, None]] = {}  # by caveat
+    for cell in cells:
+        for mark, caveat in (("†", cell.obstacles), ("‡", cell.reservations)):
+            if caveat:
+                columns.setdefault(f"{mark} {caveat}", {})[cell.column] = None
+    lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in columns.items()]
+    return "".join([*lines, "\n"]) if lines else ""
 
 
 def draw(cells: Sequence[Cell]) -> Figure:
@@ -241,17 +268,19 @@ def draw(cells: Sequence[Cell]) -> Figure:
         of_column = [cell for cell in cells if cell.column == column]
         axes.axvline(0, color="0.6", linewidth=1)
         for cell in of_column[1:]:
-            place = families.index(cell.family)
+            place, color = families.index(cell.family), "0.7" if cell.obstacles else "0.2"
             if cell.low is None or cell.high is None:
-                axes.plot(cell.difference, place, "o", color="0.2", markerfacecolor="none")
+                axes.plot(cell.difference, place, "o", color=color, markerfacecolor="none")
             else:
                 ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
-                axes.errorbar(cell.difference, place, xerr=ends, fmt="o", color="0.2", capsize=3)
+                axes.errorbar(cell.difference, place, xerr=ends, fmt="o", color=color, capsize=3)
+            beside = {"transform": axes.get_yaxis_transform(), "va": "center"}
+            axes.text(1.01, place, f"n={cell.seeds}", color="0.4", fontsize="x-small", **beside)
         axes.set_xlim(-reach(of_column), reach(of_column))
         axes.set_yticks(range(len(families)), families)
         axes.set_ylim(len(families) - 0.5, -0.5)
         axes.set_xlabel(f"{of_column[0].metric}, better to the right")
-        title(axes, column)
+        title(axes, column + of_column[0].mark)
     return figure
 
 

@@ -10,6 +10,11 @@ from sacrebleu import corpus_bleu, corpus_chrf
 from scipy.stats import binom
 
 from fairseq_odeformers.lab.compare import outcomes
+from fairseq_odeformers.lab.compare.caveats import (
+    find_obstacles,
+    find_reservations,
+    find_undertrained,
+)
 from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.figures import distinct, learning_curves
 from fairseq_odeformers.lab.compare.logs import Training, read_training
@@ -21,11 +26,10 @@ from fairseq_odeformers.lab.compare.report import (
     compare_scores,
     correct_by_holm,
     draw_quality,
-    find_undertrained,
     loss_of_best,
-    qualify,
     show_differences,
     tabulate_confusion,
+    warn_of_averages,
     write_report,
 )
 from fairseq_odeformers.lab.compare.results import Results, read_results
@@ -114,18 +118,37 @@ def test_figures_are_in_minutes_and_millions():
 
 
 def test_what_makes_trainings_hard_to_compare_is_told():
-    """Other times than the budget, losses that still fall, and options that nobody has tuned."""
+    """Other numbers of updates, losses that still fall, and options that nobody has tuned."""
     entries = (Entry("a", {}, budget=1), Entry("b", {}, budget=1))
     ended = Training(1, [10, 20], [5.0, 5.5], [1.0, 2.0], seconds=[30.0, 60.0])
-    slower = Training(1, [10, 20], [5.0, 4.0], [1.0, 2.0], seconds=[30.0, 99.0])
+    faster = Training(1, [10, 26], [5.0, 4.9], [1.0, 2.0], seconds=[30.0, 60.0])
     plan = Plan(Recipe("data", {}, {}, tune={"lr": [1, 2]}), entries)
-    assert [*qualify(Results(plan, {"a": {1: ended}, "b": {1: ended}}))] == []
+    assert [*find_reservations(Results(plan, {"a": {1: ended}, "b": {1: ended}}))] == []
     results = Results(replace(plan, recipe=Recipe("data", {}, {})), {"a": {1: ended}})
-    results.trainings["b"] = {1: slower}
-    times, improving, untuned = qualify(results)
-    assert "by up to 65%" in times and ": b. Longer" in improving and "--tune" in untuned
+    results.trainings["b"] = {1: faster}
+    updates, improving, untuned = find_reservations(results)
+    assert "not equal updates: 20 to 26" in updates and ": b. Longer" in improving
+    assert "--tune" in untuned
+
+
+def test_unequal_effort_is_not_compared():
+    """If times differ by more than a quarter; a note is enough if both miss a budget by as much."""
+    plan = Plan(Recipe("data", {}, {}), (Entry("a", {}, budget=1), Entry("b", {}, budget=1)))
+    outcome = Outcome()
+    outcome.main, outcome.scores = "perplexity", {"perplexity": 70.0}
+    outcomes = {name: {1: outcome} for name in "ab"}
+    results = Results(plan, outcomes={("test", BEST): outcomes})
+    for a, b, unequal in ((60, 75, False), (60, 76, True), (90, 90, False)):
+        for name, seconds in (("a", a), ("b", b)):
+            results.trainings[name] = {1: Training(1, [9], [5.0], seconds=[float(seconds)])}
+        warning = compare_scores(results, "test", outcomes).warning
+        assert ("took 0:01:00 to 0:01:16; compare again" in warning) == unequal
+        missed = any("budget was missed" in note for note in find_reservations(results))
+        assert missed == (b > 75)
+        (section,) = draw_quality(results, "test")
+        assert ("Unequal effort" in section.figure[1].axes[0].get_title()) == unequal
     results.unfinished = {"b": ["seed 1: half"]}
-    assert "differ" not in next(qualify(results))
+    assert not [*find_obstacles(results, outcomes)]
 
 
 def test_a_loss_is_of_the_checkpoint_that_is_scored():
@@ -316,6 +339,23 @@ def test_too_little_is_not_compared(bad, warning, tmp_path, report):
     assert not said & {"p against good", "## Where they differ most"}
 
 
+@pytest.mark.parametrize("metric, best, worse", [("BLEU", 20.0, 18.9), ("perplexity", 20.0, 21.1)])
+def test_averages_that_are_clearly_worse_are_named(metric, best, worse):
+    """By more than 5%, as a score that is better the higher, or the lower."""
+
+    def outcomes(*scores):
+        made = {}
+        for name, score in zip("ab", scores):
+            made[name] = {1: Outcome()}
+            made[name][1].main, made[name][1].scores = metric, {metric: score}
+        return made
+
+    averaged = outcomes(worse, (best + worse) / 2)
+    (section,) = warn_of_averages(outcomes(best, best), averaged)
+    assert section.text.endswith("too much of the training: a.")
+    assert not [*warn_of_averages(averaged, outcomes(best, best))]
+
+
 def test_less_than_an_epoch_is_too_little(tmp_path):
     one, two = (Entry(name, {}, epoch_updates=20) for name in ("one", "two"))
     results = Results(Plan(Recipe("data", {}, {}), (one, two)))
@@ -326,12 +366,30 @@ def test_less_than_an_epoch_is_too_little(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "updates, losses, told",
+    [
+        ([50, 100], [5.0, 4.69], True),  # 4.845 at 75, and 3% less is 4.70
+        ([50, 100], [5.0, 4.71], False),
+        ([75, *range(76, 101)], [5.0 - 0.01 * n for n in range(26)], True),  # however often
+        ([50, 90, 100], [5.0, 4.0, 4.1], False),
+        ([100], [5.0], False),
+    ],
+)
+def test_a_loss_that_falls_far_at_the_end_is_too_little_training(updates, losses, told):
+    """By more than 3% in the last quarter of the updates, if the last validation is the best."""
+    results = Results(Plan(Recipe("data", {}, {}), (Entry("one", {}),)))
+    results.trainings["one"][1] = Training(updates=updates, losses=losses)
+    found = list(find_undertrained(results, {}))
+    assert found == ["one (loss fell by more than 3% in the last quarter of updates)"] * told
+
+
+@pytest.mark.parametrize(
     "right, losses, told",
     [
-        (72, [3.0, 2.0], True),  # 95% interval from 63
+        (72, [3.0, 2.99], True),  # 95% interval from 63
         (72, [2.0, 3.0], False),
         (72, [2.0], False),
-        (82, [3.0, 2.0], False),
+        (82, [3.0, 2.99], False),
     ],
 )
 def test_a_classifier_near_the_majority_may_have_learned_too_little(right, losses, told, tmp_path):
@@ -369,6 +427,17 @@ def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report)
         *(["right", "a", "100", "0"], ["right", "b", "0", "100"]),
         *(["wrong", "a", "100", "0"], ["wrong", "b", "100", "0"]),
     ]
+
+
+@pytest.mark.parametrize(
+    "metric, texts, decimals",
+    [
+        *(("accuracy", 64, 1), ("macro_f1", 0, 1), ("BLEU", 9_999, 1), ("BLEU", 10_000, 2)),
+        *(("perplexity", 64, 2), ("loss", 0, 3), ("mcc", 0, 3)),
+    ],
+)
+def test_few_texts_have_few_decimals(metric, texts, decimals):
+    assert outcomes.count_decimals(metric, texts) == decimals
 
 
 def test_several_comparisons_are_corrected():
@@ -438,7 +507,7 @@ def test_a_report_is_the_same_from_every_folder(published, tmp_path, monkeypatch
     (warning,) = (line for line in without if "Warning" in line)
     assert str(texts) in warning and "BLEU and chrF may differ" in warning
     expected = translations(tmp_path / "out", WORSE, ()).scores["BLEU"]
-    assert float(other) == pytest.approx(expected, abs=0.01) and other != score
+    assert float(other) == pytest.approx(expected, abs=0.05) and other != score
 
 
 def test_a_comparison_of_an_earlier_version_is_reported(published, tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 """Scoreboards: differences with intervals whose values are known, and the page that is kept."""
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +71,25 @@ def test_a_family_without_a_run_in_a_column_says_so():
     assert "| ours | +1.0 (one seed) | not run |" in page
 
 
+def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
+    """Cells, title and points of it; the page has the words of its report, also from a file."""
+    told = {"obstacles": "Too little training.", "reservations": "Not tuned."}
+    columns = [
+        *(*runs("base", 80.0), *runs("ours", 81.0)),
+        *(*runs("base", 20.0, column="late", **told), *runs("ours", 22.0, column="late", **told)),
+    ]
+    scoreboard.write_csv(tmp_path / "runs.csv", [asdict(run) for run in columns])
+    cells = compare_families(read_file(tmp_path / "runs.csv"))
+    page = scoreboard.describe(cells)
+    assert "| topic, accuracy | late, accuracy ‡ |" in page
+    assert "| ours | +1.0 (one seed) | +2.0 (one seed) † |" in page
+    assert "- late: † Too little training.\n- late: ‡ Not tuned.\n" in page
+    topic, late = scoreboard.draw(cells).axes
+    assert (topic.get_title(), late.get_title()) == ("topic", "late †")
+    assert topic.lines[-1].get_color() != late.lines[-1].get_color()
+    assert [text.get_text() for text in late.texts] == ["n=1"]
+
+
 def test_families_are_those_of_the_papers():
     names = {
         "transformer_lm_prenorm": "pre-norm Transformer",
@@ -91,6 +110,7 @@ def test_the_readme_has_the_board():
         return header, others[:6]
 
     header, families = rows("examples/scoreboard/scoreboard.md")
+    header = [cell.removesuffix(" ‡") for cell in header]
     metrics = {"topic": "accuracy", "structure": "accuracy", "language model": "perplexity"}
     metrics |= {"captions": "BLEU", "software": "BLEU"}
     places = [header.index(f"{column}, {metric}") for column, metric in metrics.items()]
@@ -107,6 +127,9 @@ def test_a_damaged_file_of_runs_is_named_with_its_line(tmp_path):
     path.write_text(text.replace("954", "many", 1))
     with pytest.raises(ValueError, match=r"runs\.csv, line 2: .*many"):
         read_file(path)
+    old = "\n".join(line.rsplit(",", 2)[0] for line in text.splitlines())
+    path.write_text(old)  # of an earlier version
+    assert len(read_file(path)) == text.count("\n") - 1
     path.write_text(text.replace("column", "colour", 1))
     with pytest.raises(ValueError, match=r"runs\.csv, line 1: give the columns column, family"):
         read_file(path)
@@ -125,18 +148,24 @@ def test_scores_are_of_the_best_checkpoint(tmp_path):
     The number of parameters is the plan's, as in the report.
     """
     recipe = Recipe("absent", {"task": "language_modeling"}, {}, average=2)
-    entry = Entry("a", {"arch": "transformer_lm"}, parameters=1230)
-    save_plan(Plan(recipe, (entry,), test_sets={"test": None}), tmp_path)
-    folder = tmp_path / "a-seed1"
+    options = {"arch": "transformer_lm"}
+    entry, other = (
+        Entry("a", options, 1230, epoch_updates=20, tried={"lr": rate}) for rate in "12"
+    )
+    save_plan(Plan(recipe, (entry, other), test_sets={"test": None}), tmp_path)
+    folder = tmp_path / "a-lr-1-seed1"
     folder.mkdir()
+    (folder / "trained").touch()
     write_log(folder / "train.log", (10, 5.0, 7))
     for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):
         (folder / f"{name}.test.out").write_text(EVALUATED.format(120, perplexity))
     (run,) = scoreboard.read_runs(str(tmp_path))
     assert (run.test, run.parameters) == (8, 1230)
+    assert run.obstacles.startswith("Too little training to compare: a (less than an epoch)")
+    assert "a chose the smallest lr, 1; " in run.reservations
     assert "best" in scoreboard.describe(compare_families([run]))
     (folder / "train.log").unlink()
-    with pytest.raises(ValueError, match="a-seed1/train.log: no validation, .* --redo a$"):
+    with pytest.raises(ValueError, match="a-lr-1-seed1/train.log: no validation, .* --redo a$"):
         scoreboard.read_runs(str(tmp_path))
 
 

@@ -5,11 +5,15 @@ import re
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 import yaml
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 from fairseq_odeformers.lab.analysis.command import leave_out_rejected
 from fairseq_odeformers.lab.compare import command, fairseq_commands, trial, watch
+from fairseq_odeformers.lab.compare.caveats import find_open_choices
 from fairseq_odeformers.lab.compare.command import overview
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry
@@ -19,7 +23,7 @@ from fairseq_odeformers.lab.compare.make_plan import check_tuned_widths, make_pl
 from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
-from fairseq_odeformers.lab.compare.results import read_results
+from fairseq_odeformers.lab.compare.results import Results, read_results
 from fairseq_odeformers.lab.compare.tuning import choose_candidates
 from fairseq_odeformers.lab.compare.watch import execute_plan
 
@@ -104,6 +108,7 @@ def test_the_best_candidate_continues_with_all_seeds(folder):
         "b | 3 | 0 | 0.000 | chosen |",
     ):
         assert f"| {row}\n" in report
+    assert "\nb chose the largest lr, 3; values beyond it may be better.\n" in report
     assert "| a | 0 | 2 | 1 |" in report, "one row for both seeds, by the architecture's name"
 
 
@@ -145,6 +150,25 @@ def test_a_candidate_that_diverges_is_not_chosen(folder):
     assert not run.finished and "Nan/Inf" in str(run.failure)
     write_report(read_results(folder / "runs"), folder / "runs")
     assert "| b | 0 | 0 |" in (folder / "runs/report.md").read_text()
+
+
+@pytest.mark.parametrize("best, told", [(59.9, True), (60.1, False)])
+def test_accuracies_that_few_texts_cannot_tell_apart_are_named(best, told, tmp_path):
+    """The second best is right on half of 50 texts: a difference has a standard error of 10 points.
+
+    A candidate without a value is none, and values that are no numbers have no edge.
+    """
+    (folder := tmp_path / "input0").mkdir()
+    builder = MMapIndexedDatasetBuilder(str(folder / "valid.bin"), dtype=np.uint16)
+    for _ in range(50):
+        builder.add_item(torch.zeros(1))
+    builder.finalize(str(folder / "valid.idx"))
+    train = {"task": "sentence_prediction", "best-checkpoint-metric": "accuracy"}
+    entries = [Entry("a", {}, tried={"activation-fn": name}) for name in ("relu", "gelu", "tanh")]
+    candidates = [*zip(entries, (50.0, best, None)), (Entry("b", {}), None)]
+    plan = Plan(Recipe(str(tmp_path), train, {}), (entries[1],))
+    notes = [*find_open_choices(Results(plan, candidates=candidates))]
+    assert [note.split(" differ ")[0] for note in notes] == ["The two best accuracies of a"] * told
 
 
 def test_the_larger_metric_is_the_better_where_the_recipe_says_so(folder):

@@ -1,0 +1,152 @@
+"""Caveats: what the figures of a comparison do not bear, for its report and for scoreboards.
+
+Obstacles take the place of tests, since the scores cannot be compared. Reservations are notes.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+
+from fairseq_odeformers.lab.corpora.command import FEW
+
+from .logs import MARKED, Training, clock
+from .outcomes import Outcome, better
+from .recipe import texts_path
+from .results import Results
+
+WORSE = 0.05  # the share of a score that an average must lose to be clearly worse
+UNEQUAL = 0.25  # the share from which on times, or updates, are too different to call them equal
+Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
+
+
+def find_obstacles(results: Results, outcomes: Outcomes) -> Iterator[str]:
+    """Why the scores on a split cannot be compared: unequal effort, or too little of something."""
+    if times := find_unequal_times(results):
+        yield f"{times}; compare again on a quiet machine, with another `--out`."
+    if undertrained := "; ".join(find_undertrained(results, outcomes)):
+        yield f"Too little training to compare: {undertrained}; train longer."
+    texts = len(any_of(outcomes).examples)
+    if 0 < texts < FEW:
+        yield f"Too few texts to compare: {texts}; test on {FEW} or more."
+
+
+def find_unequal_times(results: Results) -> str:
+    """How far the times of trainings with one budget differ; "" if they are about equal."""
+    times = [run.seconds[-1] for run in find_budgeted(results)]
+    span = f"{clock(min(times))} to {clock(max(times))}" if times else ""
+    return f"Unequal effort: trainings with one budget took {span}" if differ(times) else ""
+
+
+def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
+    """The architectures that have learned too little to be compared, each with the reason."""
+    for entry in results.plan.entries:
+        trainings = results.trainings.get(entry.name, {})
+        reasons = []
+        for seed, run in outcomes.get(entry.name, {}).items():
+            improving = seed in trainings and trainings[seed].improving
+            reasons.append(run.undertrained(improving))
+        if any(run.updates[-1] < entry.epoch_updates for run in trainings.values()):
+            reasons.append("less than an epoch")
+        if any(run.improving_markedly for run in trainings.values()):
+            reasons.append(f"loss fell by more than {MARKED:.0%} in the last quarter of updates")
+        if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
+            yield f"{entry.name} ({reason})"
+
+
+def find_reservations(results: Results) -> Iterator[str]:
+    """What to keep in mind when the trainings are compared."""
+    trainings = results.trainings
+    times = [run.seconds[-1] for run in find_budgeted(results)]
+    budget = 60 * max(entry.budget or 0 for entry in results.plan.entries)
+    if times and differ([budget, *times]):
+        yield f"The budget was missed: trainings took {clock(min(times))} to {clock(max(times))}."
+    updates = [run.updates[-1] for run in find_budgeted(results)]
+    if differ(updates):
+        span = f"{min(updates):,} to {max(updates):,}"
+        yield f"The budget is for equal time, not equal updates: {span}."
+    improving = (
+        name for name, runs in trainings.items() if any(r.improving for r in runs.values())
+    )
+    if names := ", ".join(improving):
+        yield f"Still improving at the end: {names}. Longer training may change the order."
+    if len(trainings) > 1 and not results.plan.recipe.tune:
+        yield "Options were not tuned for each model (`--tune`)."
+
+
+def find_open_choices(results: Results) -> Iterator[str]:
+    """Why other values may be better than the chosen ones: they are at an edge, or nearly tie."""
+    edges: dict[str, list[str]] = {}  # architectures
+    for entry, validated in results.candidates:
+        if validated is None or entry not in results.plan.entries:
+            continue
+        others = [other.tried for other, _ in results.candidates if other.name == entry.name]
+        for option, value in entry.tried.items():
+            numbers = {number_of(tried[option]) for tried in others}
+            side = {min(numbers): "smallest", max(numbers): "largest"}.get(number_of(value))
+            if side and len(numbers) > 1:
+                edges.setdefault(f"the {side} {option}, {value}", []).append(entry.name)
+    for edge, names in edges.items():
+        yield f"{', '.join(names)} chose {edge}; values beyond it may be better."
+    if names := ", ".join(find_near_ties(results)):
+        yield (
+            f"The two best accuracies of {names} differ by less than the standard error of a "
+            "difference on so few validation texts."
+        )
+
+
+def number_of(value: object) -> float:
+    """The number in the value of an option, such as 1e-3 or 10%, or NaN, which equals nothing."""
+    try:
+        return float(str(value).removesuffix("%"))
+    except ValueError:
+        return float("nan")
+
+
+def find_near_ties(results: Results) -> Iterator[str]:
+    """The architectures with two candidates whose accuracies validation texts cannot tell apart."""
+    path = texts_path(results.plan.recipe, "valid")
+    if results.plan.recipe.metric != "accuracy" or path is None or not path.is_file():
+        return
+    texts = len(MMapIndexedDataset(str(path.with_suffix(""))))
+    validated: dict[str, list[float]] = {}
+    for entry, value in results.candidates:
+        validated.setdefault(entry.name, []).extend([] if value is None else [value / 100])
+    for name, shares in validated.items():
+        *_, second, best = 0.0, 0.0, *sorted(shares)
+        if len(shares) > 1 and best - second <= math.sqrt(2 * second * (1 - second) / texts):
+            yield name
+
+
+def find_worse_averages(best: Outcomes, averaged: Outcomes) -> Iterator[str]:
+    """The architectures whose averaged checkpoints are clearly worse than the best checkpoint."""
+    column = any_of(averaged).main
+    sign = better(column)
+    for name in filter(best.__contains__, averaged):
+        score, other = (
+            fmean(run.scores[column] for run in outcomes[name].values())
+            for outcomes in (averaged, best)
+        )
+        if score**sign < (1 - WORSE) * other**sign:
+            yield name
+
+
+def find_budgeted(results: Results) -> list[Training]:
+    """The trainings that have used up a budget of time."""
+    return [
+        run
+        for entry in results.plan.entries
+        if entry.budget and entry.name not in results.unfinished
+        for run in results.trainings.get(entry.name, {}).values()
+    ]
+
+
+def differ(values: Sequence[float]) -> bool:
+    """Whether the largest value is larger than the smallest by more than the share UNEQUAL."""
+    return max(values, default=0) > (1 + UNEQUAL) * min(values, default=0)
+
+
+def any_of(outcomes: Outcomes) -> Outcome:
+    """One of the outcomes, which are all of the same kind."""
+    return next(run for runs in outcomes.values() for run in runs.values())
