@@ -56,8 +56,8 @@ def read(
             state = read_export(Path(path))
             overwrite_args_by_name(state["cfg"], arg_overrides or {})
         else:
-            check_sums(path)
             with explaining_refusal(path):
+                check_sums(path)
                 state = unpickle(path, arg_overrides, load_on_all_ranks)
         state["args"] = None  # cfg was made from args; fairseq would read args first
         if not {"model", "task"} <= set(state["cfg"]) or not isinstance(state["model"], dict):
@@ -90,9 +90,14 @@ def check_sums(path: str) -> None:
     Files of torch < 1.6 have none; where torch was told to compute none, each is 0.
 
     Raises:
-        ValueError: one differs.
+        EOFError: the end of the file is missing.
+        ValueError: a sum differs.
     """
-    if zipfile.is_zipfile(path):
+    if not zipfile.is_zipfile(path):
+        with open(path, "rb") as file:
+            if file.read(2) == b"PK":
+                raise EOFError
+    else:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
             if any(part.compress_type for part in parts):
@@ -108,7 +113,8 @@ def explaining_refusal(path: str) -> Iterator[None]:
     torch advises to switch its safe loader off.
 
     Raises:
-        ValueError: the safe loader has refused the file, or fairseq-train has not written it.
+        ValueError: the safe loader has refused the file, its end is missing, or fairseq-train has
+            not written it.
     """
     try:
         yield
@@ -118,8 +124,12 @@ def explaining_refusal(path: str) -> Iterator[None]:
         else:
             fault = "torch's safe loader cannot read it"
         raise ValueError(fault) from None
-    except KeyError as error:
-        raise ValueError(f"fairseq-train has not written it: it has no {error}") from error
+    except EOFError as error:
+        raise ValueError("its end is missing") from error
+    except (KeyError, TypeError) as error:
+        (key,) = error.args if isinstance(error, KeyError) else [None]
+        lacks = f": it has no {key!r}" if isinstance(key, str) else ""
+        raise ValueError(f"fairseq-train has not written it{lacks}") from error
 
 
 def drop_unknown_options(state: dict) -> None:

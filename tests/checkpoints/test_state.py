@@ -40,6 +40,7 @@ def saved(state, **options):
     [
         lambda content: b"",
         lambda content: b"text",
+        lambda content: b"hello",
         lambda content: content[: len(content) // 2],
         lambda content: content[:-30],
         flip,
@@ -54,7 +55,8 @@ def saved(state, **options):
 def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):
     path.write_bytes(damage(path.read_bytes()))
     remedy = "give a whole checkpoint of fairseq-train"
-    with pytest.raises(ValueError, match=rf"^{path} cannot be loaded; {remedy} \((?!KeyError)"):
+    raw = r".*(Error|Errno|indices|no \d)"
+    with pytest.raises(ValueError, match=rf"^{path} cannot be loaded; {remedy} \((?!{raw})"):
         read(str(path))
 
 
