@@ -114,7 +114,7 @@ def check_choice(self, action, value, check=argparse.ArgumentParser._check_value
 
     The question is worded as by ``blame.did_you_mean``, which would need fairseq.
     """
-    near = get_close_matches(str(value), map(str, action.choices or ()))
+    near = get_close_matches(str(value), [*map(str, action.choices or ())], cutoff=0.7)
     if near and value not in action.choices:
         raise argparse.ArgumentError(action, f"{value}: did you mean {' or '.join(near)}?")
     check(self, action, value)

@@ -44,7 +44,8 @@ def describe(error: Exception) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The question whether similar names are meant; "" if no name is similar."""
-    near = get_close_matches(name, known)
+    known = list(known)
+    near = get_close_matches(name, known, 1, 0.9) or get_close_matches(name, known, cutoff=0.7)
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -8,6 +8,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.hub_utils import GeneratorHubInterface
 from torch import Tensor
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.moses import RawPairs
 
 from .texts import allows_truncation, apply_to_texts, truncate, warn_of_unknown
@@ -91,7 +92,8 @@ class Generator(GeneratorHubInterface):
         if beam < 1:
             raise ValueError(f"beam {beam}: give at least 1")
         for name in options.keys() - GENERATION_OPTIONS:
-            raise TypeError(f"there is no option {name} of generation")
+            remedy = did_you_mean(name, GENERATION_OPTIONS) or "fairseq-generate --help names them"
+            raise TypeError(f"there is no option {name} of generation; {remedy}")
         if torch.is_tensor(tokenized_sentences) and tokenized_sentences.dim() == 1:
             return self.generate([tokenized_sentences], beam, verbose, **options)[0]
         sentences = [self.fit(tokens) for tokens in tokenized_sentences]

@@ -39,11 +39,11 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .classifier import Classifier
 from .generator import Generator
 
-# The command for trained models of each kind, and the function.
+# What takes trained models of each kind: commands, and the function.
 USES = {
-    Kind.TRANSLATION: ("odeformers translate", "load_translator"),
-    Kind.CLASSIFICATION: ("odeformers predict", "load_classifier"),
-    Kind.LANGUAGE_MODEL: ("fairseq-eval-lm", "load_language_model"),
+    Kind.TRANSLATION: "odeformers translate, odeformers analyse attention and load_translator",
+    Kind.CLASSIFICATION: "odeformers predict, odeformers analyse and load_classifier",
+    Kind.LANGUAGE_MODEL: "fairseq-eval-lm and load_language_model",
 }
 CODES = ("code", "bpecodes")  # as fairseq's from_pretrained looks for them
 
@@ -149,7 +149,7 @@ def advise(state: dict) -> str:
             "odeformers predict STS-B-bin --glue-submission writes predictions for STS-B"
         )
     kind = Kind.of_task(read_names(state)[1])
-    return f"; {' and '.join(USES[kind])} take it" if kind in USES else ""
+    return f"; {USES[kind]} take it" if kind in USES else ""
 
 
 def find_text_options(cfg, data=None) -> dict[str, str]:

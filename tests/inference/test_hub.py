@@ -257,12 +257,22 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
 @pytest.mark.parametrize(
     "load, name, use, message",
     [
-        (load_classifier, "transevolve", None, "a classifier; odeformers translate and"),
+        (
+            load_classifier,
+            "transevolve",
+            None,
+            "a classifier; .*, odeformers analyse attention and",
+        ),
         (load_language_model, "transevolve", None, "is of a TransEvolveModel.*; .*translate"),
-        (load_translator, "transject", None, "is of a TransJect, not .*; odeformers predict and"),
+        (load_translator, "transject", None, "is of a TransJect, not .*; odeformers predict, "),
         (load_translator, "transject_lm", None, "TransJectLanguageModel.*; fairseq-eval-lm and"),
         (load_translator, "node_transformer_lm", None, "is of a NodeTransformerLM"),
-        (load_translator, "transevolve", lambda m: m.translate("1", bem=3), "no option bem"),
+        (
+            load_translator,
+            "transevolve",
+            lambda m: m.translate("1", bem=3),
+            "no option bem.* mean beam",
+        ),
         (load_translator, "transevolve", lambda m: m.translate("1", beam=0), "beam 0: "),
         (load_language_model, "transject_lm", lambda m: m.sample("1", beam=-1), "beam -1: "),
         (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),

@@ -102,7 +102,9 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
     for kind, maps in attention_maps(model, net_input).items():
         weights = maps.weights[:, 0]  # L, H, T, S
         if head is not None and head > weights.size(1):
-            raise ValueError(f"--head {head}: {type(model).__name__} has {weights.size(1)} heads")
+            raise ValueError(
+                f"--head {head}: give a head of the model, from 1 to {weights.size(1)}"
+            )
         chosen = weights.mean(1) if head is None else weights[:, head - 1]
         queries, keys = tokens[kind]
         for (block, depth), of_map in zip(maps.places, chosen.tolist()):

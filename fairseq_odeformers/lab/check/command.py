@@ -111,6 +111,8 @@ def main(arguments: Sequence[str]) -> None:
     archs = archs or [arch for arch in ARCH_MODEL_REGISTRY if arch not in known]
     if not archs:
         parser.error("name an ARCH before other options, or give a --user-dir that registers some")
+    for arch in archs:
+        choose_kind(arch, args.task)  # refuses a wrong name before the first check
     warnings.simplefilter("ignore")  # torch's, about fairseq's layers
     passed = True
     for arch in archs:

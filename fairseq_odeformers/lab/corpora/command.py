@@ -14,6 +14,7 @@ from typing import Any
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from filelock import FileLock, Timeout
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.files import check_path, check_regular, reading
 from fairseq_odeformers.options import flag, name_differences, positive_int, workers
 
@@ -85,9 +86,12 @@ def add_path(parser: argparse._ActionsContainer, option: str, help: str, **setti
 
 def existing_path(text: str) -> Path:
     """The type of an option that names a file or folder, which may be read more than once."""
-    if not (Path(text).is_file() or Path(text).is_dir()):
-        raise argparse.ArgumentTypeError(f"{text}: no such file or folder")
-    return Path(text)
+    path = Path(text)
+    if not (path.is_file() or path.is_dir()):
+        beside = (other.name for other in path.parent.glob("*"))
+        remedy = did_you_mean(path.name, beside) or "give an existing one"
+        raise argparse.ArgumentTypeError(f"{text}: no such file or folder; {remedy}")
+    return path
 
 
 def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:

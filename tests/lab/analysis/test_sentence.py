@@ -61,7 +61,7 @@ def test_rows_are_the_weights_of_the_named_tokens(arch):
     for kind in TOKENS:
         for head in (None, 1):
             assert not torch.allclose(found[kind, head], found[kind, 2])
-    with pytest.raises(ValueError, match="--head 3: .* has 2 heads"):
+    with pytest.raises(ValueError, match="--head 3: .* from 1 to 2"):
         sentence.measure(model, net_input(), TOKENS, 3)
 
 

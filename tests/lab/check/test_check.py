@@ -126,9 +126,19 @@ def test_a_difference_that_is_not_a_number_fails(place):
     assert judge(None, prop).fault == "advice"
 
 
-def test_an_unknown_architecture():
-    with pytest.raises(ValueError, match=r"transjekt: .* did you mean transject"):
-        next(check("transjekt"))
+@pytest.mark.parametrize(
+    "name, remedy",
+    [
+        ("transjekt", "did you mean transject or "),
+        ("transformer_classifer_prenorm", r"did you mean transformer_classifier_prenorm\?"),
+        ("misspelt_name", "odeformers list names them"),
+    ],
+)
+def test_an_unknown_architecture(name, remedy, capsys):
+    """Nothing is printed of the ones before it, and only similar names are offered."""
+    with pytest.raises(ValueError, match=rf"{name}: .* architecture; {remedy}"):
+        main(["transject", name])
+    assert not capsys.readouterr().out
 
 
 def test_a_task_of_another_kind():

@@ -38,6 +38,7 @@ from fairseq_odeformers.lab.corpora.command import announce, preparing
         ("lm", "are required: --from"),
         ("parallel -s de -t de --from .", "-s and -t are both de"),
         ("parallel -s de -t en --from . --valid 9", "--valid and --test"),
+        ("parallel -s de -t en --from fil", "--from: fil: no such .*; did you mean file"),
         ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),
         *((f"{corpus} --workers 0", "--workers: 0") for corpus in odeformers.CORPORA),
         *(
