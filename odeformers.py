@@ -106,6 +106,8 @@ def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
         option = word.partition("=")[0]
         if near := get_close_matches(option, self._option_string_actions, 1, 0.8):
             message += f"; {option}: did you mean {near[0]}?"
+    hyphen = "give a value (one that begins with a hyphen is taken for an option)"
+    message = message.replace("expected one argument", hyphen)
     self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 

@@ -10,6 +10,12 @@ from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import underscore
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
+NO_VALUE = "give a value (one that begins with a hyphen is taken for an option)"
+OTHER_NAMES = {  # that options of fairseq-train have elsewhere
+    "--learning-rate": "--lr",
+    "--max-steps": "--max-update",
+    "--warmup-steps": "--warmup-updates",
+}
 
 
 def training_parser() -> argparse.ArgumentParser:
@@ -26,6 +32,7 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
             message += explain_unknown(words.split()[0], parser)
         for kind, number in NUMBERS.items():
             message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
+        message = message.replace("expected one argument", NO_VALUE)
         raise ValueError(message)
 
     parser.error = refuse
@@ -50,5 +57,7 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
             f"; options of this name belong to {shown}: leave it out, or give it to one of them "
             f"alone (in odeformers compare as '{owners[0]}[{option} ...]')"
         )
+    if option in OTHER_NAMES:
+        return f"; fairseq calls it {OTHER_NAMES[option]}"
     remedy = did_you_mean(option, parser._option_string_actions)
     return f"; {remedy}" if remedy else ""

@@ -4,9 +4,14 @@ import argparse
 import shlex
 import subprocess
 from collections.abc import Iterable
+from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+from fairseq_odeformers.models.common.kinds import Kind, kinds_of
 
 from .defaults import default_recipe
 from .fairseq_commands import python_command
@@ -38,6 +43,8 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
             raise ValueError(f"--{name} {value}: for {'a RECIPE' if is_data else 'DATA'} alone")
     if is_data:
         recipes = {"": recipe_for_data(args, architectures)}
+        if args.task is None:
+            check_kinds(recipes[""])
     else:
         recipes = read_recipe(args.what, args.part)
         for recipe in recipes.values():
@@ -74,6 +81,28 @@ def recipe_for_data(args: argparse.Namespace, architectures: Architectures) -> R
         raise ValueError(f"--archs: name the architectures to train on {args.what}")
     options = {name: {"arch": arch, **changes} for name, (arch, changes) in architectures.items()}
     return default_recipe(args.what, options, args.task, args.epochs)
+
+
+def check_kinds(recipe: Recipe) -> None:
+    """Check that the architectures are for the data, which have determined the task.
+
+    Raises:
+        ValueError: one is for other data; the message has the most similar name that fits.
+    """
+    for options in recipe.architectures.values():
+        model = ARCH_MODEL_REGISTRY.get(options["arch"])  # an unknown one is refused later
+        kinds = kinds_of(model) if model else ()
+        # Text may be for masked language models as well, if --task says so.
+        if kinds and not {recipe.kind, Kind.MASKED_LM} & {*kinds}:
+            fit = [
+                name for name, cls in ARCH_MODEL_REGISTRY.items() if recipe.kind in kinds_of(cls)
+            ]
+            (near,) = get_close_matches(options["arch"], fit, 1, 0)
+            purpose = " and ".join(kind.purpose for kind in kinds)
+            raise ValueError(
+                f"--archs {options['arch']}: it is for {purpose}, and {recipe.data} is for "
+                f"{recipe.kind.purpose}; give one such as {near} (odeformers list names all)"
+            )
 
 
 def change_recipe(

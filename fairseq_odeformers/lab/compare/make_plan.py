@@ -117,7 +117,8 @@ def make_candidates(recipe: Recipe, plugins: Sequence[Path]) -> Iterable[Entry]:
     for name in recipe.architectures:
         for values in itertools.product(*recipe.tune.values()):
             tried = dict(zip(recipe.tune, values))
-            with naming_faults(Entry(name, {}, tried=tried).label, "cannot be trained"), blaming():
+            called = " ".join([name, *(f"--tune {key}={value}" for key, value in tried.items())])
+            with naming_faults(called, "cannot be trained"), blaming():
                 entry = make_entry(recipe, name, {**recipe.architectures[name], **tried})
                 build(recipe, entry)
                 digest = plugin_digest(recipe, entry.options["arch"], plugins)

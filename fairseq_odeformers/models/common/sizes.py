@@ -59,6 +59,9 @@ def split_sizes(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, A
     for key, value in named.items():
         if not str(value).isdecimal() or not int(value):
             raise ValueError(f"--{key} {value}: give a whole number from 1")
+    width, heads = int(named.get("width", 0)), int(named.get("heads", 1))
+    if width % heads:
+        raise ValueError(f"--heads {heads}: give a divisor of --width {width}")
     return {NEUTRAL[key]: int(value) for key, value in named.items()}, others
 
 

@@ -237,7 +237,7 @@ def test_wrong_values_are_refused_before_the_first_trial(
     monkeypatch.setattr("fairseq_odeformers.lab.compare.make_plan.try_training", None)
     recipe = default_recipe(training_data / "words", {"transformer_classifier": {}}, epochs=1)
     recipe.tune = {name: ["0", value]}
-    with pytest.raises(ValueError, match=f"-{name}-{value} cannot be trained .*{refused}"):
+    with pytest.raises(ValueError, match=f"--tune {name}={value} cannot be trained .*{refused}"):
         make_plan(recipe)
 
 
