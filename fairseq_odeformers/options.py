@@ -172,6 +172,14 @@ def output_file(text: str) -> Path:
     return Path(text)
 
 
+def output_folder(text: str) -> Path:
+    """The ``type`` of an argument that names a folder to write to, which need not be there."""
+    for path in (Path(text), *Path(text).parents):
+        if path.exists() and not path.is_dir():
+            raise ArgumentTypeError(f"{text}: {path} is a file; give a folder")
+    return Path(text)
+
+
 positive_int = partial(integer, least=1)
 workers = partial(integer, least=1, most=MOST_WORKERS)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
 
-from .texts import allows_truncation, truncate, warn_of_unknown
+from .texts import truncate, warn_of_unknown
 
 
 class Classification(NamedTuple):
@@ -71,10 +71,13 @@ class Classifier(nn.Module):
                 results[index] = Classification(max(shares, key=lambda name: shares[name]), shares)
         return results
 
-    def encode(self, text: str | Sequence[str]) -> list[Tensor]:
+    def encode(self, text: str | Sequence[str], place: str = "a text") -> list[Tensor]:
         """The tokens (T) of a text or a joined pair, or of each text of a pair; none of no text.
 
         They are what the task makes of the same text in its data set.
+
+        Args:
+            place: of the text, for the warning about unknown symbols.
 
         Raises:
             TooLong: a text is longer than a model's positions, and the task does not truncate it.
@@ -88,12 +91,14 @@ class Classifier(nn.Module):
         if not all(parts):
             return []
         for symbols in parts:
-            warn_of_unknown(dictionary, symbols)
+            warn_of_unknown(dictionary, symbols, place)
         if len(parts) > self.towers:
             parts = [self.join(*parts)]
-        allowed = allows_truncation(self.task.cfg) or hasattr(self.task, "towers")
+        cfg, always = self.task.cfg, hasattr(self.task, "towers")
         encoded = (add_special_tokens(self.task, part, self.appends_eos) for part in parts)
-        return [truncate(tokens, self.longest, allowed, dictionary) for tokens in encoded]
+        return [
+            truncate(tokens, self.longest, cfg, dictionary, always=always) for tokens in encoded
+        ]
 
     def split(self, text: str | Sequence[str]) -> list[str]:
         """The parts of an input: a text, or two texts for a model of pairs.

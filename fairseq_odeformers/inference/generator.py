@@ -11,7 +11,7 @@ from torch import Tensor
 from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.moses import RawPairs
 
-from .texts import allows_truncation, apply_to_texts, truncate, warn_of_unknown
+from .texts import apply_to_texts, truncate, warn_of_unknown
 
 GENERATION_OPTIONS = {
     *(item.name for item in fields(GenerationConfig)),
@@ -99,10 +99,13 @@ class Generator(GeneratorHubInterface):
         sentences = [self.fit(tokens) for tokens in tokenized_sentences]
         return super().generate(sentences, beam, verbose, **options)
 
-    def fit(self, tokens: Tensor) -> Tensor:
-        """A sentence (T), truncated to what all models take if allowed; it ends with ``</s>``."""
-        warn_of_unknown(self.src_dict, tokens[:-1])
+    def fit(self, tokens: Tensor, place: str = "a text") -> Tensor:
+        """A sentence (T), truncated to what all models take if allowed; it ends with ``</s>``.
+
+        Args:
+            place: of the sentence, for the warning about unknown symbols.
+        """
+        warn_of_unknown(self.src_dict, tokens[:-1], place)
         positions = self.max_positions  # of source and target, or of a language model
         longest = positions[0] if isinstance(positions, tuple) else positions
-        allowed = allows_truncation(self.cfg.task)
-        return truncate(tokens, longest, allowed, self.src_dict, ending=1)
+        return truncate(tokens, longest, self.cfg.task, self.src_dict, ending=1)

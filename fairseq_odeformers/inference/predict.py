@@ -6,6 +6,7 @@ prints the accuracy; ``... --text FILE`` takes one text per line, and ``... --te
 """
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -179,10 +180,10 @@ def predict_texts(
         name: the file of the texts, in messages.
     """
 
-    def encode(text: str) -> list[torch.Tensor]:
+    def encode(text: str, place: str) -> list[torch.Tensor]:
         if "\t" in text or "\r" in text:
             raise ValueError("a tab or a carriage return; remove it")
-        return classifier.encode(text)
+        return classifier.encode(text, place)
 
     inputs = [tokens or [] for tokens in encode_lines(encode, texts, name)]
     results = classifier.classify_tokens(inputs, args.batch_size)
@@ -207,8 +208,17 @@ def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
 
 
 def naming_split(task, split: str):
-    """:func:`~fairseq_odeformers.files.naming_faults` for a split; the task parity has no data."""
-    return naming_faults(getattr(task.cfg, "data", "the task"), f"has no whole {split}")
+    """:func:`~fairseq_odeformers.files.naming_faults` for a split; the task parity has no data.
+
+    Raises:
+        FileNotFoundError: the data have other splits alone.
+    """
+    data = getattr(task.cfg, "data", None) or "the task"
+    languages = re.compile(r"(\.[^.]+-[^.]+\.[^.]+)?\.idx")
+    splits = sorted({languages.sub("", path.name) for path in Path(data).rglob("*.idx")})
+    if splits and split not in splits:
+        raise FileNotFoundError(f"--split {split}: {data} has {', '.join(splits)}")
+    return naming_faults(data, f"has no whole {split}")
 
 
 def probabilities(task, models, split, batch_size):

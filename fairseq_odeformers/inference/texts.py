@@ -23,7 +23,15 @@ Result = TypeVar("Result")
 
 
 class TooLong(ValueError):
-    """A text has more tokens than the model has positions, and is not truncated."""
+    """A text has more tokens than the model has positions, and is not truncated.
+
+    Attributes:
+        fault: the message without the remedy, which commands have as ``--truncate``.
+    """
+
+    def __init__(self, fault: str, remedy: str):
+        super().__init__(f"{fault}; {remedy}")
+        self.fault = fault
 
 
 def read_texts(source: str) -> tuple[str, list[str]]:
@@ -43,9 +51,9 @@ def read_texts(source: str) -> tuple[str, list[str]]:
 
 
 def encode_lines(
-    encode: Callable[[str], Result], texts: list[str], name: str
+    encode: Callable[[str, str], Result], texts: list[str], name: str
 ) -> list[Result | None]:
-    """What *encode* makes of each line; None if it is too long, which standard error names.
+    """What *encode* makes of each line and its place; None if it is too long, which is told.
 
     Args:
         name: the file of the lines, in messages.
@@ -55,13 +63,14 @@ def encode_lines(
     """
     results = []
     for number, text in enumerate(texts, start=1):
+        place = f"{name}, line {number}"
         try:
-            results.append(encode(text))
+            results.append(encode(text, place))
         except TooLong as error:
-            print(f"{name}, line {number}: {error}", file=sys.stderr)
+            print(f"{place}: {error.fault}; shorten it, or use --truncate", file=sys.stderr)
             results.append(None)
         except ValueError as error:
-            raise ValueError(f"{name}, line {number}: {error}") from error
+            raise ValueError(f"{place}: {error}") from error
     return results
 
 
@@ -93,46 +102,45 @@ def allows_truncation(cfg) -> bool:
 
 
 def truncate(
-    tokens: Tensor, longest: int, allowed: bool, dictionary: Dictionary, ending: int = 0
+    tokens: Tensor, longest: int, cfg, dictionary: Dictionary, ending: int = 0, always: bool = False
 ) -> Tensor:
     """Tokens (T); if there are more than *longest*, the first of them and the last *ending*.
 
+    Args:
+        cfg: the options of the task, which may allow it.
+        always: whether it is allowed whatever these are.
+
     Raises:
-        TooLong: there are more, which is not *allowed*.
+        TooLong: there are more, which is not allowed.
     """
     if len(tokens) <= longest:
         return tokens
-    if not allowed:
+    if not (always or allows_truncation(cfg)):
+        option = "truncate_source=True" if "truncate_source" in cfg else "shorten_method='truncate'"
         raise TooLong(
             f"{dictionary.string(tokens[:40])[:40]!r}... has {len(tokens)} tokens, more than "
-            f"{longest}, the longest that the model takes; shorten it, or use --truncate (in "
-            "Python, an option of the loader)"
+            f"{longest}, the longest that the model takes",
+            f"shorten it, or load the model with {option}",
         )
     return torch.cat([tokens[: longest - ending], tokens[len(tokens) - ending :]])
 
 
-def warn_of_unknown(dictionary: Dictionary, symbols: Sequence[int] | Tensor) -> None:
-    """Warn of symbols that the dictionary does not have, at most once for each dictionary."""
-    unknown = sum(int(symbol == dictionary.unk()) for symbol in symbols)
+def warn_of_unknown(dictionary: Dictionary, symbols: Sequence[int] | Tensor, place: str) -> None:
+    """Warn of symbols that the dictionary does not have.
+
+    Of each dictionary, it tells of the first text with some, and of the first with such alone.
+    """
+    known = sum(int(symbol != dictionary.unk()) for symbol in symbols)
     first = " ".join(dictionary.symbols[dictionary.nspecial :][:8])
-    if 0 < unknown < len(symbols):
-        warn_once(
-            f"{unknown} of {len(symbols)} symbols of a text are not in the dictionary, which has "
-            f"{len(dictionary)}, such as {first}; later texts are not reported",
-            first,
+    advice = "later texts are not reported"
+    if not known:
+        advice = "the result is meaningless, so give text like the data set's"
+    if known < len(symbols) and (key := f"{advice} {first}") not in WARNED:
+        WARNED.add(key)
+        logger.warning(
+            f"{place}: the model knows {known or 'none'} of the {len(symbols)} symbols; {advice} "
+            f"(its dictionary has symbols such as {first})"
         )
-    elif unknown:
-        warn_once(
-            "a text has no symbol of the dictionary, so its result is meaningless; give texts as "
-            f"the data set has them, such as {first}"
-        )
-
-
-def warn_once(message: str, key: str | None = None) -> None:
-    """Log a warning, unless it has been logged, or another one with the same key."""
-    if (key or message) not in WARNED:
-        WARNED.add(key or message)
-        logger.warning(message)
 
 
 def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:

@@ -52,7 +52,9 @@ def main(arguments=None) -> None:
     translator = load_translator(args.path, args.data, tokenized=args.tokenized, **options)
     if torch.cuda.is_available() and not args.cpu:
         translator.cuda()
-    fitted = encode_lines(lambda text: translator.fit(translator.encode(text)), texts, name)
+    fitted = encode_lines(
+        lambda text, place: translator.fit(translator.encode(text), place), texts, name
+    )
     texts = ["" if tokens is None else text for text, tokens in zip(texts, fitted)]
     translations = []
     for start in tqdm(range(0, len(texts), args.batch_size), unit=" batches", disable=None):

@@ -35,6 +35,7 @@ from fairseq_odeformers.data.classification import (
     describe_classes,
     make_dictionary,
 )
+from fairseq_odeformers.data.language_pair import language_pair
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.data.raw_text import PIXEL_TEXT
 from fairseq_odeformers.files import naming_faults, reading
@@ -264,7 +265,10 @@ def find_layout(folder: Path) -> tuple:
         if (folder / layout[0]).is_dir():
             return layout
     names = ", ".join(layout[0] for layout in LAYOUTS)
-    raise FileNotFoundError(f"{folder} has no folder of inputs: none of {names}")
+    remedy = "give data of labelled texts"
+    if language_pair(folder):
+        remedy += "; for sentence pairs there is odeformers translate"
+    raise FileNotFoundError(f"{folder} has no folder of inputs, none of {names}; {remedy}")
 
 
 def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:

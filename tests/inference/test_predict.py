@@ -19,6 +19,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from fairseq_odeformers import load_classifier
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.inference.predict import probabilities as probabilities_of
+from fairseq_odeformers.inference.texts import WARNED
 from odeformers import main
 
 CLASSES = ["neither", "left", "right"]  # not sorted
@@ -118,6 +119,13 @@ def test_split_without_labels(predict):
     assert "accuracy" not in out
 
 
+def test_unknown_symbols_are_counted_and_the_line_is_named(predict, caplog):
+    WARNED.clear()
+    Path("text").write_text("2 7 5\n2 film 5\n")
+    predict("classifier.pt", "--text", "text")
+    assert "text, line 2: the model knows 2 of the 3 symbols; later" in caplog.text
+
+
 def test_text(predict, monkeypatch):
     """The same as for the same text in the data set, whether from a file or standard input.
 
@@ -134,7 +142,7 @@ def test_text(predict, monkeypatch):
     assert rows[0][2] == first[2]
     assert torch.allclose(probabilities(rows[:1]), probabilities([first]), atol=1e-5)
     assert rows[1][2:] == rows[2][2:] == [""] * 4 and all(rows[3])
-    assert re.match(r"text, line 3: '1 .* has \d+ tokens, more than", err)
+    assert re.match(r"text, line 3: '1 .* has \d+ tokens, more than .* --truncate\n", err)
     for more in ([], ["--truncate"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(texts.encode())))
         found, _ = predict("classifier.pt", *more, "--text", output=())

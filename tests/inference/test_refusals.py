@@ -19,6 +19,7 @@ REFUSED = {
         "--text tab": "tab, line 2",
         "--text cr": "cr, line 2",
         "--split valid": "label/valid",
+        "--split dev": "--split dev: words has test, valid",
         "--text tab --split test": "--split",
         "--glue-submission": "--glue-submission",
         "--text --batch-size -1": "--batch-size: -1",

@@ -254,7 +254,7 @@ def test_number_of_classes(data):
         ("train", "label/train.*", r"label/train\.\S+"),
         ("test", "label/test.bin", r"label/test\.\S+"),
         ("test", "label/test.idx", r"label/test\.\S+"),
-        ("train", "input0", "has no folder of inputs"),
+        ("train", "input0", "has no folder of inputs, none of input0, .*; give data of labelled"),
     ],
 )
 def test_missing_files(data, split, removed, message):

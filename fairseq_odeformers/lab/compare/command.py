@@ -23,7 +23,7 @@ from sacrebleu.metrics.bleu import BLEU
 from fairseq_odeformers.files import check_path, markdown_table, replacing, sha256
 from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
-from fairseq_odeformers.options import add_user_dir, integer, positive_int
+from fairseq_odeformers.options import add_user_dir, integer, output_folder, positive_int
 
 from .entry import Entry
 from .experiments import choose_experiments, parse_architecture, prepare_data
@@ -80,7 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         choices=sorted(BLEU.TOKENIZERS),
         help="sacrebleu's tokenizer for BLEU (default: by the target language)",
     )
-    add("--out", type=Path, default=Path("runs"), help="runs and report (default: %(default)s)")
+    add(
+        "--out",
+        type=output_folder,
+        default=Path("runs"),
+        help="runs and report (default: %(default)s)",
+    )
     add(
         "--match",
         choices=("parameters", "none"),
@@ -345,10 +350,17 @@ def report(arguments: Sequence[str] | None = None) -> None:
         help="--out of odeformers compare; for a scoreboard NAME=RUNS, or a CSV file of runs",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="write a scoreboard of all RUNS: page, CSV, picture"
+        "--out",
+        type=output_folder,
+        metavar="DIR",
+        help="write a scoreboard of all RUNS: page, CSV, picture",
     )
-    parser.add_argument("--csv", type=Path, metavar="DIR", help="also write the tables as CSV")
-    parser.add_argument("--latex", type=Path, metavar="DIR", help="also write them as LaTeX")
+    parser.add_argument(
+        "--csv", type=output_folder, metavar="DIR", help="also write the tables as CSV"
+    )
+    parser.add_argument(
+        "--latex", type=output_folder, metavar="DIR", help="also write them as LaTeX"
+    )
     args = parser.parse_args(arguments)
     if args.out and (args.csv or args.latex):
         raise ValueError("--csv and --latex: for the report of one comparison, without --out")

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.files import check_path, check_regular, reading
-from fairseq_odeformers.options import flag, name_differences, positive_int, workers
+from fairseq_odeformers.options import flag, name_differences, output_folder, positive_int, workers
 
 SETTINGS = "settings.json"  # of the last preparation of a folder
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
@@ -59,7 +59,7 @@ def make_parser(
     parser.add_argument(
         "--out",
         metavar="PATH",
-        type=Path,
+        type=output_folder,
         help=f"folder for the result, PATH/{result} (default: {out})",
     )
     what = "processes or threads (default: one per core)"

@@ -464,6 +464,7 @@ MISTAKES = [
     ("--archs transformer_prenorm --disable-validation", "--disable-validation True: "),
     ("--archs transformer_prenorm --cluster slurm", "--cluster slurm: .*srun"),
     ("--archs transformer_prenorm --slurm-partition x", "--slurm-partition x: give --cluster"),
+    ("--archs transformer_prenorm --dry-run --out {root}/Makefile/a", "Makefile is a file; give"),
     ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),
     ("--archs transformer_prenorm --max-tokens 2", "(--max-tokens|dataset is empty)"),
 ]
