@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -36,6 +37,12 @@ COMMANDS = {
     "check": ("lab.check.command:main", "check what an architecture must do before training"),
     "average": ("checkpoints.average:main", "average the parameters of several checkpoints"),
     "score-wmt14": ("lab.corpora.wmt14_score:main", "BLEU of WMT14 as the papers compute it"),
+}
+DATA = "the binarised data, data-bin of odeformers prepare"
+FIRST = {  # what the first argument of some commands has to be; predict needs no data for parity
+    "translate": DATA,
+    "compare": f"{DATA}, or a recipe in YAML",
+    "report": "--out of odeformers compare",
 }
 CORPORA = (
     *("glue", "iwslt14", "listops", "lm", "lra", "multi30k", "parallel", "ptb"),
@@ -94,7 +101,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if command == "prepare":
         prepare(arguments[1:])
     else:
+        if command in FIRST:
+            check_first(command, *arguments[1:2])
         run(f"odeformers {command}", COMMANDS[command][0], arguments[1:])
+
+
+def check_first(command: str, path: str = "-") -> None:
+    """Refuse a first argument that is not there at once, not after the seconds of the imports.
+
+    Options, NAME=RUNS and several paths between colons are left to the command.
+    """
+    if not re.search("^-|=|:", path) and not os.path.lexists(path):
+        reason = f"{path}: no such file or folder; give {FIRST[command]}"
+        print(f"odeformers {command}: error: {reason}", file=sys.stderr)
+        sys.exit(2)
 
 
 def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
@@ -106,6 +126,8 @@ def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
         option = word.partition("=")[0]
         if near := get_close_matches(option, self._option_string_actions, 1, 0.8):
             message += f"; {option}: did you mean {near[0]}?"
+    if re.search("arguments are required: [^-]", message):
+        message += "; name it before the options"
     hyphen = "give a value (one that begins with a hyphen is taken for an option)"
     message = message.replace("expected one argument", hyphen)
     self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")

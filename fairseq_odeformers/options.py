@@ -165,11 +165,26 @@ def integer(text: str, least: int = 0, most: int = LARGEST) -> int:
     return int(text)
 
 
-def output_file(text: str) -> Path:
-    """The ``type`` of an argument that names a file to write, whose folder is there."""
+def real_number(text: str) -> float:
+    """The ``type`` of an argument that is a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text}: give a number") from None
+
+
+def output_path(text: str) -> Path:
+    """The ``type`` of an argument that names a file or folder to write, whose folder is there."""
     if not Path(text).absolute().parent.is_dir():
         raise ArgumentTypeError(f"{text}: there is no folder {Path(text).parent}; make it first")
     return Path(text)
+
+
+def output_file(text: str) -> Path:
+    """The ``type`` of an argument that names a file to write, whose folder is there."""
+    if Path(text).is_dir():
+        raise ArgumentTypeError(f"{text}: is a folder; give a file, such as {Path(text, 'out')}")
+    return output_path(text)
 
 
 def output_folder(text: str) -> Path:

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from script_helpers import ROOT, USER_DIR, module
 
 from fairseq_odeformers.cli import architectures, option_rows
-from odeformers import COMMANDS, main
+from odeformers import COMMANDS, FIRST, main
 
 ARCHITECTURES = architectures()
 
@@ -167,7 +167,7 @@ def test_faults_of_the_program_are_raised(error, monkeypatch):
         ("prepare glu", "odeformers prepare"),
         ("prepare parallel --workers 0", "odeformers prepare parallel"),
         ("list --user-dirr x", "odeformers list"),
-        ("compare data --size smal", "odeformers compare"),
+        ("compare . --size smal", "odeformers compare"),
         ("compare", "odeformers compare"),
         ("analyse states", "odeformers analyse states"),
         ("average --by week", "odeformers average"),
@@ -188,7 +188,7 @@ def test_a_wrong_option_is_one_line(line, command, capsys):
         ("prepare paralel", "parallel"),
         ("prepare glue QQPP", "QQP"),
         ("options transevolve_fulff_2", "transevolve_fullff_2"),
-        ("translate data --path x.pt --bem 3", "--beam"),
+        ("translate . --path x.pt --bem 3", "--beam"),
         ("predict data --path x.pt --batch-sise=3 --cpuu", "--cpu"),
     ],
 )
@@ -196,6 +196,16 @@ def test_a_misspelt_name_is_asked_for(line, meant, capsys):
     with pytest.raises(SystemExit, match="^2$"):
         main(line.split())
     assert f" did you mean {meant}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", FIRST)
+def test_a_first_argument_that_is_not_there_is_told_without_imports(command, monkeypatch, capsys):
+    monkeypatch.setattr("odeformers.run", None)
+    with pytest.raises(SystemExit, match="^2$"):
+        main([command, "absent"])
+    assert re.match(
+        f"odeformers {command}: error: absent: no such .*; give", capsys.readouterr().err
+    )
 
 
 def test_a_reader_that_has_enough_is_no_error():

@@ -75,13 +75,14 @@ def check_place(path: str) -> None:
     """
     place = Path(path)
     if place.is_dir() and not (place / CONFIG).exists():
-        fault, folder = "is a folder that odeformers export has not written", place
+        fault, folder = "is a folder, and none that odeformers export has written", place
     elif not place.exists():
         fault, folder = "there is no such checkpoint", place.parent
     else:
         return
     beside = ", ".join(sorted(str(file) for file in folder.glob("*.pt")))
-    raise FileNotFoundError(f"{path}: {fault}; give {beside or 'another path'}")
+    remedy = beside or "the path of a checkpoint, such as checkpoint_best.pt"
+    raise FileNotFoundError(f"{path}: {fault}; give {remedy}")
 
 
 def check_sums(path: str) -> None:

@@ -122,7 +122,7 @@ def check_data(data: str) -> None:
     check_binarised(data)
     check_joined(data)
     for folder in utils.split_paths(data):
-        if not os.path.exists(folder):
+        if not os.path.isdir(folder):
             raise FileNotFoundError(
                 f"data {folder}: no such folder; give the one with the dictionaries, data-bin "
                 "of odeformers prepare"

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
 from fairseq_odeformers.files import naming_faults
-from fairseq_odeformers.options import add_user_dir, output_file, positive_int
+from fairseq_odeformers.options import add_user_dir, output_path, positive_int
 
 from .classifier import Classifier, average_probabilities
 from .hub import load_classifier, read_each
@@ -62,7 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output",
         metavar="FILE",
-        type=output_file,
+        type=output_path,
         help="table of predictions; its column id counts from 0, as fairseq does (default: none; "
         "with --text standard output)",
     )
@@ -79,6 +79,9 @@ def main(arguments=None) -> None:
     """The command line."""
     args = make_parser().parse_args(arguments)
     files = glue_files(args.data) if args.glue_submission else {}
+    if args.output and args.output.is_dir() != args.glue_submission:
+        kind = "an existing folder" if args.glue_submission else "a file, not a folder"
+        raise ValueError(f"--output {args.output}: give {kind}")
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
     if f"{SCORED}.tsv" in files.values():
         return predict_scores(args, cuts)

@@ -100,7 +100,9 @@ def test_reading_does_not_call_itself(path):
 
 
 def test_a_missing_file_is_an_error_of_the_system(tmp_path):
-    with pytest.raises(FileNotFoundError, match="absent.pt: there is no such .* another path"):
+    with pytest.raises(
+        FileNotFoundError, match="absent.pt: there is no such .* such as checkpoint_best.pt"
+    ):
         read(str(tmp_path / "absent.pt"))
 
 

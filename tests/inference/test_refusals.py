@@ -37,12 +37,17 @@ REFUSED = {
         "--path a:b.pt": "a:b.pt ':'",
         "--path a:b.pt:classifier.pt": "a:b.pt",
         "--path c:d/classifier.pt": "c:d ':'",
+        "--output words": "--output words: give a file, not a folder",
         "--output absent/made": "--output absent/made: there is no folder absent; make it first",
     },
     "predict c:d --path classifier.pt --output made": {"": "c:d ':'"},
     "predict two --path classifier.pt --output made": {"": "classes two"},
     "predict absent --path classifier.pt": {"": "data absent: no such folder; give dictionaries"},
-    "translate words --path classifier.pt": {"--text absent": "--text absent: no such file; give"},
+    "translate words --path classifier.pt": {
+        "--text absent": "--text absent: no such file; give",
+        "--output words": "--output: words: is a folder; give a file",
+    },
+    "predict tab --path classifier.pt": {"": "data tab: no such folder; give data-bin"},
     "translate words --path numbers.pt --text tab": {"": "numbers.pt --regression-target STS-B"},
     "predict turned --path classifier.pt --output made": {"": "0, 1, 2, turned 2, 1, 0,"},
     "export": {
@@ -78,6 +83,7 @@ REFUSED = {
     "average --output made": {
         "--checkpoint-dir . --last 10": "--last 10 3 checkpoints",
         "--checkpoint-dir .": "--checkpoint-dir --last",
+        "--checkpoint-dir absent --last 2": "--checkpoint-dir absent: no such folder; give",
         "--inputs classifier.pt --last 2": "--checkpoint-dir --last",
         "--checkpoint-dir . --last 0": "--last 0",
         "--inputs cut.pt": "cut.pt",

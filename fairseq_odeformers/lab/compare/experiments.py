@@ -141,6 +141,8 @@ def parse_architecture(text: str) -> tuple[str, str, Options]:
         raise ValueError(
             f"{text}: the bracket of the options is not closed; quote it: '{arch}[--option value]'"
         )
+    if "," in arch:
+        raise ValueError(f"--archs {text}: separate architectures by spaces")
     options = parse_words(shlex.split(rest[:-1]))
     return arch + name_options(options), arch, options
 

@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from fairseq_odeformers.files import check_path, decode_lines, fingerprints, naming_faults
+from fairseq_odeformers.options import real_number
 
 from .archives import BROKEN, decompress
 from .command import add_number, make_parser, parse_options, preparing
@@ -158,7 +159,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def ratio(text: str) -> float:
     """The type of an option that is a ratio of two lengths."""
-    value = float(text)
+    value = real_number(text)
     if not value >= 1:
         raise argparse.ArgumentTypeError(f"{text}: give 1 or more")
     return value

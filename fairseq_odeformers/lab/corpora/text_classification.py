@@ -44,6 +44,7 @@ from fairseq_odeformers.data.word_pieces import (
     write_normalization,
 )
 from fairseq_odeformers.files import build, decode_lines, sha256
+from fairseq_odeformers.options import real_number
 
 from .archives import fetch, fingerprint, locate, read_files
 from .command import add_number, add_path, make_parser, parse_options, preparing
@@ -367,7 +368,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def fraction(text: str) -> float:
     """The type of an option that is a share of the texts."""
-    value = float(text)
+    value = real_number(text)
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{text}: give a number from 0 to below 1")
     return value

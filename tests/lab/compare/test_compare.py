@@ -416,6 +416,7 @@ MISTAKES = [
     ("--archs transformer_prenorn", "--arch transformer_prenorn: .*did you mean"),
     ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm: give each"),
     ("--archs transject", "--archs transject: it is for class.* such as trans.*former"),
+    ("--archs transformer,transject", "--archs transformer,transject: separate .* by spaces"),
     ("--archs transject --task translation", "translation: it does not train --arch transject"),
     ("--archs transformer[--dropout 0]", "transformer.--dropout: the bracket .*quote it: 'tra"),
     ("--archs transformer[dropout]", "dropout: an option such as --dropout"),

@@ -29,8 +29,9 @@ from fairseq_odeformers.lab.corpora.command import announce, preparing
         ("text-classification imdb --vocab absent", "--vocab: absent"),
         ("text-classification imdb --vocab file --vocab-size 9", "--vocab-size: not allowed"),
         ("text-classification tsv --valid-fraction 1", "--valid-fraction: 1: give"),
+        ("text-classification tsv --valid-fraction x", "--valid-fraction: x: give a number"),
         ("listops --max-args 1", "--max-args: 1"),
-        ("wmt14", "are required: pair"),
+        ("wmt14", "are required: pair; name it before the options"),
         ("wmt14 de-en", "pair: .*'de-en'"),
         ("multi30k --bpe-operations x", "--bpe-operations: x"),
         ("parallel -s de", "are required: --from, -t"),
@@ -40,6 +41,7 @@ from fairseq_odeformers.lab.corpora.command import announce, preparing
         ("parallel -s de -t en --from . --valid 9", "--valid and --test"),
         ("parallel -s de -t en --from fil", "--from: fil: no such .*; did you mean file"),
         ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),
+        ("parallel -s de -t en --max-ratio x", "--max-ratio: x: give a number"),
         *((f"{corpus} --workers 0", "--workers: 0") for corpus in odeformers.CORPORA),
         *(
             (f"{corpus} --from absent", "--from: absent")
