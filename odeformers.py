@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if command == "prepare":
         prepare(arguments[1:])
     else:
-        if command in FIRST:
+        if command in FIRST and not {"-h", "--help"} & {*arguments}:
             check_first(command, *arguments[1:2])
         run(f"odeformers {command}", COMMANDS[command][0], arguments[1:])
 
