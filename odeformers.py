@@ -128,8 +128,8 @@ def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
             message += f"; {option}: did you mean {near[0]}?"
     if re.search("arguments are required: [^-]", message):
         message += "; name it before the options"
-    hyphen = "give a value (one that begins with a hyphen is taken for an option)"
-    message = message.replace("expected one argument", hyphen)
+    remedy = "give a value that does not begin with a hyphen"
+    message = message.replace("expected one argument", remedy)
     self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 

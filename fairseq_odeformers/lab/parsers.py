@@ -10,7 +10,6 @@ from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import underscore
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
-NO_VALUE = "give a value (one that begins with a hyphen is taken for an option)"
 OTHER_NAMES = {  # that options of fairseq-train have elsewhere
     "--learning-rate": "--lr",
     "--max-steps": "--max-update",
@@ -32,7 +31,9 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
             message += explain_unknown(words.split()[0], parser)
         for kind, number in NUMBERS.items():
             message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
-        message = message.replace("expected one argument", NO_VALUE)
+        message = message.replace(
+            "expected one argument", "give a value that does not begin with a hyphen"
+        )
         raise ValueError(message)
 
     parser.error = refuse

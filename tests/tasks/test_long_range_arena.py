@@ -11,6 +11,7 @@ from helpers import SMALL, configs, scores
 
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
+from fairseq_odeformers.tasks.long_range_arena import find_layout
 
 SPLITS = {"train": 12, "valid": 6, "test": 6}
 
@@ -245,6 +246,13 @@ def test_number_of_classes(data):
     assert make_task(data).cfg.num_classes == 3
     with pytest.raises(ValueError, match="train, example 3: class 2, .*--num-classes 2"):
         make_task(data, "--num-classes", "2")
+
+
+def test_sentence_pairs_are_told(tmp_path):
+    for name in ("dict.de.txt", "dict.en.txt", "test.de-en.de.idx"):
+        (tmp_path / name).touch()
+    with pytest.raises(FileNotFoundError, match="for sentence pairs there is odeformers translate"):
+        find_layout(tmp_path)
 
 
 @pytest.mark.parametrize(

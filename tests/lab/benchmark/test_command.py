@@ -260,7 +260,10 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
 @pytest.mark.parametrize(
     "line, named",
     [
-        ("train --models transevolv", "--models transevolv: fairseq knows no"),
+        (
+            "train --models transevolv",
+            "fairseq knows no architecture transevolv; did you mean transevolve?",
+        ),
         ("train --models transevolve:3", "--models transevolve:3: transevolve has no form 3"),
         ("infer --models transformer_classifier:fused", "--models transformer_classifier:fused: "),
         ("train --models transevolve_fullff_2 --layers 4 5", "--layers 5"),
