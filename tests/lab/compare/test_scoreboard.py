@@ -169,9 +169,9 @@ def test_scores_are_of_the_best_checkpoint(tmp_path):
         scoreboard.read_runs(str(tmp_path))
 
 
-def test_tables_are_not_those_of_a_scoreboard(capsys):
+def test_tables_are_not_those_of_a_scoreboard(tmp_path, capsys):
     with pytest.raises(SystemExit):
-        odeformers.main(["report", "runs", "--out", "board", "--csv", "tables"])
+        odeformers.main(["report", str(tmp_path), "--out", "board", "--csv", "tables"])
     assert "--csv and --latex: for the report of one comparison" in capsys.readouterr().err
 
 
