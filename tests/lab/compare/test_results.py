@@ -368,15 +368,16 @@ def test_less_than_an_epoch_is_too_little(tmp_path):
 @pytest.mark.parametrize(
     "updates, losses, told",
     [
-        ([50, 100], [5.0, 4.69], True),  # 4.845 at 75, and 3% less is 4.70
+        ([50, 100], [5.0, 4.69], True),  # 4.845 at 75, and 3% of 5 is 0.15
         ([50, 100], [5.0, 4.71], False),
         ([75, *range(76, 101)], [5.0 - 0.01 * n for n in range(26)], True),  # however often
+        ([25, 75, 100], [1.0, 0.05, 0.03], False),  # near zero
         ([50, 90, 100], [5.0, 4.0, 4.1], False),
         ([100], [5.0], False),
     ],
 )
 def test_a_loss_that_falls_far_at_the_end_is_too_little_training(updates, losses, told):
-    """By more than 3% in the last quarter of the updates, if the last validation is the best."""
+    """By 3% of the first one in the last quarter of the updates, if the last one is the best."""
     results = Results(Plan(Recipe("data", {}, {}), (Entry("one", {}),)))
     results.trainings["one"][1] = Training(updates=updates, losses=losses)
     found = list(find_undertrained(results, {}))
