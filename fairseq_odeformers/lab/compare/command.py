@@ -66,7 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--data", metavar="DIR", help="binarised data, instead of the recipe's")
     add("--task", help="fairseq task (default: inferred from DATA)")
     add("--epochs", type=positive_int, metavar="N", help="epochs on DATA (default: by its size)")
-    add("--average", type=integer, metavar="N", help="also evaluate the mean of N checkpoints")
+    add(
+        "--average",
+        type=integer,
+        metavar="N",
+        help="also evaluate the mean of N checkpoints (default: up to three on DATA)",
+    )
     add("--seeds", type=seeds, nargs="+", metavar="N", help="one run per seed (default: 1)")
     add(
         "--tune",

@@ -156,9 +156,11 @@ def resolve_shares(options: Options, updates: int) -> Options:
 def train_options(recipe: Recipe, entry: Entry, **more: object) -> list[str]:
     """The arguments of fairseq-train; *more* has ``seed`` and ``save-dir``.
 
-    By default fairseq leaves up to seven examples out of every validation.
+    By default fairseq leaves up to seven examples out of every validation, and starts a process per
+    epoch that reads batches. Such processes stay, and from time to time torch waits for five
+    seconds for each of them.
     """
-    options = {"required-batch-size-multiple": 1, **entry.options, **more}
+    options = {"required-batch-size-multiple": 1, "num-workers": 0, **entry.options, **more}
     return [recipe.data, *to_words(options)]
 
 

@@ -17,6 +17,7 @@ from .defaults import default_recipe
 from .fairseq_commands import python_command
 from .recipe import Options, Recipe, merge, name_options, parse_words, read_recipe
 
+OWN = {"seed": "--seeds", "save-dir": "--out"}  # options that each run has a value of its own for
 Architectures = dict[str, tuple[str, Options]]  # by name: ARCH and the options in its brackets
 
 
@@ -60,6 +61,9 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
         for name in {*options, *(key for _, changes in architectures.values() for key in changes)}:
             if name in recipe.tune:
                 raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
+        for given in (recipe.train, recipe.shared, *recipe.architectures.values()):
+            for name in OWN.keys() & given.keys():
+                raise ValueError(f"--{name} {given[name]}: give {OWN[name]}; each run has its own")
         if len(set(recipe.seeds)) < len(recipe.seeds):
             raise ValueError(f"--seeds {' '.join(map(str, recipe.seeds))}: give each once")
     return recipes

@@ -76,11 +76,13 @@ def quality_against(
         seed = {**look, "fillstyle": "none", "markersize": 4}
         mean = {**look, "fillstyle": "full", "markersize": 8}
         for axes, x in zip(grid, (time, size)):
-            axes.plot([x] * len(values), values, **seed, alpha=0.5)
-            axes.plot(x, fmean(values), label=name, **mean)
+            axes.plot([x] * len(values), values, **seed, alpha=0.5, clip_on=False)
+            axes.plot(x, fmean(values), label=name, **mean, clip_on=False)
     for axes in grid:
         axes.margins(0.15)
         axes.set_xlim(0, 1.15 * axes.dataLim.x1 or 1)
+    if grid[0].dataLim.y1 <= 100 < grid[0].get_ylim()[1]:  # no score in percent is above
+        grid[0].set_ylim(top=100)
     grid[0].set(ylabel=quality, title=caveat)
     title = f"{quality}: mean (filled) and seeds"
     finish(figure, grid, title, ("minutes of training", "parameters (millions)"))

@@ -27,6 +27,7 @@ from .trial import (
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
 ROUNDS = 3  # how often an architecture is timed, one after the other
+TIMED = 1.0  # seconds of updates in each of these rounds, at least
 WIDTHS = ("ffn_embed_dim", "embed_dim")  # the first one that an architecture has is chosen
 
 
@@ -161,7 +162,7 @@ def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
             report_progress(f"timing {entry.label} ({number} of {ROUNDS - 1})")
             with naming_faults(entry.label, "cannot be trained"):
                 trainer, batches = start_training(recipe, build(recipe, entry))
-                seconds[entry.label].append(time_update(trainer, batches))
+                seconds[entry.label].append(time_update(trainer, batches, TIMED))
     return {label: statistics.median(measured) for label, measured in seconds.items()}
 
 

@@ -32,7 +32,6 @@ from .results import Results
 from .runs import AVERAGED, BEST
 
 PAGE, DOCUMENT = "report.md", "report.html"
-TITLES = {BEST: "best checkpoint", AVERAGED: "average of the last checkpoints"}
 UNITS = {
     Kind.TRANSLATION: "label-smoothed, bits per token",
     Kind.CLASSIFICATION: "bits per example",
@@ -66,12 +65,14 @@ def write_report(results: Results, out: Path) -> list[Section]:
 def sections(results: Results) -> Iterator[Section]:
     """All parts of the report."""
     recipe = results.plan.recipe
+    last = f"average of the last {recipe.average} checkpoints"
+    titles = {BEST: "best checkpoint", AVERAGED: last}
     yield describe_comparison(results.plan)
     yield describe_trainings(results)
     yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)
     for (split, checkpoint), outcomes in results.outcomes.items():
-        yield (scores := compare_scores(results, f"{split}, {TITLES[checkpoint]}", outcomes))
+        yield (scores := compare_scores(results, f"{split}, {titles[checkpoint]}", outcomes))
         if checkpoint == AVERAGED:
             yield from warn_of_averages(results.outcomes.get((split, BEST), {}), outcomes)
         if lines := results.scores[split, checkpoint]:
@@ -293,8 +294,8 @@ def show_differences(results: Results, split: str) -> Iterator[Section]:
         rows = [["", f"{split}, text {number}"]]
         rows += [[name, literal(str(text))] for name, text in texts.items()]
         tables.append(markdown_table(rows))
-    if tables:
-        yield Section("Where they differ most", "\n".join(tables))
+    none = "Nowhere: on each text their outputs are the same."
+    yield Section("Where they differ most", "\n".join(tables) or none)
 
 
 def describe_options(plan: Plan) -> Section:

@@ -85,8 +85,6 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
             column, which otherwise has the folder's name.
     """
     runs = [run for source in sources for run in read_runs(source)]
-    if not runs:
-        raise ValueError(f"{' '.join(sources)}: no run has finished with a test set")
     identities = Counter((run.column, run.architecture, run.tuned, run.seed) for run in runs)
     ((column, architecture, _, seed), count), *_ = identities.most_common(1)
     if count > 1:
@@ -116,9 +114,12 @@ def round_figures(row: dict[str, Any]) -> dict[str, Any]:
 def read_runs(source: str) -> list[Finished]:
     """The finished runs of a folder of a comparison, or of a file of runs."""
     name, _, path = source.rpartition("=")
-    if Path(path).suffix == ".csv":
-        return read_file(Path(path))
-    return list(reduce_folder(name or Path(path).resolve().name, Path(path)))
+    is_file = Path(path).suffix == ".csv"
+    column = name or Path(path).resolve().name
+    runs = read_file(Path(path)) if is_file else list(reduce_folder(column, Path(path)))
+    if not runs:
+        raise ValueError(f"{source}: no run has finished with a test set; leave it out")
+    return runs
 
 
 def read_file(path: Path) -> list[Finished]:

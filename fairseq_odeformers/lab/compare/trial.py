@@ -1,6 +1,5 @@
 """Trials: each model is built and trained for a few updates before the first training begins."""
 
-import itertools
 import math
 import statistics
 import time
@@ -25,7 +24,7 @@ from .entry import Entry, parse_evaluation, parse_training, resolve_shares
 from .logs import report_progress
 from .recipe import Recipe
 
-STEPS = 4  # updates that are timed
+STEPS = 4  # updates that are timed, or more
 EXAMPLES = 16  # in the batch of the evaluation that is timed
 # The ends of options that do not change the size of a model, and hardly the time of an update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
@@ -132,14 +131,14 @@ def check_metric(trainer: Trainer) -> None:
         )
 
 
-def time_update(trainer: Trainer, batches: GroupedIterator) -> float:
-    """The seconds of an update, the median of a few.
+def time_update(trainer: Trainer, batches: GroupedIterator, least: float = 0.0) -> float:
+    """The seconds of an update, the median of a few, or of more that take so many seconds at least.
 
     The updates are fairseq's own, so that options of the optimizer, of precision and of accumulated
     gradients are tried with the model.
     """
     seconds = []
-    for samples in itertools.islice(batches, STEPS):
+    for samples in batches:
         begin = time.perf_counter()
         try:
             trainer.train_step(samples)
@@ -148,6 +147,8 @@ def time_update(trainer: Trainer, batches: GroupedIterator) -> float:
         if trainer.cuda:
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begin)
+        if len(seconds) >= STEPS and sum(seconds) >= least:
+            break
     # The first update allocates memory and the optimizer's state.
     return statistics.median(seconds[1:] or seconds)
 

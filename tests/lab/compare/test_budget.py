@@ -1,5 +1,6 @@
 """Trials of models, the updates of a training, and those that fit into a time."""
 
+import itertools
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,16 @@ def test_the_first_update_does_not_count():
     trainer = SimpleNamespace(train_step=lambda samples: time.sleep(next(delays)), cuda=False)
     assert 0.02 <= time_update(trainer, [[]] * 9) < 0.2
     assert next(delays, None) is None
+
+
+@pytest.mark.parametrize("least, expected", [(0.0, 4), (1.5, 6), (9.0, 8)])
+def test_fast_updates_are_timed_for_longer(least, expected, monkeypatch):
+    """Four at least, of a quarter of a second here, and at most those of an epoch."""
+    made = []
+    monkeypatch.setattr("time.perf_counter", itertools.count(0, 0.25).__next__)
+    trainer = SimpleNamespace(train_step=made.append, cuda=False)
+    assert time_update(trainer, [[]] * 8, least) == 0.25
+    assert len(made) == expected
 
 
 def test_no_more_checkpoints_are_averaged_than_saved():

@@ -440,6 +440,8 @@ MISTAKES = [
     ("--archs transformer --criterion crossentropy", "--criterion: .*crossentropy"),
     ("--archs 'transevolve[--encoder-blocks 0]'", "--encoder-blocks 0: give at least 1"),
     ("--archs macaron_transformer --encoder-attention-heads 3", "--encoder-attention-heads 3"),
+    ("--archs transformer --seed 3", "--seed 3: give --seeds; each run has its own"),
+    ("--archs 'transformer[--save-dir x]'", "--save-dir x: give --out"),
     ("--archs transformer --seeds 1 2,1", "--seeds 1 2 1: give each once"),
     ("--archs transformer --seeds 1;2", "--seeds: 1;2: give a whole number"),
     ("--archs transformer_prenorm --average -1", "--average: -1"),

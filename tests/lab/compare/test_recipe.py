@@ -112,6 +112,7 @@ def test_what_a_run_averages_and_scores(recipe, saving, by, kept):
             assert f"--gen-subset {split} " in line
     assert kept in training
     assert "--update-epoch-batch-itr True" in training, "or it cannot go on as if not interrupted"
+    assert "--num-workers 0" in training, "or processes stay that are waited for"
     assert averaging.startswith(f"odeformers average --checkpoint-dir out/one-seed1 --by {by}")
     expected = []
     for name in ("checkpoint_best", "averaged"):

@@ -463,6 +463,9 @@ def test_texts_on_which_models_differ_have_different_outputs(tmp_path):
     _, _, source, *others = section.text.splitlines()
     assert source == r"| source | &lt;unk> \| \* |" and "| two | neg |" in others
     assert "<td>&lt;unk&gt; | *</td>" in html_page([section]) and not section.table
+    runs["two"] = runs["one"]
+    (section,) = show_differences(results, "test")
+    assert section.text.startswith("Nowhere")
 
 
 @pytest.fixture
