@@ -49,7 +49,7 @@ def judge(subject: Subject, prop: Property) -> Verdict:
 def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
     """The verdicts on an architecture, each as it is found.
 
-    Nothing else is told of a model that cannot be built, or has no finite outputs.
+    Nothing else is told of a model that cannot be built or lacks a decisive property.
 
     Args:
         words: options of ``fairseq-train``.

@@ -2,10 +2,12 @@
 
 import random
 
+import numpy as np
 import torch
 from fairseq.models import register_model
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from torch import nn
+from torch.nn import functional
 
 import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
@@ -68,6 +70,16 @@ class Randomness(Layer):
         return x * (1 + self.training * random.random())
 
 
+class Dropout(Layer):
+    def change(self, x):
+        return functional.dropout(x, 0.1)
+
+
+class Noise(EncoderLayer):
+    def forward(self, x, *args, **kwargs):
+        return super().forward(x * (1 + np.random.rand()), *args, **kwargs)
+
+
 class Mistake(Layer):
     def change(self, x):
         return x + undefined_name  # noqa: F821
@@ -112,6 +124,7 @@ for name, layer in {
     "half": Half,
     "state_dict": StateDict,
     "randomness": Randomness,
+    "dropout": Dropout,
     "mistake": Mistake,
     "cache": Cache,
     "beams": Beams,
@@ -120,7 +133,7 @@ for name, layer in {
     model = type(f"Model_{name}", (LanguageModel,), {"decoder_class": decoder})
     register_model(name, dataclass=type(f"Config_{name}", (LanguageModelConfig,), {}))(model)
 
-for name, layer in {"padding": Padding, "batch": Batch}.items():
+for name, layer in {"padding": Padding, "batch": Batch, "noise": Noise}.items():
     encoder = type("FaultyEncoder", (Encoder,), {"layer_class": layer})
     model = type(f"Model_{name}", (TransformerClassifier,), {"encoder_class": encoder})
     config = type(f"Config_{name}", (TransformerClassifierConfig,), {})

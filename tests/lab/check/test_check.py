@@ -16,6 +16,7 @@ from fairseq_odeformers.lab.check.properties import Property, difference
 
 FINITE = "forward and backward are finite"
 GRADIENT = "every parameter gets a gradient"
+REPEATABLE = "two evaluations of a batch give the same numbers"
 ADDITIVE = "two batches have the gradient of one with their texts"
 SEEDED = "the same seed gives the same numbers"
 CAUSAL = "no token sees a later one"
@@ -36,6 +37,8 @@ FAULTS = {
     "half": {HALF},
     "state_dict": {SAVED},
     "randomness": {SEEDED},
+    "dropout": {REPEATABLE},
+    "noise": {REPEATABLE},
     "beams": {BEAMS},
     "mistake": {FINITE},
     "shape": {FINITE},
