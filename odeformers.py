@@ -77,14 +77,11 @@ def share_cores() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line; without arguments, it prints the folder to give to ``--user-dir``."""
+    """The command line; without arguments, it prints the help."""
     share_cores()
     argparse.ArgumentParser.error = refuse
     argparse.ArgumentParser._check_value = check_choice
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if not arguments and not sys.stdout.isatty():
-        print(user_dir())
-        return
     if arguments == ["--version"]:
         print(version("fairseq-odeformers"))
         return

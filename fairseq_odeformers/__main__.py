@@ -1,5 +1,13 @@
-"""``python -m fairseq_odeformers`` is the command ``odeformers``."""
+"""``python -m fairseq_odeformers`` is the command ``odeformers``.
 
-from odeformers import main
+Without arguments it prints the folder to give to ``--user-dir``.
+"""
 
-main()
+import sys
+
+from odeformers import main, user_dir
+
+if sys.argv[1:]:
+    main()
+else:
+    print(user_dir())

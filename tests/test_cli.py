@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from importlib.metadata import version
@@ -17,11 +18,11 @@ from odeformers import COMMANDS, FIRST, main
 ARCHITECTURES = architectures()
 
 
-def test_a_script_gets_the_folder_alone(capsys, monkeypatch):
-    """And a terminal the help."""
-    main([])
+def test_the_module_alone_is_the_folder(capsys, monkeypatch):
+    """And the script alone is the help."""
+    monkeypatch.setattr("sys.argv", ["fairseq_odeformers"])
+    runpy.run_module("fairseq_odeformers")
     assert capsys.readouterr().out == USER_DIR + "\n"
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     with pytest.raises(SystemExit, match="^0$"):
         main([])
     assert set(COMMANDS) <= set(capsys.readouterr().out.split())
@@ -42,7 +43,7 @@ def test_waiting_threads_give_up_their_cores_unless_the_user_says_how(given, spi
         monkeypatch.delenv(name)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    main([])
+    main(["--version"])
     assert os.environ.get("GOMP_SPINCOUNT") == spins
 
 
