@@ -225,6 +225,9 @@ def import_plugins(folders: Iterable[str]) -> None:
         ValueError: a folder is not there, has the name of another module, or its code raises.
     """
     for folder in folders:
+        if os.path.isfile(folder):
+            parent = os.path.dirname(folder) or "."
+            raise ValueError(f"--user-dir {folder}: a file; give its folder, {parent}")
         if not os.path.isdir(folder):
             raise ValueError(f"--user-dir {folder}: no such folder")
         if not os.path.isfile(os.path.join(folder, "__init__.py")):

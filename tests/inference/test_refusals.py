@@ -32,6 +32,7 @@ REFUSED = {
         "--path short.pt": "4 of 4 inputs of test --max-positions --truncate",
         "--path export": "safetensors [export]",
         "--user-dir absent": "--user-dir absent",
+        "--user-dir clone/json/__init__.py": "/__init__.py: a file; give its folder, clone/json",
         "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already",
         "--user-dir clone/json": "--user-dir clone/json imported already",
         "--path a:b.pt": "a:b.pt ':'",

@@ -109,6 +109,11 @@ def main(arguments: Sequence[str]) -> None:
     archs = [*takewhile(lambda word: not word.startswith("-"), others)]
     words = others[len(archs) :]
     archs = archs or [arch for arch in ARCH_MODEL_REGISTRY if arch not in known]
+    if not archs and args.user_dir:
+        parser.error(
+            f"--user-dir {' '.join(args.user_dir)} registers no architecture; its __init__.py has "
+            "to import the files that do"
+        )
     if not archs:
         parser.error("name an ARCH before other options, or give a --user-dir that registers some")
     for arch in archs:

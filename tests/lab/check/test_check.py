@@ -84,6 +84,15 @@ def test_without_an_architecture_all_of_the_plugin_are_checked(printed, capsys):
     assert "error: name an ARCH before other options, or give a" in capsys.readouterr().err
 
 
+def test_a_plugin_without_architectures(tmp_path, capsys):
+    folder = tmp_path / "plugin_without_models"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    with pytest.raises(SystemExit):
+        main(["--user-dir", str(folder)])
+    assert f"error: --user-dir {folder} registers no architecture; " in capsys.readouterr().err
+
+
 def test_the_status_tells_of_a_fault(printed):
     assert printed[1] == 1
 
