@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.raw_text import tokenize
 from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.hub import load_classifier
@@ -172,7 +173,8 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
     names, chosen = [dictionary[token] for token in tokens], list(dict.fromkeys(chosen))
     for token in chosen:
         if token not in names:
-            raise ValueError(f"--tokens {token}: the tokens of --text are {' '.join(names)}")
+            remedy = did_you_mean(token, names) or f"the tokens of --text are {' '.join(names)}"
+            raise ValueError(f"--tokens {token}: {remedy}")
     if len(chosen) < 2:
         raise ValueError(f"--tokens {' '.join(chosen)}: give at least two, for their distances")
     states = text_states(model, tokens).layers

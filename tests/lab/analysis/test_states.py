@@ -50,6 +50,7 @@ def test_drawn_texts():
     "chosen, named",
     [
         (["word0", "cat"], "--tokens cat: .* word0 word1 word0 word2"),
+        (["word0", "wrd2"], "--tokens wrd2: did you mean word2"),
         (["word2", "word2"], "--tokens word2: give at least two"),
     ],
 )
