@@ -56,9 +56,20 @@ def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Pa
     return {split: (paths[source_lang], paths[target_lang]) for split, paths in splits.items()}
 
 
+def read_pairs(path: Path) -> Iterator[tuple[str, ...]]:
+    """The pairs of a file of lines ``source<TAB>target``."""
+    for number, line in enumerate(read_text_lines(path), start=1):
+        pair = tuple(line.split("\t"))
+        if len(pair) != 2:
+            raise ValueError(
+                f"{path}, line {number}: {len(pair)} columns; give source<TAB>target, with one tab"
+            )
+        yield pair
+
+
 def choose_sizes(path: Path, chosen: dict[str, int | None]) -> dict[str, int]:
     """The number of pairs of each set to draw: as chosen, or a tenth of the file."""
-    lines = sum(1 for _ in read_text_lines(path))
+    lines = sum(1 for _ in read_pairs(path))
     if not lines:
         raise ValueError(f"{path} is empty; give a pair per line, source<TAB>target")
     share = max(1, min(HELD_OUT, lines // 10))
@@ -73,14 +84,7 @@ def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[SplitP
     Args:
         sizes: number of pairs of each split but ``train``, which has the rest.
     """
-    pairs = []
-    for number, line in enumerate(read_text_lines(path), start=1):
-        pair = line.split("\t")
-        if len(pair) != 2:
-            raise ValueError(
-                f"{path}, line {number}: {len(pair)} columns; give source<TAB>target, with one tab"
-            )
-        pairs.append(tuple(pair))
+    pairs = list(read_pairs(path))
     keys = [[" ".join(side.casefold().split()) for side in pair] for pair in pairs]
     sources, targets = (Counter(side) for side in zip(*keys))
     alone = [

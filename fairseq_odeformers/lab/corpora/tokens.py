@@ -50,7 +50,7 @@ def fit_merges(texts: Iterable[Path]) -> int:
         if len(words) >= 3 * MOST_MERGES:
             break
     merges = min(MOST_MERGES, max(LEAST_MERGES, len(words) // 3))
-    logger.info(f"{merges:,} BPE merges at most fit the text (--bpe-operations)")
+    logger.info(f"--bpe-operations: at most {merges:,} merges, chosen by the size of the text")
     return merges
 
 
