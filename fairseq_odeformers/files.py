@@ -267,7 +267,10 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
         try:
             yield line.decode("utf-8").rstrip("\n").replace(MARK, "")
         except UnicodeDecodeError as error:
-            raise ValueError(f"{name}, line {number}: not UTF-8 ({error.reason})") from error
+            raise ValueError(
+                f"{name}, line {number}: not UTF-8 ({error.reason}); convert the file, for example "
+                "with iconv -f latin1 -t utf-8"
+            ) from error
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

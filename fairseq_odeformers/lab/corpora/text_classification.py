@@ -19,7 +19,7 @@ import logging
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -224,8 +224,8 @@ def find_classes(dataset: Dataset, splits: dict[str, list[Example]], source: Pat
         for line, (label, _) in enumerate(examples, start=1):
             if label and label not in names:
                 raise ValueError(
-                    f"{paths[split]}, line {line}: {label[:40]} is not one of {shown}; a line is "
-                    "CLASS<tab>TEXT"
+                    f"{paths[split]}, line {line}: {label[:40]} is not one of {shown}; add texts "
+                    f"of it to {paths['train'].name}, or correct the line, CLASS<tab>TEXT"
                 )
     return classes
 
@@ -304,29 +304,42 @@ def binarize(
     tokenizer = load_tokenizer(vocab)
     symbols = np.array([dictionary.index(piece) for piece in pieces])  # <unk> for other pieces
 
-    classes_of_texts: dict[bytes, set[str]] = {}
+    examples_of_pieces: dict[bytes, set[Example]] = {}
 
     def encode(examples: Sequence[Example]) -> Iterator[tuple[tuple[np.ndarray], str]]:
         for start in range(0, len(examples), BATCH_SIZE):
             labels, texts = zip(*examples[start : start + BATCH_SIZE])
-            for label, encoding in zip(labels, tokenizer.encode_batch_fast(texts)):
+            for label, text, encoding in zip(labels, texts, tokenizer.encode_batch_fast(texts)):
                 tokens = np.append(symbols[encoding.ids], dictionary.eos())
-                classes_of_texts.setdefault(tokens.tobytes(), set()).add(label)
+                examples_of_pieces.setdefault(tokens.tobytes(), set()).add((label, text))
                 yield (tokens,), label
 
     for split, examples in splits.items():
-        classes_of_texts.clear()
+        examples_of_pieces.clear()
         counts = Counter(label for label, _ in examples)
         labelled = None not in counts
         described = ", ".join(f"{counts[label]:,} {label}" for label in classes if labelled)
         logger.info(f"{split}: {len(examples):,} texts ({described or 'without classes'})")
         progress = tqdm(encode(examples), split, len(examples), unit=" texts", disable=None)
         write_split(folder, split, progress, labelled)
-        if several := sum(len(labels) > 1 for labels in classes_of_texts.values()):
-            logger.warning(
-                f"{split}: {several:,} texts have several classes once split into word pieces; "
-                "what tells them apart may be a mark that --strip-accents drops"
-            )
+        warn_of_several_classes(split, examples_of_pieces.values())
+
+
+def warn_of_several_classes(split: str, groups: Iterable[set[Example]]) -> None:
+    """Warn of texts that have several classes, as they are or only once split into word pieces.
+
+    Args:
+        groups: the examples of a split whose texts have the same word pieces.
+    """
+    several = [group for group in groups if len({label for label, _ in group}) > 1]
+    differ = sum(len({text for _, text in group}) == len(group) for group in several)
+    if same := len(several) - differ:
+        logger.warning(f"{split}: {same:,} texts occur with several classes")
+    if differ:
+        logger.warning(
+            f"{split}: {differ:,} texts have several classes once split into word pieces; what "
+            "tells them apart may be case, spaces, or a mark that --strip-accents drops"
+        )
 
 
 def main(arguments: Sequence[str]) -> None:
