@@ -24,7 +24,7 @@ Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 def find_obstacles(results: Results, outcomes: Outcomes) -> Iterator[str]:
     """Why the scores on a split cannot be compared: unequal effort, or too little of something."""
     if times := find_unequal_times(results):
-        yield f"{times}; compare again on a quiet machine, with another `--out`."
+        yield f"{times}; compare again with a longer `--budget`, or on a quiet machine."
     if undertrained := "; ".join(find_undertrained(results, outcomes)):
         yield f"Too little training to compare: {undertrained}; train longer."
     texts = len(any_of(outcomes).examples)
