@@ -72,11 +72,14 @@ def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
             verdict = judge(subject, prop)
             if verdict.fault and prop.premise in lacking:
                 verdict = verdict._replace(fault=f"to be judged once {prop.premise!r} passes")
+            elif verdict.fault and prop.decisive:
+                yield verdict._replace(
+                    fault=f"{verdict.fault}; the rest is judged once this passes"
+                )
+                return
             yield verdict
             if verdict.fault:
                 lacking.add(prop.name)
-                if prop.decisive:
-                    return
 
 
 def require(arch: str, *words: str, task: str | None = None) -> None:
@@ -89,7 +92,7 @@ def require(arch: str, *words: str, task: str | None = None) -> None:
     if faults:
         raise ValueError(
             f"{arch} fails {len(faults)} of the checks, first {faults[0].name!r}: "
-            f"{faults[0].fault}. odeformers check prints all; --no-check trains it as it is"
+            f"{faults[0].fault}. odeformers check prints them; --no-check trains it as it is"
         )
 
 

@@ -120,6 +120,10 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, said, printe
     assert re.search(said, printed[0][arch])
 
 
+def test_what_is_not_judged_is_told(printed):
+    assert "the rest is judged once this passes" in printed[0]["not_a_number"]
+
+
 def test_the_message_on_a_cache_helps(printed):
     """It is about caches only if the decoder does not look ahead."""
     assert "needs a cache of its own" in printed[0]["cache"]
