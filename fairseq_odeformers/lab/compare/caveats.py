@@ -57,12 +57,12 @@ def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
 
 def find_reservations(results: Results) -> Iterator[str]:
     """What to keep in mind when the trainings are compared."""
-    trainings = results.trainings
-    times = [run.seconds[-1] for run in find_budgeted(results)]
+    trainings, budgeted = results.trainings, find_budgeted(results)
+    times = [run.seconds[-1] for run in budgeted]
     budget = 60 * max(entry.budget or 0 for entry in results.plan.entries)
     if times and differ([budget, *times]):
         yield f"The budget was missed: trainings took {clock(min(times))} to {clock(max(times))}."
-    updates = [run.updates[-1] for run in find_budgeted(results)]
+    updates = [run.updates[-1] for run in budgeted]
     if differ(updates):
         span = f"{min(updates):,} to {max(updates):,}"
         yield f"The budget is for equal time, not equal updates: {span}."
