@@ -2,12 +2,14 @@
 
 From a recipe to a row of the report, each file hands one thing to the next:
 
-- ``command.py``: ``odeformers compare`` and ``report``. :func:`compare` is all that follows;
+- ``command.py``: ``odeformers compare`` and ``report``. :func:`compare` is all that follows, and
+  ``overview.py`` shows what it will cost;
 - ``experiments.py``: the recipes that a command line asks for, read from YAML by ``recipe.py``;
 - ``make_plan.py``: a recipe becomes a plan. Each architecture gets its options and command lines
   (``entry.py``). Its model trains for a few updates (``trial.py``) and must have room for the data
   (``lengths.py``). Equal parameters or equal times change widths or updates (``matching.py``);
-- ``plan.py``: the plan is kept beside the runs, together with the plans of earlier commands;
+- ``plan.py``: the plan is kept beside the runs, together with the plans of earlier commands, which
+  ``continue_plan.py`` takes up;
 - ``watch.py``: the plan is executed, candidates of tuned options first (``tuning.py``). A run is a
   folder and its commands (``runs.py``), in a process or a job of Slurm (``jobs.py``), where
   ``fairseq_commands.py`` starts them;

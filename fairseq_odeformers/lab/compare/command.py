@@ -1,43 +1,36 @@
 """The commands ``odeformers compare`` and ``odeformers report``."""
 
 import argparse
-import hashlib
 import os
 import re
-import shlex
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 
-import yaml
 from filelock import Timeout
 from sacrebleu.metrics.bleu import BLEU
 
-from fairseq_odeformers.files import check_path, markdown_table, replacing, sha256
+from fairseq_odeformers.files import check_path, replacing
 from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, output_folder, positive_int
 
-from .entry import Entry
-from .experiments import choose_experiments, parse_architecture, prepare_data
-from .jobs import call_in_child, choose_machine
-from .logs import clock
-from .make_plan import make_plan
+from .continue_plan import plan_experiment
+from .experiments import choose_experiments, parse_architecture
+from .jobs import choose_machine
+from .overview import overview, print_plan
 from .pages import csv_table, latex_table, markdown_page
-from .plan import PLAN, Plan, add_time, check_experiment, extend, load_plan, save_plan
-from .recipe import Options, Recipe, parse_words
+from .plan import PLAN, add_time, load_plan, save_plan
+from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
 from .results import read_results
 from .runs import Run, make_runs
 from .scoreboard import write_scoreboard
-from .tuning import choose_candidates, make_tuning_runs
 from .watch import execute_plan
 
 MOST_SEED = 2**32 - 1  # of NumPy
@@ -180,24 +173,24 @@ def compare(
 ) -> list[Run]:
     """Plan, run and report an experiment; returns its runs, none of a dry run."""
     start = time.monotonic()
-    for path in (os.path.abspath(recipe.data), *(out / name for name in recipe.architectures)):
+    recipe.data = os.path.abspath(recipe.data)  # its runs have other working folders
+    for path in (recipe.data, *(out / name for name in recipe.architectures)):
         check_path(path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else USER_DIR
     recipe.train["user-dir"] = str(user_dir)
     machine = None if args.dry_run else choose_machine(args, out)
     plan = plan_experiment(args, recipe, out, redo)
-    if machine is None:
-        if args.user_dir and not user_dir.exists():  # the commands name it
-            write_plugin(user_dir, args.user_dir, ())
-        plan = plan.keep(lambda entry: entry.name in recipe.architectures)
+    if args.user_dir and not (args.dry_run and user_dir.exists()):  # the commands name it
+        write_plugin(user_dir, args.user_dir, () if args.dry_run else make_runs(plan, out))
+    if machine:
+        if redo and (out / PLAN).is_file():
+            forget(redo, out)
+        plan = save_plan(plan, out, redo)
+    plan = plan.keep(lambda entry: entry.name in recipe.architectures)
+    if not machine:
         print_plan(plan, recipe.seeds, out, args.jobs, redo)
         return []
-    if args.user_dir:
-        write_plugin(user_dir, args.user_dir, make_runs(plan, out))
-    if redo and (out / PLAN).is_file():
-        forget(redo, out)
-    plan = save_plan(plan, out, redo).keep(lambda entry: entry.name in recipe.architectures)
     print(overview(plan, recipe.seeds, out, args.jobs), flush=True)
     try:
         runs = execute_plan(plan, recipe.seeds, machine, out)
@@ -206,75 +199,6 @@ def compare(
     write_report(read_results(out), out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return runs
-
-
-def plan_experiment(
-    args: argparse.Namespace, recipe: Recipe, out: Path, redo: Collection[str]
-) -> Plan:
-    """The plan of an experiment, with what earlier commands have planned for the same folder.
-
-    The same command again needs no trials.
-
-    Raises:
-        ValueError: a model cannot be trained, or the folder was begun with other settings.
-    """
-    earlier = load_plan(out) if (out / PLAN).is_file() else Plan(recipe, ())
-    recipe.architectures = put_earlier_first(recipe.architectures, earlier)
-    kept = earlier.keep(lambda entry: entry.name not in redo)
-    check_experiment(kept, untried_plan(recipe, args.budget), out)
-    prepare_data(recipe, args.dry_run)
-    request = digest_request(args, recipe)
-    if not redo and request == earlier.request and sha256(Path(recipe.data)) == earlier.data_digest:
-        plan = earlier.keep(lambda entry: entry.name in recipe.architectures)
-        plan = replace(plan, recipe=replace(plan.recipe, seeds=recipe.seeds))
-    else:
-        plan = replace(plan_in_fork(args, recipe, earlier, kept), request=request)
-    return extend(earlier, plan, out, redo)
-
-
-def untried_plan(recipe: Recipe, budget: float | None) -> Plan:
-    """What is known of a plan before the trials of its models."""
-    entries = (Entry(name, {}, tried=recipe.tune, budget=budget) for name in recipe.architectures)
-    return Plan(replace(recipe, data=os.path.abspath(recipe.data)), tuple(entries))
-
-
-def digest_request(args: argparse.Namespace, recipe: Recipe) -> str:
-    """A digest of what a plan is made of, but for its data: the command and the plugins' files."""
-    files = [path for folder in args.user_dir for path in sorted(Path(folder).rglob("*.py"))]
-    asked = [
-        asdict(replace(recipe, data=os.path.abspath(recipe.data), seeds=[])),
-        [list(recipe.architectures), args.match, args.budget, args.no_check],
-        [[str(path), sha256(path)] for path in files],
-    ]
-    return hashlib.sha256(yaml.safe_dump(asked).encode()).hexdigest()
-
-
-def put_earlier_first(architectures: dict[str, Options], earlier: Plan) -> dict[str, Options]:
-    """Architectures in the order of an earlier plan, so that its first one stays the baseline."""
-    names = [*(entry.name for entry in earlier.entries), *architectures]
-    return {name: architectures[name] for name in names if name in architectures}
-
-
-def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan, kept: Plan) -> Plan:
-    """The plan of a recipe, from a fork of this process, which ends with its models.
-
-    Trainings that are *kept* and have the same budget keep their updates, and the baseline of an
-    earlier plan sets the number of parameters.
-    """
-    match = args.match or ("parameters" if args.what.is_dir() else "none")
-    first = next(iter(earlier.entries), None)
-    return call_in_child(
-        partial(
-            make_plan,
-            recipe,
-            match=match == "parameters",
-            baseline=None if first and first.name in recipe.architectures else first,
-            budget=args.budget,
-            planned={e.label: e.updates for e in kept.entries if e.budget == args.budget},
-            plugins=[Path(folder) for folder in args.user_dir],
-            checked=not args.no_check,
-        )
-    )
 
 
 def forget(names: Collection[str], out: Path) -> None:
@@ -289,56 +213,6 @@ def forget(names: Collection[str], out: Path) -> None:
                 raise ValueError(f"--redo {run.name}: another command is at {run.folder}") from None
         for run in runs:
             shutil.rmtree(run.folder)
-
-
-def print_plan(
-    plan: Plan, seeds: Sequence[int], out: Path, jobs: int, redo: Collection[str]
-) -> None:
-    """Print the overview of a plan and all its commands, as a dry run does."""
-    print(overview(plan, seeds, out, jobs, redo))
-    print_commands(make_tuning_runs(plan, out))
-    if plan.recipe.tune:
-        print("\n# Then with the best candidate of each architecture, as far as it is known:")
-    print_commands(make_runs(choose_candidates(plan, out, redo), out, seeds))
-
-
-def print_commands(runs: Sequence[Run]) -> None:
-    """Print all commands of the runs, for a shell."""
-    for run in runs:
-        print(f"\n# {run.folder.name}")
-        for step in run.steps:
-            output = f" > {shlex.quote(str(run.folder / step.product))}" if step.printed else ""
-            print(shlex.join(step.words) + output)
-
-
-def overview(
-    plan: Plan, seeds: Sequence[int], out: Path, jobs: int, redo: Collection[str] = ()
-) -> str:
-    """The models of a plan as a table, and the time that the unfinished runs of a command take.
-
-    Args:
-        plan, seeds: as :func:`execute_plan` takes them.
-        redo: architectures whose runs are left, also those that have finished.
-    """
-    rows = [["architecture", "parameters", "updates", "time", "size"]]
-    for entry in plan.entries:
-        time_of_run = clock(entry.training_seconds + entry.evaluation_seconds)
-        numbers = [f"{entry.parameters:,}", f"{entry.updates:,}", time_of_run]
-        rows.append([entry.label, *numbers, entry.note])
-    # A tuning run of a candidate that is chosen is a run of the first seed, too.
-    runs = {run.folder: run for run in make_tuning_runs(plan, out)}
-    runs |= {run.folder: run for run in make_runs(choose_candidates(plan, out, redo), out, seeds)}
-    left = [run for run in runs.values() if run.name in redo or not run.finished]
-    if not left:
-        return f"{markdown_table(rows)}\nAll {len(runs)} runs have finished."
-    seconds = time.process_time() * sum(len(run.steps) for run in left)  # their imports
-    for run in left:
-        untrained = 1 if run.name in redo else 1 - run.trained_share
-        seconds += untrained * run.training_seconds + run.evaluation_seconds
-    return (
-        f"{markdown_table(rows)}\n{len(left)} of {len(runs)} runs are left, {jobs} at a time: "
-        f"about {clock(seconds / jobs)}, by a few training steps and predictions."
-    )
 
 
 def report(arguments: Sequence[str] | None = None) -> None:

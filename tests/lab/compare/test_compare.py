@@ -22,6 +22,7 @@ import odeformers
 from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare import (
     command,
+    continue_plan,
     jobs,
     outcomes,
     plan,
@@ -32,6 +33,7 @@ from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry, plugin_digest
 from fairseq_odeformers.lab.compare.make_plan import make_plan
 from fairseq_odeformers.lab.compare.matching import TOLERANCE
+from fairseq_odeformers.lab.compare.overview import overview
 from fairseq_odeformers.lab.compare.plan import Plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import over_seeds
@@ -132,7 +134,7 @@ def test_another_comparison_is_refused_before_the_trial(
     recipe = Recipe(kept or str(data), {}, {})
     plan.save_plan(Plan(recipe, (Entry("transformer_prenorm", {}),)), tmp_path)
     tried = []
-    monkeypatch.setattr(command, "call_in_child", lambda make: (tried.append(make), 1 / 0))
+    monkeypatch.setattr(continue_plan, "call_in_child", lambda make: (tried.append(make), 1 / 0))
     line = ["compare", str(data), "--archs", "transformer_prenorm", "--out", str(tmp_path)]
     with pytest.raises(SystemExit if refused else ZeroDivisionError):
         odeformers.main([*line, *options])
@@ -193,26 +195,22 @@ def test_an_overview_adds_up_all_runs_that_are_left(tmp_path, monkeypatch):
         Entry(str(s), {}, 1234, 5, s - 9, "note", evaluation_seconds=9.0) for s in (60, 90)
     )
     plan = Plan(Recipe("data", {}, {}, seeds=[1, 2]), entries)
-    text = command.overview(plan, [1, 2], tmp_path, jobs=2)
+    text = overview(plan, [1, 2], tmp_path, jobs=2)
     assert "| 60 | 1,234 | 5 | 0:01:00 | note |" in text
     assert "4 of 4 runs are left, 2 at a time: about 0:02:36" in text
     finished = [tmp_path / f"{s}-seed{seed}" for s in (60, 90) for seed in (1, 2)]
     for folder in finished[:3]:
         folder.mkdir()
         (folder / "trained").touch()
-    assert "1 of 4 runs are left, 2 at a time: about 0:00:46" in command.overview(
-        plan, [1, 2], tmp_path, 2
-    )
+    assert "1 of 4 runs are left, 2 at a time: about 0:00:46" in overview(plan, [1, 2], tmp_path, 2)
     finished[3].mkdir()
     log = '... | INFO | train_inner | {"epoch": 1, "num_updates": "2"}\n'
     (finished[3] / "train.log").write_text(log)
-    text = command.overview(plan, [1, 2], tmp_path, jobs=2)
+    text = overview(plan, [1, 2], tmp_path, jobs=2)
     assert "1 of 4 runs are left, 2 at a time: about 0:00:30" in text, "3 of 5 updates are left"
     (finished[3] / "trained").touch()
-    assert command.overview(plan, [1, 2], tmp_path, 2).endswith("\nAll 4 runs have finished.")
-    assert "2 of 4 runs are left, 1 at a time" in command.overview(
-        plan, [1, 2], tmp_path, 1, redo=["60"]
-    )
+    assert overview(plan, [1, 2], tmp_path, 2).endswith("\nAll 4 runs have finished.")
+    assert "2 of 4 runs are left, 1 at a time" in overview(plan, [1, 2], tmp_path, 1, redo=["60"])
 
 
 def test_what_is_trained_anew_is_forgotten(tmp_path):
@@ -285,10 +283,12 @@ def test_only_updates_of_the_same_budget_go_on(tmp_path, monkeypatch):
     entries = tuple(Entry(str(budget), {}, updates=7, budget=budget) for budget in (1.0, 2.0, None))
     recipe = Recipe("data", {}, {})
     args = Namespace(what=tmp_path, match=None, budget=1.0, user_dir=[], no_check=False)
-    monkeypatch.setattr(command, "call_in_child", lambda make: make.keywords["planned"])
+    monkeypatch.setattr(continue_plan, "call_in_child", lambda make: make.keywords["planned"])
     plan = Plan(recipe, entries)
-    assert command.plan_in_fork(args, recipe, plan, plan) == {"1.0": 7}
-    assert command.plan_in_fork(args, recipe, plan, plan.keep(lambda e: e.name != "1.0")) == {}
+    assert continue_plan.plan_in_fork(args, recipe, plan, plan) == {"1.0": 7}
+    assert (
+        continue_plan.plan_in_fork(args, recipe, plan, plan.keep(lambda e: e.name != "1.0")) == {}
+    )
 
 
 @pytest.mark.parametrize("change", ("", "seeds", "option", "budget", "plugin", "data", "redo"))
@@ -303,21 +303,21 @@ def test_the_same_command_needs_no_trial(change, tmp_path, data, monkeypatch):
         digest = sha256(tmp_path / "data")
         return Plan(replace(recipe), (Entry("a", {}), Entry("b", {})), digest)
 
-    monkeypatch.setattr(command, "call_in_child", lambda function: make_plan())
-    monkeypatch.setattr(command, "extend", lambda earlier, plan, *_: plan)
+    monkeypatch.setattr(continue_plan, "call_in_child", lambda function: make_plan())
+    monkeypatch.setattr(continue_plan, "extend", lambda earlier, plan, *_: plan)
     args = Namespace(what=data, match=None, budget=None, user_dir=[tmp_path], no_check=False)
     args.dry_run = False
     recipe = Recipe(str(tmp_path / "data"), {"lr": 1}, {"a": {}, "b": {}})
-    plan.save_plan(command.plan_experiment(args, recipe, out, ()), out)
+    plan.save_plan(continue_plan.plan_experiment(args, recipe, out, ()), out)
     recipe = Recipe(str(tmp_path / "data"), {"lr": 1}, {"b": {}, "a": {}})
     recipe.seeds = [1, 2] if change == "seeds" else [1]
     recipe.train["lr"] = 2 if change == "option" else 1
     if change in ("plugin", "data"):
         (tmp_path / {"plugin": "mine.py", "data": "data/more"}[change]).write_text("1")
     if change == "budget":
-        monkeypatch.setattr(command, "check_experiment", lambda *_: None)
+        monkeypatch.setattr(continue_plan, "check_experiment", lambda *_: None)
         args.budget = 1.0
-    again = command.plan_experiment(args, recipe, out, {"a"} if change == "redo" else ())
+    again = continue_plan.plan_experiment(args, recipe, out, {"a"} if change == "redo" else ())
     assert len(trials) == 1 + (change not in ("", "seeds"))
     assert again.recipe.seeds == recipe.seeds
     assert [entry.name for entry in again.entries] == ["a", "b"]
@@ -332,7 +332,7 @@ def test_an_earlier_baseline_stays(names, order, baseline, tmp_path, data, monke
     args = Namespace(what=data, match=None, budget=None, user_dir=[], no_check=False)
     vars(args).update(jobs=1, dry_run=True)
     made = []
-    monkeypatch.setattr(command, "call_in_child", lambda make: (made.append(make), 1 / 0))
+    monkeypatch.setattr(continue_plan, "call_in_child", lambda make: (made.append(make), 1 / 0))
     with pytest.raises(ZeroDivisionError):
         command.compare(args, recipe, tmp_path, {"b"})
     first = made[0].keywords["baseline"]

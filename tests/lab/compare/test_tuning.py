@@ -12,14 +12,14 @@ import yaml
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 from fairseq_odeformers.lab.analysis.command import leave_out_rejected
-from fairseq_odeformers.lab.compare import command, fairseq_commands, trial, watch
+from fairseq_odeformers.lab.compare import command, continue_plan, fairseq_commands, trial, watch
 from fairseq_odeformers.lab.compare.caveats import find_open_choices
-from fairseq_odeformers.lab.compare.command import overview
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.experiments import parse_tuning
 from fairseq_odeformers.lab.compare.jobs import Machine
 from fairseq_odeformers.lab.compare.make_plan import check_tuned_widths, make_plan
+from fairseq_odeformers.lab.compare.overview import overview
 from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.report import write_report
@@ -249,7 +249,7 @@ def test_a_dry_run_shows_what_is_tuned_anew(folder, monkeypatch, capsys):
     path = folder / "recipe.yaml"
     recipe = {"data": ".", "train": {"fp16": True}, "architectures": dict.fromkeys("ab", {})}
     path.write_text(yaml.safe_dump({**recipe, "tune": plan.recipe.tune, "seeds": [5]}))
-    monkeypatch.setattr(command, "call_in_child", lambda function: plan)
+    monkeypatch.setattr(continue_plan, "call_in_child", lambda function: plan)
     command.main([str(path), "--dry-run", "--redo", "a"])
     _, commands = capsys.readouterr().out.split("# Then with the best")
     assert re.findall("# (.*-seed5)", commands) == ["a-lr-1-seed5", "b-lr-3-seed5"]
@@ -267,7 +267,7 @@ def test_a_run_that_fails_does_not_stop_the_other_parts(folder, monkeypatch, cap
         (recipe,) = make.args
         return replace(tuned(recipe.architectures, recipe.tune["lr"], [5]), recipe=recipe)
 
-    monkeypatch.setattr(command, "call_in_child", make_plan)
+    monkeypatch.setattr(continue_plan, "call_in_child", make_plan)
     with pytest.raises(ValueError, match="--redo z: not among a, b"):
         command.main(["recipe.yaml", "--redo", "z"])
     assert not (folder / "runs").exists()
