@@ -6,7 +6,6 @@ a run costs.
 
 import itertools
 import os
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from fairseq.data.data_utils import infer_language_pair
 
 from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming_faults, sha256
-from fairseq_odeformers.lab.benchmark.timing import describe_environment
+from fairseq_odeformers.lab.benchmark.timing import Stopwatch, describe_environment
 from fairseq_odeformers.lab.check.command import require
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.sizes import NEUTRAL, split_sizes
@@ -30,10 +29,6 @@ from .matching import WIDTHS, fit_budget, match_width
 from .plan import Plan
 from .recipe import Options, Recipe, find_test_sets, to_words
 from .trial import build, count_parameters, find_twin, repeat_trial, try_training
-
-# The share of the trials' time spent waiting for a core, from which on updates with several threads
-# take about twice as long: a thread also waits for those that have no core.
-BUSY = 0.02
 
 
 def make_plan(
@@ -57,8 +52,7 @@ def make_plan(
         plugins: the user's folders. The plan keeps digests of their files.
         checked: whether their architectures must have the properties of ``lab/check``.
     """
-    start, waited = time.perf_counter(), seconds_without_core()
-    recipe = replace(recipe, data=os.path.abspath(recipe.data))
+    watch = Stopwatch()
     recipe = replace(recipe, train={**infer_languages(recipe), **recipe.train})
     test_sets = find_test_sets(recipe)
     recipe.splits = [*test_sets]
@@ -83,12 +77,11 @@ def make_plan(
         entries = fit_budget(recipe, entries, budget, planned or {})
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    busy = (seconds_without_core() - waited) / (time.perf_counter() - start)
-    environment["waiting for cores"] = f"{busy:.0%}"
-    if busy > BUSY and torch.get_num_threads() > 1:
+    environment["waiting for cores"] = f"{watch.waited:.0%}"
+    if watch.disturbed:
         print(
-            f"Other processes are busy on this machine's {os.cpu_count()} cores; training may be "
-            "faster with OMP_NUM_THREADS=1 before the command",
+            f"Other processes were busy on this machine's {os.cpu_count()} cores. If they go on, "
+            "training may be faster with OMP_NUM_THREADS=1 before the command",
             flush=True,
         )
     return Plan(recipe, tuple(entries), sha256(Path(recipe.data)), test_sets, environment)
@@ -101,12 +94,6 @@ def infer_languages(recipe: Recipe) -> Options:
     if not translates or all(recipe.train.get(name) for name in names):
         return {}
     return dict(zip(names, infer_language_pair(recipe.data)))
-
-
-def seconds_without_core() -> float:
-    """The seconds that this thread has waited for a core; 0 if Linux does not count them."""
-    file = Path("/proc/thread-self/schedstat")
-    return int(file.read_text().split()[1]) / 1e9 if file.exists() else 0.0
 
 
 def make_candidates(recipe: Recipe, plugins: Sequence[Path]) -> Iterable[Entry]:

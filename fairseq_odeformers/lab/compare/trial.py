@@ -3,7 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from fairseq import metrics, tasks, utils
 from fairseq.data import FairseqDataset
-from fairseq.data.iterators import GroupedIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
@@ -24,7 +24,9 @@ from .entry import Entry, parse_evaluation, parse_training, resolve_shares
 from .logs import report_progress
 from .recipe import Recipe
 
-STEPS = 4  # updates that are timed, or more
+STEPS = 6  # updates that are timed, or more; the first one does not count
+SORTED = 1000  # batches whose sizes are compared, at most
+GOLDEN = (math.sqrt(5) - 1) / 2
 EXAMPLES = 16  # in the batch of the evaluation that is timed
 # The ends of options that do not change the size of a model, and hardly the time of an update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
@@ -67,7 +69,10 @@ def try_training(recipe: Recipe, entry: Entry, untrained: Untrained) -> Entry:
 
 
 def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:
-    """fairseq's trainer, and the batches of the first epoch, grouped by updates."""
+    """fairseq's trainer, and as many batches as an epoch has, grouped by updates.
+
+    Already the first few are small and large ones in the proportion of the epoch.
+    """
     cfg, task, model = untrained
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
@@ -77,14 +82,30 @@ def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, Group
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
     trainer.save_checkpoint = lambda *_: None  # fairseq saves the state of a failure
     try:
-        batches = trainer.get_train_iterator(epoch=1).next_epoch_itr()
+        epoch = trainer.get_train_iterator(epoch=1)
+        spread = spread_sizes(epoch.dataset, epoch.frozen_batches)
+        batches = EpochBatchIterator(epoch.dataset, epoch.collate_fn, spread)
     except IndexError as error:  # fairseq's, where it leaves all examples out
         raise ValueError(
             f"{recipe.data}: no training example fits; check --max-tokens and --max-positions"
         ) from error
     for subset in cfg.dataset.valid_subset.split(","):
         task.load_dataset(subset, combine=False, epoch=1)
-    return trainer, GroupedIterator(batches, cfg.optimization.update_freq[0])
+    updates = batches.next_epoch_itr(shuffle=False)
+    return trainer, GroupedIterator(updates, cfg.optimization.update_freq[0])
+
+
+def spread_sizes(dataset: FairseqDataset, batches: Sequence[Sequence[int]]) -> list[Sequence[int]]:
+    """As many batches, in an order in which any few in a row have about the mean size.
+
+    They are at multiples of the golden ratio among the batches as sorted by size.
+    """
+
+    def size(batch: Sequence[int]) -> int:
+        return len(batch) * max(map(dataset.num_tokens, batch))
+
+    by_size = sorted(batches[:: 1 + len(batches) // SORTED], key=size)
+    return [by_size[int(GOLDEN * k % 1 * len(by_size))] for k in range(1, 1 + len(batches))]
 
 
 def count_updates(optimization, per_epoch: int) -> int:
@@ -132,7 +153,7 @@ def check_metric(trainer: Trainer) -> None:
 
 
 def time_update(trainer: Trainer, batches: GroupedIterator, least: float = 0.0) -> float:
-    """The seconds of an update, the median of a few, or of more that take so many seconds at least.
+    """The seconds of an update, the mean of a few, or of more that take so many seconds at least.
 
     The updates are fairseq's own, so that options of the optimizer, of precision and of accumulated
     gradients are tried with the model.
@@ -150,7 +171,7 @@ def time_update(trainer: Trainer, batches: GroupedIterator, least: float = 0.0) 
         if len(seconds) >= STEPS and sum(seconds) >= least:
             break
     # The first update allocates memory and the optimizer's state.
-    return statistics.median(seconds[1:] or seconds)
+    return statistics.fmean(seconds[1:] or seconds)
 
 
 def time_evaluation(recipe: Recipe, entry: Entry, trainer: Trainer) -> float:

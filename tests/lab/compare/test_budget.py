@@ -3,17 +3,18 @@
 import itertools
 import time
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
 
-from fairseq_odeformers.lab.compare import trial
+from fairseq_odeformers.lab.compare import matching, trial
 from fairseq_odeformers.lab.compare.defaults import default_recipe, read_lengths
 from fairseq_odeformers.lab.compare.entry import Entry, parse_evaluation, resolve_shares
 from fairseq_odeformers.lab.compare.make_plan import choose_average, make_plan
 from fairseq_odeformers.lab.compare.matching import stretch_schedule, time_updates, updates_within
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.trial import count_updates, time_update
+from fairseq_odeformers.lab.compare.trial import count_updates, spread_sizes, time_update
 
 SCHEDULE = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
 
@@ -37,16 +38,27 @@ def test_a_training_ends_at_its_first_limit():
 
 
 def test_the_first_update_does_not_count():
-    """It allocates memory, and takes longer; nor does one that another process delays."""
-    delays = iter([0.5, 0.02, 0.3, 0.02])
+    """It allocates memory, and takes longer. The others have the sizes of all, and their mean."""
+    delays = iter([0.5, 0.02, 0.02, 0.1, 0.02, 0.1])
     trainer = SimpleNamespace(train_step=lambda samples: time.sleep(next(delays)), cuda=False)
-    assert 0.02 <= time_update(trainer, [[]] * 9) < 0.2
+    assert 0.05 <= time_update(trainer, [[]] * 9) < 0.1
     assert next(delays, None) is None
 
 
-@pytest.mark.parametrize("least, expected", [(0.0, 4), (1.5, 6), (9.0, 8)])
+@pytest.mark.parametrize("lengths", [range(1, 41), [10] * 30 + [100] * 10])
+def test_any_batches_have_the_mean_size_of_all(lengths):
+    """Thirteen in a row; the median of the second batches is a third of their mean."""
+    dataset = SimpleNamespace(num_tokens=lengths.__getitem__)
+    batches = spread_sizes(dataset, [(n, n) for n in range(40)])
+    assert len(batches) == 40
+    for first in range(27):
+        mean = fmean(lengths[batch[0]] for batch in batches[first : first + 13])
+        assert mean == pytest.approx(fmean(lengths), rel=0.2)
+
+
+@pytest.mark.parametrize("least, expected", [(0.0, 6), (1.7, 7), (9.0, 8)])
 def test_fast_updates_are_timed_for_longer(least, expected, monkeypatch):
-    """Four at least, of a quarter of a second here, and at most those of an epoch."""
+    """Six at least, of a quarter of a second here, and at most those of an epoch."""
     made = []
     monkeypatch.setattr("time.perf_counter", itertools.count(0, 0.25).__next__)
     trainer = SimpleNamespace(train_step=made.append, cuda=False)
@@ -128,17 +140,36 @@ def test_an_error_while_updates_are_timed_names_the_architecture(recipe):
         time_updates(recipe, [entry])
 
 
+@pytest.mark.parametrize(
+    "rounds, median",
+    [
+        ([(2, False), (3, False)], 2),
+        ([(8, True), (2, False), (9, True), (3, False)], 2),
+        ([(8, True)] * 8 + [(7, True)], 8),
+        ([(2, False), *[(8, True)] * 8], 8),
+    ],
+)
+def test_rounds_beside_busy_processes_are_repeated(rounds, median, monkeypatch):
+    """They count only if the others do not end; the trial, of 1 second, was the first round."""
+    times, disturbed = map(iter, zip(*rounds))
+    monkeypatch.setattr(matching, "Stopwatch", lambda: SimpleNamespace(disturbed=next(disturbed)))
+    monkeypatch.setattr(matching, "time_once_more", lambda *_: next(times))
+    entry = Entry("a", {}, updates=5, training_seconds=5.0)
+    assert time_updates(Recipe("data", {}, {}), [entry]) == {"a": median}
+    assert next(times, None) is None, "a round too few"
+
+
 @pytest.mark.parametrize("seconds, threads, told", [(1e6, 2, True), (1e6, 1, False), (0, 2, False)])
 def test_busy_cores_are_told(seconds, threads, told, recipe, monkeypatch, capsys):
     """Unless the trials have one thread already; the report has the share of their time."""
-    waited = iter([5, 5 + seconds])
-    path = "fairseq_odeformers.lab.compare.make_plan.seconds_without_core"
+    waited = itertools.count(0, seconds)
+    path = "fairseq_odeformers.lab.benchmark.timing.seconds_without_core"
     monkeypatch.setattr(path, lambda: next(waited))
     monkeypatch.setattr("torch.get_num_threads", lambda: threads)
     recipe.architectures = {"transject": {}}
     environment = make_plan(recipe).environment
     assert (environment["waiting for cores"] == "0%") == (not seconds)
-    assert ("Other processes are busy" in capsys.readouterr().out) == told
+    assert ("Other processes were busy" in capsys.readouterr().out) == told
 
 
 def test_the_time_of_an_evaluation(recipe, monkeypatch):
