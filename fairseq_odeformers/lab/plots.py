@@ -7,8 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 from cycler import cycler
-from matplotlib import rc_context
+from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -138,11 +139,17 @@ def styles(names: Iterable[str]) -> dict[str, dict]:
     return looks
 
 
-def lines(axes: Axes, rows: list[dict], x: str, y: str, by: str = "model") -> None:
-    """Draw column *y* of a table against column *x*, a line for each value of column *by*."""
-    groups = dict(group_by(rows, by))
-    for label, look in styles(groups).items():
-        axes.plot(*columns(groups[label], x, y), label=label, **look)
+def shades(names: Iterable[Any]) -> dict[Any, Any]:
+    """Colours from dark to light for what is no architecture, such as tokens."""
+    keys = dict.fromkeys(names)
+    return dict(zip(keys, colormaps["viridis"](np.linspace(0, 0.9, len(keys)))))
+
+
+def lines(axes: Axes, rows: list[dict], x: str, y: str) -> None:
+    """Draw column *y* of a table against column *x*, a line for each model."""
+    models = dict(group_by(rows))
+    for model, look in styles(models).items():
+        axes.plot(*columns(models[model], x, y), label=model, **look)
     if all(isinstance(row[x], int) for row in rows):
         integer_ticks(axes)
 

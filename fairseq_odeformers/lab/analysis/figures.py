@@ -1,6 +1,7 @@
 """Figures of the tables of classifiers; the docstring of each is its caption."""
 
 import math
+from itertools import cycle
 
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
@@ -94,7 +95,7 @@ def expert_weights(tables: Tables) -> Figure:
     the box. The dotted line is where all are equal."""
     figure, grid = model_panels(tables["expert_weights"], "expert weight")
     most = max(row["expert"] for row in tables["expert_weights"])
-    colors = {expert: plots.COLORS[expert % len(plots.COLORS)] for expert in range(1, most + 1)}
+    colors = plots.shades(range(1, most + 1))
     for axes, rows in grid:
         experts = max(row["expert"] for row in rows)
         for expert, of_expert in group_by(rows, "expert"):
@@ -131,16 +132,13 @@ def residual_weights(tables: Tables) -> Figure:
 
 def correlations(tables: Tables) -> Figure:
     """Means over texts and layers, and accuracy, of each model."""
-    pairs = dict(
-        group_by([{**r, "pair": (r["x"], r["y"])} for r in tables["correlations"]], "pair")
-    )
+    pairs = tables["correlations"]
     looks = plots.styles(row["model"] for row in tables["models"])
     figure, grid = panels(len(pairs), len(pairs), 2.9, 2.9)
-    for axes, ((x, y), rows) in zip(grid, pairs.items()):
+    for axes, (x, y) in zip(grid, zip(*columns(pairs, "x", "y"))):
         for row in tables["models"]:
             look = {**looks[row["model"]], "linestyle": "", "markersize": 8}
             axes.plot(row[x], row[y], label=row["model"], **look)
-        axes.set_title("\n".join(f"{r['method'].title()} {r['correlation']:.2f}" for r in rows))
         axes.set(xlabel=f"mean {LABELS[x]}", ylabel=LABELS[y])
     legend(figure, grid[0].lines)
     figure.suptitle(f"Over {count_architectures(tables['models'])}", fontsize="medium")
@@ -157,10 +155,15 @@ def count_architectures(models: list[Row]) -> str:
 def distances(tables: Tables) -> Figure:
     """Distances of some tokens of the text."""
     models = list(group_by(tables["distances"]))
+    shades = plots.shades(row["tokens"] for row in tables["distances"])
     figure, grid = panels(2 * len(models), 2, 4.2, 2.4)
     pairs = [(model, rows, name) for model, rows in models for name in ("euclidean", "cosine")]
     for axes, (model, rows, name) in zip(grid, pairs):
-        lines(axes, rows, "layer", name, by="tokens")
+        markers = cycle(plots.MARKERS.values())
+        for (tokens, of_tokens), marker in zip(group_by(rows, "tokens"), markers):
+            look = {"color": shades[tokens], "marker": marker, "label": tokens}
+            axes.plot(*columns(of_tokens, "layer", name), **look)
+        plots.integer_ticks(axes)
         title(axes, model)
         axes.set(xlabel="layer", ylabel=f"{name} distance")
         axes.set_ylim(0, 1.05 * max(row[name] for row in rows))
@@ -172,7 +175,7 @@ def isomap(tables: Tables) -> Figure:
     """Isomap of the tokens of the text: one plane for all layers of a model, each with its mean at
     one place. Tokens whose distances are measured are in colour."""
     models = list(group_by(tables["isomap"]))
-    chosen = dict.fromkeys(t for row in tables["distances"] for t in row["tokens"].split(" - "))
+    chosen = plots.shades(t for row in tables["distances"] for t in row["tokens"].split(" - "))
     layers = 1 + max(row["layer"] for row in tables["isomap"])
     figure, grid = panels(layers * len(models), layers, 1.8, 2)
     for index, (model, rows) in enumerate(models):
@@ -187,10 +190,9 @@ def isomap(tables: Tables) -> Figure:
             axes.set(xticks=[], yticks=[], box_aspect=1, xlabel=f"layer {layer}")
             axes.set_visible(bool(points))
             axes.plot(*columns(points, "x", "y"), "o", color="lightgrey", markersize=4)
-            for number, token in enumerate(chosen, start=1):
+            for token, color in chosen.items():
                 first = next((row for row in points if row["token"] == token), None)
                 if first:
-                    color = plots.COLORS[number % len(plots.COLORS)]
                     axes.plot(first["x"], first["y"], "o", color=color, label=token)
     legend(figure, grid[0].lines[1:])
     return figure

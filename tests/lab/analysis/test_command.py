@@ -63,9 +63,9 @@ def test_correlations_over_three_checkpoints(trained, tmp_path, capsys):
     other = transject.with_name("checkpoint_best.pt")
     other.write_bytes(transject.read_bytes())
     tables = run(data, tmp_path / "out", transformer, transject, other, "--texts", 2)
-    assert len(tables["correlations"]) == 6 and "isomap" not in tables
+    assert len(tables["correlations"]) == 3 and "isomap" not in tables
     assert tables["models"][1]["model"] == "transject/checkpoint_last"
-    over = "Correlations over 3 models of 2 architectures (runs of one architecture are not indep"
+    over = "Rank correlations over 3 models of 2 architectures (runs of one architecture are not i"
     assert over in (tmp_path / "out/index.md").read_text()
     odeformers.main(["predict", str(data), "--path", str(transformer), "--cpu"])
     accuracy = 100 * float(tables["models"][0]["accuracy"])

@@ -8,11 +8,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from helpers import make_classifier
+from matplotlib.colors import to_hex
 
 from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.lab.analysis import figures
 from fairseq_odeformers.lab.analysis.measures import over_texts, summarize
 from fairseq_odeformers.lab.analysis.result import markdown
 from fairseq_odeformers.lab.analysis.states import correlations, draw_texts, follow, measure
+from fairseq_odeformers.lab.plots import ARCHITECTURES
 
 PAD, EOS = 1, 2
 WORDS = make_dictionary([f"word{n}" for n in range(46)])
@@ -104,15 +107,20 @@ def test_correlations_need_three_models():
     values = (1.0, 2.0, 4.0, 5.0, 9.0)
     models = [{"activation": a, "entropy": -a, "accuracy": a**2} for a in values]
     assert correlations(models[:2]) == []
+    expected = {("activation", "accuracy"): 1, ("entropy", "accuracy"): -1}
+    expected |= {("activation", "entropy"): -1}
     for count in (3, 5):
-        rows = correlations(models[:count])
-        squares = np.corrcoef(values[:count], np.square(values[:count]))[0, 1]
-        pairs = {("activation", "accuracy"): 1, ("entropy", "accuracy"): -1}
-        expected = {(*pair, "spearman"): sign for pair, sign in pairs.items()}
-        expected |= {(*pair, "pearson"): sign * squares for pair, sign in pairs.items()}
-        expected |= {("activation", "entropy", name): -1 for name in ("pearson", "spearman")}
-        found = {(row["x"], row["y"], row["method"]): row["correlation"] for row in rows}
+        found = {(row["x"], row["y"]): row["spearman"] for row in correlations(models[:count])}
         assert found == pytest.approx(expected)
+
+
+def test_tokens_have_no_colours_of_architectures():
+    pairs = ("movie - good", "movie - bad", "good - bad")
+    row = {"model": "a", "euclidean": 1.0, "cosine": 0.5}
+    rows = [{**row, "layer": layer, "tokens": pair} for layer in (0, 1) for pair in pairs]
+    for axes in figures.distances({"distances": rows}).axes:
+        colors = {to_hex(line.get_color()) for line in axes.lines}
+        assert len(colors) == len(pairs) and not colors & {*ARCHITECTURES.values()}
 
 
 @pytest.mark.parametrize("accuracies", [[0.5] * 3, [None] * 3, [0.1, math.nan, 0.3]])
