@@ -4,6 +4,7 @@ import csv
 import math
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,6 +41,13 @@ def count_decimals(metric: str, texts: int = 0) -> int:
     return 2 if metric in ("perplexity", "ppl") else 3
 
 
+def add_decimals(score: float, digits: int) -> int:
+    """So many decimals, or more where a score below 100 would read 100."""
+    while round(score, digits) == 100 > round(score, 6):
+        digits += 1
+    return digits
+
+
 class Outcome:
     """The base of all kinds of outcomes."""
 
@@ -55,6 +63,10 @@ class Outcome:
 
     def p_value(self, baseline) -> float | None:
         """The significance of the difference from another run; None if it cannot be tested."""
+
+    def error(self) -> float:
+        """Half the 95% interval of the first score over the texts; 0 if it is not known."""
+        return 0.0
 
     def qualities(self) -> Sequence[float]:
         """How good each of the examples is."""
@@ -156,6 +168,11 @@ class Translations(Outcome):
         result = test()[1]["BLEU"][1]
         return result.p_value  # pyright: ignore[reportAttributeAccessIssue,reportReturnType]
 
+    def error(self) -> float:
+        """By sacrebleu's bootstrap; it changes the signature of the metric, so a copy makes it."""
+        bleu = copy(self.metrics["BLEU"])
+        return bleu.corpus_score(self.texts, [self.references], n_bootstrap=SAMPLES)._ci
+
     def qualities(self) -> list[float]:
         """chrF of each sentence."""
         score = self.metrics["chrF"].sentence_score
@@ -220,6 +237,11 @@ class Classes(Outcome):
         means = change[draws].mean(1) - change.mean()
         return float((1 + (abs(means) >= abs(change.mean())).sum()) / (1 + SAMPLES))
 
+    def error(self) -> float:
+        """Of a share of the texts."""
+        share = self.scores["accuracy"] / 100
+        return 196 * math.sqrt(share * (1 - share) / len(self.targets))
+
     def qualities(self) -> list[float]:
         """The probability of the right class of each text."""
         return self.shares
@@ -228,9 +250,7 @@ class Classes(Outcome):
         if len(np.unique(self.predictions)) == 1:
             return "it predicts one class"
         name, scores = self.majority()
-        share, least = self.scores["accuracy"] / 100, scores["accuracy"] / 100
-        error = math.sqrt(share * (1 - share) / len(self.targets))
-        if improving and share - 1.96 * error < least:  # its 95% interval has the majority
+        if improving and self.scores["accuracy"] - self.error() < scores["accuracy"]:
             return f"it was still improving, and is hardly better than always {name}"
         return ""
 

@@ -22,16 +22,17 @@ from .caveats import (
     find_unequal_times,
     find_worse_averages,
 )
-from .figures import learning_curves, quality_against
+from .figures import Quality, learning_curves, quality_against
 from .logs import Training, clock, report_progress
-from .outcomes import Classes, count_decimals
+from .outcomes import Classes, add_decimals, count_decimals
 from .pages import Section, Table, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import Recipe, to_words
-from .results import Results
+from .results import Results, count_seeds
 from .runs import AVERAGED, BEST
 
 PAGE, DOCUMENT = "report.md", "report.html"
+ENOUGH = 3  # seeds for an interval
 UNITS = {
     Kind.TRANSLATION: "label-smoothed, bits per token",
     Kind.CLASSIFICATION: "bits per example",
@@ -254,20 +255,29 @@ def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
 
 
 def draw_quality(results: Results, split: str) -> Iterator[Section]:
-    """A picture of the first score against the time of a training and the size of the model."""
+    """A picture of the first score against the time of a training and the size of the model.
+
+    Its bars are intervals over the seeds, or over the texts where there are too few seeds.
+    """
     outcomes = results.outcomes[split, BEST]
     column = any_of(outcomes).main
-    points = {
-        entry.name: (
-            fmean(run.seconds[-1] / 60 for run in results.trainings[entry.name].values()),
-            entry.parameters / 1e6,
-            [run.scores[column] for run in outcomes[entry.name].values()],
-        )
-        for entry in results.plan.entries
-        if entry.name in outcomes and entry.name in results.trainings
-    }
+    fewest, most = (choose(map(len, outcomes.values())) for choose in (min, max))
+    kind, points = "seeds" if fewest >= ENOUGH else "texts", {}
+    for entry in results.plan.entries:
+        if entry.name in outcomes and entry.name in results.trainings:
+            runs = outcomes[entry.name].values()
+            seconds = fmean(run.seconds[-1] for run in results.trainings[entry.name].values())
+            scores = [run.scores[column] for run in runs]
+            of_texts = (run.error() for run in runs)
+            error = half_interval(scores) if kind == "seeds" else fmean(of_texts)
+            points[entry.name] = Quality(seconds, entry.parameters, scores, error)
     if points:
-        figure = quality_against(points, f"{column}, {split}", find_unequal_times(results))
+        seeds = count_seeds(most) if fewest == most else f"{fewest} to {most} seeds"
+        marks = ["mean (filled) and seeds"] if most > 1 else []
+        if any(point.error for point in points.values()):
+            marks.append(f"bars: 95% interval over the {kind}")
+        headline = f"{column} on {split}, best checkpoint, {seeds}\n{', '.join(marks)}".strip()
+        figure = quality_against(points, column, headline, find_unequal_times(results))
         yield Section(f"{column} against cost", figure=(f"quality-{split}.png", figure))
 
 
@@ -321,12 +331,17 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> Table:
 
 def over_seeds(values: Sequence[float], digits: int) -> str:
     """The mean, of several seeds its standard deviation, and of three Student's 95% interval."""
-    text = f"{fmean(values):,.{digits}f}"
+    mean = fmean(values)
+    digits = add_decimals(mean, digits)
+    text = f"{mean:,.{digits}f}"
     if len(values) > 1:
-        spread = stdev(values)
-        text += f" ± {spread:.{digits}f}"
-    if len(values) > 2:
-        half = student.ppf(0.975, len(values) - 1) * spread / math.sqrt(len(values))
-        low, high = fmean(values) - half, fmean(values) + half
-        text += f" ({low:,.{digits}f} to {high:,.{digits}f})"
+        text += f" ± {stdev(values):.{digits}f}"
+    if len(values) >= ENOUGH:
+        half = half_interval(values)
+        text += f" ({mean - half:,.{digits}f} to {mean + half:,.{digits}f})"
     return text
+
+
+def half_interval(values: Sequence[float]) -> float:
+    """Half of Student's 95% interval of the mean."""
+    return student.ppf(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))

@@ -39,6 +39,10 @@ class Results:
     candidates: list[tuple[Entry, float | None]] = field(default_factory=list)
 
 
+def count_seeds(number: int) -> str:
+    return "one seed" if number == 1 else f"{number} seeds"
+
+
 def read_results(out: Path) -> Results:
     """The results in a folder of runs, also of earlier commands."""
     check_regular(out)

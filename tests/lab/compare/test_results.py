@@ -16,7 +16,13 @@ from fairseq_odeformers.lab.compare.caveats import (
     find_undertrained,
 )
 from fairseq_odeformers.lab.compare.entry import Entry
-from fairseq_odeformers.lab.compare.figures import distinct, learning_curves
+from fairseq_odeformers.lab.compare.figures import (
+    Quality,
+    choose_time_unit,
+    distinct,
+    learning_curves,
+    quality_against,
+)
 from fairseq_odeformers.lab.compare.logs import Training, read_training
 from fairseq_odeformers.lab.compare.outcomes import Classes, Outcome, Perplexity, Translations
 from fairseq_odeformers.lab.compare.pages import html_page
@@ -100,7 +106,15 @@ def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
     assert training.train_losses == pytest.approx([5, 5, 4.5, 4])
 
 
-def test_figures_are_in_minutes_and_millions():
+def scored(score, main="accuracy", error=1.0):
+    """An outcome with one score."""
+    outcome = Outcome()
+    outcome.main, outcome.scores, outcome.error = main, {main: score}, lambda: error
+    return outcome
+
+
+def test_figures_have_the_units_of_their_values():
+    """Parameters have a panel if they differ by more than 2%."""
     training = Training(2_000_000, [10, 20], [5.0, 4.0], seconds=[120.0, 300.0])
     curves = learning_curves({"a": [training]}, "bits")
     updates, minutes = (axes.lines[0].get_xdata().tolist() for axes in curves.axes[:2])
@@ -108,13 +122,54 @@ def test_figures_are_in_minutes_and_millions():
     assert {axes.get_title() for axes in curves.axes} == {"all validations"}
     assert curves.get_suptitle() == "Learning curves"
     assert "band" in learning_curves({"a": [training] * 2}, "bits").get_suptitle()
-    outcome = Outcome()
-    outcome.main, outcome.scores = "accuracy", {"accuracy": 70.0}
-    plan = Plan(Recipe("data", {}, {}), (Entry("a", {}, parameters=2_000_000),))
-    results = Results(plan, {"a": {1: training}}, {("test", BEST): {"a": {1: outcome}}})
-    (section,) = draw_quality(results, "test")
-    time, size = (axes.lines[-1].get_xydata().tolist() for axes in section.figure[1].axes[:2])
-    assert (time, size) == ([[5, 70]], [[2, 70]])
+    for size, panels in ((2_030_000, 1), (2_050_000, 2)):
+        points = {"a": Quality(150, 2_000_000, [70.0], 0), "b": Quality(90, size, [70.0], 0)}
+        time, *sizes = quality_against(points, "accuracy", "").axes
+        assert time.get_xlabel() == "seconds of training" and len(sizes) == panels - 1
+        assert [line.get_xydata().tolist() for line in time.lines] == [[[150, 70]], [[90, 70]]]
+        assert all(axes.lines[0].get_xdata() == [2] for axes in sizes)
+
+
+@pytest.mark.parametrize("seconds, unit", [(179, "seconds"), (3600, "minutes"), (10801, "hours")])
+def test_times_have_a_unit_for_their_length(seconds, unit):
+    assert choose_time_unit(seconds)[1] == unit
+
+
+def test_the_ends_of_trainings_are_shown_over_one_range():
+    """From two thirds of the shortest, here of 60 updates and of 60 seconds."""
+    losses, updates = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0], range(10, 70, 10)
+    short = Training(1, [*updates], losses, seconds=[n * 2.0 for n in updates])
+    long = Training(1, [2 * n for n in updates], losses, seconds=[n * 1.0 for n in updates])
+    *_, by_updates, by_time = learning_curves({"a": [short], "b": [long]}, "bits").axes
+    assert [line.get_xdata().tolist() for line in by_updates.lines] == [
+        *([40, 50, 60], [40, 60, 80, 100, 120])
+    ]
+    assert [line.get_xdata().min() for line in by_time.lines] == [40, 40]
+    assert by_time.get_title() == "from two thirds of the shortest training on"
+
+
+@pytest.mark.parametrize(
+    "scores, low, high, headline, bar",
+    [
+        (([70.0], [70.1]), 66.5, 73.6, "one seed\nbars: 95% interval over the texts", 1.0),
+        (([99.9], [99.95]), 94.9, 100, "one seed\nbars: 95% interval over the texts", 1.0),
+        (([10.0, 80.0], [20.0]), 0, 90, "1 to 2 seeds\n{marks}texts", 1.0),
+        (([30.0, 31, 32], [30.0] * 3), 29, 33, "3 seeds\n{marks}seeds", 2.484),
+    ],
+)
+def test_noise_does_not_look_like_a_gap(scores, low, high, headline, bar):
+    """An axis spans a tenth of the scores at least, if these can be so high, and bars say more."""
+    runs = {name: dict(enumerate(map(scored, of_name))) for name, of_name in zip("ab", scores)}
+    plan = Plan(Recipe("data", {}, {}), tuple(Entry(name, {}, 2_000_000) for name in runs))
+    trainings = {name: {0: Training(seconds=[300.0])} for name in runs}
+    (section,) = draw_quality(Results(plan, trainings, {("test", BEST): runs}), "test")
+    figure = section.figure[1]
+    headline = headline.format(marks="mean (filled) and seeds, bars: 95% interval over the ")
+    assert figure.get_suptitle() == f"accuracy on test, best checkpoint, {headline}"
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom <= low + 1 and top >= high - 1 and bottom >= 0 and top <= 100
+    (segment,) = figure.axes[0].containers[0][2][0].get_segments()
+    assert (segment[1, 1] - segment[0, 1]) / 2 == pytest.approx(bar, abs=1e-3)
 
 
 def test_what_makes_trainings_hard_to_compare_is_told():
@@ -134,9 +189,7 @@ def test_what_makes_trainings_hard_to_compare_is_told():
 def test_unequal_effort_is_not_compared():
     """If times differ by more than a quarter; a note is enough if both miss a budget by as much."""
     plan = Plan(Recipe("data", {}, {}), (Entry("a", {}, budget=1), Entry("b", {}, budget=1)))
-    outcome = Outcome()
-    outcome.main, outcome.scores = "perplexity", {"perplexity": 70.0}
-    outcomes = {name: {1: outcome} for name in "ab"}
+    outcomes = {name: {1: scored(70.0, "perplexity", 0.0)} for name in "ab"}
     results = Results(plan, outcomes={("test", BEST): outcomes})
     for a, b, unequal in ((60, 75, False), (60, 76, True), (90, 90, False)):
         for name, seconds in (("a", a), ("b", b)):
@@ -180,6 +233,8 @@ def test_chance_is_not_significant(tmp_path):
     other = translations(tmp_path / "other", PERFECT[:4] + WORSE[4:8] + PERFECT[8:])
     assert one.p_value(other) > 0.3
     assert one.p_value(one) == 1
+    error = one.error()
+    assert error == pytest.approx(other.error(), rel=0.3) and "bs:" not in one.signatures["BLEU"]
 
 
 def test_translations_of_other_sentences_are_refused(tmp_path):
@@ -195,6 +250,7 @@ def test_classes(tmp_path):
     found = Classes(path)
     assert found.scores == pytest.approx({"accuracy": 70, "macro-F1": 100 * 14 / 17})
     assert found.p_value(found) == 1
+    assert found.error() == pytest.approx(196 * (0.7 * 0.3 / 10) ** 0.5)
 
 
 @pytest.mark.parametrize(
@@ -344,11 +400,7 @@ def test_averages_that_are_clearly_worse_are_named(metric, best, worse):
     """By more than 5%, as a score that is better the higher, or the lower."""
 
     def outcomes(*scores):
-        made = {}
-        for name, score in zip("ab", scores):
-            made[name] = {1: Outcome()}
-            made[name][1].main, made[name][1].scores = metric, {metric: score}
-        return made
+        return {name: {1: scored(score, metric)} for name, score in zip("ab", scores)}
 
     averaged = outcomes(worse, (best + worse) / 2)
     (section,) = warn_of_averages(outcomes(best, best), averaged)
