@@ -12,12 +12,13 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq_odeformers.lab.corpora.command import FEW
 
 from .logs import MARKED, Training, clock
-from .outcomes import Outcome, better
+from .outcomes import Outcome, better, is_percentage
 from .recipe import texts_path
 from .results import Results
 
 WORSE = 0.05  # the share of a score that an average must lose to be clearly worse
 UNEQUAL = 0.25  # the share from which on times, or updates, are too different to call them equal
+CEILING = 99  # percent, above which scores are near the most that can be reached
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
@@ -61,7 +62,15 @@ def find_reservations(results: Results) -> Iterator[str]:
     times = [run.seconds[-1] for run in budgeted]
     budget = 60 * max(entry.budget or 0 for entry in results.plan.entries)
     if times and differ([budget, *times]):
-        yield f"The budget was missed: trainings took {clock(min(times))} to {clock(max(times))}."
+        slow, fast = "planning", "training"
+        if fmean(times) > budget:
+            slow, fast = fast, slow
+        yield (
+            f"The budget was missed: trainings took {clock(min(times))} to {clock(max(times))} "
+            f"instead of {clock(budget)}, probably since the machine was slower during {slow} than "
+            f"during {fast}; to meet it, compare again on a quiet machine (`--redo` with all "
+            "architectures, or another `--out`)."
+        )
     updates = [run.updates[-1] for run in budgeted]
     if differ(updates):
         span = f"{min(updates):,} to {max(updates):,}"
@@ -73,6 +82,14 @@ def find_reservations(results: Results) -> Iterator[str]:
         yield f"Still improving at the end: {names}. Longer training may change the order."
     if len(trainings) > 1 and not results.plan.recipe.tune:
         yield "Options were not tuned for each model (`--tune`)."
+
+
+def find_ceiling(outcomes: Outcomes) -> Iterator[str]:
+    """That models are too good for differences between their scores to say much."""
+    runs = [run for of_name in outcomes.values() for run in of_name.values()]
+    near = any(is_percentage(run.main) and run.scores[run.main] > CEILING for run in runs)
+    if near and len(outcomes) > 1:
+        yield "Scores are near 100, so differences say little; compare on harder data."
 
 
 def find_open_choices(results: Results) -> Iterator[str]:

@@ -34,9 +34,14 @@ def better(metric: str) -> int:
     return -1 if metric in ("perplexity", "ppl") or metric.endswith("loss") else 1
 
 
+def is_percentage(metric: str) -> bool:
+    """Whether a score is at most 100."""
+    return re.search("accuracy|f1|bleu|chrf", metric, re.IGNORECASE) is not None
+
+
 def count_decimals(metric: str, texts: int = 0) -> int:
     """How many decimals of a score are shown: in percent, two only if one text is 0.01 points."""
-    if re.search("accuracy|f1|bleu|chrf", metric, re.IGNORECASE):
+    if is_percentage(metric):
         return 2 if texts >= MANY else 1
     return 2 if metric in ("perplexity", "ppl") else 3
 

@@ -16,6 +16,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .caveats import (
     Outcomes,
     any_of,
+    find_ceiling,
     find_obstacles,
     find_open_choices,
     find_reservations,
@@ -100,7 +101,8 @@ def describe_comparison(plan: Plan) -> Section:
         lines.append(f"Environment: {', '.join(facts)}.")
     if plan.command_seconds:
         spent = clock(plan.command_seconds)
-        lines.append(f"Time of all commands, but for killed ones, with trials and tests: {spent}.")
+        scope = "after their imports, from planning to the last evaluation, but for killed ones"
+        lines.append(f"Time of all commands {scope}: {spent}.")
     return Section("", "  \n".join(lines))
 
 
@@ -173,7 +175,7 @@ def describe_tuning(results: Results) -> Iterator[Section]:
         row = {"architecture": entry.name, **{name: str(v) for name, v in entry.tried.items()}}
         row["updates"] = f"{entry.updates:,}"
         if value is not None:
-            row[f"best validation {recipe.metric}"] = f"{value:.{digits}f}"
+            row[f"best validation {recipe.metric}"] = over_seeds([value], digits)
             row[""] = "chosen" if entry in results.plan.entries else ""
         rows.append(row)
     notes = [f"All candidates were trained with seed {recipe.seeds[0]}."]
@@ -194,16 +196,17 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
         for column in first.scores:
             values = [run.scores[column] for run in runs.values()]
             row[column] = over_seeds(values, first.digits)
-        mains = (f"{run.scores[first.main]:.{first.digits}f}" for run in runs.values())
+        mains = (over_seeds([run.scores[first.main]], first.digits) for run in runs.values())
         row["seed by seed"] = ", ".join(mains)
         row[f"p against {baseline}"] = ", ".join(f"{p:.3f}" for p in tests.get(name, ()))
         paper = sorted(plan.recipe.paper.get(name, {}).items())
         rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper})
     if isinstance(first, Classes):
         name, scores = first.majority()
-        scores = {column: f"{score:.{first.digits}f}" for column, score in scores.items()}
+        scores = {column: over_seeds([value], first.digits) for column, value in scores.items()}
         rows.append({"architecture": f"always {name}", **scores})
     notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
+    notes += find_ceiling(outcomes)
     corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
     notes += [f"{PAIRED}{corrected}."] if tested else []
     if tested and max(map(len, outcomes.values())) == 1:
@@ -249,7 +252,7 @@ def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
         )
         for true in classes:
             of_class = predictions[targets == true]
-            shares = [f"{100 * (of_class == predicted).mean():.0f}" for predicted in classes]
+            shares = [over_seeds([100 * (of_class == each).mean()], 0) for each in classes]
             rows.append([name, true, *shares])
     yield Section(f"Classes, {split}", "Percent of the texts of each class, over all seeds.", rows)
 
@@ -305,7 +308,8 @@ def show_differences(results: Results, split: str) -> Iterator[Section]:
         rows += [[name, literal(str(text))] for name, text in texts.items()]
         tables.append(markdown_table(rows))
     none = "Nowhere: on each text their outputs are the same."
-    yield Section("Where they differ most", "\n".join(tables) or none)
+    title = f"Where they differ most: {split}, best checkpoint, first seed"
+    yield Section(title, "\n".join(tables) or none)
 
 
 def describe_options(plan: Plan) -> Section:

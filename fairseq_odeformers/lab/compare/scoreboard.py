@@ -19,9 +19,9 @@ from fairseq_odeformers.files import markdown_table, reading, replacing, write_c
 from fairseq_odeformers.lab.plots import panels, save, title
 from fairseq_odeformers.models.common.papers import family_of
 
-from .caveats import find_obstacles, find_open_choices, find_reservations
-from .outcomes import better
-from .results import read_results
+from .caveats import find_ceiling, find_obstacles, find_open_choices, find_reservations
+from .outcomes import add_decimals, better
+from .results import count_seeds, read_results
 from .runs import BEST, LOG
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
@@ -71,10 +71,6 @@ class Cell:
     @property
     def mark(self) -> str:
         return " †" if self.obstacles else ""
-
-
-def count_seeds(number: int) -> str:
-    return "one seed" if number == 1 else f"{number} seeds"
 
 
 def write_scoreboard(sources: Sequence[str], out: Path) -> str:
@@ -150,7 +146,8 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
     split = "test" if "test" in splits else next(iter(splits), "")
     outcomes = results.outcomes.get((split, BEST), {})
     obstacles = " ".join(find_obstacles(results, outcomes)) if outcomes else ""
-    reservations = " ".join([*find_reservations(results), *find_open_choices(results)])
+    notes = [*find_reservations(results), *find_open_choices(results), *find_ceiling(outcomes)]
+    reservations = " ".join(notes)
     for entry in results.plan.entries:
         for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
             training = results.trainings[entry.name].get(seed)
@@ -228,7 +225,7 @@ def describe(cells: Sequence[Cell]) -> str:
     baselines = {column: next(c for c in cells if c.column == column) for column in columns}
     shown = {(cell.family, cell.column): str(cell) for cell in cells}
     for cell in baselines.values():
-        score = f"{cell.mean:.1f} ({count_seeds(cell.seeds)}){cell.mark}"
+        score = f"{cell.mean:.{add_decimals(cell.mean, 1)}f} ({count_seeds(cell.seeds)}){cell.mark}"
         shown[cell.family, cell.column] = score
     rows = [["family"]]
     for column, cell in baselines.items():

@@ -66,8 +66,9 @@ def test_the_setting_validates_best_with_the_first_seed(validated, chosen):
 
 
 def test_a_family_without_a_run_in_a_column_says_so():
-    columns = [*runs("base", 80.0), *runs("ours", 81.0), *runs("base", 20.0, column="structure")]
+    columns = [*runs("base", 80.0), *runs("ours", 81.0), *runs("base", 99.953, column="structure")]
     page = scoreboard.describe(compare_families(columns))
+    assert "99.95 (one seed)" in page, "not 100.0"
     assert "| ours | +1.0 (one seed) | not run |" in page
 
 
