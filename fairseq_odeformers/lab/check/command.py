@@ -12,8 +12,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq_odeformers.blame import blaming, describe
 from fairseq_odeformers.options import add_user_dir
 
-from .location import innermost_module, origin_of_not_finite
-from .properties import PROPERTIES, Broken, NotFinite, Property
+from .location import innermost_module, origin_of
+from .properties import PROPERTIES, Broken, Property
 from .subject import Subject, choose_kind
 
 
@@ -32,12 +32,10 @@ def judge(subject: Subject, prop: Property) -> Verdict:
     """Whether a subject has a property; an error of the model counts as none."""
     try:
         difference = prop.measure(subject)
-    except NotFinite as broken:
-        origin = origin_of_not_finite(lambda: prop.measure(subject))
+    except Broken as broken:
+        origin = origin_of(broken, lambda: prop.measure(subject))
         first = origin and f", first from {origin}"
         return Verdict(prop.name, "", f"{broken}{first}: {prop.advice}")
-    except Broken as broken:
-        return Verdict(prop.name, "", f"{broken}: {prop.advice}")
     except Exception as error:
         module = innermost_module(error)
         inside = module and f", in {module}"

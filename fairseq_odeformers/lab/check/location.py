@@ -1,7 +1,7 @@
-"""Where in a model an error occurs, or a number that is not finite comes from."""
+"""Where in a model an error occurs, or a number that is not finite, or differs, comes from."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from traceback import walk_tb
 from typing import Any
 
@@ -11,7 +11,39 @@ from torch.overrides import TorchFunctionMode
 
 from fairseq_odeformers.blame import place_of
 
-from .properties import NotFinite
+from .properties import Broken, Differs, NotFinite
+
+
+class Found(Exception):
+    """The call of torch that is looked for, by the name of its function."""
+
+
+def origin_of(broken: Broken, measure: Callable[[], float]) -> str:
+    """Where the numbers that a measure refuses come from, if they come from a forward pass.
+
+    Args:
+        broken: the error that *measure* has raised.
+
+    Returns:
+        The function of torch, the module, and the line of a plugin if it has called the function;
+        "" if none is to blame.
+    """
+    try:
+        if isinstance(broken, Differs):
+            with CompareResults() as first:
+                broken.evaluate()
+            with CompareResults(first.results):
+                broken.evaluate()
+        elif isinstance(broken, NotFinite):
+            with RefuseNotFinite():
+                measure()
+    except Found as error:
+        if module := innermost_module(error):
+            place = place_of(error)
+            return f"{error} in {module}" + (f", {place}" if place else "")
+    except NotFinite:
+        pass
+    return ""
 
 
 def innermost_module(error: Exception) -> str:
@@ -26,36 +58,15 @@ def innermost_module(error: Exception) -> str:
 
 
 class RefuseNotFinite(TorchFunctionMode):
-    """Raises an error at the first call of torch with NaN or infinity that its inputs lack."""
+    """Finds the first call of torch with NaN or infinity that its inputs lack."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         given = severity((args, kwargs))  # before an operation in place changes them
         result = func(*args, **kwargs)
         if severity(result) > given and "empty" not in func.__name__:
-            raise FloatingPointError(func.__name__)
+            raise Found(func.__name__)
         return result
-
-
-def origin_of_not_finite(measure: Callable[[], float]) -> str:
-    """Where the first NaN or infinity comes from, if it comes from a forward pass; otherwise "".
-
-    Args:
-        measure: a measure that raises :class:`.NotFinite`.
-
-    Returns:
-        The function of torch, the module, and the line of a plugin if it has called the function.
-    """
-    try:
-        with RefuseNotFinite():
-            measure()
-    except FloatingPointError as error:
-        if module := innermost_module(error):
-            place = place_of(error)
-            return f"{error} in {module}" + (f", {place}" if place else "")
-    except NotFinite:
-        pass
-    return ""
 
 
 def severity(value: Any) -> int:
@@ -70,3 +81,27 @@ def severity(value: Any) -> int:
     if isinstance(value, Mapping):
         value = tuple(value.values())
     return max(map(severity, value), default=0) if isinstance(value, (tuple, list)) else 0
+
+
+class CompareResults(TorchFunctionMode):
+    """Keeps what each call of torch returns, and finds the first that returns something else.
+
+    Args:
+        expected: the results of another evaluation.
+    """
+
+    def __init__(self, expected: Iterable[list[torch.Tensor]] = ()):
+        super().__init__()
+        self.results, self.expected = [], iter(expected)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if "empty" in func.__name__:
+            return result
+        parts = result if isinstance(result, (tuple, list)) else [result]
+        tensors = [part.detach().nan_to_num() for part in parts if torch.is_tensor(part)]
+        self.results.append(tensors)  # copies, which no operation in place changes
+        expected = next(self.expected, tensors)
+        if len(tensors) != len(expected) or not all(map(torch.equal, tensors, expected)):
+            raise Found(func.__name__)
+        return result

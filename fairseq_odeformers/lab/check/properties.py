@@ -1,9 +1,11 @@
 """The properties of an architecture, each with a measure of how far a model is from having it."""
 
 import io
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from fairseq.models import BaseFairseqModel
 from torch import Tensor
@@ -19,6 +21,18 @@ class Broken(Exception):
 
 class NotFinite(Broken):
     """A number is NaN or infinity."""
+
+
+class Differs(Broken):
+    """Two evaluations of one input have different results.
+
+    Attributes:
+        evaluate: the evaluation.
+    """
+
+    def __init__(self, largest: float, evaluate: Callable[[], Sequence[Tensor]]):
+        super().__init__(f"they differ by {largest:.1e}")
+        self.evaluate = evaluate
 
 
 @dataclass(frozen=True)
@@ -91,15 +105,40 @@ def finite(subject: Subject) -> float:
 
 
 @holds(
+    "earlier batches change nothing",
+    0,
+    "keep nothing from one batch to the next: no counter, cache, running mean or random generator",
+    decisive=True,
+)
+def stateless(subject: Subject) -> float:
+    model, sample = subject.build().eval(), random_sample(subject)
+
+    def evaluate() -> list[Tensor]:
+        random.seed(2)
+        np.random.seed(2)
+        torch.manual_seed(2)
+        return subject.outputs(model, sample)
+
+    return compare_evaluations(evaluate)
+
+
+@holds(
     "two evaluations of a batch give the same numbers",
     0,
-    "evaluation is random or has a memory: pass training=self.training to F.dropout, draw random "
-    "numbers in forward only while self.training is true, and keep no state between batches",
+    "evaluation is random: pass training=self.training to F.dropout, and draw random numbers in "
+    "forward only while self.training is true",
     decisive=True,
 )
 def repeatable(subject: Subject) -> float:
     model, sample = subject.build().eval(), random_sample(subject)
-    return difference(subject.outputs(model, sample), subject.outputs(model, sample))
+    return compare_evaluations(lambda: subject.outputs(model, sample))
+
+
+def compare_evaluations(evaluate: Callable[[], Sequence[Tensor]]) -> float:
+    """0, or else an error that can be traced to the layer where two evaluations part."""
+    if largest := difference(evaluate(), evaluate()):
+        raise Differs(largest, evaluate)
+    return 0.0
 
 
 # --- training ------------------------------------------------------------------------

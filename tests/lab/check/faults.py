@@ -75,6 +75,14 @@ class Dropout(Layer):
         return functional.dropout(x, 0.1)
 
 
+class Memory(Layer):
+    calls = 0
+
+    def change(self, x):
+        self.calls += 1
+        return x * self.calls
+
+
 class Noise(EncoderLayer):
     def forward(self, x, *args, **kwargs):
         return super().forward(x * (1 + np.random.rand()), *args, **kwargs)
@@ -125,6 +133,7 @@ for name, layer in {
     "state_dict": StateDict,
     "randomness": Randomness,
     "dropout": Dropout,
+    "memory": Memory,
     "mistake": Mistake,
     "cache": Cache,
     "beams": Beams,

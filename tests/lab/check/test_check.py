@@ -16,6 +16,7 @@ from fairseq_odeformers.lab.check.properties import Property, difference
 
 FINITE = "forward and backward are finite"
 GRADIENT = "every parameter gets a gradient"
+STATELESS = "earlier batches change nothing"
 REPEATABLE = "two evaluations of a batch give the same numbers"
 ADDITIVE = "two batches have the gradient of one with their texts"
 SEEDED = "the same seed gives the same numbers"
@@ -38,6 +39,7 @@ FAULTS = {
     "state_dict": {SAVED},
     "randomness": {SEEDED},
     "dropout": {REPEATABLE},
+    "memory": {STATELESS},
     "noise": {REPEATABLE},
     "beams": {BEAMS},
     "mistake": {FINITE},
@@ -110,6 +112,16 @@ def test_the_status_tells_of_a_fault(printed):
             "not_a_number",
             "return x * torch.log(",
             "first from log in decoder.layers.0 .NotANumber., .*FILE, line LINE: look for",
+        ),
+        (
+            "dropout",
+            "return functional.dropout(",
+            "first from dropout in decoder.layers.0 .Dropout., .*FILE, line LINE: evaluation is",
+        ),
+        (
+            "memory",
+            "return x * self.calls",
+            "first from mul in decoder.layers.0 .Memory., .*FILE, line LINE: keep nothing",
         ),
     ],
 )

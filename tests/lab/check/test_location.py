@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fairseq_odeformers.lab.check.location import innermost_module, origin_of_not_finite
+from fairseq_odeformers.lab.check.location import innermost_module, origin_of
 from fairseq_odeformers.lab.check.properties import NotFinite
 
 
@@ -56,7 +56,7 @@ def test_a_number_that_is_not_finite_comes_from_a_line(function, name):
 
     line = function.__code__.co_firstlineno
     said = f"{name} in Outer, {__file__}, line {line}" if name else ""
-    assert origin_of_not_finite(measure) == said
+    assert origin_of(NotFinite(), measure) == said
 
 
 def test_the_innermost_module_of_an_error():
