@@ -39,8 +39,9 @@ COMMANDS = {
     "score-wmt14": ("lab.corpora.wmt14_score:main", "BLEU of WMT14 as the papers compute it"),
 }
 DATA = "the binarised data, data-bin of odeformers prepare"
-FIRST = {  # what the first argument of some commands has to be; predict needs no data for parity
+FIRST = {  # what the first argument of some commands has to be
     "translate": DATA,
+    "predict": DATA,
     "compare": f"{DATA}, or a recipe in YAML",
     "report": "--out of odeformers compare",
 }
@@ -106,12 +107,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def check_first(command: str, path: str = "-") -> None:
     """Refuse a first argument that is not there at once, not after the seconds of the imports.
 
-    Options, NAME=RUNS and several paths between colons are left to the command.
+    Options, NAME=RUNS, several paths between colons and "" for no data are left to the command.
     """
-    if not re.search("^-|=|:", path) and not os.path.lexists(path):
-        reason = f"{path}: no such file or folder; give {FIRST[command]}"
-        print(f"odeformers {command}: error: {reason}", file=sys.stderr)
+    if not re.search("^$|^-|=|:", path) and not os.path.lexists(path):
+        print(f"odeformers {command}: error: {explain_missing(command, path)}", file=sys.stderr)
         sys.exit(2)
+
+
+def explain_missing(command: str, path: object) -> str:
+    """The message for a first argument that is not there."""
+    return f"{path}: no such file or folder; give {FIRST[command]}"
 
 
 def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
@@ -123,6 +128,8 @@ def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
         option = word.partition("=")[0]
         if near := get_close_matches(option, self._option_string_actions, 1, 0.8):
             message += f"; {option}: did you mean {near[0]}?"
+        elif os.path.exists(word) and "--text" in self._option_string_actions:
+            message += f"; did you mean --text {word}?"
     if re.search("arguments are required: [^-]", message):
         message += "; name it before the options"
     remedy = "give a value that does not begin with a hyphen"
@@ -135,8 +142,12 @@ def check_choice(self, action, value, check=argparse.ArgumentParser._check_value
 
     The question is worded as by ``blame.did_you_mean``, which would need fairseq.
     """
+    known = not action.choices or value in action.choices
+    if not known and "--from" in self._option_string_actions and os.path.exists(value):
+        names = ", ".join(action.choices)
+        raise argparse.ArgumentError(action, f"{value}: a path goes after --from; name {names}")
     near = get_close_matches(str(value), [*map(str, action.choices or ())], cutoff=0.7)
-    if near and value not in action.choices:
+    if near and not known:
         raise argparse.ArgumentError(action, f"{value}: did you mean {' or '.join(near)}?")
     check(self, action, value)
 
@@ -145,6 +156,13 @@ def prepare(arguments: Sequence[str]) -> None:
     """The command that prepares a corpus."""
     parser = argparse.ArgumentParser(prog="odeformers prepare")
     parser.add_argument("corpus", choices=CORPORA, help="--help after a corpus lists its options")
+    path = next(iter(arguments), "")
+    if path not in CORPORA and os.path.exists(path):
+        parser.error(
+            f"{path}: say what it is: parallel --from {path} -s SOURCE -t TARGET for pairs of "
+            "sentences, text-classification tsv --from FOLDER for labelled text, or lm --from "
+            "FOLDER for text alone"
+        )
     name = parser.parse_args(arguments[:1]).corpus
     run(f"odeformers prepare {name}", f"lab.corpora.{name.replace('-', '_')}:main", arguments[1:])
 

@@ -191,7 +191,8 @@ def output_folder(text: str) -> Path:
     """The ``type`` of an argument that names a folder to write to, which need not be there."""
     for path in (Path(text), *Path(text).parents):
         if path.exists() and not path.is_dir():
-            raise ArgumentTypeError(f"{text}: {path} is a file; give a folder")
+            above = "" if path == Path(text) else f"{path} "
+            raise ArgumentTypeError(f"{text}: {above}is a file; give a folder")
     return Path(text)
 
 
@@ -229,9 +230,9 @@ def import_plugins(folders: Iterable[str]) -> None:
             parent = os.path.dirname(folder) or "."
             raise ValueError(f"--user-dir {folder}: a file; give its folder, {parent}")
         if not os.path.isdir(folder):
-            raise ValueError(f"--user-dir {folder}: no such folder")
+            raise ValueError(f"--user-dir {folder}: no such folder; give one with an __init__.py")
         if not os.path.isfile(os.path.join(folder, "__init__.py")):
-            raise ValueError(f"--user-dir {folder}: the folder has no __init__.py to import")
+            raise ValueError(f"--user-dir {folder}: no __init__.py there; give a folder with one")
         name = os.path.basename(os.path.abspath(folder))
         imported = [*getattr(sys.modules.get(name), "__path__", [])]
         if name not in sys.modules:

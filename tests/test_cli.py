@@ -190,7 +190,8 @@ def test_a_wrong_option_is_one_line(line, command, capsys):
         ("prepare glue QQPP", "QQP"),
         ("options transevolve_fulff_2", "transevolve_fullff_2"),
         ("translate . --path x.pt --bem 3", "--beam"),
-        ("predict data --path x.pt --batch-sise=3 --cpuu", "--cpu"),
+        ("predict . --path x.pt --batch-sise=3 --cpuu", "--cpu"),
+        ("translate . --path x.pt README.md", "--text README.md"),
     ],
 )
 def test_a_misspelt_name_is_asked_for(line, meant, capsys):

@@ -44,7 +44,8 @@ def read_texts(source: str) -> tuple[str, list[str]]:
         name = "standard input"
         lines = decode_lines(sys.stdin.buffer, name)
     elif not os.path.exists(source) or os.path.isdir(source):
-        raise FileNotFoundError(f"--text {source}: no such file; give one with a text per line")
+        fault = "a folder" if os.path.isdir(source) else "no such file"
+        raise FileNotFoundError(f"--text {source}: {fault}; give a file with a text per line")
     else:
         name, lines = source, read_lines(Path(source))
     return name, [line.rstrip("\r") for line in lines]
@@ -87,12 +88,27 @@ def apply_to_texts(
 
     Returns:
         A result, or a list of them.
+
+    Raises:
+        TypeError: see :func:`check_text`.
     """
-    if isinstance(texts, str):
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
         return apply_to_texts(function, [texts], make_empty)[0]
+    texts = [*map(check_text, texts)]
     words = [text for text in texts if text.strip()]
     results = iter(function(words) if words else [])
     return [next(results) if text.strip() else make_empty() for text in texts]
+
+
+def check_text(text: Any) -> str:
+    """A text as it is.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r}: give a text or a sequence of texts")
+    return text
 
 
 def allows_truncation(cfg) -> bool:

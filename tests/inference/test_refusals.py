@@ -15,7 +15,7 @@ from odeformers import main
 REFUSED = {
     "predict words --path classifier.pt --output made": {
         "--text absent --path cut.pt": "--text absent: no such file; give",
-        "--text words": "--text words: no such file; give",
+        "--text words": "--text words: a folder; give a file",
         "--text tab": "tab, line 2",
         "--text cr": "cr, line 2",
         "--split valid": "label/valid",
@@ -43,7 +43,7 @@ REFUSED = {
     },
     "predict c:d --path classifier.pt --output made": {"": "c:d ':'"},
     "predict two --path classifier.pt --output made": {"": "classes two"},
-    "predict absent --path classifier.pt": {"": "data absent: no such folder; give dictionaries"},
+    "predict absent --path classifier.pt": {"": "absent: no such file or folder; give data-bin"},
     "translate words --path classifier.pt": {
         "--text absent": "--text absent: no such file; give",
         "--output words": "--output: words: is a folder; give a file",
@@ -63,6 +63,7 @@ REFUSED = {
     },
     "analyse states classifier.pt --out made --cpu": {
         "--data c:d": "c:d ':'",
+        "--data absent": "data absent: no such folder; give dictionaries",
         "--data words --user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported",
     },
     "list": {"--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already"},

@@ -97,7 +97,8 @@ def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[SplitP
         sets = " and ".join(f"--{split} {size}" for split, size in sizes.items())
         raise ValueError(
             f"{path} has {len(pairs):,} pairs, and {len(alone):,} whose sides no other pair has; "
-            f"{sets} take {wanted:,} of these, and some pairs must be left to train with"
+            f"{sets} take {wanted:,} of these, and some pairs must be left to train with; "
+            "lines CLASS<tab>TEXT are for odeformers prepare text-classification tsv"
         )
     drawn = iter(random.Random(seed).sample(alone, wanted))
     split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}

@@ -216,7 +216,7 @@ def find_classes(dataset: Dataset, splits: dict[str, list[Example]], source: Pat
     if not dataset.classes and len(classes) > max(9, len(labels) / 2):
         raise ValueError(
             f"{paths['train']} has {len(classes):,} classes in {len(labels):,} lines: {shown}; a "
-            "line is CLASS<tab>TEXT, are the columns swapped?"
+            "line is CLASS<tab>TEXT: swap the columns, or give pairs to odeformers prepare parallel"
         )
     warn_of_names(classes, labels, {label for label, _ in splits["test"]}, paths["train"])
     names = {*classes}

@@ -26,6 +26,16 @@ from fairseq_odeformers.lab.corpora.command import announce, preparing
         ("lra imdb", "TASK: .*'imdb' .*listops"),
         ("text-classification sst", "DATA: .*'sst'"),
         ("text-classification tsv", "tsv needs --from"),
+        (
+            "text-classification file",
+            "DATA: file: a path goes after --from; name imdb, agnews, tsv",
+        ),
+        ("glue raw", "TASK: raw: a path goes after --from; name CoLA, "),
+        (
+            "file",
+            "file: say what it is: parallel --from file -s .*, text-classification tsv --from",
+        ),
+        ("parallel -s de -t en --from . --out file", "--out: file: is a file; give a folder"),
         ("text-classification imdb --vocab absent", "--vocab: absent"),
         ("text-classification imdb --vocab file --vocab-size 9", "--vocab-size: not allowed"),
         ("text-classification tsv --valid-fraction 1", "--valid-fraction: 1: give"),
@@ -58,7 +68,7 @@ def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
         odeformers.main(["prepare", *line.split()])
     assert stopped.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert re.match(f"odeformers prepare {line.split()[0]}: error: .*{named}", last)
+    assert re.match(f"odeformers prepare( {line.split()[0]})?: error: .*{named}", last)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["corpus", "file", "raw"]
 
 
