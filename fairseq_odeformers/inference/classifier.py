@@ -1,6 +1,7 @@
 """Classifiers of typed texts."""
 
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import NamedTuple
 
 import torch
@@ -58,8 +59,8 @@ class Classifier(nn.Module):
     @torch.no_grad()
     def classify_tokens(self, inputs: list[list[Tensor]], batch_size: int) -> list[Classification]:
         """See :meth:`classify`; for the result of :meth:`encode` for each text."""
-        if batch_size < 1:
-            raise ValueError(f"batch_size {batch_size}: give at least 1")
+        if not isinstance(batch_size, Integral) or batch_size < 1:
+            raise ValueError(f"batch_size {batch_size}: give a whole number from 1")
         results = [Classification("", {}) for _ in inputs]
         texts = [index for index, tokens in enumerate(inputs) if tokens]
         order = sorted(texts, key=lambda index: len(inputs[index][0]))

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from functools import partial
+from numbers import Integral
 
 import torch
 from fairseq.dataclass.configs import GenerationConfig
@@ -11,7 +12,7 @@ from torch import Tensor
 from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.moses import RawPairs
 
-from .texts import apply_to_texts, truncate, warn_of_unknown
+from .texts import apply_to_texts, check_text, truncate, warn_of_unknown
 
 GENERATION_OPTIONS = {
     *(item.name for item in fields(GenerationConfig)),
@@ -45,15 +46,16 @@ class Generator(GeneratorHubInterface):
                 ``diverse_beam_groups``.
 
         Raises:
-            TypeError: there is no such option.
-            ValueError: *beam* is below 1; or a sentence is too long (:class:`TooLong`).
+            TypeError: there is no such option, or *sentences* are no texts.
+            ValueError: *beam* is no whole number from 1, or a sentence is :class:`TooLong`.
         """
         translate = partial(super().translate, beam=beam, verbose=verbose, **options)
         return apply_to_texts(translate, sentences, str)
 
     def tokenize(self, sentence: str) -> str:
         """fairseq's method, with which ``encode`` begins."""
-        return super().tokenize(self.raw.tokenize(sentence) if self.raw else sentence)
+        text = check_text(sentence)
+        return super().tokenize(self.raw.tokenize(text) if self.raw else text)
 
     def detokenize(self, sentence: str) -> str:
         """fairseq's method, with which ``decode`` ends."""
@@ -89,8 +91,8 @@ class Generator(GeneratorHubInterface):
 
     def generate(self, tokenized_sentences, beam=5, verbose=False, **options):
         """fairseq's method for tokens, which the others use; for errors see :meth:`translate`."""
-        if beam < 1:
-            raise ValueError(f"beam {beam}: give at least 1")
+        if not isinstance(beam, Integral) or beam < 1:
+            raise ValueError(f"beam {beam}: give a whole number from 1")
         for name in options.keys() - GENERATION_OPTIONS:
             remedy = did_you_mean(name, GENERATION_OPTIONS) or "fairseq-generate --help names them"
             raise TypeError(f"there is no option {name} of generation; {remedy}")
