@@ -14,7 +14,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .entry import Entry
 from .logs import Training, read_training, report_progress
 from .outcomes import Classes, Outcome, Perplexity, Translations
-from .plan import Plan, load_plan
+from .plan import PLAN, Plan, load_plan
 from .recipe import Recipe, find_test_sets, texts_path
 from .runs import AVERAGED, BEST, LOG, SCORE, Run, make_runs, prediction_name
 from .tuning import choose_best, validate_candidates
@@ -46,6 +46,10 @@ def count_seeds(number: int) -> str:
 def read_results(out: Path) -> Results:
     """The results in a folder of runs, also of earlier commands."""
     check_regular(out)
+    if not (out / PLAN).is_file():  # a run, or the folder of a recipe with parts
+        near = [path for path in (out.parent, *sorted(out.glob("*"))) if (path / PLAN).is_file()]
+        if near:
+            raise ValueError(f"{out}: no comparison; give {' or '.join(map(str, near))}")
     plan = load_plan(out)
     if plan.test_sets is None:
         plan = replace(plan, test_sets=locate_test_sets_of_old_plan(plan.recipe, out))

@@ -352,6 +352,13 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     assert ["All evaluations: `--beam 5`"] in rows
 
 
+def test_a_run_or_a_recipe_of_parts_is_told_from_a_comparison(tmp_path):
+    save_plan(Plan(Recipe("absent", {}, {}), ()), tmp_path / "part")
+    for folder in (tmp_path, tmp_path / "part" / "a-seed1"):
+        with pytest.raises(ValueError, match=f"{folder}: no comparison; give {tmp_path}/part$"):
+            read_results(folder)
+
+
 def test_a_run_that_has_not_finished_says_so(tmp_path, report):
     """In a column that others do not have; a budget is beside the time that was spent."""
     outputs = {("one", seed): EVALUATED.format(120, 8) for seed in (1, 2)}
