@@ -21,7 +21,6 @@ from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_arg
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.lab.parsers import raise_errors, training_parser
@@ -90,11 +89,6 @@ class Entry:
 def make_entry(recipe: Recipe, name: str, changes: Options) -> Entry:
     """An architecture with the options of the recipe, and *changes* of its own."""
     arch = changes.get("arch", name)
-    if arch not in ARCH_MODEL_REGISTRY:
-        remedy = did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
-        raise ValueError(
-            f"--arch {arch}: no such architecture; {remedy} (--user-dir finds your own)"
-        )
     supported = option_names(recipe, arch)
     shared = {key: value for key, value in recipe.shared.items() if key in supported}
     neutral, chosen = split_sizes({**recipe.train, **changes})

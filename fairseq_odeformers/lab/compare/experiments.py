@@ -11,13 +11,19 @@ from typing import Any
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from fairseq_odeformers.models.common.kinds import Kind, kinds_of
+from fairseq_odeformers.blame import did_you_mean
+from fairseq_odeformers.models.common.kinds import Kind, kind_of, kinds_of
+from fairseq_odeformers.models.common.papers import BASELINES, OWN, family_of, paper_of
+from odeformers import explain_missing
 
 from .defaults import default_recipe
 from .fairseq_commands import python_command
 from .recipe import Options, Recipe, merge, name_options, parse_words, read_recipe
 
-OWN = {"seed": "--seeds", "save-dir": "--out"}  # options that each run has a value of its own for
+PER_RUN = {
+    "seed": "--seeds",
+    "save-dir": "--out",
+}  # options that each run has a value of its own for
 Architectures = dict[str, tuple[str, Options]]  # by name: ARCH and the options in its brackets
 
 
@@ -29,10 +35,7 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
     """
     architectures = parse_architectures(args.archs or [])
     if not args.what.exists():
-        raise ValueError(
-            f"{args.what}: no such folder or recipe; give the folder that fairseq-preprocess or "
-            "odeformers prepare has written, or a YAML file"
-        )
+        raise ValueError(explain_missing("compare", args.what))
     is_data = args.what.is_dir()
     if not is_data and args.what.suffix not in (".yaml", ".yml"):
         raise ValueError(
@@ -44,13 +47,14 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
             raise ValueError(f"--{name} {value}: for {'a RECIPE' if is_data else 'DATA'} alone")
     if is_data:
         recipes = {"": recipe_for_data(args, architectures)}
-        if args.task is None:
-            check_kinds(recipes[""])
     else:
         recipes = read_recipe(args.what, args.part)
         for recipe in recipes.values():
             change_recipe(recipe, args, architectures, options)
     for recipe in recipes.values():
+        check_names(recipe, "--archs" if args.archs else f"{args.what}:")
+        if is_data and args.task is None:
+            check_kinds(recipe)
         recipe.train = merge(recipe.train, options)
         if args.average is not None:
             recipe.average = args.average
@@ -62,8 +66,10 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
             if name in recipe.tune:
                 raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
         for given in (recipe.train, recipe.shared, *recipe.architectures.values()):
-            for name in OWN.keys() & given.keys():
-                raise ValueError(f"--{name} {given[name]}: give {OWN[name]}; each run has its own")
+            for name in PER_RUN.keys() & given.keys():
+                raise ValueError(
+                    f"--{name} {given[name]}: give {PER_RUN[name]}; each run has its own"
+                )
         if len(set(recipe.seeds)) < len(recipe.seeds):
             raise ValueError(f"--seeds {' '.join(map(str, recipe.seeds))}: give each once")
     return recipes
@@ -87,26 +93,57 @@ def recipe_for_data(args: argparse.Namespace, architectures: Architectures) -> R
     return default_recipe(args.what, options, args.task, args.epochs)
 
 
+def check_names(recipe: Recipe, source: str) -> None:
+    """Check that there are the architectures of a recipe; *source* is what names them.
+
+    Raises:
+        ValueError: there is none of a name; the message has a name like it that fits the task.
+    """
+    for name, options in recipe.architectures.items():
+        arch = options.get("arch", name)
+        if arch not in ARCH_MODEL_REGISTRY:
+            fit = find_architectures(recipe.kind)
+            begun = [f"did you mean {other}?" for other in fit if arch and other.startswith(arch)]
+            remedy = next(iter(begun), did_you_mean(arch, fit)) or "odeformers list names them"
+            raise ValueError(
+                f"{source} {arch}: no such architecture; {remedy} (--user-dir finds your own)"
+            )
+
+
 def check_kinds(recipe: Recipe) -> None:
     """Check that the architectures are for the data, which have determined the task.
 
     Raises:
-        ValueError: one is for other data; the message has the most similar name that fits.
+        ValueError: one is for other data; the message has its kin for these data, or else the
+            pre-norm Transformer.
     """
     for options in recipe.architectures.values():
-        model = ARCH_MODEL_REGISTRY.get(options["arch"])  # an unknown one is refused later
-        kinds = kinds_of(model) if model else ()
-        # Text may be for masked language models as well, if --task says so.
-        if kinds and not {recipe.kind, Kind.MASKED_LM} & {*kinds}:
-            fit = [
-                name for name, cls in ARCH_MODEL_REGISTRY.items() if recipe.kind in kinds_of(cls)
-            ]
-            (near,) = get_close_matches(options["arch"], fit, 1, 0)
+        arch = options["arch"]
+        kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
+        if kinds and recipe.kind not in kinds:
+            fit = find_architectures(recipe.kind)
+            kin = [name for name in fit if kin_of(name) == kin_of(arch)]
+            baselines = [name for name in fit if kin_of(name) == BASELINES["_prenorm"]]
+            (near,) = get_close_matches(arch, kin or baselines, 1, 0)
             purpose = " and ".join(kind.purpose for kind in kinds)
+            masked = recipe.kind is Kind.LANGUAGE_MODEL and Kind.MASKED_LM in kinds
+            task = "--task masked_lm, or " if masked else ""
             raise ValueError(
-                f"--archs {options['arch']}: it is for {purpose}, and {recipe.data} is for "
-                f"{recipe.kind.purpose}; give one such as {near} (odeformers list names all)"
+                f"--archs {arch}: it is for {purpose}, and {recipe.data} is for "
+                f"{recipe.kind.purpose}; give {task}one such as {near} (odeformers list names all)"
             )
+
+
+def kin_of(arch: str) -> str:
+    """The family of an architecture; the module if a plugin or fairseq has it."""
+    own = paper_of(arch) == OWN
+    return ARCH_MODEL_REGISTRY[arch].__module__ if own else family_of(arch)
+
+
+def find_architectures(kind: Kind) -> list[str]:
+    """The names of the architectures of a kind, first those whose first kind it is."""
+    fit = [name for name, model in ARCH_MODEL_REGISTRY.items() if kind in kinds_of(model)]
+    return sorted(fit, key=lambda name: kind_of(ARCH_MODEL_REGISTRY[name]) is not kind)
 
 
 def change_recipe(

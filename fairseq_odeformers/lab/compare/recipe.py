@@ -200,7 +200,9 @@ def parse_words(words: Iterable[str]) -> Options:
         elif name is not None and options[name] is True:
             options[name] = word
         else:
-            raise ValueError(f"{word}: an option such as --dropout is expected here")
+            raise ValueError(
+                f"{word}: give an option such as --dropout here, and architectures after --archs"
+            )
     return options
 
 

@@ -413,13 +413,16 @@ def write_references(data):
 # Of the command line behind DATA; {folder} is an empty folder, {root} the checkout.
 MISTAKES = [
     ("", "--archs: name the architectures to train on"),
-    ("--archs transformer_prenorn", "--arch transformer_prenorn: .*did you mean"),
+    ("--archs transformer_prenorn", "--archs transformer_prenorn: .*did you mean"),
+    ("--archs macaron", "--archs macaron: no .*; did you mean macaron_transformer\\?"),
     ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm: give each"),
-    ("--archs transject", "--archs transject: it is for class.* such as trans.*former"),
+    ("--archs transject", "--archs transject: it is for class.* such as transformer_prenorm "),
+    ("--archs macaron_transformer_lm", "it is for language .* such as macaron_transformer "),
     ("--archs transformer,transject", "--archs transformer,transject: separate .* by spaces"),
     ("--archs transject --task translation", "translation: it does not train --arch transject"),
     ("--archs transformer[--dropout 0]", "transformer.--dropout: the bracket .*quote it: 'tra"),
-    ("--archs transformer[dropout]", "dropout: an option such as --dropout"),
+    ("--archs transformer[dropout]", "dropout: give an option such as --dropout"),
+    ("transformer --archs transformer", "transformer: give an option .* after --archs"),
     (
         "--archs transformer --encoder-depth 2",
         "--encoder-depth 2; .* belong to transevolve.* 'transevolve.--enc",

@@ -20,6 +20,8 @@ from fairseq_odeformers.lab.compare.defaults import (
 )
 from fairseq_odeformers.lab.compare.entry import Entry, make_entry
 from fairseq_odeformers.lab.compare.experiments import (
+    check_kinds,
+    check_names,
     choose_experiments,
     parse_architecture,
     prepare_data,
@@ -152,9 +154,10 @@ def test_a_language_model_is_evaluated_in_the_blocks_of_its_training(folders):
 
 def test_the_command_line_wins_over_a_recipe(tmp_path):
     """And an option in brackets over one for all architectures, or of the recipe's own name."""
-    architectures = {"a": {"dropout": 0.1}, "b": {}, "slow": {"arch": "b", "dropout": 0}}
+    slow = {"arch": "lstm", "dropout": 0}
+    architectures = {"transformer": {"dropout": 0.1}, "lstm": {}, "slow": slow}
     path = write(tmp_path, **{**SMALLEST, "architectures": architectures})
-    args = Namespace(what=path, archs=["a", "b[--lr 3]", "slow[--lr 3]"])
+    args = Namespace(what=path, archs=["transformer", "lstm[--lr 3]", "slow[--lr 3]"])
     vars(args).update(
         dict.fromkeys(("part", "task", "epochs", "seeds", "tune", "bleu_tokenize")),
         data="own",
@@ -164,9 +167,9 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
     assert (recipe.data, recipe.prepare, recipe.average) == ("own", "", 4)
     assert recipe.train == {"lr": "2", "dropout": "0.2"}
     assert recipe.architectures == {
-        "a": {"arch": "a", "dropout": "0.2"},
-        "b-lr-3": {"arch": "b", "lr": "3"},
-        "slow-lr-3": {"arch": "b", "dropout": "0.2", "lr": "3"},
+        "transformer": {"arch": "transformer", "dropout": "0.2"},
+        "lstm-lr-3": {"arch": "lstm", "lr": "3"},
+        "slow-lr-3": {"arch": "lstm", "dropout": "0.2", "lr": "3"},
     }
 
 
@@ -355,10 +358,43 @@ def test_every_architecture_has_the_options_of_a_default_recipe(task, folders):
         assert cfg.task._name == task
 
 
-def test_a_text_is_no_recipe(tmp_path):
-    path = tmp_path / "my-pairs.tsv"
-    path.write_text("ein hund\ta dog\n")
+@pytest.mark.parametrize(
+    "task, arch, remedy",
+    [
+        ("translation", "transject", "give one such as transformer_prenorm "),
+        ("long_range_arena", "macaron_transformer_lm", "give one such as macaron_classifier "),
+        ("language_modeling", "macaron_bert", "give --task masked_lm, or one such as macaron_tr"),
+        ("language_modeling", "vanilla_transformer", "give one such as transformer_lm_prenorm "),
+    ],
+)
+def test_an_architecture_for_the_data_is_named(task, arch, remedy):
+    """From the same paper, or else the pre-norm Transformer."""
+    with pytest.raises(ValueError, match=f"--archs {arch}: it is for .*; {remedy}"):
+        check_kinds(Recipe("data", {"task": task}, {arch: {"arch": arch}}))
+
+
+@pytest.mark.parametrize(
+    "task, kind", [("translation", "transformer"), ("long_range_arena", "classifier")]
+)
+def test_the_beginning_of_a_name_is_completed_for_the_data(task, kind):
+    """By the first name for them; macaron_bert is more similar, and pretrains first of all."""
+    recipe = Recipe("data", {"task": task}, {"macaron": {}})
+    with pytest.raises(ValueError, match=rf"^--archs macaron: .* did you mean macaron_{kind}\?"):
+        check_names(recipe, "--archs")
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("my-pairs.tsv", "no recipe.*odeformers prepare parallel"),
+        ("absent", "no such file or folder; give the binarised data, .*, or a recipe"),
+        ("recipe.yaml", "transfomer: no such .*; did you mean transformer\\?"),
+    ],
+)
+def test_what_is_no_recipe_is_refused(name, message, tmp_path):
+    (tmp_path / "my-pairs.tsv").write_text("ein hund\ta dog\n")
+    write(tmp_path, **{**SMALLEST, "architectures": {"transfomer": {}}})
     names = ("part", "task", "epochs", "seeds", "tune", "bleu_tokenize", "data", "average")
-    args = Namespace(what=path, archs=["transformer"], **dict.fromkeys(names))
-    with pytest.raises(ValueError, match=r"my-pairs\.tsv: no recipe.*odeformers prepare parallel"):
+    args = Namespace(what=tmp_path / name, archs=None, **dict.fromkeys(names))
+    with pytest.raises(ValueError, match=f"{name}: {message}"):
         choose_experiments(args, {})
