@@ -101,10 +101,10 @@ def apply_to_texts(
 
 
 def check_text(text: Any) -> str:
-    """A text as it is.
+    """The same text.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a string.
     """
     if not isinstance(text, str):
         raise TypeError(f"{text!r}: give a text or a sequence of texts")

@@ -10,7 +10,11 @@ from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import underscore
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
-OTHER_NAMES = {  # that options of fairseq-train have elsewhere
+OTHER_NAMES = {  # that options of fairseq-train have elsewhere, as in odeformers compare
+    "--ffn": "--encoder-ffn-embed-dim or --decoder-ffn-embed-dim",
+    "--heads": "--encoder-attention-heads or --decoder-attention-heads",
+    "--layers": "--encoder-layers or --decoder-layers",
+    "--width": "--encoder-embed-dim or --decoder-embed-dim",
     "--learning-rate": "--lr",
     "--max-steps": "--max-update",
     "--warmup-steps": "--warmup-updates",

@@ -94,10 +94,10 @@ def recipe_for_data(args: argparse.Namespace, architectures: Architectures) -> R
 
 
 def check_names(recipe: Recipe, source: str) -> None:
-    """Check that there are the architectures of a recipe; *source* is what names them.
+    """Check the names of architectures; *source* is the option or the file that has them.
 
     Raises:
-        ValueError: there is none of a name; the message has a name like it that fits the task.
+        ValueError: an architecture is not registered; the message has a similar one for the task.
     """
     for name, options in recipe.architectures.items():
         arch = options.get("arch", name)

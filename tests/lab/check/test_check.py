@@ -174,9 +174,13 @@ def test_a_task_of_another_kind():
         next(check("transject", task="translation"))
 
 
-def test_a_misspelt_option():
-    with pytest.raises(ValueError, match=r"--droput 1; did you mean --dropout\b"):
-        next(check("transformer", "--droput", "1"))
+@pytest.mark.parametrize(
+    "option, remedy",
+    [("--droput", "did you mean --dropout"), ("--layers", "fairseq calls it --encoder-layers or")],
+)
+def test_an_unknown_option(option, remedy):
+    with pytest.raises(ValueError, match=rf"{option} 1; {remedy}\b"):
+        next(check("transformer", option, "1"))
 
 
 def test_an_architecture_behind_options():
