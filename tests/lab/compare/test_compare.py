@@ -464,6 +464,10 @@ MISTAKES = [
     ("--archs transformer --task parsing", "--task parsing: .* translation, "),
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
+    (
+        "--archs implicit_transformer_lm --user-dir {root}/examples/extending",
+        "give one such as implicit_transformer ",
+    ),
     ("--archs implicit_transformer_ml --user-dir {root}/examples/extending", "did you mean impl"),
     ("--archs transformer_prenorm --max-source-positions 4", "valid: .*8 .* examples are longer"),
     ("--archs transformer_prenorm --best-checkpoint-metric bleu", "metric bleu: choose from loss,"),

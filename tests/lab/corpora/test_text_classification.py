@@ -212,7 +212,7 @@ def test_a_file_in_place_of_its_folder(tmp_path):
         (
             "tsv",
             {"train.tsv": SWAPPED},
-            "has 10 classes in 17 lines: (0x{39}, )(.x{39}, ){4}...; .*swap",
+            "has 10 classes in 17 lines: (0x{39}, )(.x{39}, ){4}...; .*swap .*prepare parallel",
         ),
         ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: 'no x'"),
         ("tsv", {"test.tsv": ["no\tx", ""]}, "test.tsv, line 2: ''"),
