@@ -177,8 +177,7 @@ def time_once_more(recipe: Recipe, entry: Entry, number: str) -> float:
     """The seconds of an update, over a second or more, of an architecture that has been tried."""
     report_progress(f"timing {entry.label} ({number})")
     with naming_faults(entry.label, "cannot be trained"):
-        trainer, batches = start_training(recipe, build(recipe, entry))
-        return time_update(trainer, batches, TIMED)
+        return time_update(*start_training(recipe, build(recipe, entry)), least=TIMED)
 
 
 def updates_within(minutes: float, seconds: float) -> int:

@@ -1,11 +1,11 @@
 """Trials: each model is built and trained for a few updates before the first training begins."""
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +24,7 @@ from .entry import Entry, parse_evaluation, parse_training, resolve_shares
 from .logs import report_progress
 from .recipe import Recipe
 
-STEPS = 6  # updates that are timed, or more; the first one does not count
+STEPS = 4  # updates that are timed, or more
 SORTED = 1000  # batches whose sizes are compared, at most
 GOLDEN = (math.sqrt(5) - 1) / 2
 EXAMPLES = 16  # in the batch of the evaluation that is timed
@@ -55,11 +55,11 @@ def count_parameters(model: nn.Module) -> int:
 
 def try_training(recipe: Recipe, entry: Entry, untrained: Untrained) -> Entry:
     """An architecture with its updates, its schedule, and the time that its run may take."""
-    trainer, batches = start_training(recipe, untrained)
-    per_epoch = len(batches)
+    trainer, samples, sizes = start_training(recipe, untrained)
+    per_epoch = len(sizes)
     updates = count_updates(trainer.cfg.optimization, per_epoch)
     check_best(trainer.cfg, updates // per_epoch)
-    seconds = time_update(trainer, batches) * updates
+    seconds = time_update(trainer, samples, sizes) * updates
     check_metric(trainer)
     options = resolve_shares(entry.options, updates)
     entry = replace(
@@ -68,11 +68,10 @@ def try_training(recipe: Recipe, entry: Entry, untrained: Untrained) -> Entry:
     return replace(entry, evaluation_seconds=time_evaluation(recipe, entry, trainer))
 
 
-def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:
-    """fairseq's trainer, and as many batches as an epoch has, grouped by updates.
-
-    Already the first few are small and large ones in the proportion of the epoch.
-    """
+def start_training(
+    recipe: Recipe, untrained: Untrained
+) -> tuple[Trainer, GroupedIterator, list[float]]:
+    """fairseq's trainer, and for each update of an epoch the samples and their relative size."""
     cfg, task, model = untrained
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
@@ -83,29 +82,32 @@ def start_training(recipe: Recipe, untrained: Untrained) -> tuple[Trainer, Group
     trainer.save_checkpoint = lambda *_: None  # fairseq saves the state of a failure
     try:
         epoch = trainer.get_train_iterator(epoch=1)
-        spread = spread_sizes(epoch.dataset, epoch.frozen_batches)
-        batches = EpochBatchIterator(epoch.dataset, epoch.collate_fn, spread)
+        batches, sizes = spread_sizes(epoch.dataset, epoch.frozen_batches)
     except IndexError as error:  # fairseq's, where it leaves all examples out
         raise ValueError(
             f"{recipe.data}: no training example fits; check --max-tokens and --max-positions"
         ) from error
     for subset in cfg.dataset.valid_subset.split(","):
         task.load_dataset(subset, combine=False, epoch=1)
-    updates = batches.next_epoch_itr(shuffle=False)
-    return trainer, GroupedIterator(updates, cfg.optimization.update_freq[0])
+    spread = EpochBatchIterator(epoch.dataset, epoch.collate_fn, batches)
+    number = cfg.optimization.update_freq[0]
+    grouped = [fmean(sizes[first : first + number]) for first in range(0, len(sizes), number)]
+    return trainer, GroupedIterator(spread.next_epoch_itr(shuffle=False), number), grouped
 
 
-def spread_sizes(dataset: FairseqDataset, batches: Sequence[Sequence[int]]) -> list[Sequence[int]]:
-    """As many batches, in an order in which any few in a row have about the mean size.
+def spread_sizes(
+    dataset: FairseqDataset, batches: Sequence[Sequence[int]]
+) -> tuple[list[Sequence[int]], list[float]]:
+    """As many batches, of which any few in a row are small and large, and their relative sizes.
 
-    They are at multiples of the golden ratio among the batches as sorted by size.
+    They are at multiples of the golden ratio among the batches as sorted by size. A size is in
+    padded tokens, and 1 is the mean.
     """
-
-    def size(batch: Sequence[int]) -> int:
-        return len(batch) * max(map(dataset.num_tokens, batch))
-
-    by_size = sorted(batches[:: 1 + len(batches) // SORTED], key=size)
-    return [by_size[int(GOLDEN * k % 1 * len(by_size))] for k in range(1, 1 + len(batches))]
+    some = batches[:: 1 + len(batches) // SORTED]
+    sizes = [len(batch) * max(map(dataset.num_tokens, batch)) for batch in some]
+    by_size = sorted(range(len(some)), key=sizes.__getitem__)
+    chosen = [by_size[int(GOLDEN * k % 1 * len(some))] for k in range(1, 1 + len(batches))]
+    return [some[i] for i in chosen], [sizes[i] / fmean(sizes) for i in chosen]
 
 
 def count_updates(optimization, per_epoch: int) -> int:
@@ -152,26 +154,30 @@ def check_metric(trainer: Trainer) -> None:
         )
 
 
-def time_update(trainer: Trainer, batches: GroupedIterator, least: float = 0.0) -> float:
-    """The seconds of an update, the mean of a few, or of more that take so many seconds at least.
+def time_update(
+    trainer: Trainer, updates: GroupedIterator, sizes: Sequence[float], least: float = 0.0
+) -> float:
+    """The seconds of an update of mean size, by a few, or more that take so many seconds at least.
 
-    The updates are fairseq's own, so that options of the optimizer, of precision and of accumulated
-    gradients are tried with the model.
+    Each is made twice, and the second one counts: the first one of a size allocates memory. They
+    are fairseq's own, so that options of the optimizer, of precision and of accumulated gradients
+    are tried with the model.
     """
     seconds = []
-    for samples in batches:
-        begin = time.perf_counter()
-        try:
-            trainer.train_step(samples)
-        except (FloatingPointError, StopIteration) as error:  # the second while it looks for NaN
-            raise ValueError("the loss or a gradient is not finite") from error
-        if trainer.cuda:
-            torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - begin)
+    for samples in updates:
+        for _ in range(2):
+            begin = time.perf_counter()
+            try:
+                trainer.train_step(samples)
+            except (FloatingPointError, StopIteration) as error:  # the second as it looks for NaN
+                raise ValueError("the loss or a gradient is not finite") from error
+            if trainer.cuda:
+                torch.cuda.synchronize()
+            elapsed = time.perf_counter() - begin
+        seconds.append(elapsed)
         if len(seconds) >= STEPS and sum(seconds) >= least:
             break
-    # The first update allocates memory and the optimizer's state.
-    return statistics.fmean(seconds[1:] or seconds)
+    return sum(seconds) / sum(sizes[: len(seconds)])
 
 
 def time_evaluation(recipe: Recipe, entry: Entry, trainer: Trainer) -> float:

@@ -37,33 +37,35 @@ def test_a_training_ends_at_its_first_limit():
         count_updates(SimpleNamespace(max_epoch=0, max_update=0), 10)
 
 
-def test_the_first_update_does_not_count():
-    """It allocates memory, and takes longer. The others have the sizes of all, and their mean."""
-    delays = iter([0.5, 0.02, 0.02, 0.1, 0.02, 0.1])
+def test_an_update_is_timed_where_its_size_has_been_seen():
+    """The first one of a size allocates memory; times are in proportion to sizes."""
+    delays = iter([0.5, 0.01, 0.4, 0.02, 0.3, 0.02, 0.2, 0.01])
     trainer = SimpleNamespace(train_step=lambda samples: time.sleep(next(delays)), cuda=False)
-    assert 0.05 <= time_update(trainer, [[]] * 9) < 0.1
+    assert 0.03 <= time_update(trainer, [[]] * 9, [0.4, 0.8, 0.4, 0.4] + [1] * 5) < 0.06
     assert next(delays, None) is None
 
 
 @pytest.mark.parametrize("lengths", [range(1, 41), [10] * 30 + [100] * 10])
-def test_any_batches_have_the_mean_size_of_all(lengths):
-    """Thirteen in a row; the median of the second batches is a third of their mean."""
+def test_a_few_updates_tell_the_mean_of_all(lengths):
+    """Their times are what sizes predict; the median of the second batches is a third of it."""
     dataset = SimpleNamespace(num_tokens=lengths.__getitem__)
-    batches = spread_sizes(dataset, [(n, n) for n in range(40)])
-    assert len(batches) == 40
+    batches, sizes = spread_sizes(dataset, [(n, n) for n in range(40)])
+    assert len(batches) == len(sizes) == 40
     for first in range(27):
-        mean = fmean(lengths[batch[0]] for batch in batches[first : first + 13])
-        assert mean == pytest.approx(fmean(lengths), rel=0.2)
+        few = slice(first, first + 13)
+        mean = fmean(lengths[batch[0]] for batch in batches[few])
+        assert mean == pytest.approx(fmean(lengths), rel=0.2), "small and large ones"
+        assert mean / fmean(sizes[few]) == pytest.approx(fmean(lengths))
 
 
-@pytest.mark.parametrize("least, expected", [(0.0, 6), (1.7, 7), (9.0, 8)])
+@pytest.mark.parametrize("least, expected", [(0.0, 4), (1.3, 6), (9.0, 8)])
 def test_fast_updates_are_timed_for_longer(least, expected, monkeypatch):
-    """Six at least, of a quarter of a second here, and at most those of an epoch."""
+    """Four at least, of a quarter of a second here, and at most those of an epoch."""
     made = []
     monkeypatch.setattr("time.perf_counter", itertools.count(0, 0.25).__next__)
     trainer = SimpleNamespace(train_step=made.append, cuda=False)
-    assert time_update(trainer, [[]] * 8, least) == 0.25
-    assert len(made) == expected
+    assert time_update(trainer, [[]] * 8, [1] * 8, least) == 0.25
+    assert len(made) == 2 * expected
 
 
 def test_no_more_checkpoints_are_averaged_than_saved():
