@@ -246,9 +246,9 @@ def report(arguments: Sequence[str] | None = None) -> None:
     if args.out:
         print(write_scoreboard(args.runs, args.out))
         return
-    if len(args.runs) > 1:
-        raise ValueError(f"{' '.join(args.runs)}: for several comparisons give --out DIR")
     out = Path(args.runs[0])
+    if len(args.runs) > 1 or "=" in args.runs[0] and not out.exists():
+        raise ValueError(f"{' '.join(args.runs)}: for a scoreboard give --out DIR as well")
     sections = write_report(read_results(out), out)
     for folder, suffix, make in ((args.csv, "csv", csv_table), (args.latex, "tex", latex_table)):
         if folder:
@@ -269,7 +269,7 @@ def minutes(text: str) -> float:
     """A time in minutes, of text such as ``45s``, ``30m`` or ``2h``."""
     factor = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}.get(text[-1:])
     if not factor or not re.fullmatch(r"\d*\.?\d+", text[:-1]) or not float(text[:-1]):
-        raise argparse.ArgumentTypeError(f"{text}: give a time such as 45s, 30m or 2h")
+        raise argparse.ArgumentTypeError(f"{text}: give a time above 0, such as 45s, 30m or 2h")
     return float(text[:-1]) * factor
 
 

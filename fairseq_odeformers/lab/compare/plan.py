@@ -185,7 +185,7 @@ def load_plan(out: Path) -> Plan:
     """The plan that :func:`save_plan` has kept, or that an earlier version has."""
     path = out / PLAN
     if not path.is_file():
-        raise ValueError(f"{out} is not a folder of odeformers compare: it has no {PLAN}")
+        raise ValueError(f"{out}: it has no {PLAN}; give a folder that was --out of compare")
     with naming_faults(path, f"is not a {PLAN} of odeformers compare"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         content["data_digest"] = content.pop("digest", "")

@@ -460,7 +460,7 @@ MISTAKES = [
     ("--archs transformer --part one", "--part one: for a RECIPE alone"),
     ("--archs transformer --budget soon", "--budget: soon"),
     ("--archs transformer --budget -1m", "--budget: give a value .*hyphen"),
-    ("--archs transformer --budget 30", "--budget: 30: give a time such as"),
+    ("--archs transformer --budget 30", "--budget: 30: give a time above 0"),
     ("--archs transformer --task parsing", "--task parsing: .* translation, "),
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),

@@ -174,10 +174,19 @@ def test_scores_are_of_the_best_checkpoint(tmp_path):
         scoreboard.read_runs(str(tmp_path))
 
 
-def test_tables_are_not_those_of_a_scoreboard(tmp_path, capsys):
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("{} --out board --csv tables", "--csv and --latex: for the report of one comparison"),
+        ("topic={}", "topic={}: for a scoreboard give --out DIR"),
+        ("{} {}", "{} {}: for a scoreboard give --out DIR"),
+        ("{}", "{}: it has no plan.yaml; give a folder that was --out"),
+    ],
+)
+def test_a_scoreboard_is_told_from_a_report(line, told, tmp_path, capsys):
     with pytest.raises(SystemExit):
-        odeformers.main(["report", str(tmp_path), "--out", "board", "--csv", "tables"])
-    assert "--csv and --latex: for the report of one comparison" in capsys.readouterr().err
+        odeformers.main(["report", *line.replace("{}", str(tmp_path)).split()])
+    assert told.replace("{}", str(tmp_path)) in capsys.readouterr().err
 
 
 def test_a_model_that_diverges_does_not_hide_the_others():
