@@ -34,8 +34,8 @@ def find_obstacles(results: Results, outcomes: Outcomes) -> Iterator[str]:
 
 
 def find_unequal_times(results: Results) -> str:
-    """How far the times of trainings with one budget differ; "" if they are about equal."""
-    times = [run.seconds[-1] for run in find_budgeted(results)]
+    """How far the times of architectures with one budget differ; "" if they are about equal."""
+    times = average_times(find_budgeted(results))
     span = f"{clock(min(times))} to {clock(max(times))}" if times else ""
     return f"Unequal effort: trainings with one budget took {span}" if differ(times) else ""
 
@@ -59,7 +59,7 @@ def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
 def find_reservations(results: Results) -> Iterator[str]:
     """What to keep in mind when the trainings are compared."""
     trainings, budgeted = results.trainings, find_budgeted(results)
-    times = [run.seconds[-1] for run in budgeted]
+    times = average_times(budgeted)
     budget = 60 * max(entry.budget or 0 for entry in results.plan.entries)
     if times and differ([budget, *times]):
         slow, fast = "planning", "training"
@@ -71,7 +71,7 @@ def find_reservations(results: Results) -> Iterator[str]:
             f"during {fast}; to meet it, compare again on a quiet machine (`--redo` with all "
             "architectures, or another `--out`)."
         )
-    updates = [run.updates[-1] for run in budgeted]
+    updates = [run.updates[-1] for runs in budgeted for run in runs]
     if differ(updates):
         span = f"{min(updates):,} to {max(updates):,}"
         yield f"The budget is for equal time, not equal updates: {span}."
@@ -149,14 +149,19 @@ def find_worse_averages(best: Outcomes, averaged: Outcomes) -> Iterator[str]:
             yield name
 
 
-def find_budgeted(results: Results) -> list[Training]:
-    """The trainings that have used up a budget of time."""
-    return [
-        run
+def find_budgeted(results: Results) -> list[list[Training]]:
+    """The trainings of each architecture that has used up a budget of time, one for each seed."""
+    of_entries = (
+        [*results.trainings.get(entry.name, {}).values()]
         for entry in results.plan.entries
         if entry.budget and entry.name not in results.unfinished
-        for run in results.trainings.get(entry.name, {}).values()
-    ]
+    )
+    return [*filter(None, of_entries)]
+
+
+def average_times(budgeted: Sequence[Sequence[Training]]) -> list[float]:
+    """The time of each architecture, the mean over its seeds: they differ as the machine does."""
+    return [fmean(run.seconds[-1] for run in runs) for runs in budgeted]
 
 
 def differ(values: Sequence[float]) -> bool:
