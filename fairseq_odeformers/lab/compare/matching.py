@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import torch
+
 from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.lab.benchmark.timing import Stopwatch
 from fairseq_odeformers.models.common.sizes import default_options
@@ -22,13 +24,13 @@ from .trial import (
     count_parameters,
     find_twin,
     start_training,
-    time_update,
+    time_updates,
     try_training,
 )
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
-ROUNDS = 3  # how often an architecture is timed, one after the other
-MOST_ROUNDS = 10  # the same, if other processes are busy meanwhile
+ROUNDS = 3  # how often an architecture is timed
+MOST_ROUNDS = 9  # the same, if other processes are busy meanwhile
 TIMED = 1.0  # seconds of updates in each of these rounds, at least
 WIDTHS = ("ffn_embed_dim", "embed_dim")  # the first one that an architecture has is chosen
 
@@ -140,7 +142,7 @@ def fit_budget(
     for entry in entries:
         if entry.label not in planned and not find_twin(entry, timed):
             timed.append(entry)
-    times, fitted = time_updates(recipe, timed), []
+    times, fitted = time_in_rounds(recipe, timed), []
     for entry in entries:
         with naming_faults(entry.label, "cannot be trained"):
             updates = planned.get(entry.label)
@@ -153,31 +155,45 @@ def fit_budget(
     return fitted
 
 
-def time_updates(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
-    """The seconds of an update, the median over rounds in which all architectures take turns.
+def time_in_rounds(recipe: Recipe, entries: Sequence[Entry]) -> dict[str, float]:
+    """The seconds of an update of each architecture, the median over rounds.
 
-    The trial of each architecture was the first round. A round in which other processes were busy
-    is repeated, and counts only if they do not end in time.
+    A round in which other processes were busy is repeated, and counts only if they do not end in
+    time.
     """
-    rounds = [{entry.label: entry.training_seconds / entry.updates for entry in entries}]
+    rounds: list[dict[str, float]] = []
     disturbed: list[dict[str, float]] = []
     while entries and len(rounds) < ROUNDS and len(rounds) + len(disturbed) < MOST_ROUNDS:
         watch = Stopwatch()
         again = ", again: other processes are busy" if disturbed else ""
-        measured = {
-            entry.label: time_once_more(recipe, entry, f"{len(rounds)} of {ROUNDS - 1}{again}")
-            for entry in entries
-        }
+        measured = time_round(recipe, entries, f"{len(rounds) + 1} of {ROUNDS}{again}")
         (disturbed if watch.disturbed else rounds).append(measured)
     counted = rounds if len(rounds) == ROUNDS else [*rounds, *disturbed]
     return {e.label: statistics.median(each[e.label] for each in counted) for e in entries}
 
 
-def time_once_more(recipe: Recipe, entry: Entry, number: str) -> float:
-    """The seconds of an update, over a second or more, of an architecture that has been tried."""
-    report_progress(f"timing {entry.label} ({number})")
-    with naming_faults(entry.label, "cannot be trained"):
-        return time_update(*start_training(recipe, build(recipe, entry)), least=TIMED)
+def time_round(recipe: Recipe, entries: Sequence[Entry], number: str) -> dict[str, float]:
+    """The seconds of an update of each architecture.
+
+    Each takes turns with the first one, update by update, since the speed of many machines drifts:
+    their ratio is of the same moments. A GPU's does not, and one may have room for one model alone.
+    """
+    if torch.cuda.is_available():
+        return {e.label: time_side_by_side(recipe, [e], number)[0] for e in entries}
+    first, *others = entries
+    pairs = [time_side_by_side(recipe, [first, other], number) for other in others]
+    firsts = [pair[0] for pair in pairs] or time_side_by_side(recipe, [first], number)
+    of_first = statistics.fmean(firsts)
+    ratios = {entry.label: second / one for entry, (one, second) in zip(others, pairs)}
+    return {first.label: of_first, **{label: ratio * of_first for label, ratio in ratios.items()}}
+
+
+def time_side_by_side(recipe: Recipe, entries: Sequence[Entry], number: str) -> list[float]:
+    """The seconds of an update, over a second or more of each of some architectures."""
+    names = " and ".join(entry.label for entry in entries)
+    report_progress(f"timing {names} ({number})")
+    with naming_faults(names, "cannot be trained"):
+        return time_updates([start_training(recipe, build(recipe, e)) for e in entries], TIMED)
 
 
 def updates_within(minutes: float, seconds: float) -> int:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -32,6 +32,14 @@ EXAMPLES = 16  # in the batch of the evaluation that is timed
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
 
+class Started(NamedTuple):
+    """A training that can begin: fairseq's trainer, and for each update samples and their size."""
+
+    trainer: Trainer
+    updates: GroupedIterator
+    sizes: list[float]  # relative to the mean
+
+
 class Untrained(NamedTuple):
     """A model, its task and its configuration, as fairseq-train makes them of the options."""
 
@@ -55,23 +63,25 @@ def count_parameters(model: nn.Module) -> int:
 
 def try_training(recipe: Recipe, entry: Entry, untrained: Untrained) -> Entry:
     """An architecture with its updates, its schedule, and the time that its run may take."""
-    trainer, samples, sizes = start_training(recipe, untrained)
-    per_epoch = len(sizes)
+    started = start_training(recipe, untrained)
+    trainer, per_epoch = started.trainer, len(started.sizes)
     updates = count_updates(trainer.cfg.optimization, per_epoch)
     check_best(trainer.cfg, updates // per_epoch)
-    seconds = time_update(trainer, samples, sizes) * updates
+    (seconds,) = time_updates([started])
     check_metric(trainer)
     options = resolve_shares(entry.options, updates)
     entry = replace(
-        entry, options=options, updates=updates, epoch_updates=per_epoch, training_seconds=seconds
+        entry,
+        options=options,
+        updates=updates,
+        epoch_updates=per_epoch,
+        training_seconds=seconds * updates,
     )
     return replace(entry, evaluation_seconds=time_evaluation(recipe, entry, trainer))
 
 
-def start_training(
-    recipe: Recipe, untrained: Untrained
-) -> tuple[Trainer, GroupedIterator, list[float]]:
-    """fairseq's trainer, and for each update of an epoch the samples and their relative size."""
+def start_training(recipe: Recipe, untrained: Untrained) -> Started:
+    """fairseq's trainer with an epoch of batches, of which any few are small and large."""
     cfg, task, model = untrained
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
@@ -92,7 +102,8 @@ def start_training(
     spread = EpochBatchIterator(epoch.dataset, epoch.collate_fn, batches)
     number = cfg.optimization.update_freq[0]
     grouped = [fmean(sizes[first : first + number]) for first in range(0, len(sizes), number)]
-    return trainer, GroupedIterator(spread.next_epoch_itr(shuffle=False), number), grouped
+    updates = GroupedIterator(spread.next_epoch_itr(shuffle=False), number)
+    return Started(trainer, updates, grouped)
 
 
 def spread_sizes(
@@ -154,17 +165,30 @@ def check_metric(trainer: Trainer) -> None:
         )
 
 
-def time_update(
-    trainer: Trainer, updates: GroupedIterator, sizes: Sequence[float], least: float = 0.0
-) -> float:
-    """The seconds of an update of mean size, by a few, or more that take so many seconds at least.
+def time_updates(started: Sequence[Started], least: float = 0.0) -> list[float]:
+    """The seconds of an update of mean size, for each of several models, which take turns.
+
+    A few updates of each are timed, or more that take so many seconds at least.
+    """
+    measured: list[list[tuple[float, float]]] = [[] for _ in started]
+    for turn in zip(*map(timed_updates, started)):
+        for of_model, one in zip(measured, turn):
+            of_model.append(one)
+        times = [[seconds for seconds, _ in of_model] for of_model in measured]
+        if len(times[0]) >= STEPS and min(map(sum, times)) >= least:
+            break
+    return [fmean(t for t, _ in of_model) / fmean(s for _, s in of_model) for of_model in measured]
+
+
+def timed_updates(started: Started) -> Iterator[tuple[float, float]]:
+    """The seconds of each update of an epoch, and its relative size.
 
     Each is made twice, and the second one counts: the first one of a size allocates memory. They
     are fairseq's own, so that options of the optimizer, of precision and of accumulated gradients
     are tried with the model.
     """
-    seconds = []
-    for samples in updates:
+    trainer, updates, sizes = started
+    for samples, size in zip(updates, sizes):
         for _ in range(2):
             begin = time.perf_counter()
             try:
@@ -174,10 +198,7 @@ def time_update(
             if trainer.cuda:
                 torch.cuda.synchronize()
             elapsed = time.perf_counter() - begin
-        seconds.append(elapsed)
-        if len(seconds) >= STEPS and sum(seconds) >= least:
-            break
-    return sum(seconds) / sum(sizes[: len(seconds)])
+        yield elapsed, size
 
 
 def time_evaluation(recipe: Recipe, entry: Entry, trainer: Trainer) -> float:

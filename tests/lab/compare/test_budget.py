@@ -12,9 +12,14 @@ from fairseq_odeformers.lab.compare import matching, trial
 from fairseq_odeformers.lab.compare.defaults import default_recipe, read_lengths
 from fairseq_odeformers.lab.compare.entry import Entry, parse_evaluation, resolve_shares
 from fairseq_odeformers.lab.compare.make_plan import choose_average, make_plan
-from fairseq_odeformers.lab.compare.matching import stretch_schedule, time_updates, updates_within
+from fairseq_odeformers.lab.compare.matching import (
+    stretch_schedule,
+    time_in_rounds,
+    time_round,
+    updates_within,
+)
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.trial import count_updates, spread_sizes, time_update
+from fairseq_odeformers.lab.compare.trial import Started, count_updates, spread_sizes, time_updates
 
 SCHEDULE = {"lr-scheduler": "polynomial_decay", "warmup-updates": 25, "total-num-update": 100}
 
@@ -41,7 +46,8 @@ def test_an_update_is_timed_where_its_size_has_been_seen():
     """The first one of a size allocates memory; times are in proportion to sizes."""
     delays = iter([0.5, 0.01, 0.4, 0.02, 0.3, 0.02, 0.2, 0.01])
     trainer = SimpleNamespace(train_step=lambda samples: time.sleep(next(delays)), cuda=False)
-    assert 0.03 <= time_update(trainer, [[]] * 9, [0.4, 0.8, 0.4, 0.4] + [1] * 5) < 0.06
+    (seconds,) = time_updates([Started(trainer, [[]] * 9, [0.4, 0.8, 0.4, 0.4] + [1] * 5)])
+    assert 0.03 <= seconds < 0.06
     assert next(delays, None) is None
 
 
@@ -64,8 +70,25 @@ def test_fast_updates_are_timed_for_longer(least, expected, monkeypatch):
     made = []
     monkeypatch.setattr("time.perf_counter", itertools.count(0, 0.25).__next__)
     trainer = SimpleNamespace(train_step=made.append, cuda=False)
-    assert time_update(trainer, [[]] * 8, [1] * 8, least) == 0.25
+    assert time_updates([Started(trainer, [[]] * 8, [1] * 8)], least) == [0.25]
     assert len(made) == 2 * expected
+
+
+def test_models_that_are_timed_together_take_turns(monkeypatch):
+    """The ratio of their times is that of the work, however the speed of the machine drifts."""
+    now, made = [1.0], []
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+
+    def started(name, work):
+        def train_step(samples):
+            made.append(name)
+            now[0] *= 1 + work / 1000  # ever slower
+
+        return Started(SimpleNamespace(train_step=train_step, cuda=False), [[]] * 9, [1] * 9)
+
+    one, other = time_updates([started("a", 1), started("b", 3)])
+    assert "".join(made) == "aabb" * 4
+    assert other / one == pytest.approx(3, rel=0.01)
 
 
 def test_no_more_checkpoints_are_averaged_than_saved():
@@ -139,26 +162,43 @@ def test_candidates_of_the_same_cost_have_the_same_updates(recipe):
 def test_an_error_while_updates_are_timed_names_the_architecture(recipe):
     entry = Entry("mine", {"arch": "absent"}, updates=1)
     with pytest.raises(ValueError, match="^mine cannot be trained .*absent"):
-        time_updates(recipe, [entry])
+        time_in_rounds(recipe, [entry])
 
 
 @pytest.mark.parametrize(
     "rounds, median",
     [
-        ([(2, False), (3, False)], 2),
-        ([(8, True), (2, False), (9, True), (3, False)], 2),
+        ([(2, False), (3, False), (9, False)], 3),
+        ([(8, True), (2, False), (9, True), (3, False), (4, False)], 3),
         ([(8, True)] * 8 + [(7, True)], 8),
         ([(2, False), *[(8, True)] * 8], 8),
     ],
 )
 def test_rounds_beside_busy_processes_are_repeated(rounds, median, monkeypatch):
-    """They count only if the others do not end; the trial, of 1 second, was the first round."""
+    """They count only if the others do not end."""
     times, disturbed = map(iter, zip(*rounds))
     monkeypatch.setattr(matching, "Stopwatch", lambda: SimpleNamespace(disturbed=next(disturbed)))
-    monkeypatch.setattr(matching, "time_once_more", lambda *_: next(times))
-    entry = Entry("a", {}, updates=5, training_seconds=5.0)
-    assert time_updates(Recipe("data", {}, {}), [entry]) == {"a": median}
+    monkeypatch.setattr(matching, "time_round", lambda *_: {"a": next(times)})
+    assert time_in_rounds(Recipe("data", {}, {}), [Entry("a", {})]) == {"a": median}
     assert next(times, None) is None, "a round too few"
+
+
+@pytest.mark.parametrize("gpu, names", [(False, ["ab", "ac"]), (True, ["a", "b", "c"])])
+def test_a_round_compares_neighbours_in_time(gpu, names, monkeypatch):
+    """Of pairs, in which the first takes 1 and 2 seconds, the ratios are 2 and 3."""
+    times, timed = {"ab": [1, 2], "ac": [2, 6], "a": [1.5], "b": [3], "c": [4.5]}, []
+
+    def time_side_by_side(recipe, entries, number):
+        timed.append("".join(entry.name for entry in entries))
+        return times[timed[-1]]
+
+    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
+    monkeypatch.setattr(matching, "time_side_by_side", time_side_by_side)
+    entries = [Entry(name, {}) for name in "abc"]
+    assert time_round(Recipe("data", {}, {}), entries, "1") == {"a": 1.5, "b": 3, "c": 4.5}
+    assert timed == names
+    if not gpu:
+        assert time_round(Recipe("data", {}, {}), entries[:1], "1") == {"a": 1.5}
 
 
 @pytest.mark.parametrize("seconds, threads, told", [(1e6, 2, True), (1e6, 1, False), (0, 2, False)])
