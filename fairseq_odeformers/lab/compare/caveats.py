@@ -11,11 +11,12 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.lab.corpora.command import FEW
 
-from .logs import MARKED, Training, clock
+from .logs import Training, clock
 from .outcomes import Outcome, better, is_percentage
 from .recipe import texts_path
 from .results import Results
 
+SLIGHT, MARKED = 0.01, 0.03  # shares of the first loss by which a training improves at its end
 WORSE = 0.05  # the share of a score that an average must lose to be clearly worse
 UNEQUAL = 0.25  # the share from which on times, or updates, are too different to call them equal
 CEILING = 99  # percent, above which scores are near the most that can be reached
@@ -25,7 +26,7 @@ Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 def find_obstacles(results: Results, outcomes: Outcomes) -> Iterator[str]:
     """Why the scores on a split cannot be compared: unequal effort, or too little of something."""
     if times := find_unequal_times(results):
-        yield f"{times}; compare again with a longer `--budget`, or on a quiet machine."
+        yield f"{times}; compare again with a longer `--budget`, or on a steadier machine."
     if undertrained := "; ".join(find_undertrained(results, outcomes)):
         yield f"Too little training to compare: {undertrained}; train longer."
     texts = len(any_of(outcomes).examples)
@@ -50,7 +51,7 @@ def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
             reasons.append(run.undertrained(improving))
         if any(run.updates[-1] < entry.epoch_updates for run in trainings.values()):
             reasons.append("less than an epoch")
-        if any(run.improving_markedly for run in trainings.values()):
+        if any(run.improving and run.late_gain > MARKED for run in trainings.values()):
             reasons.append(f"loss fell by more than {MARKED:.0%} in the last quarter of updates")
         if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
             yield f"{entry.name} ({reason})"
@@ -62,21 +63,21 @@ def find_reservations(results: Results) -> Iterator[str]:
     times = average_times(budgeted)
     budget = 60 * max(entry.budget or 0 for entry in results.plan.entries)
     if times and differ([budget, *times]):
-        slow, fast = "planning", "training"
-        if fmean(times) > budget:
-            slow, fast = fast, slow
+        change = fmean(times) / budget - 1
         yield (
             f"The budget was missed: trainings took {clock(min(times))} to {clock(max(times))} "
-            f"instead of {clock(budget)}, probably since the machine was slower during {slow} than "
-            f"during {fast}; to meet it, compare again on a quiet machine (`--redo` with all "
-            "architectures, or another `--out`)."
+            f"instead of {clock(budget)}, since updates took {abs(change):.0%} "
+            f"{'longer' if change > 0 else 'less'} than when they were timed; to meet it, compare "
+            "again (`--redo` with all architectures, or another `--out`)."
         )
     updates = [run.updates[-1] for runs in budgeted for run in runs]
     if differ(updates):
         span = f"{min(updates):,} to {max(updates):,}"
         yield f"The budget is for equal time, not equal updates: {span}."
     improving = (
-        name for name, runs in trainings.items() if any(r.improving for r in runs.values())
+        name
+        for name, runs in trainings.items()
+        if any(run.improving and run.late_gain > SLIGHT for run in runs.values())
     )
     if names := ", ".join(improving):
         yield f"Still improving at the end: {names}. Longer training may change the order."

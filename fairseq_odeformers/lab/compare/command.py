@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--average",
         type=integer,
         metavar="N",
-        help="also evaluate the mean of N checkpoints (default: up to three on DATA)",
+        help="also evaluate the mean of N checkpoints (default on DATA: a fifth, up to three)",
     )
     add("--seeds", type=seeds, nargs="+", metavar="N", help="one run per seed (default: 1)")
     add(
@@ -94,8 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--budget",
         type=minutes,
         metavar="TIME",
-        help="train each model for this time, such as 30m or 2h; a faster model gets more updates "
-        "(default: equal epochs)",
+        help="as many updates of each model as take this time, such as 30m or 2h, without "
+        "validations; a faster model gets more (default: equal epochs)",
     )
     add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
     add(

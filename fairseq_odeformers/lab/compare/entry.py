@@ -176,7 +176,10 @@ def parse_training(recipe: Recipe, entry: Entry) -> DictConfig:
     """The configuration that ``fairseq-train`` makes of the options of an architecture."""
     options = resolve_shares(entry.options, entry.updates or PROVISIONAL_UPDATES)
     line = train_options(recipe, replace(entry, options=options), **IMPORTED)
-    return convert_namespace_to_omegaconf(parse_args_and_arch(training_parser(), line))
+    cfg = convert_namespace_to_omegaconf(parse_args_and_arch(training_parser(), line))
+    if min(cfg.optimization.lr) <= 0:
+        raise ValueError(f"--lr {options['lr']}: give a rate above 0")
+    return cfg
 
 
 def parse_evaluation(recipe: Recipe, entry: Entry, split: str) -> Any:

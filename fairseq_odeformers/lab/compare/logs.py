@@ -13,7 +13,6 @@ from fairseq_odeformers.files import read_lines
 
 # The fall of a loss in the last quarter of a training, as a share of the first validation's, that
 # shows that the training is too short: as much as architectures differ by.
-MARKED = 0.03
 TAIL = 20_000  # bytes at the end of a log that tell its progress
 
 
@@ -44,15 +43,13 @@ class Training:
         return len(self.losses) > 1 and self.losses[-1] < min(self.losses[:-1])
 
     @property
-    def improving_markedly(self) -> bool:
-        """Whether the last quarter of the updates has lowered the loss by more than MARKED.
+    def late_gain(self) -> float:
+        """By how much the last quarter of the updates has lowered the loss.
 
-        The share is of the first loss, since a classifier's last one may be near zero.
+        It is a share of the first loss, since a classifier's last one may be near zero.
         """
-        if not self.improving:
-            return False
         before = float(np.interp(0.75 * self.updates[-1], self.updates, self.losses))
-        return before - self.losses[-1] > MARKED * self.losses[0]
+        return (before - self.losses[-1]) / self.losses[0]
 
 
 def read_training(log: Path, metric: str = "loss") -> Training:

@@ -30,6 +30,8 @@ from .plan import Plan
 from .recipe import Options, Recipe, find_test_sets, to_words
 from .trial import build, count_parameters, find_twin, repeat_trial, try_training
 
+RECENT = 5  # times as many checkpoints as are averaged, so that none is of an early model
+
 
 def make_plan(
     recipe: Recipe,
@@ -60,12 +62,12 @@ def make_plan(
     candidates = list(make_candidates(recipe, plugins))
     if match and len(candidates) > 1:
         check_tuned_widths(recipe.tune)
+    if checked:
+        check_plugins(recipe, candidates)
     entries: list[Entry] = []
     for number, entry in enumerate(candidates, start=1):
         report_progress(f"trying {entry.label} ({number} of {len(candidates)})")
         with naming_faults(entry.label, "cannot be trained"), blaming():
-            if checked and entry.plugin and entry.name not in {e.name for e in entries}:
-                check_plugin(recipe, entry)
             if twin := find_twin(entry, entries):
                 entry = repeat_trial(entry, twin)
             else:
@@ -77,7 +79,7 @@ def make_plan(
         entries = fit_budget(recipe, entries, budget, planned or {})
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    environment["waiting for cores"] = f"{watch.waited:.0%}"
+    environment["planning waited for cores"] = f"{watch.waited:.0%}"
     if watch.disturbed:
         print(
             f"Other processes were busy on this machine's {os.cpu_count()} cores. If they go on, "
@@ -132,13 +134,15 @@ def check_tuned_widths(options: Iterable[str]) -> None:
             raise ValueError(f"--tune {option}: equal parameters set widths; add --match none")
 
 
-def check_plugin(recipe: Recipe, entry: Entry) -> None:
-    """Check that a plugin's architecture passes ``odeformers check``, which builds small models.
+def check_plugins(recipe: Recipe, candidates: Iterable[Entry]) -> None:
+    """Check that the plugins' architectures pass ``odeformers check``, which builds small models.
 
-    It gets the architecture's own options without neutral sizes, and none of those for all.
+    Each gets its own options without neutral sizes, and none of those for all.
     """
-    _, options = split_sizes({**recipe.architectures[entry.name], "arch": None})
-    require(entry.options["arch"], *to_words(options), task=recipe.task)
+    for entry in {entry.name: entry for entry in candidates if entry.plugin}.values():
+        _, options = split_sizes({**recipe.architectures[entry.name], "arch": None})
+        with naming_faults(entry.name, "cannot be trained"), blaming():
+            require(entry.options["arch"], *to_words(options), task=recipe.task)
 
 
 def try_candidate(recipe: Recipe, entry: Entry) -> Entry:
@@ -156,7 +160,8 @@ def choose_average(average: int | None, entries: Sequence[Entry]) -> int:
     """The number of checkpoints to average; every training saves at least as many."""
     entry = min(entries, key=lambda entry: entry.checkpoints)
     if average is None:
-        return min(entry.checkpoints, 3) if entry.checkpoints > 1 else 0
+        fit = min(entry.checkpoints // RECENT, 3)
+        return fit if fit > 1 else 0
     if not 0 <= average <= entry.checkpoints:
         raise ValueError(
             f"--average {average}: {entry.updates} updates of {entry.label} leave "

@@ -14,6 +14,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
+from scipy.stats import binomtest
 
 from fairseq_odeformers.data.classification import macro_f1
 from fairseq_odeformers.files import read_lines
@@ -59,6 +60,7 @@ class Outcome:
     main: str  # the score that counts
     scores: dict[str, float]
     signatures: Mapping[str, str] = {}  # how scores were computed
+    test: str  # the name of the test of significance
     examples: Sequence[tuple[str, str, str]] = ()  # source, reference and output, if known
 
     @property
@@ -110,6 +112,7 @@ class Translations(Outcome):
     """
 
     main = Kind.TRANSLATION.score
+    test = "a paired bootstrap over the texts"
 
     def __init__(
         self,
@@ -200,6 +203,7 @@ class Classes(Outcome):
     """Classes of a test set, a table of ``odeformers predict``."""
 
     main = Kind.CLASSIFICATION.score
+    test = "McNemar's exact test"
 
     def __init__(self, path: Path, texts: Sequence[str] | None = None):
         with open(path, encoding="utf-8", newline="") as file:
@@ -235,12 +239,10 @@ class Classes(Outcome):
         return name, self.scores_of(np.full_like(self.targets, name))
 
     def p_value(self, baseline: "Classes") -> float:
-        """Of the difference in accuracy, by a paired bootstrap over the examples."""
-        change = (self.predictions == self.targets).astype(float)
-        change -= baseline.predictions == baseline.targets
-        draws = np.random.default_rng(12345).integers(len(change), size=(SAMPLES, len(change)))
-        means = change[draws].mean(1) - change.mean()
-        return float((1 + (abs(means) >= abs(change.mean())).sum()) / (1 + SAMPLES))
+        """By McNemar's exact test: of the texts that one of both has right, how many each has."""
+        right, right_before = (run.predictions == run.targets for run in (self, baseline))
+        gained, lost = int((right & ~right_before).sum()), int((right_before & ~right).sum())
+        return binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
 
     def error(self) -> float:
         """Of a share of the texts."""

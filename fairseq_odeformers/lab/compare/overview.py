@@ -59,5 +59,5 @@ def overview(
         seconds += untrained * run.training_seconds + run.evaluation_seconds
     return (
         f"{markdown_table(rows)}\n{len(left)} of {len(runs)} runs are left, {jobs} at a time: "
-        f"about {clock(seconds / jobs)}, by a few training steps and predictions."
+        f"about {clock(seconds / jobs)}, by timed updates, predictions and imports."
     )

@@ -3,6 +3,7 @@
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from statistics import fmean, stdev
@@ -44,10 +45,6 @@ SPREAD = (
     "± gives the standard deviation over seeds, brackets the 95% interval of the mean, from three "
     "seeds on."
 )
-PAIRED = (
-    "p is of a paired bootstrap over the texts: the first score of this and the first "
-    "architecture, for each seed"
-)
 
 
 def write_report(results: Results, out: Path) -> list[Section]:
@@ -73,8 +70,11 @@ def sections(results: Results) -> Iterator[Section]:
     yield describe_trainings(results)
     yield from describe_tuning(results)
     yield from warn_of_missing_texts(results)
+    warning = ""
     for (split, checkpoint), outcomes in results.outcomes.items():
-        yield (scores := compare_scores(results, f"{split}, {titles[checkpoint]}", outcomes))
+        scores = compare_scores(results, f"{split}, {titles[checkpoint]}", outcomes)
+        repeated, warning = scores.warning == warning, scores.warning
+        yield replace(scores, warning="Not compared, as above.") if warning and repeated else scores
         if checkpoint == AVERAGED:
             yield from warn_of_averages(results.outcomes.get((split, BEST), {}), outcomes)
         if lines := results.scores[split, checkpoint]:
@@ -101,8 +101,7 @@ def describe_comparison(plan: Plan) -> Section:
         lines.append(f"Environment: {', '.join(facts)}.")
     if plan.command_seconds:
         spent = clock(plan.command_seconds)
-        scope = "after their imports, from planning to the last evaluation, but for killed ones"
-        lines.append(f"Time of all commands {scope}: {spent}.")
+        lines.append(f"All commands together took {spent}, with planning and evaluation.")
     return Section("", "  \n".join(lines))
 
 
@@ -208,7 +207,14 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
     notes += find_ceiling(outcomes)
     corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
-    notes += [f"{PAIRED}{corrected}."] if tested else []
+    if error := first.error():
+        notes.append(
+            f"With {len(first.examples):,} texts, the 95% interval of a score is about "
+            f"±{error:.1f}, beside the variation between seeds."
+        )
+    if tested:
+        pairs = "the first score of this and the first architecture, for each seed"
+        notes.append(f"p is of {first.test}: {pairs}{corrected}.")
     if tested and max(map(len, outcomes.values())) == 1:
         notes.append("With one seed, p says nothing of other seeds; train three or more.")
     return Section(title, "  \n".join(notes), table_of(rows), warning=warning)
@@ -340,8 +346,7 @@ def over_seeds(values: Sequence[float], digits: int) -> str:
     text = f"{mean:,.{digits}f}"
     if len(values) > 1:
         text += f" ± {stdev(values):.{digits}f}"
-    if len(values) >= ENOUGH:
-        half = half_interval(values)
+    if len(values) >= ENOUGH and (half := half_interval(values)):  # 0 of a few texts is no interval
         text += f" ({mean - half:,.{digits}f} to {mean + half:,.{digits}f})"
     return text
 

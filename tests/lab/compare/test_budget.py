@@ -92,13 +92,17 @@ def test_models_that_are_timed_together_take_turns(monkeypatch):
 
 
 def test_no_more_checkpoints_are_averaged_than_saved():
-    """What a recipe leaves open fits the training that saves the fewest."""
-    many, few, one = (Entry("a", {}, updates=n, epoch_updates=10) for n in (90, 29, 19))
+    many, few = (Entry("a", {}, updates=n, epoch_updates=10) for n in (90, 29))
     assert choose_average(2, [many, few]) == 2
     with pytest.raises(ValueError, match="--average 3: 29 updates of a leave 2 checkpoints"):
         choose_average(3, [many, few])
-    open_ones = [choose_average(None, entries) for entries in ([many], [many, few], [few, one])]
-    assert open_ones == [3, 2, 0]
+
+
+@pytest.mark.parametrize("checkpoints, average", [(90, 3), (15, 3), (14, 2), (9, 0), (0, 0)])
+def test_averages_are_of_the_end_of_a_training(checkpoints, average):
+    """Of a fifth of the checkpoints, or of none if that is one."""
+    least, more = (Entry("a", {}, updates=10 * n, epoch_updates=10) for n in (checkpoints, 99))
+    assert choose_average(None, [more, least]) == average
 
 
 @pytest.mark.parametrize(
@@ -210,7 +214,7 @@ def test_busy_cores_are_told(seconds, threads, told, recipe, monkeypatch, capsys
     monkeypatch.setattr("torch.get_num_threads", lambda: threads)
     recipe.architectures = {"transject": {}}
     environment = make_plan(recipe).environment
-    assert (environment["waiting for cores"] == "0%") == (not seconds)
+    assert (environment["planning waited for cores"] == "0%") == (not seconds)
     assert ("Other processes were busy" in capsys.readouterr().out) == told
 
 

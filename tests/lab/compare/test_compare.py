@@ -374,7 +374,8 @@ def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys, monkeyp
     write_references(data)
     monkeypatch.chdir(data.parent)
     line = ["compare", data.name, "--archs", *ARCHS, "--match", "none", "--epochs", 2, "--out", out]
-    line = list(map(str, [*line, *SMALL, *IN_MAIN_THREAD, "--max-target-positions", 40]))
+    line += [*SMALL, *IN_MAIN_THREAD, "--max-target-positions", 40, "--average", 2]
+    line = list(map(str, line))
     odeformers.main(line)
     first = capsys.readouterr().out
     assert "| transevolve_fullff_2_prenorm |" in first and "report.html" in first
@@ -384,7 +385,7 @@ def test_a_comparison_from_data_to_report(data, tmp_path, forks, capsys, monkeyp
     assert len(re.findall("^H-", translations, re.M)) == 11, "fairseq may leave some out"
     report = (out / "report.md").read_text()
     assert re.search(r"\| transevolve_fullff_2_prenorm \| 1 \| [\d.]+ \| [\d.]+ \|", report)
-    assert re.search(r"^Time of all commands.*: (?!0:00:00)\d:\d\d:\d\d\.$", report, re.M)
+    assert re.search(r"^All commands together took (?!0:00:00)\d:\d\d:\d\d, with", report, re.M)
     assert "![Learning curves](curves.png)" in report and (out / "curves.png").exists()
     page = (out / "report.html").read_text()
     assert page.count("data:image/png") == report.count(".png)")
@@ -453,6 +454,8 @@ MISTAKES = [
     ("--archs transformer --tune lr=1,1", "--tune lr=1,1: give different"),
     ("--archs transformer --tune lr=1", "--tune lr=1: give different"),
     ("--archs transformer --seeds -1", "--seeds: -1: give a whole number"),
+    ("--archs transformer --lr -1", "--lr -1: give a rate above 0"),
+    ("--archs transformer --tune lr=0,1", "transformer --tune lr=0 .*--lr 0: give a rate above 0"),
     ("--archs transformer --lr 1 --tune lr=1,2", "--lr is tuned; leave it out"),
     ("--archs 'transformer[--lr 1]' --tune lr=1,2", "--lr is tuned; leave it out"),
     ("--archs transformer --tune dropout=0,x", "transformer --tune dropout=x .*--dropout: .*x"),
@@ -502,7 +505,7 @@ def test_intervals_need_three_seeds():
     assert over_seeds([1.0], 1) == "1.0"
     assert over_seeds([1.0, 2.0], 1) == "1.5 ± 0.7"
     assert over_seeds([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0 (-0.5 to 4.5)"
-    assert over_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0 (5.0 to 5.0)"
+    assert over_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0"
 
 
 def test_a_score_below_100_does_not_read_100():

@@ -12,7 +12,14 @@ import yaml
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 from fairseq_odeformers.lab.analysis.command import leave_out_rejected
-from fairseq_odeformers.lab.compare import command, continue_plan, fairseq_commands, trial, watch
+from fairseq_odeformers.lab.compare import (
+    command,
+    continue_plan,
+    experiments,
+    fairseq_commands,
+    trial,
+    watch,
+)
 from fairseq_odeformers.lab.compare.caveats import find_open_choices
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry
@@ -236,7 +243,7 @@ def test_wrong_values_are_refused_before_the_first_trial(
 ):
     monkeypatch.setattr("fairseq_odeformers.lab.compare.make_plan.try_training", None)
     recipe = default_recipe(training_data / "words", {"transformer_classifier": {}}, epochs=1)
-    recipe.tune = {name: ["0", value]}
+    recipe.tune = {name: ["0.1", value]}
     with pytest.raises(ValueError, match=f"--tune {name}={value} cannot be trained .*{refused}"):
         make_plan(recipe)
 
@@ -250,6 +257,7 @@ def test_a_dry_run_shows_what_is_tuned_anew(folder, monkeypatch, capsys):
     recipe = {"data": ".", "train": {"fp16": True}, "architectures": dict.fromkeys("ab", {})}
     path.write_text(yaml.safe_dump({**recipe, "tune": plan.recipe.tune, "seeds": [5]}))
     monkeypatch.setattr(continue_plan, "call_in_child", lambda function: plan)
+    monkeypatch.setattr(experiments, "check_names", lambda *_: None)
     command.main([str(path), "--dry-run", "--redo", "a"])
     _, commands = capsys.readouterr().out.split("# Then with the best")
     assert re.findall("# (.*-seed5)", commands) == ["a-lr-1-seed5", "b-lr-3-seed5"]
@@ -268,6 +276,7 @@ def test_a_run_that_fails_does_not_stop_the_other_parts(folder, monkeypatch, cap
         return replace(tuned(recipe.architectures, recipe.tune["lr"], [5]), recipe=recipe)
 
     monkeypatch.setattr(continue_plan, "call_in_child", make_plan)
+    monkeypatch.setattr(experiments, "check_names", lambda *_: None)
     with pytest.raises(ValueError, match="--redo z: not among a, b"):
         command.main(["recipe.yaml", "--redo", "z"])
     assert not (folder / "runs").exists()
