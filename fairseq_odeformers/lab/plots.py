@@ -118,22 +118,19 @@ def styles(names: Iterable[str]) -> dict[str, dict]:
     """How the line of each name is drawn.
 
     Colour and marker are the architecture's; names of no architecture take turns. Names that share
-    them differ in their lines and in how their markers are filled. Lines get thinner, so that those
-    below others are seen.
+    them differ in their dashes and in how their markers are filled. All lines are as wide.
     """
     colors = {name: architecture_color(name) for name in names}
     others = cycle([color for color in COLORS if color not in colors.values()] or COLORS)
     drawn, looks = [], {}
-    for place, (name, color) in enumerate(colors.items()):
+    for name, color in colors.items():
         color = color or next(others)
         variant = drawn.count(color)
         drawn.append(color)
         looks[name] = {
             "color": color,
             "linestyle": LINES[variant % len(LINES)],
-            "linewidth": 2.6 - 0.5 * (place % 4),
             "marker": MARKERS[color],
-            "markersize": 7 - place % 4,
             "fillstyle": FILLS[variant % len(FILLS)],
         }
     return looks

@@ -26,6 +26,14 @@ def test_names_that_share_a_colour_differ_and_others_have_colours_of_their_own()
     assert len({look["color"] for look in looks.values()}) == 3
 
 
+def test_no_line_looks_more_important_than_another():
+    _, (axes,) = plots.panels(1, 1, 4, 3)
+    names = ["transformer-seed1", "transformer-seed2", "transject"]
+    plots.lines(axes, [{"model": name, "x": x, "y": x} for name in names for x in (1, 2)], "x", "y")
+    sizes = {(line.get_linewidth(), line.get_markersize()) for line in axes.lines}
+    assert len(axes.lines) == 3 and len(sizes) == 1
+
+
 @pytest.mark.parametrize("depths", [[1, 2], [0, 1, 2], [1], range(1, 25)])
 def test_layers_are_numbered_by_integers(depths):
     figure, (axes,) = plots.panels(1, 1, 4, 3)

@@ -99,9 +99,10 @@ def quality_against(
         costs["parameters (millions)"] = [size / 1e6 for size in sizes]
     figure, grid = panels(len(costs), 2, 4.2 if len(costs) > 1 else 7.4, 3, sharey=True)
     for axes, values in zip(grid, costs.values()):
-        for x, (name, point), look in zip(values, points.items(), distinct(points)):
+        drawn = zip(values, points.items(), distinct(points))
+        for place, (x, (name, point), look) in enumerate(drawn):
             look |= {"linestyle": "", "fillstyle": "full", "markersize": 7}
-            cap = 2 + 2 * look["linewidth"]  # so that a bar below others is seen
+            cap = 7 - place % 4  # so that a bar below others is seen
             error = point.error or None
             axes.errorbar(x, fmean(point.scores), error, capsize=cap, label=name, **look)
             if len(point.scores) > 1:
