@@ -106,6 +106,16 @@ def integer_ticks(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
+def scale_by_span(axes: Axes) -> None:
+    """Make a vertical axis logarithmic if its values span a power of ten or more.
+
+    On less than that, matplotlib labels a logarithmic axis with numbers of different lengths.
+    """
+    low, high = axes.get_ylim()
+    if high > 10 * low:
+        axes.set_yscale("log")
+
+
 def architecture_color(name: str) -> str | None:
     """The colour of :data:`ARCHITECTURES` for a name of a model; None if it names none of them."""
     for pattern, color in ARCHITECTURES.items():

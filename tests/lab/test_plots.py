@@ -43,6 +43,15 @@ def test_layers_are_numbered_by_integers(depths):
     assert all(tick == int(tick) for tick in axes.get_xticks())
 
 
+@pytest.mark.parametrize("highest, scale", [(1.12, "linear"), (50, "log")])
+def test_the_numbers_of_an_axis_have_one_length(highest, scale):
+    """A logarithmic axis of less than a power of ten had 1.1 beside 1.12."""
+    _, (axes,) = plots.panels(1, 1, 4, 3)
+    axes.plot([1.08, 1.1, highest])
+    plots.scale_by_span(axes)
+    assert axes.get_yscale() == scale
+
+
 @pytest.mark.parametrize("width", [1.8, 4])
 def test_titles_are_no_wider_than_their_panels(width):
     name = "runs/transevolve_classifier_fullff_1_prenorm-lr-5e-4-seed1/checkpoint_best"

@@ -22,7 +22,7 @@ def means(tables: Tables) -> Figure:
     for axes, (name, rows) in zip(grid, group_by(tables["layers"], "measure")):
         lines(axes, rows, "layer", "mean")
         axes.set(xlabel="layer", ylabel=f"mean {LABELS[name]}")
-    grid[0].set_yscale("log")
+    plots.scale_by_span(grid[0])
     legend(figure, grid[0].lines)
     return figure
 
@@ -34,7 +34,9 @@ def activation(tables: Tables) -> Figure:
     texts; dot: mean.
     """
     rows = dict(group_by(tables["layers"], "measure"))["activation"]
-    return boxes(rows, LABELS["activation"], "log")
+    figure = boxes(rows, LABELS["activation"])
+    plots.scale_by_span(figure.axes[0])  # the panels share it
+    return figure
 
 
 def dot_products(tables: Tables) -> Figure:
@@ -53,11 +55,10 @@ def entropy(tables: Tables) -> Figure:
     return boxes(dict(group_by(tables["layers"], "measure"))["entropy"], LABELS["entropy"])
 
 
-def boxes(rows: list[Row], label: str, scale: str = "linear", extremes: bool = True) -> Figure:
+def boxes(rows: list[Row], label: str, extremes: bool = True) -> Figure:
     """The distribution of a measure in each layer, a panel a model.
 
     Args:
-        scale: of matplotlib.
         extremes: whether to draw smallest, largest and mean value as well as the quartiles.
     """
     figure, grid = model_panels(rows, label)
@@ -77,7 +78,6 @@ def boxes(rows: list[Row], label: str, scale: str = "linear", extremes: bool = T
             medianprops={"color": plots.BLACK},
             meanprops={"marker": "o", "markersize": 4, "mfc": red, "mec": red},
         )
-        axes.set_yscale(scale)
     return figure
 
 
