@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from fairseq_odeformers.inference.texts import read_texts
-from fairseq_odeformers.lab.compare.plan import PLAN
+from fairseq_odeformers.lab.compare.plan import PLAN, load_plan
 from fairseq_odeformers.options import add_user_dir, positive_int
 
 from . import attention, sentence, states
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> None:
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
     command = shlex.join(["odeformers", "analyse", *arguments])
     check_free(args.out, command)
-    args.checkpoints = leave_out_rejected(args.checkpoints)
+    args.checkpoints = order_runs(leave_out_rejected(args.checkpoints))
     args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     analysis = states
     if args.what == "attention":
@@ -145,6 +145,22 @@ def is_rejected(path: str) -> bool:
     from fairseq_odeformers.lab.compare.tuning import rejected_folders  # needs the extra `compare`
 
     return folder.name in rejected_folders(folder.parent)
+
+
+def order_runs(paths: list[str]) -> list[str]:
+    """Checkpoints that a glob has sorted, with the runs of a comparison in the order of its report.
+
+    So the baseline comes first. Paths in an order of the user's stay as they are.
+    """
+    folders = [Path(path).absolute().parent for path in paths]
+    runs = []
+    for out in dict.fromkeys(folder.parent for folder in folders):
+        if (out / PLAN).is_file():
+            plan = load_plan(out)
+            runs += [out / e.folder(seed) for e in plan.entries for seed in plan.recipe.seeds]
+    if paths != sorted(paths) or not {*folders} <= {*runs}:
+        return paths
+    return sorted(paths, key=lambda path: runs.index(Path(path).absolute().parent))
 
 
 def model_names(paths: list[str]) -> list[str]:

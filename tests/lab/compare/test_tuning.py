@@ -11,7 +11,7 @@ import torch
 import yaml
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
-from fairseq_odeformers.lab.analysis.command import leave_out_rejected
+from fairseq_odeformers.lab.analysis.command import leave_out_rejected, order_runs
 from fairseq_odeformers.lab.compare import (
     command,
     continue_plan,
@@ -147,6 +147,15 @@ def test_other_values_and_seeds_extend_a_tuning(folder):
     assert leave_out_rejected(found[1:3]) == found[1:3], "alone, they are meant"
     with pytest.raises(ValueError, match="begun with other settings .a: tune lr → unset"):
         execute(Plan(Recipe("/data", {}, {}), (Entry("a", {"arch": "a", "lr": "1"}),)), folder)
+
+
+def test_an_analysis_has_the_order_of_the_report(folder):
+    """Unless the user has given another one, or other checkpoints beside the runs."""
+    save_plan(tuned("ba", ["1", "2"], [5, 6]), folder / "runs")
+    found = [f"runs/{name}-lr-1-seed{seed}/best.pt" for name in "ab" for seed in (5, 6)]
+    assert order_runs(found) == found[2:] + found[:2]
+    for paths in (found[::-1], [*found, "s/best.pt"]):
+        assert order_runs(paths) == paths
 
 
 def test_a_candidate_that_diverges_is_not_chosen(folder):
