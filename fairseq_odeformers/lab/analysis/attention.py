@@ -160,17 +160,23 @@ def attention(tables: Tables) -> Figure:
     """Change of the maps from depth to depth (total variation distance), averaged over the heads.
 
     A point is at the later of two depths, relative to the depth of the model, so a model of two
-    layers has a single point, at 1. The first map of a block follows the last one of the block
-    before. A block of the N-ODE Transformer has one at its start and one at its end, so that two
-    changes are at one depth.
+    layers has a single point, at 1; where all models have one alone, these stand side by side. The
+    first map of a block follows the last one of the block before. A block of the N-ODE Transformer
+    has one at its start and one at its end, so that two changes are at one depth.
     """
     rows = [row for row in tables["attention"] if row["change"] is not None]
     kinds = dict(group_by(rows, "kind"))
     first = min(row["fraction"] for row in rows)
     figure, grid = panels(len(kinds), len(kinds), 2 + 1.5 * (1 - first), 3, sharey=True)
     for axes, (kind, of_kind) in zip(grid, kinds.items()):
+        axes.set_title(KINDS[kind])
+        if first == 1:
+            placed = [{**row, "place": place} for place, row in enumerate(of_kind)]
+            lines(axes, placed, "place", "change")
+            axes.set(xticks=[], xlim=(-1, len(of_kind)))
+            continue
         lines(axes, of_kind, "fraction", "change")
-        axes.set(title=KINDS[kind], xlabel="relative depth", xlim=(first - 0.08, 1.08))
+        axes.set(xlabel="relative depth", xlim=(first - 0.08, 1.08))
         axes.xaxis.set_major_locator(MultipleLocator(0.2))
     room = 1.1 * max(row["change"] for row in rows) or None  # for the markers of single points
     grid[0].set(ylabel="change (total variation distance)", ylim=(0, room))
