@@ -52,6 +52,8 @@ table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: a
 th, td { padding: .35rem .7rem; border-bottom: 1px solid #ddd; }
 th, td { text-align: left; vertical-align: top; }
 th { border-bottom: 2px solid #888; vertical-align: bottom; }
+table:has(th:nth-child(9)) { font-size: .85rem; }
+table:has(th:nth-child(9)) :is(th, td) { padding: .3rem .4rem; }
 .number { white-space: nowrap; font-variant-numeric: tabular-nums; }
 p:has(img) { overflow-x: auto; }
 img { min-width: 40rem; max-width: 100%; }
@@ -68,6 +70,8 @@ def html_page(sections: Sequence[Section]) -> str:
     """The report as one HTML file, with its pictures in it."""
     body = markdown(markdown_page(sections), extensions=["tables"])
     body = re.sub(r"<td>(?=[-\d.,:±() to]+</td>)", '<td class="number">', body)
+    # An interval is below its mean: side by side they make wide tables scroll.
+    body = re.sub(r" (?=\([-\d., to]+\)</td>)", "<br>", body)
     # Names may break after their parts.
     body = re.sub(
         r"(?<=<td>)[\w.-]+(?=</td>)", lambda name: re.sub("([_-])", r"\1<wbr>", name[0]), body

@@ -25,7 +25,7 @@ from fairseq_odeformers.lab.compare.figures import (
 )
 from fairseq_odeformers.lab.compare.logs import Training, read_training
 from fairseq_odeformers.lab.compare.outcomes import Classes, Outcome, Perplexity, Translations
-from fairseq_odeformers.lab.compare.pages import html_page
+from fairseq_odeformers.lab.compare.pages import Section, html_page
 from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan, write_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe, find_test_sets
 from fairseq_odeformers.lab.compare.report import (
@@ -539,6 +539,13 @@ def test_texts_on_which_models_differ_have_different_outputs(tmp_path):
     runs["two"] = runs["one"]
     (section,) = show_differences(results, "test")
     assert section.text.startswith("Nowhere")
+
+
+def test_an_interval_is_below_its_mean_in_html():
+    """So a table of all columns is as narrow as a page of 1,100 pixels; text stays in one line."""
+    section = Section("Trainings", table=[["loss", "text"], ["0.7 ± 0.1 (-0.6 to 0.8)", "a (b)"]])
+    page = html_page([section])
+    assert '<td class="number">0.7 ± 0.1<br>(-0.6 to 0.8)</td>' in page and "<td>a (b)<" in page
 
 
 @pytest.fixture
