@@ -82,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     share_cores()
     argparse.ArgumentParser.error = refuse
     argparse.ArgumentParser._check_value = check_choice
+    argparse.ArgumentParser._parse_optional = parse_optional
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments == ["--version"]:
         print(version("fairseq-odeformers"))
@@ -150,6 +151,11 @@ def check_choice(self, action, value, check=argparse.ArgumentParser._check_value
     if near and not known:
         raise argparse.ArgumentError(action, f"{value}: did you mean {' or '.join(near)}?")
     check(self, action, value)
+
+
+def parse_optional(self, word: str, parse=argparse.ArgumentParser._parse_optional):
+    """argparse's look for an option; a time such as -1m is none, so that its option refuses it."""
+    return None if re.fullmatch(r"-[\d.]+[a-z]", word) else parse(self, word)
 
 
 def prepare(arguments: Sequence[str]) -> None:

@@ -195,5 +195,7 @@ def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
         name, _, values = text.partition("=")
         tuning[name.removeprefix("--")] = choices = values.split(",")
         if not all(choices) or not 1 < len(choices) == len({*choices}):
-            raise ValueError(f"--tune {text}: give different values, such as lr=5e-4,1e-3")
+            repeated = len(choices) > len({*choices})
+            remedy = "each value once" if repeated else "two or more values between commas"
+            raise ValueError(f"--tune {text}: give {remedy}, such as lr=5e-4,1e-3")
     return tuning

@@ -298,5 +298,6 @@ def test_a_run_that_fails_does_not_stop_the_other_parts(folder, monkeypatch, cap
 def test_values_of_tuned_options():
     assert parse_tuning(["lr=1,2", "--dropout=0,3"]) == {"lr": ["1", "2"], "dropout": ["0", "3"]}
     for text in ("lr", "lr=", "lr=1", "lr=1,,2", "lr=1,1"):
-        with pytest.raises(ValueError, match=f"--tune {text}: give different values"):
+        remedy = "each value once" if text == "lr=1,1" else "two or more values between commas"
+        with pytest.raises(ValueError, match=f"--tune {text}: give {remedy}, such as lr="):
             parse_tuning([text])
