@@ -129,8 +129,8 @@ def explaining_refusal(path: str) -> Iterator[None]:
         raise ValueError("its end is missing") from error
     except (KeyError, TypeError) as error:
         (key,) = error.args if isinstance(error, KeyError) else [None]
-        lacks = f": it has no {key!r}" if isinstance(key, str) else ""
-        raise ValueError(f"fairseq-train has not written it{lacks}") from error
+        fault = f"it has no {key!r}" if isinstance(key, str) else "it holds something else"
+        raise ValueError(fault) from error
 
 
 def drop_unknown_options(state: dict) -> None:
