@@ -15,6 +15,7 @@ from fairseq import utils
 from scipy.stats import binomtest
 from tqdm import tqdm
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
 from fairseq_odeformers.files import naming_faults
@@ -220,7 +221,8 @@ def naming_split(task, split: str):
     languages = re.compile(r"(\.[^.]+-[^.]+\.[^.]+)?\.idx")
     splits = sorted({languages.sub("", path.name) for path in Path(data).rglob("*.idx")})
     if splits and split not in splits:
-        raise FileNotFoundError(f"--split {split}: {data} has {', '.join(splits)}")
+        remedy = did_you_mean(split, splits) or "give one of them"
+        raise FileNotFoundError(f"--split {split}: {data} has {', '.join(splits)}; {remedy}")
     return naming_faults(data, f"has no whole {split}")
 
 
