@@ -57,7 +57,7 @@ def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: boo
     Raises:
         ValueError: the texts have too many characters for *size*.
     """
-    logger.info(f"learning {size:,} word pieces")
+    logger.info(f"learning at most {size:,} word pieces")
     learned = _learn(texts, 0, SPECIAL, strip_accents)
     inner = sorted(piece for piece in learned if piece.startswith("##"))
     pieces = _learn(texts, size, [*SPECIAL, *inner], strip_accents)

@@ -62,7 +62,7 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
     """
     from subword_nmt.learn_bpe import learn_bpe
 
-    logger.info(f"learning {operations:,} BPE operations")
+    logger.info(f"learning at most {operations:,} BPE operations")
     lines = [f"{word} {count}" for word, count in words.items()]
     quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
     with open(path, "w", encoding="utf-8") as file, quiet:
