@@ -88,7 +88,9 @@ def existing_path(text: str) -> Path:
     """The type of an option that names a file or folder, which may be read more than once."""
     path = Path(text)
     if not (path.is_file() or path.is_dir()):
-        beside = (other.name for other in path.parent.glob("*"))
+        # The ending, which files have in common, makes no name similar.
+        names = [other.name for other in path.parent.glob("*")]
+        beside = [name for name in names if did_you_mean(path.stem, [Path(name).stem])]
         remedy = did_you_mean(path.name, beside) or "give an existing one"
         raise argparse.ArgumentTypeError(f"{text}: no such file or folder; {remedy}")
     return path
@@ -162,13 +164,13 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def announce(data_bin: Path) -> None:
     """Log that a data set is ready, and warn if a test set is too small to compare models on."""
+    logging.info(f"{data_bin} is ready for fairseq-train")
     sizes = map(count_examples, data_bin.rglob("test*.idx"))
     if (size := min(sizes, default=FEW)) < FEW:
         logging.warning(
             f"{data_bin} has a test set of size {size}, too small to tell models apart; give {FEW} "
             "examples or more"
         )
-    logging.info(f"{data_bin} is ready for fairseq-train")
 
 
 def count_examples(index: Path) -> int:

@@ -50,6 +50,11 @@ from fairseq_odeformers.lab.corpora.command import announce, preparing
         ("parallel -s de -t de --from .", "-s and -t are both de"),
         ("parallel -s de -t en --from . --valid 9", "--valid and --test"),
         ("parallel -s de -t en --from fil", "--from: fil: no such .*; did you mean file"),
+        ("parallel -s de -t en --from raw/nope.tsv", "nope.tsv: no such .*; give an existing one"),
+        (
+            "parallel -s de -t en --from raw/trian.tsv",
+            "trian.tsv: no such .*; did you mean train.tsv",
+        ),
         ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),
         ("parallel -s de -t en --max-ratio x", "--max-ratio: x: give a number"),
         *((f"{corpus} --workers 0", "--workers: 0") for corpus in odeformers.CORPORA),
@@ -63,13 +68,16 @@ from fairseq_odeformers.lab.corpora.command import announce, preparing
 def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
     (tmp_path / "raw" / "corpus").mkdir(parents=True)
     (tmp_path / "file").touch()
+    (tmp_path / "raw" / "p.tsv").touch()
+    (tmp_path / "raw" / "train.tsv").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
         odeformers.main(["prepare", *line.split()])
     assert stopped.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.match(f"odeformers prepare( {line.split()[0]})?: error: .*{named}", last)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["corpus", "file", "raw"]
+    there = ["corpus", "file", "p.tsv", "raw", "train.tsv"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == there
 
 
 def test_other_settings_take_another_folder(tmp_path):
@@ -89,14 +97,13 @@ def test_other_settings_take_another_folder(tmp_path):
 @pytest.mark.parametrize("size", [99, 100])
 def test_a_small_test_set_has_a_warning(size, tmp_path, caplog):
     """Of the smallest, whatever the size of the others."""
+    caplog.set_level("INFO")
     write_dictionaries(tmp_path, 1, make_dictionary("a"), ["no"])
     for split, examples in (("valid", 5), ("test", 200), ("test1", size)):
         write_split(tmp_path, split, [([[4, 2]], "no")] * examples)
     announce(tmp_path)
-    said = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert [f"{tmp_path} has a test set of size 99, " in line for line in said] == [True] * (
-        size < 100
-    )
+    said = f"{tmp_path} has a test set of size 99, " if size < 100 else f"{tmp_path} is ready"
+    assert caplog.messages[-1].startswith(said), "the last line"
 
 
 def prepare(out, name, begun, go_on):
