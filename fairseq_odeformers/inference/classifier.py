@@ -85,14 +85,12 @@ class Classifier(nn.Module):
             TypeError, ValueError: see :meth:`split`.
         """
         dictionary = self.task.source_dictionary
-        parts = [
-            [dictionary.index(symbol) for symbol in tokenize(self.task, part)[0]]
-            for part in self.split(text)
-        ]
+        tokenized = [tokenize(self.task, part) for part in self.split(text)]
+        parts = [[*map(dictionary.index, symbols)] for symbols, _ in tokenized]
         if not all(parts):
             return []
-        for symbols in parts:
-            warn_of_unknown(dictionary, symbols, place)
+        for symbols, (_, texts) in zip(parts, tokenized):
+            warn_of_unknown(dictionary, symbols, place, texts)
         if len(parts) > self.towers:
             parts = [self.join(*parts)]
         cfg, always = self.task.cfg, hasattr(self.task, "towers")

@@ -141,21 +141,30 @@ def truncate(
     return torch.cat([tokens[: longest - ending], tokens[len(tokens) - ending :]])
 
 
-def warn_of_unknown(dictionary: Dictionary, symbols: Sequence[int] | Tensor, place: str) -> None:
+def warn_of_unknown(
+    dictionary: Dictionary, symbols: Sequence[int] | Tensor, place: str, parts: Sequence[str] = ()
+) -> None:
     """Warn of symbols that the dictionary does not have.
 
     Of each dictionary, it tells of the first text with some, and of the first with such alone.
+
+    Args:
+        parts: each symbol's part of the text, if they are at hand.
     """
     known = sum(int(symbol != dictionary.unk()) for symbol in symbols)
+    unknown = [part for symbol, part in zip(symbols, parts) if symbol == dictionary.unk()]
     first = " ".join(dictionary.symbols[dictionary.nspecial :][:8])
     advice = "later texts are not reported"
     if not known:
         advice = "the result is meaningless, so give text like the data set's"
     if known < len(symbols) and (key := f"{advice} {first}") not in WARNED:
         WARNED.add(key)
+        shown = f"its dictionary has symbols such as {first}"
+        if unknown:
+            shown = f"unknown: {' '.join([*dict.fromkeys(unknown)][:8])}"
         logger.warning(
             f"{place}: the model knows {known or 'none'} of the {len(symbols)} symbols; {advice} "
-            f"(its dictionary has symbols such as {first})"
+            f"({shown})"
         )
 
 

@@ -119,11 +119,12 @@ def test_split_without_labels(predict):
     assert "accuracy" not in out
 
 
-def test_unknown_symbols_are_counted_and_the_line_is_named(predict, caplog):
+def test_unknown_symbols_are_named_with_their_line(predict, caplog):
     WARNED.clear()
     Path("text").write_text("2 7 5\n2 film 5\n")
     predict("classifier.pt", "--text", "text")
-    assert "text, line 2: the model knows 2 of the 3 symbols; later" in caplog.text
+    said = "text, line 2: the model knows 2 of the 3 symbols; later texts are not reported"
+    assert f"{said} (unknown: film)" in caplog.text
 
 
 def test_text(predict, monkeypatch):
