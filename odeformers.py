@@ -153,9 +153,9 @@ def check_choice(self, action, value, check=argparse.ArgumentParser._check_value
     check(self, action, value)
 
 
-def parse_optional(self, word: str, parse=argparse.ArgumentParser._parse_optional):
+def parse_optional(self, arg_string, parse=argparse.ArgumentParser._parse_optional):
     """argparse's look for an option; a time such as -1m is none, so that its option refuses it."""
-    return None if re.fullmatch(r"-[\d.]+[a-z]", word) else parse(self, word)
+    return None if re.fullmatch(r"-[\d.]+[a-z]", arg_string) else parse(self, arg_string)
 
 
 def prepare(arguments: Sequence[str]) -> None:
