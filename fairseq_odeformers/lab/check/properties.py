@@ -2,8 +2,9 @@
 
 import io
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -23,16 +24,28 @@ class NotFinite(Broken):
     """A number is NaN or infinity."""
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Two evaluations of a model whose results must be equal."""
+
+    model: BaseFairseqModel
+    first: Callable[[], Iterable[Tensor]]
+    second: Callable[[], Iterable[Tensor]]
+    # What must be equal inside the model, too: the slice of a dimension with these two sizes.
+    parts: Mapping[tuple[int, int], slice] = field(default_factory=dict)
+
+
 class Differs(Broken):
-    """Two evaluations of one input have different results.
+    """The results of two evaluations differ.
 
     Attributes:
-        evaluate: the evaluation.
+        pairs: makes all pairs of evaluations that the property compares.
+        bound: the largest difference that counts as none.
     """
 
-    def __init__(self, largest: float, evaluate: Callable[[], Sequence[Tensor]]):
+    def __init__(self, largest: float, pairs: Callable[[], Iterator[Pair]], bound: float):
         super().__init__(f"they differ by {largest:.1e}")
-        self.evaluate = evaluate
+        self.pairs, self.bound = pairs, bound
 
 
 @dataclass(frozen=True)
@@ -61,12 +74,29 @@ def holds(*about, **more):
     return add
 
 
+def holds_of_pairs(name: str, bound: float, *about, **more):
+    """The same for a function that makes pairs of evaluations: a difference can be traced."""
+
+    def add(pairs: Callable[[Subject], Iterator[Pair]]) -> None:
+        def measure(subject: Subject) -> float:
+            largest = 0.0
+            for pair in pairs(subject):
+                largest = max(largest, difference(pair.first(), pair.second()))
+                if largest > bound:
+                    raise Differs(largest, lambda: pairs(subject), bound)
+            return largest
+
+        holds(name, bound, *about, **more)(measure)
+
+    return add
+
+
 DECODERS = (Kind.TRANSLATION, Kind.LANGUAGE_MODEL)
 LENGTHS = (9, 5, 8)
 CAUSAL = "no token sees a later one"
 
 
-def difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
+def difference(ours: Iterable[Tensor], theirs: Iterable[Tensor]) -> float:
     """The largest difference between two lists of tensors; infinite where one is no number."""
     pairs = zip(ours, theirs)
     largest = torch.stack([(a.detach() - b.detach()).float().abs().max() for a, b in pairs]).max()
@@ -76,7 +106,7 @@ def difference(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
 def relative_difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float:
     """The same of tensors by name, over the largest entry of all."""
     scale = max(float(tensor.abs().max()) for tensor in theirs.values())
-    return difference(list(ours.values()), list(theirs.values())) / scale
+    return difference(ours.values(), theirs.values()) / scale
 
 
 def check_finite(tensors: Mapping[str, Tensor]) -> None:
@@ -104,13 +134,13 @@ def finite(subject: Subject) -> float:
     return 0.0
 
 
-@holds(
+@holds_of_pairs(
     "earlier batches change nothing",
     0,
     "keep nothing from one batch to the next: no counter, cache, running mean or random generator",
     decisive=True,
 )
-def stateless(subject: Subject) -> float:
+def stateless(subject: Subject) -> Iterator[Pair]:
     model, sample = subject.build().eval(), random_sample(subject)
 
     def evaluate() -> list[Tensor]:
@@ -119,26 +149,23 @@ def stateless(subject: Subject) -> float:
         torch.manual_seed(2)
         return subject.outputs(model, sample)
 
-    return compare_evaluations(evaluate)
+    yield Pair(model, evaluate, evaluate)
 
 
-@holds(
+@holds_of_pairs(
     "two evaluations of a batch give the same numbers",
     0,
     "evaluation is random: pass training=self.training to F.dropout, and draw random numbers in "
     "forward only while self.training is true",
     decisive=True,
 )
-def repeatable(subject: Subject) -> float:
+def repeatable(subject: Subject) -> Iterator[Pair]:
     model, sample = subject.build().eval(), random_sample(subject)
-    return compare_evaluations(lambda: subject.outputs(model, sample))
 
+    def evaluate() -> list[Tensor]:
+        return subject.outputs(model, sample)
 
-def compare_evaluations(evaluate: Callable[[], Sequence[Tensor]]) -> float:
-    """0, or else an error that can be traced to the layer where two evaluations part."""
-    if largest := difference(evaluate(), evaluate()):
-        raise Differs(largest, evaluate)
-    return 0.0
+    yield Pair(model, evaluate, evaluate)
 
 
 # --- training ------------------------------------------------------------------------
@@ -189,59 +216,73 @@ def seeded(subject: Subject) -> float:
 # --- what a text may depend on -------------------------------------------------------
 
 
-@holds(
+@holds_of_pairs(
     CAUSAL,
     1e-5,
     "mask attention to later positions, and mix no positions otherwise",
     DECODERS,
 )
-def causal(subject: Subject) -> float:
+def causal(subject: Subject) -> Iterator[Pair]:
     model, (source,) = subject.build().eval(), subject.texts(9)
     (target,) = subject.texts(9, seed=3)
     changed = target.clone()
     changed[5] = target[6]
+    seen = slice(6)  # the first token is the start
     reads = subject.kind is Kind.LANGUAGE_MODEL  # its targets are its inputs
-    before, after = (
-        subject.outputs(model, subject.sample([text if reads else source], [text]))
-        for text in (target, changed)
-    )
-    return difference([before[0][:6]], [after[0][:6]])  # the first token is the start
+
+    def evaluate(text: Tensor) -> list[Tensor]:
+        sample = subject.sample([text if reads else source], [text])
+        return [subject.outputs(model, sample)[0][seen]]
+
+    yield Pair(model, lambda: evaluate(target), lambda: evaluate(changed), {(9, 9): seen})
 
 
-@holds(
+@holds_of_pairs(
     "padding changes nothing",
     1e-4,
     "keep padding out of attention, of sums, of means and of the size of steps; the encoder gets "
     "its mask",
+    premise=CAUSAL,
 )
-def padding(subject: Subject) -> float:
+def padding(subject: Subject) -> Iterator[Pair]:
     texts = subject.texts(*LENGTHS)
     return alone_and_together(subject, texts, subject.texts(7, 4, 6, seed=3))
 
 
-@holds(
+@holds_of_pairs(
     "the other texts of a batch change nothing",
     1e-4,
     "normalise over the features of a token, and let no statistic or step size depend on the batch",
 )
-def batch(subject: Subject) -> float:
+def batch(subject: Subject) -> Iterator[Pair]:
     return alone_and_together(subject, subject.texts(8, 8, 8), subject.texts(6, 6, 6, seed=3))
 
 
-def alone_and_together(subject: Subject, sources: list[Tensor], targets: list[Tensor]) -> float:
-    model = subject.build().eval()
-    together = subject.outputs(model, subject.sample(sources, targets))
-    alone = [
-        subject.outputs(model, subject.sample([source], [target]))[0]
-        for source, target in zip(sources, targets)
-    ]
-    return difference(together, alone)
+def alone_and_together(
+    subject: Subject, sources: list[Tensor], targets: list[Tensor]
+) -> Iterator[Pair]:
+    """Each text alone, and as the first text of a batch of all."""
+    model, texts = subject.build().eval(), [*zip(sources, targets)]
+    left_pad = subject.kind is Kind.TRANSLATION  # of sources
+
+    def evaluate(*texts: tuple[Tensor, Tensor]) -> list[Tensor]:
+        return subject.outputs(model, subject.sample(*map(list, zip(*texts))))[:1]
+
+    for index, (source, target) in enumerate(texts):
+        unpadded = slice(-len(source), None) if left_pad else slice(len(source))
+        parts = {
+            (1, len(texts)): slice(1),
+            (len(source), max(map(len, sources))): unpadded,
+            (len(target), max(map(len, targets))): slice(len(target)),
+        }
+        together = partial(evaluate, *texts[index:], *texts[:index])
+        yield Pair(model, partial(evaluate, texts[index]), together, parts)
 
 
 # --- decoding ------------------------------------------------------------------------
 
 
-@holds(
+@holds_of_pairs(
     "incremental decoding equals full decoding",
     1e-4,
     "each evaluation of a layer needs a cache of its own (RepeatedDecoderLayer has one), and "
@@ -249,20 +290,22 @@ def alone_and_together(subject: Subject, sources: list[Tensor], targets: list[Te
     DECODERS,
     premise=CAUSAL,
 )
-def incremental(subject: Subject) -> float:
+def incremental(subject: Subject) -> Iterator[Pair]:
     model, sources, tokens = decoding_inputs(subject)
-    decoding, lengths = Decoding(subject, model, sources), range(1, tokens.size(1) + 1)
-    pairs = [(decoding.step(tokens[:, :n]), decoding.full(tokens[:, :n])) for n in lengths]
-    return max(difference([step], [full]) for step, full in pairs)
+    decoding = Decoding(subject, model, sources)
+    for length in range(1, tokens.size(1) + 1):
+        prefix = tokens[:, :length]
+        full, step = partial(decoding.full, prefix), partial(decoding.step, prefix)
+        yield Pair(model, full, step, {(length, 1): slice(-1, None)})
 
 
-@holds(
+@holds_of_pairs(
     "caches follow their beams",
     1e-4,
     "reorder all that a layer keeps in the incremental state, in reorder_incremental_state",
     DECODERS,
 )
-def beams(subject: Subject) -> float:
+def beams(subject: Subject) -> Iterator[Pair]:
     model, sources, tokens = decoding_inputs(subject)
     order = [2, 0]  # one text is finished, and two change places
     reordered, expected = (
@@ -272,7 +315,8 @@ def beams(subject: Subject) -> float:
         reordered.step(tokens[:, :length])
         expected.step(tokens[order, :length])
     reordered.reorder(torch.tensor(order))
-    return difference([reordered.step(tokens[order])], [expected.step(tokens[order])])
+    last = tokens[order]
+    yield Pair(model, partial(expected.step, last), partial(reordered.step, last))
 
 
 def decoding_inputs(subject: Subject) -> tuple[BaseFairseqModel, list[Tensor], Tensor]:

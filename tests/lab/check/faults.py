@@ -1,4 +1,4 @@
-"""A plugin of language models and classifiers, each with one fault; ``sound`` has none."""
+"""A plugin of models of three kinds, each with one fault; ``sound`` has none."""
 
 import random
 
@@ -11,6 +11,10 @@ from torch.nn import functional
 
 import fairseq_odeformers  # noqa: F401
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
+from fairseq_odeformers.models.common.prenorm_transformer import (
+    PreNormTransformer,
+    PreNormTransformerConfig,
+)
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
@@ -118,6 +122,11 @@ class Padding(EncoderLayer):
         return super().forward(x + x.mean(0), *args, **kwargs)
 
 
+class Mask(EncoderLayer):
+    def forward(self, x, encoder_padding_mask, attn_mask=None):
+        return super().forward(x, None, attn_mask)
+
+
 class Batch(EncoderLayer):
     def forward(self, x, *args, **kwargs):
         return super().forward(x - x.mean(1, keepdim=True), *args, **kwargs)
@@ -141,6 +150,12 @@ for name, layer in {
     decoder = type("FaultyDecoder", (Decoder,), {"layer_class": layer})
     model = type(f"Model_{name}", (LanguageModel,), {"decoder_class": decoder})
     register_model(name, dataclass=type(f"Config_{name}", (LanguageModelConfig,), {}))(model)
+
+
+@register_model("mask", dataclass=type("Config_mask", (PreNormTransformerConfig,), {}))
+class MaskedTranslator(PreNormTransformer):
+    encoder_class = type("FaultyEncoder", (Encoder,), {"layer_class": Mask})
+
 
 for name, layer in {"padding": Padding, "batch": Batch, "noise": Noise}.items():
     encoder = type("FaultyEncoder", (Encoder,), {"layer_class": layer})

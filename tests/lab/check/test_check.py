@@ -31,6 +31,7 @@ FAULTS = {
     "sound": set(),
     "look_ahead": {CAUSAL, PADDING, INCREMENTAL},  # the padding of a text is later
     "padding": {PADDING},
+    "mask": {PADDING},
     "batch": {BATCH, PADDING, ADDITIVE},
     "cache": {INCREMENTAL},
     "unused": {GRADIENT},
@@ -123,11 +124,41 @@ def test_the_status_tells_of_a_fault(printed):
             "return x * self.calls",
             "first from mul in decoder.layers.0 .Memory., .*FILE, line LINE: keep nothing",
         ),
+        (
+            "look_ahead",
+            "def forward(self, x, *args, **kwargs):\n        x, *rest",
+            "first from forward in decoder.layers.0 .LookAhead., .*FILE, line LINE: mask",
+        ),
+        (
+            "padding",
+            "def forward(self, x, *args, **kwargs):\n        return super().forward(x + x.mean(0)",
+            "first from forward in encoder.layers.0 .Padding., .*FILE, line LINE: keep padding",
+        ),
+        (
+            "mask",
+            "return super().forward(x, None",
+            "first from forward in encoder.layers.0.self_attn .*FILE, line LINE: keep padding",
+        ),
+        (
+            "batch",
+            "def forward(self, x, *args, **kwargs):\n        return super().forward(x - x.mean(1",
+            "first from forward in encoder.layers.0 .Batch., .*FILE, line LINE: normalise",
+        ),
+        (
+            "cache",
+            "return super().forward(x, *args, **kwargs)\n\n\nclass Beams",
+            "first from forward in decoder.layers.0.self_attn .*FILE, line LINE: each evaluation",
+        ),
+        (
+            "beams",
+            "def forward(self, x, encoder_out=None",
+            "first from forward in decoder.layers.0 .Beams., .*FILE, line LINE: reorder",
+        ),
     ],
 )
 def test_a_fault_is_named_with_its_module_file_and_line(arch, code, said, printed):
-    lines = (Path(__file__).parent / "faults.py").read_text().splitlines()
-    line = next(n for n, text in enumerate(lines, 1) if code in text)
+    before, _ = (Path(__file__).parent / "faults.py").read_text().split(code, 1)
+    line = before.count("\n") + 1
     said = said.replace("FILE", r"faulty_plugin/__init__\.py").replace("LINE", str(line))
     assert re.search(said, printed[0][arch])
 
