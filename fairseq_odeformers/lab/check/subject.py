@@ -34,7 +34,9 @@ def choose_kind(arch: str, task: str | None = None) -> Kind:
         ValueError: there is no such architecture, or the task does not train it.
     """
     if arch not in ARCH_MODEL_REGISTRY:
-        remedy = did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
+        longer = [name for name in reversed(ARCH_MODEL_REGISTRY) if arch in name]  # plugin's first
+        meant = f"did you mean {' or '.join(longer[:3])}?" if longer else ""
+        remedy = meant or did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
         raise ValueError(f"{arch}: no such architecture; {remedy} (--user-dir finds your own)")
     kind = kind_of(ARCH_MODEL_REGISTRY[arch], task)
     if kind is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 from fairseq_odeformers.cli import architectures
 from fairseq_odeformers.lab.check.command import check, judge, main
@@ -171,7 +171,7 @@ def test_the_message_on_a_cache_helps(printed):
     """It is about caches only if the decoder does not look ahead."""
     assert "needs a cache of its own" in printed[0]["cache"]
     assert "cache of its own" not in printed[0]["look_ahead"]
-    assert f"to be judged once '{CAUSAL}' passes" in printed[0]["look_ahead"]
+    assert printed[0]["look_ahead"].count(f"to be judged once '{CAUSAL}' passes") == 2
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -191,10 +191,13 @@ def test_a_difference_that_is_not_a_number_fails(place):
         ("transjekt", "did you mean transject or "),
         ("transformer_classifer_prenorm", r"did you mean transformer_classifier_prenorm\?"),
         ("misspelt_name", "odeformers list names them"),
+        ("heun", r"did you mean own_heun_2 or heun_1\?"),
     ],
 )
-def test_an_unknown_architecture(name, remedy, capsys):
-    """Nothing is printed of the ones before it, and only similar names are offered."""
+def test_an_unknown_architecture(name, remedy, capsys, monkeypatch):
+    """Nothing is printed of the ones before it, and only similar or longer names are offered."""
+    for registered in ("heun_1", "own_heun_2"):
+        monkeypatch.setitem(ARCH_MODEL_REGISTRY, registered, None)
     with pytest.raises(ValueError, match=rf"{name}: .* architecture; {remedy}"):
         main(["transject", name])
     assert not capsys.readouterr().out
