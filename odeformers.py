@@ -39,9 +39,8 @@ COMMANDS = {
     "score-wmt14": ("lab.corpora.wmt14_score:main", "BLEU of WMT14 as the papers compute it"),
 }
 DATA = "the binarised data, data-bin of odeformers prepare"
-FIRST = {  # what the first argument of some commands has to be
+FIRST = {  # what the first argument of some commands has to be; predict needs no data for parity
     "translate": DATA,
-    "predict": DATA,
     "compare": f"{DATA}, or a recipe in YAML",
     "report": "--out of odeformers compare",
 }
@@ -108,9 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def check_first(command: str, path: str = "-") -> None:
     """Refuse a first argument that is not there at once, not after the seconds of the imports.
 
-    Options, NAME=RUNS, several paths between colons and "" for no data are left to the command.
+    Options, NAME=RUNS, and several paths between colons are left to the command.
     """
-    if not re.search("^$|^-|=|:", path) and not os.path.lexists(path):
+    if not re.search("^-|=|:", path) and not os.path.lexists(path):
         print(f"odeformers {command}: error: {explain_missing(command, path)}", file=sys.stderr)
         sys.exit(2)
 

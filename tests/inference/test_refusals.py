@@ -44,7 +44,7 @@ REFUSED = {
     },
     "predict c:d --path classifier.pt --output made": {"": "c:d ':'"},
     "predict two --path classifier.pt --output made": {"": "classes two"},
-    "predict absent --path classifier.pt": {"": "absent: no such file or folder; give data-bin"},
+    "predict absent --path classifier.pt": {"": "data absent: no such folder; give dictionaries"},
     "translate words --path classifier.pt": {
         "--text absent": "--text absent: no such file; give",
         "--output words": "--output: words: is a folder; give a file",
