@@ -13,12 +13,13 @@ from fairseq_odeformers.lab.corpora.command import FEW
 
 from .logs import Training, clock
 from .outcomes import Outcome, better, is_percentage
-from .recipe import texts_path
+from .recipe import Recipe, texts_path
 from .results import Results
 
 SLIGHT, MARKED = 0.01, 0.03  # shares of the first loss by which a training improves at its end
 WORSE = 0.05  # the share of a score that an average must lose to be clearly worse
 UNEQUAL = 0.25  # the share from which on times, or updates, are too different to call them equal
+EARLY = 0.5  # the share of a training before which its best checkpoint comes early
 CEILING = 99  # percent, above which scores are near the most that can be reached
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
@@ -81,8 +82,29 @@ def find_reservations(results: Results) -> Iterator[str]:
     )
     if names := ", ".join(improving):
         yield f"Still improving at the end: {names}. Longer training may change the order."
+    if early := ", ".join(find_early(results)):
+        yield f"Best checkpoints come early: {early}. More updates do not help."
     if len(trainings) > 1 and not results.plan.recipe.tune:
         yield "Options were not tuned for each model (`--tune`)."
+
+
+def find_early(results: Results) -> Iterator[str]:
+    """The architectures that overfit: their scored checkpoints are of the first half of updates."""
+    for name, runs in results.trainings.items():
+        shares = [
+            run.updates[best_validation(results.plan.recipe, run)] / run.updates[-1]
+            for run in runs.values()
+            if run.losses
+        ]
+        if shares and fmean(shares) < EARLY:
+            yield f"{name} (after {fmean(shares):.0%} of the updates)"
+
+
+def best_validation(recipe: Recipe, run: Training) -> int:
+    """The number of the validation whose checkpoint is scored: the best by the recipe's metric."""
+    if len(run.metrics) < len(run.losses):
+        return run.losses.index(min(run.losses))
+    return run.metrics.index(recipe.best(run.metrics))
 
 
 def find_ceiling(outcomes: Outcomes) -> Iterator[str]:

@@ -78,7 +78,10 @@ def read_training(log: Path, metric: str = "loss") -> Training:
         return [float(ends[end][name]) for end in epochs]
 
     seconds = np.interp(updates, [0, *epochs], [0, *np.cumsum(of_train("train_train_wall"))])
-    train_losses = np.interp(updates, epochs, of_train("train_loss")).tolist()
+    train_loss = of_train("train_loss")
+    if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
+        train_loss[-1] = train_loss[-2]
+    train_losses = np.interp(updates, epochs, train_loss).tolist()
     losses, metrics = of_valid("valid_loss"), of_valid(f"valid_{metric}")
     return Training(parameters, updates, losses, metrics, seconds.tolist(), train_losses, speed)
 

@@ -17,6 +17,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .caveats import (
     Outcomes,
     any_of,
+    best_validation,
     find_ceiling,
     find_obstacles,
     find_open_choices,
@@ -25,11 +26,11 @@ from .caveats import (
     find_worse_averages,
 )
 from .figures import Quality, learning_curves, quality_against
-from .logs import Training, clock, report_progress
+from .logs import clock, report_progress
 from .outcomes import Classes, add_decimals, count_decimals
 from .pages import Section, Table, html_page, literal, markdown_page, png
 from .plan import Plan
-from .recipe import Recipe, to_words
+from .recipe import to_words
 from .results import Results, count_seeds
 from .runs import AVERAGED, BEST
 
@@ -142,12 +143,15 @@ def describe_trainings(results: Results) -> Section:
             "budget": clock(60 * entry.budget) if entry.budget else "",
         }
         if runs:
+            best_losses = [run.losses[best_validation(recipe, run)] for run in runs]
             row |= {
                 "updates": f"{fmean(run.updates[-1] for run in runs):,.0f}",
                 "time": clock(fmean(run.seconds[-1] for run in runs)),
                 "tokens per second": f"{fmean(run.tokens_per_second for run in runs):,.0f}",
-                f"validation loss ({unit})": over_seeds([loss_of_best(recipe, r) for r in runs], 3),
-                "training loss, last epoch": over_seeds([run.train_losses[-1] for run in runs], 3),
+                f"validation loss ({unit})": over_seeds(best_losses, 3),
+                "training loss, last full epoch": over_seeds(
+                    [run.train_losses[-1] for run in runs], 3
+                ),
             }
         if runs and metric != "loss" and all(run.metrics for run in runs):
             bests = [recipe.best(run.metrics) for run in runs]
@@ -155,13 +159,6 @@ def describe_trainings(results: Results) -> Section:
         rows.append(row)
     notes = [SPREAD] if len(recipe.seeds) > 1 else []
     return Section("Trainings", "  \n".join([*notes, *find_reservations(results)]), table_of(rows))
-
-
-def loss_of_best(recipe: Recipe, run: Training) -> float:
-    """The validation loss of the checkpoint that is scored: the best by the recipe's metric."""
-    if len(run.metrics) < len(run.losses):
-        return min(run.losses)
-    return run.losses[run.metrics.index(recipe.best(run.metrics))]
 
 
 def describe_tuning(results: Results) -> Iterator[Section]:

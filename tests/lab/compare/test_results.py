@@ -10,6 +10,7 @@ from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.lab.compare import outcomes
 from fairseq_odeformers.lab.compare.caveats import (
+    best_validation,
     find_ceiling,
     find_obstacles,
     find_reservations,
@@ -32,7 +33,6 @@ from fairseq_odeformers.lab.compare.report import (
     compare_scores,
     correct_by_holm,
     draw_quality,
-    loss_of_best,
     show_differences,
     tabulate_confusion,
     warn_of_averages,
@@ -106,6 +106,21 @@ def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
     assert training.train_losses == pytest.approx([5, 5, 4.5, 4])
 
 
+def test_a_training_loss_is_of_a_full_epoch(tmp_path):
+    """The last epoch may end after a batch, whose loss says little."""
+    log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.0, 9), (21, 0.5, 1))
+    assert read_training(log).train_losses == [5.0, 4.0, 4.0]
+
+
+def test_best_checkpoints_that_come_early_are_told():
+    losses = {"a": [3.0, 1.0, 2.0, 2.0, 2.0], "b": [3.0, 2.0, 1.5, 1.4, 1.6]}
+    runs = {n: {1: Training(1, [10, 20, 30, 40, 50], v, seconds=[9.0])} for n, v in losses.items()}
+    plan = Plan(Recipe("data", {}, {}), tuple(Entry(name, {}) for name in runs))
+    notes = [*find_reservations(Results(plan, runs))]
+    (early,) = (note for note in notes if "come early" in note)
+    assert "early: a (after 40% of the updates). More" in early
+
+
 def scored(score, main="accuracy", error=1.0):
     """An outcome with one score."""
     outcome = Outcome()
@@ -176,7 +191,7 @@ def test_what_makes_trainings_hard_to_compare_is_told():
     """Other numbers of updates, losses that still fall, and options that nobody has tuned."""
     entries = (Entry("a", {}, budget=1), Entry("b", {}, budget=1))
     ended = Training(1, [10, 20], [5.0, 5.5], [1.0, 2.0], seconds=[30.0, 60.0])
-    faster = Training(1, [10, 26], [5.0, 4.8], [1.0, 2.0], seconds=[30.0, 60.0])
+    faster = Training(1, [10, 26], [5.0, 4.8], [2.0, 1.0], seconds=[30.0, 60.0])
     plan = Plan(Recipe("data", {}, {}, tune={"lr": [1, 2]}), entries)
     assert [*find_reservations(Results(plan, {"a": {1: ended}, "b": {1: ended}}))] == []
     results = Results(replace(plan, recipe=Recipe("data", {}, {})), {"a": {1: ended}})
@@ -217,9 +232,9 @@ def test_a_loss_is_of_the_checkpoint_that_is_scored():
     recipe = Recipe("data", {"best-checkpoint-metric": "accuracy"}, {})
     recipe.train["maximize-best-checkpoint-metric"] = True
     training = Training(1, [1, 2, 3], [0.7, 1.0, 1.1], [81.0, 84.0, 82.0])
-    assert loss_of_best(recipe, training) == 1.0
+    assert training.losses[best_validation(recipe, training)] == 1.0
     training.metrics = []
-    assert loss_of_best(recipe, training) == 0.7
+    assert training.losses[best_validation(recipe, training)] == 0.7
 
 
 def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):
