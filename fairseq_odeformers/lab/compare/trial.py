@@ -118,7 +118,8 @@ def spread_sizes(
     sizes = [len(batch) * max(map(dataset.num_tokens, batch)) for batch in some]
     by_size = sorted(range(len(some)), key=sizes.__getitem__)
     chosen = [by_size[int(GOLDEN * k % 1 * len(some))] for k in range(1, 1 + len(batches))]
-    return [some[i] for i in chosen], [sizes[i] / fmean(sizes) for i in chosen]
+    mean = sum(sizes) / max(1, len(sizes))
+    return [some[i] for i in chosen], [sizes[i] / mean for i in chosen]
 
 
 def count_updates(optimization, per_epoch: int) -> int:
