@@ -7,13 +7,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from fairseq.data.indexed_dataset import MMapIndexedDataset
-
 from fairseq_odeformers.lab.corpora.command import FEW
 
 from .logs import Training, clock
 from .outcomes import Outcome, better, is_percentage
-from .recipe import Recipe, texts_path
+from .recipe import Recipe, count_validation_texts
 from .results import Results
 
 SLIGHT, MARKED = 0.01, 0.03  # shares of the first loss by which a training improves at its end
@@ -60,7 +58,23 @@ def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
 
 def find_reservations(results: Results) -> Iterator[str]:
     """What to keep in mind when the trainings are compared."""
-    trainings, budgeted = results.trainings, find_budgeted(results)
+    yield from judge_budgets(results)
+    improving = (
+        name
+        for name, runs in results.trainings.items()
+        if any(run.improving and run.late_gain > SLIGHT for run in runs.values())
+    )
+    if names := ", ".join(improving):
+        yield f"Still improving at the end: {names}. Longer training may change the order."
+    if early := ", ".join(find_early(results)):
+        yield f"Best checkpoints come early: {early}. More updates do not help."
+    if len(results.trainings) > 1 and not results.plan.recipe.tune:
+        yield "Options were not tuned for each model (`--tune`)."
+
+
+def judge_budgets(results: Results) -> Iterator[str]:
+    """That budgets of time were missed, or gave architectures different numbers of updates."""
+    budgeted = find_budgeted(results)
     times = average_times(budgeted)
     budget = 60 * max(entry.budget or 0 for entry in results.plan.entries)
     if times and differ([budget, *times]):
@@ -75,17 +89,6 @@ def find_reservations(results: Results) -> Iterator[str]:
     if differ(updates):
         span = f"{min(updates):,} to {max(updates):,}"
         yield f"The budget is for equal time, not equal updates: {span}."
-    improving = (
-        name
-        for name, runs in trainings.items()
-        if any(run.improving and run.late_gain > SLIGHT for run in runs.values())
-    )
-    if names := ", ".join(improving):
-        yield f"Still improving at the end: {names}. Longer training may change the order."
-    if early := ", ".join(find_early(results)):
-        yield f"Best checkpoints come early: {early}. More updates do not help."
-    if len(trainings) > 1 and not results.plan.recipe.tune:
-        yield "Options were not tuned for each model (`--tune`)."
 
 
 def find_early(results: Results) -> Iterator[str]:
@@ -146,10 +149,9 @@ def number_of(value: object) -> float:
 
 def find_near_ties(results: Results) -> Iterator[str]:
     """The architectures with two candidates whose accuracies validation texts cannot tell apart."""
-    path = texts_path(results.plan.recipe, "valid")
-    if results.plan.recipe.metric != "accuracy" or path is None or not path.is_file():
+    texts = count_validation_texts(results.plan.recipe)
+    if results.plan.recipe.metric != "accuracy" or not texts:
         return
-    texts = len(MMapIndexedDataset(str(path.with_suffix(""))))
     validated: dict[str, list[float]] = {}
     for entry, value in results.candidates:
         validated.setdefault(entry.name, []).extend([] if value is None else [value / 100])

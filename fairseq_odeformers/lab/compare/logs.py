@@ -11,8 +11,6 @@ import numpy as np
 
 from fairseq_odeformers.files import read_lines
 
-# The fall of a loss in the last quarter of a training, as a share of the first validation's, that
-# shows that the training is too short: as much as architectures differ by.
 TAIL = 20_000  # bytes at the end of a log that tell its progress
 
 

@@ -79,7 +79,7 @@ def make_plan(
         entries = fit_budget(recipe, entries, budget, planned or {})
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    environment["planning waited for cores"] = f"{watch.waited:.0%}"
+    environment["planning time lost to other processes"] = f"{watch.waited:.0%}"
     if watch.disturbed:
         print(
             f"Other processes were busy on this machine's {os.cpu_count()} cores. If they go on, "

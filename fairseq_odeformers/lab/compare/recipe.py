@@ -18,7 +18,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
-from fairseq_odeformers.files import check_regular, reading
+from fairseq_odeformers.files import check_regular, read_lines, reading
+from fairseq_odeformers.lab.corpora.command import count_examples
 from fairseq_odeformers.models.common.kinds import Kind
 
 Made = TypeVar("Made")
@@ -234,3 +235,11 @@ def texts_path(recipe: Recipe, split: str) -> Path | None:
     if recipe.kind is Kind.TRANSLATION:
         return data.parent / "plain" / f"{split}.{recipe.train.get('target-lang')}"
     return data / "input0" / f"{split}.idx" if recipe.kind is Kind.CLASSIFICATION else None
+
+
+def count_validation_texts(recipe: Recipe) -> int:
+    """How many texts choose the best checkpoints; 0 if it is not known."""
+    path = texts_path(recipe, "valid")
+    if path is None or not path.is_file():
+        return 0
+    return count_examples(path) if path.suffix == ".idx" else sum(1 for _ in read_lines(path))

@@ -30,7 +30,7 @@ from .logs import clock, report_progress
 from .outcomes import Classes, add_decimals, count_decimals
 from .pages import Section, Table, html_page, literal, markdown_page, png
 from .plan import Plan
-from .recipe import to_words
+from .recipe import count_validation_texts, to_words
 from .results import Results, count_seeds
 from .runs import AVERAGED, BEST
 
@@ -153,11 +153,15 @@ def describe_trainings(results: Results) -> Section:
                     [run.train_losses[-1] for run in runs], 3
                 ),
             }
+        if len(runs) > 1:
+            row["time, seed by seed"] = ", ".join(clock(run.seconds[-1]) for run in runs)
         if runs and metric != "loss" and all(run.metrics for run in runs):
             bests = [recipe.best(run.metrics) for run in runs]
             row[f"validation {metric}"] = over_seeds(bests, count_decimals(metric))
         rows.append(row)
     notes = [SPREAD] if len(recipe.seeds) > 1 else []
+    if texts := count_validation_texts(recipe):
+        notes.append(f"Best checkpoints are chosen by the {metric} on {texts:,} validation texts.")
     return Section("Trainings", "  \n".join([*notes, *find_reservations(results)]), table_of(rows))
 
 
@@ -247,7 +251,7 @@ def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
     if not isinstance(first, Classes):
         return
     classes = np.unique(first.targets).tolist()
-    rows = [["architecture", "class", *(f"as {name}" for name in classes)]]
+    rows = [["architecture", "class", "texts", *(f"as {name}" for name in classes)]]
     for name, runs in outcomes.items():
         targets, predictions = (
             np.concatenate([getattr(run, kind) for run in runs.values()])
@@ -256,7 +260,7 @@ def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
         for true in classes:
             of_class = predictions[targets == true]
             shares = [over_seeds([100 * (of_class == each).mean()], 0) for each in classes]
-            rows.append([name, true, *shares])
+            rows.append([name, true, f"{(first.targets == true).sum():,}", *shares])
     yield Section(f"Classes, {split}", "Percent of the texts of each class, over all seeds.", rows)
 
 

@@ -214,7 +214,7 @@ def test_busy_cores_are_told(seconds, threads, told, recipe, monkeypatch, capsys
     monkeypatch.setattr("torch.get_num_threads", lambda: threads)
     recipe.architectures = {"transject": {}}
     environment = make_plan(recipe).environment
-    assert (environment["planning waited for cores"] == "0%") == (not seconds)
+    assert (environment["planning time lost to other processes"] == "0%") == (not seconds)
     assert ("Other processes were busy" in capsys.readouterr().out) == told
 
 

@@ -355,7 +355,8 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     assert ["good, seed 2", "tokenized: BLEU = 27.55"] in rows
     header, _, good, *_ = (row for row in rows if len(row) > 5)
     assert good[3:5] == ["30", "0:00:25"] and good[6:8] == ["4.000 ± 0.000", "4.500 ± 0.000"]
-    assert header[-1] == "validation mcc" and good[-1] == "6.000 ± 0.000"
+    assert header[-2:] == ["time, seed by seed", "validation mcc"]
+    assert good[-2:] == ["0:00:25, 0:00:25", "6.000 ± 0.000"]
     place = next(n for n, row in enumerate(rows) if "BLEU" in row)
     header, _, good, bad = rows[place : place + 4]
     assert [row[:2] for row in (good, bad)] == [["good", "2"], ["bad", "3"]]
@@ -500,8 +501,8 @@ def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report)
     assert section.markdown().index("Too little") < section.markdown().index("always a")
     (confusion,) = tabulate_confusion("test", outcomes)
     assert confusion.table[1:] == [
-        *(["right", "a", "100", "0"], ["right", "b", "0", "100"]),
-        *(["wrong", "a", "100", "0"], ["wrong", "b", "100", "0"]),
+        *(["right", "a", "70", "100", "0"], ["right", "b", "30", "0", "100"]),
+        *(["wrong", "a", "70", "100", "0"], ["wrong", "b", "30", "100", "0"]),
     ]
 
 

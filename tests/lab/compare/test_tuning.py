@@ -29,7 +29,7 @@ from fairseq_odeformers.lab.compare.make_plan import check_tuned_widths, make_pl
 from fairseq_odeformers.lab.compare.overview import overview
 from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.report import write_report
+from fairseq_odeformers.lab.compare.report import describe_trainings, write_report
 from fairseq_odeformers.lab.compare.results import Results, read_results
 from fairseq_odeformers.lab.compare.tuning import choose_candidates
 from fairseq_odeformers.lab.compare.watch import execute_plan
@@ -183,8 +183,10 @@ def test_accuracies_that_few_texts_cannot_tell_apart_are_named(best, told, tmp_p
     entries = [Entry("a", {}, tried={"activation-fn": name}) for name in ("relu", "gelu", "tanh")]
     candidates = [*zip(entries, (50.0, best, None)), (Entry("b", {}), None)]
     plan = Plan(Recipe(str(tmp_path), train, {}), (entries[1],))
-    notes = [*find_open_choices(Results(plan, candidates=candidates))]
+    results = Results(plan, candidates=candidates)
+    notes = [*find_open_choices(results)]
     assert [note.split(" differ ")[0] for note in notes] == ["The two best accuracies of a"] * told
+    assert "by the accuracy on 50 validation texts" in describe_trainings(results).text
 
 
 def test_the_larger_metric_is_the_better_where_the_recipe_says_so(folder):
