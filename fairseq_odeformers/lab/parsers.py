@@ -64,5 +64,5 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
         )
     if option in OTHER_NAMES:
         return f"; fairseq calls it {OTHER_NAMES[option]}"
-    remedy = did_you_mean(option, parser._option_string_actions)
+    remedy = did_you_mean(option, [*parser._option_string_actions, *OTHER_NAMES])
     return f"; {remedy}" if remedy else ""

@@ -1,6 +1,7 @@
 """The command ``odeformers check``: what an architecture must do before it is worth training."""
 
 import argparse
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,11 +22,13 @@ class Verdict(NamedTuple):
     """What a property has come to."""
 
     name: str
-    difference: str
-    fault: str  # "" if the model has the property
+    shown: str = ""  # the difference, or why there is none
+    fault: str = ""  # "" unless the model lacks the property
+    judged: bool = True
 
     def __str__(self) -> str:
-        return f"{'FAIL' if self.fault else 'pass'}  {self.name:54}  {self.difference}"
+        mark = "FAIL" if self.fault else "pass" if self.judged else "skip"
+        return f"{mark}  {self.name:54}  {self.shown}".rstrip()
 
 
 def judge(subject: Subject, prop: Property) -> Verdict:
@@ -35,11 +38,11 @@ def judge(subject: Subject, prop: Property) -> Verdict:
     except Broken as broken:
         origin = origin_of(broken, lambda: prop.measure(subject))
         first = origin and f", first from {origin}"
-        return Verdict(prop.name, "", f"{broken}{first}: {prop.advice}")
+        return Verdict(prop.name, fault=f"{broken}{first}: {prop.advice}")
     except Exception as error:
         module = innermost_module(error)
         inside = module and f", in {module}"
-        return Verdict(prop.name, "", f"{describe(error)}{inside}")
+        return Verdict(prop.name, fault=f"{describe(error)}{inside}")
     shown = f"{difference:.1e}" if difference else "0"
     return Verdict(prop.name, shown, "" if difference <= prop.bound else prop.advice)
 
@@ -47,37 +50,43 @@ def judge(subject: Subject, prop: Property) -> Verdict:
 def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
     """The verdicts on an architecture, each as it is found.
 
-    Nothing else is told of a model that cannot be built or lacks a decisive property.
-
     Args:
         words: options of ``fairseq-train``.
 
     Raises:
-        ValueError: there is no such architecture or option, the task does not train it, or a
-            plugin's options fail.
+        ValueError: there is no such architecture or option, a value is refused, the task does not
+            train it, or a plugin's options fail.
     """
     with blaming():
         subject = Subject(arch, choose_kind(arch, task), *words)
     try:
         size = sum(parameter.numel() for parameter in subject.build().parameters())
     except Exception as error:
-        yield Verdict("builds", "", describe(error))
-        return
-    yield Verdict("builds", f"{size:,} parameters", "")
-    lacking = set()
+        options = {word.partition("=")[0] for word in words}
+        if options.intersection(re.findall(r"--[\w-]+", str(error))):
+            raise ValueError(f"{arch} {error}") from error
+        builds = Verdict("builds", fault=describe(error))
+    else:
+        builds = Verdict("builds", f"{size:,} parameters")
+    return judge_all(subject, builds)
+
+
+def judge_all(subject: Subject, builds: Verdict) -> Iterator[Verdict]:
+    """The verdicts on a subject; those that need a property that it lacks are left open."""
+    yield builds
+    lacking = [builds.name] if builds.fault else []
+    decisive = {builds.name, *(prop.name for prop in PROPERTIES if prop.decisive)}
     for prop in PROPERTIES:
-        if subject.kind in prop.kinds:
-            verdict = judge(subject, prop)
-            if verdict.fault and prop.premise in lacking:
-                verdict = verdict._replace(fault=f"to be judged once {prop.premise!r} passes")
-            elif verdict.fault and prop.decisive:
-                yield verdict._replace(
-                    fault=f"{verdict.fault}; the rest is judged once this passes"
-                )
-                return
-            yield verdict
-            if verdict.fault:
-                lacking.add(prop.name)
+        if subject.kind not in prop.kinds:
+            continue
+        needed = decisive.union(prop.premises)
+        if premise := next((name for name in lacking if name in needed), None):
+            yield Verdict(prop.name, f"once {premise!r} passes", judged=False)
+            continue
+        verdict = judge(subject, prop)
+        yield verdict
+        if verdict.fault:
+            lacking.append(prop.name)
 
 
 def require(arch: str, *words: str, task: str | None = None) -> None:
@@ -122,8 +131,9 @@ def main(arguments: Sequence[str]) -> None:
     warnings.simplefilter("ignore")  # torch's, about fairseq's layers
     passed = True
     for arch in archs:
-        print(f"{arch}")
-        for verdict in check(arch, *words, task=args.task):
+        verdicts = check(arch, *words, task=args.task)
+        print(arch)
+        for verdict in verdicts:
             print(f"  {verdict}", flush=True)
             if verdict.fault:
                 print(f"        {verdict.fault}")

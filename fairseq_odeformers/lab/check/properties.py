@@ -58,7 +58,7 @@ class Property:
     advice: str  # what to look for in a model that lacks it
     kinds: Sequence[Kind] = tuple(Kind)  # that must have it
     decisive: bool = False  # the others say nothing of a model that lacks it
-    premise: str = ""  # the name of a property without which this one cannot be judged
+    premises: Sequence[str] = ()  # the names of properties without which it cannot be judged
 
 
 PROPERTIES: list[Property] = []
@@ -94,6 +94,7 @@ def holds_of_pairs(name: str, bound: float, *about, **more):
 DECODERS = (Kind.TRANSLATION, Kind.LANGUAGE_MODEL)
 LENGTHS = (9, 5, 8)
 CAUSAL = "no token sees a later one"
+BATCH = "the other texts of a batch change nothing"
 
 
 def difference(ours: Iterable[Tensor], theirs: Iterable[Tensor]) -> float:
@@ -238,24 +239,24 @@ def causal(subject: Subject) -> Iterator[Pair]:
 
 
 @holds_of_pairs(
-    "padding changes nothing",
-    1e-4,
-    "keep padding out of attention, of sums, of means and of the size of steps; the encoder gets "
-    "its mask",
-    premise=CAUSAL,
-)
-def padding(subject: Subject) -> Iterator[Pair]:
-    texts = subject.texts(*LENGTHS)
-    return alone_and_together(subject, texts, subject.texts(7, 4, 6, seed=3))
-
-
-@holds_of_pairs(
-    "the other texts of a batch change nothing",
+    BATCH,
     1e-4,
     "normalise over the features of a token, and let no statistic or step size depend on the batch",
 )
 def batch(subject: Subject) -> Iterator[Pair]:
     return alone_and_together(subject, subject.texts(8, 8, 8), subject.texts(6, 6, 6, seed=3))
+
+
+@holds_of_pairs(
+    "padding changes nothing",
+    1e-4,
+    "keep padding out of attention, of sums, of means and of the size of steps; the encoder gets "
+    "its mask",
+    premises=(CAUSAL, BATCH),
+)
+def padding(subject: Subject) -> Iterator[Pair]:
+    texts = subject.texts(*LENGTHS)
+    return alone_and_together(subject, texts, subject.texts(7, 4, 6, seed=3))
 
 
 def alone_and_together(
@@ -288,7 +289,7 @@ def alone_and_together(
     "each evaluation of a layer needs a cache of its own (RepeatedDecoderLayer has one), and "
     "positions count from the start of the text",
     DECODERS,
-    premise=CAUSAL,
+    premises=(CAUSAL,),
 )
 def incremental(subject: Subject) -> Iterator[Pair]:
     model, sources, tokens = decoding_inputs(subject)

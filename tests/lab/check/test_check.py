@@ -11,8 +11,8 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 
 from fairseq_odeformers.cli import architectures
-from fairseq_odeformers.lab.check.command import check, judge, main
-from fairseq_odeformers.lab.check.properties import Property, difference
+from fairseq_odeformers.lab.check.command import check, judge, main, require
+from fairseq_odeformers.lab.check.properties import PROPERTIES, Property, difference
 
 FINITE = "forward and backward are finite"
 GRADIENT = "every parameter gets a gradient"
@@ -27,12 +27,13 @@ INCREMENTAL = "incremental decoding equals full decoding"
 BEAMS = "caches follow their beams"
 SAVED = "a saved model computes the same once loaded"
 HALF = "half precision is close to single precision"
+ALL = {prop.name for prop in PROPERTIES}
 FAULTS = {
     "sound": set(),
-    "look_ahead": {CAUSAL, PADDING, INCREMENTAL},  # the padding of a text is later
+    "look_ahead": {CAUSAL},
     "padding": {PADDING},
     "mask": {PADDING},
-    "batch": {BATCH, PADDING, ADDITIVE},
+    "batch": {BATCH, ADDITIVE},
     "cache": {INCREMENTAL},
     "unused": {GRADIENT},
     "not_a_number": {FINITE},
@@ -76,8 +77,8 @@ def printed(tmp_path_factory):
 
 @pytest.mark.parametrize("arch", FAULTS)
 def test_a_fault_is_named_by_its_own_row(printed, arch):
-    rows = re.findall(r"^  FAIL  (.*?)  ", printed[0][arch], re.M)
-    assert {row.strip() for row in rows} == FAULTS[arch]
+    rows = re.findall(r"^  FAIL  (.*?)(?:  |$)", printed[0][arch], re.M)
+    assert {*rows} == FAULTS[arch]
 
 
 def test_without_an_architecture_all_of_the_plugin_are_checked(printed, capsys):
@@ -163,15 +164,29 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, said, printe
     assert re.search(said, printed[0][arch])
 
 
-def test_what_is_not_judged_is_told(printed):
-    assert "the rest is judged once this passes" in printed[0]["not_a_number"]
+@pytest.mark.parametrize(
+    "arch, premise, skipped",
+    [
+        ("look_ahead", CAUSAL, {PADDING, INCREMENTAL}),  # the padding of a text is later
+        ("batch", BATCH, {PADDING}),
+        ("dropout", REPEATABLE, ALL - {FINITE, STATELESS, REPEATABLE}),
+    ],
+)
+def test_what_cannot_be_judged_is_skipped_with_the_reason(arch, premise, skipped, printed):
+    rows = re.findall(r"^  skip  (.*?)  +(.*)", printed[0][arch], re.M)
+    assert dict(rows) == dict.fromkeys(skipped, f"once {premise!r} passes")
 
 
-def test_the_message_on_a_cache_helps(printed):
-    """It is about caches only if the decoder does not look ahead."""
-    assert "needs a cache of its own" in printed[0]["cache"]
-    assert "cache of its own" not in printed[0]["look_ahead"]
-    assert printed[0]["look_ahead"].count(f"to be judged once '{CAUSAL}' passes") == 2
+def test_a_model_that_cannot_be_built(monkeypatch):
+    """A value that the line gives is refused in one line; without one, building fails."""
+    with pytest.raises(ValueError, match="^transject --encoder-layers -1: give at least 1 and"):
+        check("transject", "--encoder-layers", "-1")
+    monkeypatch.setattr(ARCH_MODEL_REGISTRY["transject"], "build_model", None)
+    verdicts = check("transject")
+    assert next(verdicts).fault == "TypeError: 'NoneType' object is not callable"
+    assert {str(verdict).split()[0] for verdict in verdicts} == {"skip"}
+    with pytest.raises(ValueError, match="fails 1 of the checks, first 'builds'"):
+        require("transject")
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -205,7 +220,7 @@ def test_an_unknown_architecture(name, remedy, capsys, monkeypatch):
 
 def test_a_task_of_another_kind():
     with pytest.raises(ValueError, match="transject: .* parity, not for --task translation"):
-        next(check("transject", task="translation"))
+        check("transject", task="translation")
 
 
 @pytest.mark.parametrize(
@@ -214,18 +229,18 @@ def test_a_task_of_another_kind():
 )
 def test_an_unknown_option(option, remedy):
     with pytest.raises(ValueError, match=rf"{option} 1; {remedy}\b"):
-        next(check("transformer", option, "1"))
+        check("transformer", option, "1")
 
 
 def test_an_architecture_behind_options():
     with pytest.raises(ValueError, match="arguments: transject; name architectures before options"):
-        next(check("transformer", "--dropout", "0.1", "transject"))
+        check("transformer", "--dropout", "0.1", "transject")
 
 
 def test_an_option_of_other_architectures():
     """The remedy is one that this command takes, too."""
     with pytest.raises(ValueError, match="belong to transject, .*: leave it out, or give it to"):
-        next(check("transformer", "--encoder-experts", "1"))
+        check("transformer", "--encoder-experts", "1")
 
 
 def test_a_mistake_in_a_preset_is_named_with_its_file_and_line(monkeypatch):
@@ -234,4 +249,4 @@ def test_a_mistake_in_a_preset_is_named_with_its_file_and_line(monkeypatch):
 
     monkeypatch.setitem(ARCH_CONFIG_REGISTRY, "transject", preset)
     with pytest.raises(ValueError, match=r"test_check\.py, line \d+: TypeError: no sizes"):
-        next(check("transject"))
+        check("transject")
