@@ -1,13 +1,15 @@
 """Parsers of fairseq's commands that raise exceptions of one line."""
 
 import argparse
+from itertools import chain
 
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.options import get_training_parser
 
 from fairseq_odeformers.blame import did_you_mean
+from fairseq_odeformers.models.common.kinds import Kind, find_architectures
 from fairseq_odeformers.models.common.sizes import default_options
-from fairseq_odeformers.options import underscore
+from fairseq_odeformers.options import flag
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
 OTHER_NAMES = {  # that options of fairseq-train have elsewhere, as in odeformers compare
@@ -32,7 +34,7 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     def refuse(message):
         _, unknown, words = message.partition("unrecognized arguments: ")
         if unknown:
-            message += explain_unknown(words.split()[0], parser)
+            message += explain_unknown(words.split()[0].partition("=")[0], parser)
         for kind, number in NUMBERS.items():
             message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
         message = message.replace(
@@ -44,11 +46,15 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
+def model_options() -> dict[str, list[str]]:
+    """The options of all models."""
+    models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
+    return {model: [*map(flag, default_options(arch))] for model, arch in models.items()}
+
+
 def find_owners(option: str) -> list[str]:
     """The models that have an option."""
-    name = underscore(option[2:])
-    models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
-    return [model for model, arch in models.items() if name in default_options(arch)]
+    return [model for model, options in model_options().items() if option in options]
 
 
 def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
@@ -64,5 +70,20 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
         )
     if option in OTHER_NAMES:
         return f"; fairseq calls it {OTHER_NAMES[option]}"
+    others = {*chain.from_iterable(model_options().values())}
     remedy = did_you_mean(option, [*parser._option_string_actions, *OTHER_NAMES])
+    remedy = remedy or did_you_mean(option, others)
     return f"; {remedy}" if remedy else ""
+
+
+def explain_unknown_architecture(arch: str, kind: Kind | None = None) -> str:
+    """The message on a name that is not registered, with longer or else similar ones.
+
+    Args:
+        kind: of the architectures that may be meant; None for all.
+    """
+    names = find_architectures(kind)
+    longer = sorted((name for name in names if arch in name), key=lambda name: name.find(arch) > 0)
+    asked = f"did you mean {' or '.join(longer[:3])}?" if arch and longer else ""
+    remedy = asked or did_you_mean(arch, names) or "odeformers list names them"
+    return f"{arch}: no such architecture; {remedy} (--user-dir finds your own)"

@@ -11,8 +11,8 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.lab import dataless
+from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, kinds_of
 from fairseq_odeformers.models.common.sizes import size_options
 from fairseq_odeformers.models.transevolve.spec import BACKENDS
@@ -79,8 +79,7 @@ def build(name: str, args: Namespace) -> Subject:
     """
     arch, _, form = name.partition(":")
     if arch not in ARCH_MODEL_REGISTRY:
-        remedy = did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
-        raise ValueError(f"--models {name}: fairseq knows no architecture {arch}; {remedy}")
+        raise ValueError(f"--models {explain_unknown_architecture(arch)}")
     kind = next((kind for kind in OPTIONS if kind in kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     if kind is None:
         raise ValueError(f"--models {name}: {arch} has no task that can be measured")

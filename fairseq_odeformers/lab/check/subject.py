@@ -12,8 +12,8 @@ from fairseq.data.data_utils import collate_tokens
 from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from torch import Tensor, nn
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.lab.dataless import make_config, make_task
+from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, kind_of, kinds_of
 from fairseq_odeformers.models.common.sizes import default_options, size_options
 from fairseq_odeformers.options import flag
@@ -34,10 +34,7 @@ def choose_kind(arch: str, task: str | None = None) -> Kind:
         ValueError: there is no such architecture, or the task does not train it.
     """
     if arch not in ARCH_MODEL_REGISTRY:
-        longer = [name for name in reversed(ARCH_MODEL_REGISTRY) if arch in name]  # plugin's first
-        meant = f"did you mean {' or '.join(longer[:3])}?" if longer else ""
-        remedy = meant or did_you_mean(arch, ARCH_MODEL_REGISTRY) or "odeformers list names them"
-        raise ValueError(f"{arch}: no such architecture; {remedy} (--user-dir finds your own)")
+        raise ValueError(explain_unknown_architecture(arch))
     kind = kind_of(ARCH_MODEL_REGISTRY[arch], task)
     if kind is None:
         kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])

@@ -11,8 +11,8 @@ from typing import Any
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from fairseq_odeformers.blame import did_you_mean
-from fairseq_odeformers.models.common.kinds import Kind, kind_of, kinds_of
+from fairseq_odeformers.lab.parsers import explain_unknown_architecture
+from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
 from fairseq_odeformers.models.common.papers import BASELINES, OWN, family_of, paper_of
 from odeformers import explain_missing
 
@@ -102,12 +102,7 @@ def check_names(recipe: Recipe, source: str) -> None:
     for name, options in recipe.architectures.items():
         arch = options.get("arch", name)
         if arch not in ARCH_MODEL_REGISTRY:
-            fit = find_architectures(recipe.kind)
-            begun = [f"did you mean {other}?" for other in fit if arch and other.startswith(arch)]
-            remedy = next(iter(begun), did_you_mean(arch, fit)) or "odeformers list names them"
-            raise ValueError(
-                f"{source} {arch}: no such architecture; {remedy} (--user-dir finds your own)"
-            )
+            raise ValueError(f"{source} {explain_unknown_architecture(arch, recipe.kind)}")
 
 
 def check_kinds(recipe: Recipe) -> None:
@@ -138,12 +133,6 @@ def kin_of(arch: str) -> str:
     """The family of an architecture; the module if a plugin or fairseq has it."""
     own = paper_of(arch) == OWN
     return ARCH_MODEL_REGISTRY[arch].__module__ if own else family_of(arch)
-
-
-def find_architectures(kind: Kind) -> list[str]:
-    """The names of the architectures of a kind, first those whose first kind it is."""
-    fit = [name for name, model in ARCH_MODEL_REGISTRY.items() if kind in kinds_of(model)]
-    return sorted(fit, key=lambda name: kind_of(ARCH_MODEL_REGISTRY[name]) is not kind)
 
 
 def change_recipe(

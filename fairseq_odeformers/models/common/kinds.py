@@ -5,6 +5,7 @@ from enum import Enum
 
 from fairseq.models import (
     ARCH_MODEL_REGISTRY,
+    MODEL_REGISTRY,
     FairseqEncoderDecoderModel,
     FairseqEncoderModel,
     FairseqLanguageModel,
@@ -81,6 +82,21 @@ def kind_of(model: type, task: str | None = None) -> Kind | None:
         kind = Kind.of_task(task)
         return kind if kind in kinds else None
     return next(iter(kinds), None)
+
+
+def find_architectures(kind: Kind | None = None) -> list[str]:
+    """The names of the architectures of a kind, or of all.
+
+    Models come before presets, then those whose first kind it is, and translators before others;
+    what is alike in these, last registered first, so that a plugin's come first.
+    """
+    order = [*([kind] if kind else []), *Kind, None]
+    fit = [name for name, model in ARCH_MODEL_REGISTRY.items() if kind in (None, *kinds_of(model))]
+
+    def key(name: str) -> tuple[bool, int]:
+        return name not in MODEL_REGISTRY, order.index(kind_of(ARCH_MODEL_REGISTRY[name]))
+
+    return sorted(reversed(fit), key=key)
 
 
 def check_kind(arch: str, task: str) -> None:

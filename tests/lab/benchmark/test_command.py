@@ -262,7 +262,7 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
     [
         (
             "train --models transevolv",
-            "fairseq knows no architecture transevolv; did you mean transevolve?",
+            "--models transevolv: no such architecture; did you mean transevolve or ",
         ),
         ("train --models transevolve:3", "--models transevolve:3: transevolve has no form 3"),
         ("infer --models transformer_classifier:fused", "--models transformer_classifier:fused: "),

@@ -204,15 +204,19 @@ def test_a_difference_that_is_not_a_number_fails(place):
     "name, remedy",
     [
         ("transjekt", "did you mean transject or "),
+        (
+            "macaron",
+            r"did you mean macaron_transformer or macaron_classifier or macaron_transformer_lm\?",
+        ),
         ("transformer_classifer_prenorm", r"did you mean transformer_classifier_prenorm\?"),
         ("misspelt_name", "odeformers list names them"),
-        ("heun", r"did you mean own_heun_2 or heun_1\?"),
+        ("heun", r"did you mean heun_1 or own_heun_2\?"),
     ],
 )
 def test_an_unknown_architecture(name, remedy, capsys, monkeypatch):
     """Nothing is printed of the ones before it, and only similar or longer names are offered."""
     for registered in ("heun_1", "own_heun_2"):
-        monkeypatch.setitem(ARCH_MODEL_REGISTRY, registered, None)
+        monkeypatch.setitem(ARCH_MODEL_REGISTRY, registered, ARCH_MODEL_REGISTRY["transject"])
     with pytest.raises(ValueError, match=rf"{name}: .* architecture; {remedy}"):
         main(["transject", name])
     assert not capsys.readouterr().out
@@ -224,12 +228,18 @@ def test_a_task_of_another_kind():
 
 
 @pytest.mark.parametrize(
-    "option, remedy",
-    [("--droput", "did you mean --dropout"), ("--layers", "fairseq calls it --encoder-layers or")],
+    "arch, option, remedy",
+    [
+        ("transformer", "--droput", "did you mean --dropout"),
+        ("transject", "--droput", "did you mean --dropout"),  # which it does not have
+        ("transformer", "--layers", "fairseq calls it --encoder-layers or"),
+        ("transformer", "--layer", "did you mean --layers"),
+        ("transject", "--encoder_experts", "did you mean --encoder-experts"),
+    ],
 )
-def test_an_unknown_option(option, remedy):
+def test_an_unknown_option(arch, option, remedy):
     with pytest.raises(ValueError, match=rf"{option} 1; {remedy}\b"):
-        check("transformer", option, "1")
+        check(arch, option, "1")
 
 
 def test_an_architecture_behind_options():
@@ -240,7 +250,7 @@ def test_an_architecture_behind_options():
 def test_an_option_of_other_architectures():
     """The remedy is one that this command takes, too."""
     with pytest.raises(ValueError, match="belong to transject, .*: leave it out, or give it to"):
-        check("transformer", "--encoder-experts", "1")
+        check("transformer", "--encoder-experts=1")
 
 
 def test_a_mistake_in_a_preset_is_named_with_its_file_and_line(monkeypatch):

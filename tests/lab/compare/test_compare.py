@@ -415,7 +415,7 @@ def write_references(data):
 MISTAKES = [
     ("", "--archs: name the architectures to train on"),
     ("--archs transformer_prenorn", "--archs transformer_prenorn: .*did you mean"),
-    ("--archs macaron", "--archs macaron: no .*; did you mean macaron_transformer\\?"),
+    ("--archs macaron", "--archs macaron: no .*; did you mean macaron_transformer or "),
     ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm: give each"),
     ("--archs transject", "--archs transject: it is for class.* such as transformer_prenorm "),
     ("--archs macaron_transformer_lm", "it is for language .* such as macaron_transformer "),
@@ -430,6 +430,7 @@ MISTAKES = [
     ),
     ("--archs 'transformer[--encoder-blocks 2]'", "transformer-encoder-blocks-2 .*unrecognized"),
     ("--archs transformer --droput 0.1", "--droput 0.1; did you mean --dropout"),
+    ("--archs 'transformer[--layer 2]'", "--layer 2; did you mean --layers"),
     ("--arch transformer,transevolve", "--arch: .* did you mean --archs"),
     ("--archs transformer --budgett 1m", "--budgett: .* did you mean --budget"),
     ("--archs transformer --learning-rate 1", "--learning-rate 1; fairseq calls it --lr"),
