@@ -29,8 +29,9 @@ def blaming() -> Iterator[None]:
 
 def describe(error: Exception) -> str:
     """An error in one line, with its place in a plugin if it has one."""
-    said = str(error.msg if isinstance(error, SyntaxError) else error)  # without the place
-    message = next(iter(said.strip().splitlines()), "")
+    message = next(iter(str(error).strip().splitlines()), "")
+    if isinstance(error, SyntaxError):
+        message = ": ".join(filter(None, [error.msg, (error.text or "").strip()]))  # and no place
     if any(text in message for text in WANT_OF_MEMORY):
         message = "out of memory; give smaller sizes or batches"
     if isinstance(error, AttributeError) and error.name:

@@ -26,7 +26,7 @@ class Another(SequenceClassifier):
     "text, message",
     [
         ("import os\nimport does_not_exist\n", "line 2: ModuleNotFoundError: No module named"),
-        ("x = = 1\n", "line 1: SyntaxError: invalid syntax$"),
+        ("x = = 1\n", "line 1: SyntaxError: invalid syntax: x = = 1$"),
         ("x = 1\nprint(y)\n", "line 2: NameError: name 'y' is not defined"),
         (TWICE, r"line 6: ValueError: @register_model\('transject'\): .*choose another"),
     ],
