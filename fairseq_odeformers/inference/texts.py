@@ -159,12 +159,10 @@ def warn_of_unknown(
         advice = "the result is meaningless, so give text like the data set's"
     if known < len(symbols) and (key := f"{advice} {first}") not in WARNED:
         WARNED.add(key)
-        shown = f"its dictionary has symbols such as {first}"
-        if unknown:
-            shown = f"unknown: {' '.join([*dict.fromkeys(unknown)][:8])}"
+        shown = f" (unknown: {' '.join([*dict.fromkeys(unknown)][:8])})" if unknown else ""
         logger.warning(
-            f"{place}: the model knows {known or 'none'} of the {len(symbols)} symbols; {advice} "
-            f"({shown})"
+            f"{place}: the model knows {known or 'none'} of the {len(symbols)} symbols; "
+            f"{advice}{shown}"
         )
 
 

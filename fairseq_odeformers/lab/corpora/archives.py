@@ -148,7 +148,6 @@ def read_files(
     endings = {Path(pattern).suffix for pattern in patterns}
     if source.is_file() and Path(strip_compression(source.name)).suffix in endings:
         raise ValueError(f"--from {source}: give the folder with {', '.join(wanted)}")
-    logger.info(f"reading {source}")
     contents = {}
     for path, name, open_file in find(source, patterns):
         if name in contents:

@@ -1,5 +1,7 @@
 """Tokenised text of your own, and WikiText-103: what is read, and what is refused."""
 
+import re
+
 import pytest
 from fairseq.data import Dictionary, data_utils
 from published import wikitext103, write_archive, write_folder
@@ -57,11 +59,14 @@ def test_your_own_text_is_not_held_against_a_published_one(tmp_path, caplog):
         ({"other/valid.txt": b"a\n"}, "texts has more than one valid.txt; keep one"),
     ],
 )
-def test_bad_text_is_named(changes, message, tmp_path):
+def test_bad_text_is_named(changes, message, tmp_path, caplog):
+    """The log has nothing before it but the sizes of other splits."""
+    caplog.set_level("INFO")
     texts = {name: text for name, text in {**TEXTS, **changes}.items() if text is not None}
     with pytest.raises(ValueError, match=message):
         lm.prepare(write_folder(tmp_path / "texts", texts), tmp_path / "out", 1)
     assert not (tmp_path / "out" / "data-bin").exists()
+    assert all(re.match(r"\w+: \d+ lines", text) for text in caplog.messages)
 
 
 def test_wikitext103_is_downloaded(tmp_path, monkeypatch, caplog):
