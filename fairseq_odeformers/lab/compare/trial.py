@@ -93,7 +93,9 @@ def start_training(recipe: Recipe, untrained: Untrained) -> Started:
     try:
         epoch = trainer.get_train_iterator(epoch=1)
         batches, sizes = spread_sizes(epoch.dataset, epoch.frozen_batches)
-    except IndexError as error:  # fairseq's, where it leaves all examples out
+    except Exception as error:
+        if type(error) not in (Exception, IndexError):  # fairseq's, where it leaves all out
+            raise
         raise ValueError(
             f"{recipe.data}: no training example fits; check --max-tokens and --max-positions"
         ) from error

@@ -480,7 +480,10 @@ MISTAKES = [
     ("--archs transformer_prenorm --slurm-partition x", "--slurm-partition x: give --cluster"),
     ("--archs transformer_prenorm --dry-run --out {root}/Makefile/a", "Makefile is a file; give"),
     ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),
-    ("--archs transformer_prenorm --max-tokens 2", "(--max-tokens|dataset is empty)"),
+    (
+        "--archs transformer_prenorm --max-tokens 2 --max-tokens-valid 100",
+        "no training example fits; check --max-tokens and --max-positions",
+    ),
 ]
 
 
