@@ -28,8 +28,8 @@ from fairseq.models import (
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 
-from .blame import did_you_mean
 from .files import check_joined
+from .lab.parsers import explain_unknown_architecture
 from .models.common.kinds import Kind, kinds_of
 from .models.common.papers import OWN, PAPERS, paper_of
 from .options import add_user_dir, flag, import_plugins
@@ -63,10 +63,8 @@ def list_options(arguments: Sequence[str]) -> None:
     parser = listing_parser("options")
     parser.add_argument("arch", help="name, as given to --arch")
     args = parser.parse_args(arguments)
-    archs = architectures(packages_of(args))
-    if args.arch not in archs:
-        remedy = did_you_mean(args.arch, archs) or "odeformers list names them"
-        raise ValueError(f"no architecture {args.arch!r}; {remedy}")
+    if args.arch not in architectures(packages_of(args)):
+        raise ValueError(explain_unknown_architecture(args.arch))
     rows = [("option", "default", ""), *option_rows(args.arch)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, default, text in rows:
