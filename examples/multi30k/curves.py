@@ -7,7 +7,6 @@ import argparse
 import csv
 import re
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 
 from fairseq_odeformers.files import replacing, write_csv
@@ -54,12 +53,12 @@ def main() -> None:
             arch, seed = re.fullmatch(r"(.+)-seed(\d+)", log.parent.name).groups()
             trainings[arch, int(seed)] = read_training(log)
         write_table(args.table, trainings)
-    shortest = min(len(training.losses) for training in trainings.values())
-    by_arch = defaultdict(list)
+    by_arch, best = defaultdict(list), defaultdict(list)
     for (arch, _), training in sorted(trainings.items()):
-        by_arch[arch].append(replace(training, losses=training.losses[:shortest]))
+        by_arch[arch].append(training)
+        best[arch].append(training.losses.index(min(training.losses)))
     with replacing(args.out) as path:
-        figure = learning_curves(by_arch, "label-smoothed, bits per token")
+        figure = learning_curves(by_arch, best, "label-smoothed, bits per token")
         figure.savefig(path, format="png", dpi=100)
 
 

@@ -1,6 +1,8 @@
 """Pictures of a comparison: learning curves, and quality against time and size."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from statistics import fmean
 from typing import NamedTuple
 
@@ -24,9 +26,10 @@ from fairseq_odeformers.lab.plots import (
 
 from .logs import Training
 
-LATE = 6  # validations from which on the end of the trainings has panels of its own
-SAME_SIZE = 1.02  # the most parameters by the fewest, up to which they say nothing
+SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
 LEAST_SPAN = 0.1  # of an axis, as a share of its end: less makes noise look like a gap
+MARKER = {"linestyle": "", "fillstyle": "full", "markersize": 7}
+MARKER |= {"markeredgecolor": "white", "markeredgewidth": 0.5}
 
 
 class Quality(NamedTuple):
@@ -39,56 +42,88 @@ class Quality(NamedTuple):
 
 
 @rc_context(STYLE)
-def learning_curves(trainings: Mapping[str, Sequence[Training]], unit: str) -> Figure:
-    """Validation loss against updates and against time, whole and at the end.
-
-    A line is the mean over the seeds, and a band reaches from the lowest to the highest of them.
+def learning_curves(
+    trainings: Mapping[str, Sequence[Training]],
+    best: Mapping[str, Sequence[int]],
+    unit: str,
+    metric: str = "loss",
+) -> Figure:
+    """Validation loss, and magnified the metric that chooses, against updates and against time.
 
     Args:
         trainings: by architecture, one training per seed.
+        best: the number of the best validation of each training.
         unit: of the loss.
+        metric: by which the best validations were chosen.
     """
-    points = {name: min(len(run.losses) for run in runs) for name, runs in trainings.items()}
     last = max(run.seconds[-1] for runs in trainings.values() for run in runs)
     seconds, unit_of_time = choose_time_unit(last)
-    rows = 2 if max(points.values()) >= LATE else 1
-    figure, grid = panels(2 * rows, 2, 4.5, 2.9)
-    for column, (values, scale) in enumerate((("updates", 1), ("seconds", seconds))):
-        curves = {
-            name: np.mean([getattr(run, values)[: points[name]] for run in runs], axis=0) / scale
-            for name, runs in trainings.items()
-        }
-        end = min(x[-1] for x in curves.values()) * 2 / 3
-        for axes, start in zip(grid[column::2], (0, end)):
-            for (name, runs), look in zip(trainings.items(), distinct(trainings)):
-                late = curves[name] >= start
-                x, y = curves[name][late], [np.array(run.losses[: late.size])[late] for run in runs]
-                label = name if len(runs) == 1 else f"{name} ({len(runs)} seeds)"
-                marker = {"marker": look["marker"] if late.size < LATE else ""}
-                axes.plot(x, np.mean(y, 0), label=label, **{**look, **marker})
-                bounds = {"color": look["color"], "alpha": 0.15}
-                axes.fill_between(x, np.min(y, 0), np.max(y, 0), linewidth=0, **bounds)
-    for place, axes in enumerate(grid):
-        late = "from two thirds of the shortest training on"
-        axes.set_title(late if place > 1 else "all validations")
-    for axes in grid[::2]:
-        axes.set_ylabel(f"validation loss\n({unit})")
-    bands = any(len(runs) > 1 for runs in trainings.values())
-    headline = "Learning curves" + ": mean of the seeds, and band from lowest to highest" * bands
+    loss = f"validation loss\n({unit})"
+    chosen = ("losses", loss) if metric == "loss" else ("metrics", f"validation {metric}")
+    figure, grid = panels(4, 2, 4.5, 2.9)
+    shown = product((("losses", loss), chosen), (("updates", 1), ("seconds", seconds)))
+    for axes, ((values, label), (cost, scale)) in zip(grid, shown):
+        for (name, runs), look in zip(trainings.items(), distinct(trainings)):
+            x = [[each / scale for each in getattr(run, cost)] for run in runs]
+            draw_curves(axes, x, [getattr(run, values) for run in runs], best[name], name, look)
+        if cost == "updates":
+            axes.set_ylabel(label)
+    runs = [(run, at) for name in trainings for run, at in zip(trainings[name], best[name])]
+    limits = span_best_thirds([(getattr(run, chosen[0]), at) for run, at in runs])
+    for axes in grid[2:]:
+        axes.set_ylim(limits)
+        axes.set_title("magnified: the best third of each training")
+    headline, mark = "Learning curves", "best checkpoint"
+    if len(runs) > len(trainings):
+        headline += ": mean of the seeds, and band from lowest to highest"
+        mark += " of each seed"
+    headline += f"\nmarkers: {mark}, by validation {metric}"
     finish(figure, grid, headline, ("updates", f"{unit_of_time} of training"))
     return figure
 
 
+def draw_curves(
+    axes: Axes,
+    x: Sequence[Sequence[float]],
+    y: Sequence[Sequence[float]],
+    best: Sequence[int],
+    name: str,
+    look: dict,
+) -> None:
+    """The mean of the seeds' curves, their band, and a marker at the best point of each seed."""
+    label = name if len(y) == 1 else f"{name} ({len(y)} seeds)"
+    shortest = min(map(len, y))
+    mean = np.mean([of_seed[:shortest] for of_seed in x], axis=0)
+    heights = np.array([of_seed[:shortest] for of_seed in y])
+    axes.plot(mean, heights.mean(0), label=label, **{**look, "marker": ""})
+    band = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
+    axes.fill_between(mean, heights.min(0), heights.max(0), **band)
+    places = [np.mean([of_seed[at] for of_seed in x if len(of_seed) > at]) for at in best]
+    axes.plot(places, [of_seed[at] for of_seed, at in zip(y, best)], **look | MARKER)
+
+
+def span_best_thirds(runs: Sequence[tuple[Sequence[float], int]]) -> tuple[float, float]:
+    """Limits of an axis that shows the third of each run's values that is nearest to its best."""
+    ends = []
+    for values, best in runs:
+        nearest = sorted(values, key=lambda value: abs(value - values[best]))
+        ends += filter(math.isfinite, (values[best], nearest[len(values) // 3]))
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    room = (high - low or 1) / 10
+    return low - room, high + room
+
+
 @rc_context(STYLE)
 def quality_against(
-    points: Mapping[str, Quality], quality: str, headline: str, caveat: str = ""
+    points: Mapping[str, Quality], quality: str, headline: str, interval: str, caveat: str = ""
 ) -> Figure:
     """A figure of quality against the time of a training and, where they differ, parameters.
 
     Args:
         points: by architecture.
         quality: the name of the score.
-        headline: what the score is of, and what the bars are.
+        headline: what the score is of.
+        interval: what the errors are over, seeds or texts.
         caveat: of the times.
     """
     times = [point.seconds for point in points.values()]
@@ -101,21 +136,28 @@ def quality_against(
     for axes, values in zip(grid, costs.values()):
         drawn = zip(values, points.items(), distinct(points))
         for place, (x, (name, point), look) in enumerate(drawn):
-            look |= {"linestyle": "", "fillstyle": "full", "markersize": 7}
+            mean, color = fmean(point.scores), look["color"]
             cap = 7 - place % 4  # so that a bar below others is seen
-            error = point.error or None
-            axes.errorbar(x, fmean(point.scores), error, capsize=cap, label=name, **look)
+            bar = axes.errorbar(x, mean, point.error or None, ecolor=color, fmt="none", capsize=cap)
+            if interval == "texts":
+                for line in bar.lines[2]:
+                    line.set_linestyle(":")
             if len(point.scores) > 1:
-                seeds = {**look, "fillstyle": "none", "markersize": 4, "alpha": 0.5}
-                axes.plot([x] * len(point.scores), point.scores, **seeds)
+                axes.plot(x, mean, "_", color=color, markersize=20, markeredgewidth=2)
+            axes.plot([x] * len(point.scores), point.scores, label=name, **look | MARKER)
         axes.margins(0.15)
-        axes.set_xlim(widen(*axes.get_xlim()))
     grid[0].set_ylim(widen(*grid[0].get_ylim()))
     if grid[0].get_ylim()[1] > 100 >= max(max(point.scores) for point in points.values()):
         grid[0].set_ylim(top=100)  # no score in percent is above
     grid[0].set_ylabel(quality)
     title(grid[0], caveat)
-    finish(figure, grid, headline, [*costs])
+    marks = []
+    if any(len(point.scores) > 1 for point in points.values()):
+        marks.append("markers: seeds, lines: their means")
+    if any(point.error for point in points.values()):
+        bars = {"seeds": "bars", "texts": "dotted bars"}[interval]
+        marks.append(f"{bars}: 95% interval over the {interval}")
+    finish(figure, grid, f"{headline}\n{', '.join(marks)}".strip(), [*costs])
     return figure
 
 
@@ -145,9 +187,10 @@ def distinct(names: Iterable[str]) -> list[dict]:
 
 
 def finish(figure: Figure, grid: Sequence[Axes], headline: str, labels: Sequence[str]) -> None:
-    """Headline, legend, and at most two columns of panels with horizontal axes of few numbers."""
+    """Headline, legend, and at most two columns of panels with horizontal axes from zero."""
     for axes, label in zip(grid, [*labels] * 2):
         axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
         axes.set_xlabel(label)
     legend(figure, grid[0].get_legend_handles_labels()[0])
     figure.suptitle(headline)

@@ -87,7 +87,12 @@ def sections(results: Results) -> Iterator[Section]:
                 yield from show_differences(results, split)
     if results.trainings:
         runs = {name: list(having.values()) for name, having in results.trainings.items()}
-        figure = learning_curves(runs, UNITS[recipe.kind])
+        best = {name: [best_validation(recipe, run) for run in runs[name]] for name in runs}
+        logged = all(
+            len(run.metrics) == len(run.losses) for of_name in runs.values() for run in of_name
+        )
+        metric = recipe.metric if logged else "loss"
+        figure = learning_curves(runs, best, UNITS[recipe.kind], metric)
         yield Section("Learning curves", figure=("curves.png", figure))
     yield describe_options(results.plan)
 
@@ -283,11 +288,8 @@ def draw_quality(results: Results, split: str) -> Iterator[Section]:
             points[entry.name] = Quality(seconds, entry.parameters, scores, error)
     if points:
         seeds = count_seeds(most) if fewest == most else f"{fewest} to {most} seeds"
-        marks = ["mean (filled) and seeds"] if most > 1 else []
-        if any(point.error for point in points.values()):
-            marks.append(f"bars: 95% interval over the {kind}")
-        headline = f"{column} on {split}, best checkpoint, {seeds}\n{', '.join(marks)}".strip()
-        figure = quality_against(points, column, headline, find_unequal_times(results))
+        headline = f"{column} on {split}, best checkpoint, {seeds}"
+        figure = quality_against(points, column, headline, kind, find_unequal_times(results))
         yield Section(f"{column} against cost", figure=(f"quality-{split}.png", figure))
 
 

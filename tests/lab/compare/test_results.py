@@ -33,6 +33,7 @@ from fairseq_odeformers.lab.compare.report import (
     compare_scores,
     correct_by_holm,
     draw_quality,
+    sections,
     show_differences,
     tabulate_confusion,
     warn_of_averages,
@@ -129,20 +130,20 @@ def scored(score, main="accuracy", error=1.0):
 
 
 def test_figures_have_the_units_of_their_values():
-    """Parameters have a panel if they differ by more than 2%."""
+    """Parameters have a panel if they differ by more than 10%; costs begin at 0."""
     training = Training(2_000_000, [10, 20], [5.0, 4.0], seconds=[120.0, 300.0])
-    curves = learning_curves({"a": [training]}, "bits")
+    curves = learning_curves({"a": [training]}, {"a": [1]}, "bits")
     updates, minutes = (axes.lines[0].get_xdata().tolist() for axes in curves.axes[:2])
     assert (updates, minutes) == ([10, 20], [2, 5])
-    assert {axes.get_title() for axes in curves.axes} == {"all validations"}
-    assert curves.get_suptitle() == "Learning curves"
-    assert "band" in learning_curves({"a": [training] * 2}, "bits").get_suptitle()
-    for size, panels in ((2_030_000, 1), (2_050_000, 2)):
+    for size, panels in ((2_150_000, 1), (2_250_000, 2)):
         points = {"a": Quality(150, 2_000_000, [70.0], 0), "b": Quality(90, size, [70.0], 0)}
-        time, *sizes = quality_against(points, "accuracy", "").axes
+        figure = quality_against(points, "accuracy", "headline", "texts")
+        time, *sizes = figure.axes
+        assert figure.get_suptitle() == "headline"
         assert time.get_xlabel() == "seconds of training" and len(sizes) == panels - 1
         assert [line.get_xydata().tolist() for line in time.lines] == [[[150, 70]], [[90, 70]]]
         assert all(axes.lines[0].get_xdata() == [2] for axes in sizes)
+        assert {axes.get_xlim()[0] for axes in (*figure.axes, *curves.axes)} == {0}
 
 
 @pytest.mark.parametrize("seconds, unit", [(179, "seconds"), (3600, "minutes"), (10801, "hours")])
@@ -150,26 +151,43 @@ def test_times_have_a_unit_for_their_length(seconds, unit):
     assert choose_time_unit(seconds)[1] == unit
 
 
-def test_the_ends_of_trainings_are_shown_over_one_range():
-    """From two thirds of the shortest, here of 60 updates and of 60 seconds."""
-    losses, updates = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0], range(10, 70, 10)
-    short = Training(1, [*updates], losses, seconds=[n * 2.0 for n in updates])
-    long = Training(1, [2 * n for n in updates], losses, seconds=[n * 1.0 for n in updates])
-    *_, by_updates, by_time = learning_curves({"a": [short], "b": [long]}, "bits").axes
-    assert [line.get_xdata().tolist() for line in by_updates.lines] == [
-        *([40, 50, 60], [40, 60, 80, 100, 120])
-    ]
-    assert [line.get_xdata().min() for line in by_time.lines] == [40, 40]
-    assert by_time.get_title() == "from two thirds of the shortest training on"
+@pytest.mark.parametrize("metric, best", [("loss", (2, 1)), ("accuracy", (3, 3))])
+def test_curves_mark_the_best_checkpoints_and_magnify_what_chose_them(metric, best):
+    """A point of each seed, at the loss and at the metric; the bad first values leave the axis."""
+    losses = [9.0, 3.0, 2.0, 4.0, 5.0, 6.0], [9.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    shares = [50.0, 80.0, 85.0, 90.0, 89.0, 88.0], [10.0, 80.0, 85.0, 88.0, 87.0, 86.0, 85.0]
+    chosen = losses if metric == "loss" else shares
+    runs = []
+    for values, of_metric in zip(losses, chosen):
+        updates = [10 * n for n in range(1, len(values) + 1)]
+        runs.append(Training(1, updates, values, of_metric, [2.0 * n for n in updates], values))
+    recipe = Recipe("data", {}, {})
+    if metric == "accuracy":
+        choice = {"best-checkpoint-metric": metric, "maximize-best-checkpoint-metric": True}
+        recipe = replace(recipe, train=choice)
+    results = Results(Plan(recipe, (Entry("a", {}),)), {"a": dict(enumerate(runs))})
+    (figure,) = (part.figure[1] for part in sections(results) if part.figure)
+    assert figure.get_suptitle() == (
+        "Learning curves: mean of the seeds, and band from lowest to highest\n"
+        f"markers: best checkpoint of each seed, by validation {metric}"
+    )
+    for axes, values, scale in zip(figure.axes, (losses, losses, chosen, chosen), (1, 2, 1, 2)):
+        curve, marks = axes.lines
+        assert curve.get_xdata().size == 6
+        points = [(10 * scale * (at + 1), of_seed[at]) for of_seed, at in zip(values, best)]
+        assert [tuple(point) for point in marks.get_xydata()] == points
+    for axes in figure.axes[2:]:
+        bottom, top = axes.get_ylim()
+        assert (1 < bottom < 2 and 4 < top < 6) if metric == "loss" else (84 < bottom and top < 91)
 
 
 @pytest.mark.parametrize(
     "scores, low, high, headline, bar",
     [
-        (([70.0], [70.1]), 66.5, 73.6, "one seed\nbars: 95% interval over the texts", 1.0),
-        (([99.9], [99.95]), 94.9, 100, "one seed\nbars: 95% interval over the texts", 1.0),
-        (([10.0, 80.0], [20.0]), 0, 90, "1 to 2 seeds\n{marks}texts", 1.0),
-        (([30.0, 31, 32], [30.0] * 3), 29, 33, "3 seeds\n{marks}seeds", 2.484),
+        (([70.0], [70.1]), 66.5, 73.6, "one seed\ndotted {texts}", 1.0),
+        (([99.9], [99.95]), 94.9, 100, "one seed\ndotted {texts}", 1.0),
+        (([10.0, 80.0], [20.0]), 0, 90, "1 to 2 seeds\n{marks}, dotted {texts}", 1.0),
+        (([30.0, 31, 32], [30.0] * 3), 29, 33, "3 seeds\n{marks}, {seeds}", 2.484),
     ],
 )
 def test_noise_does_not_look_like_a_gap(scores, low, high, headline, bar):
@@ -179,11 +197,14 @@ def test_noise_does_not_look_like_a_gap(scores, low, high, headline, bar):
     trainings = {name: {0: Training(seconds=[300.0])} for name in runs}
     (section,) = draw_quality(Results(plan, trainings, {("test", BEST): runs}), "test")
     figure = section.figure[1]
-    headline = headline.format(marks="mean (filled) and seeds, bars: 95% interval over the ")
+    bars = {kind: f"bars: 95% interval over the {kind}" for kind in ("texts", "seeds")}
+    headline = headline.format(marks="markers: seeds, lines: their means", **bars)
     assert figure.get_suptitle() == f"accuracy on test, best checkpoint, {headline}"
     bottom, top = figure.axes[0].get_ylim()
     assert bottom <= low + 1 and top >= high - 1 and bottom >= 0 and top <= 100
-    (segment,) = figure.axes[0].containers[0][2][0].get_segments()
+    (bar_of_first,) = figure.axes[0].containers[0][2]
+    assert (bar_of_first.get_linestyle()[0][1] is None) == ("dotted" not in headline)
+    (segment,) = bar_of_first.get_segments()
     assert (segment[1, 1] - segment[0, 1]) / 2 == pytest.approx(bar, abs=1e-3)
 
 
