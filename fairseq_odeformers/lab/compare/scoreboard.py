@@ -240,8 +240,8 @@ def describe(cells: Sequence[Cell]) -> str:
         f"that validated best. [`{CELLS}`]({CELLS}) has all figures,\n[`{RUNS}`]({RUNS}) the "
         f"runs.\n\n{list_caveats(cells)}"
         f"![Differences from the baseline]({PICTURE})\n\n"
-        "n is the number of seeds. An interval that is much wider than the others ends at the edge "
-        "of the picture.\n"
+        "The diamond is the baseline, and n the number of seeds. Hollow points have too few for "
+        "an interval. An arrow\nmarks an interval that is cut, much wider than the others.\n"
     )
 
 
@@ -264,17 +264,23 @@ def draw(cells: Sequence[Cell]) -> Figure:
     figure, grid = panels(len(columns), 3, width, height, sharey=True)
     for axes, column in zip(grid, columns):
         of_column = [cell for cell in cells if cell.column == column]
+        edge = reach(of_column)
         axes.axvline(0, color="0.6", linewidth=1)
-        for cell in of_column[1:]:
+        axes.plot(0, families.index(of_column[0].family), "D", color="0.2")
+        for cell in of_column:
             place, color = families.index(cell.family), "0.7" if cell.obstacles else "0.2"
-            if cell.low is None or cell.high is None:
-                axes.plot(cell.difference, place, "o", color=color, markerfacecolor="none")
-            else:
+            if cell.low is not None and cell.high is not None:
                 ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
                 axes.errorbar(cell.difference, place, xerr=ends, fmt="o", color=color, capsize=3)
+                beyond = (-edge, "<", cell.low < -edge), (edge, ">", cell.high > edge)
+                for end, arrow, cut in beyond:
+                    if cut:
+                        axes.plot(end, place, arrow, color=color, clip_on=False, zorder=3)
+            elif cell is not of_column[0]:
+                axes.plot(cell.difference, place, "o", color=color, markerfacecolor="none")
             beside = {"transform": axes.get_yaxis_transform(), "va": "center"}
             axes.text(1.01, place, f"n={cell.seeds}", color="0.4", fontsize="x-small", **beside)
-        axes.set_xlim(-reach(of_column), reach(of_column))
+        axes.set_xlim(-edge, edge)
         axes.set_yticks(range(len(families)), families)
         axes.set_ylim(len(families) - 0.5, -0.5)
         axes.set_xlabel(f"{of_column[0].metric}, better to the right")

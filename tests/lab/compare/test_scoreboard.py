@@ -88,7 +88,7 @@ def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
     topic, late = scoreboard.draw(cells).axes
     assert (topic.get_title(), late.get_title()) == ("topic", "late †")
     assert topic.lines[-1].get_color() != late.lines[-1].get_color()
-    assert [text.get_text() for text in late.texts] == ["n=1"]
+    assert [text.get_text() for text in late.texts] == ["n=1", "n=1"]
 
 
 def test_families_are_those_of_the_papers():
@@ -190,7 +190,10 @@ def test_a_scoreboard_is_told_from_a_report(line, told, tmp_path, capsys):
 
 
 def test_a_model_that_diverges_does_not_hide_the_others():
-    """Its interval leaves the picture, which shows all differences and the other intervals."""
+    """Its interval leaves the picture, which shows all differences and the other intervals.
+
+    An arrow tells it, and the baseline is at 0.
+    """
     groups = {"base": (80, 80.5, 81), "a": (82, 82.5, 83), "b": (81, 82, 82.5)}
     groups |= {"c": (82, 82.2, 82.4), "wide": (84, 84, 60)}
     cells = compare_families([run for name, tests in groups.items() for run in runs(name, *tests)])
@@ -199,6 +202,9 @@ def test_a_model_that_diverges_does_not_hide_the_others():
     *others, wide = cells[1:]
     assert all(low < cell.low < cell.high < high for cell in others)
     assert low < wide.difference and wide.low < 2 * low
+    marks = [(line.get_marker(), *line.get_xydata()[0]) for line in axes.lines]
+    assert ("D", 0, 0) in marks and ("<", low, 4) in marks and (">", high, 4) in marks
+    assert [place for marker, _, place in marks if marker in "<>"] == [4, 4]
 
 
 def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
