@@ -1,9 +1,12 @@
 import gc
 import gzip
+import importlib
 import json
 import logging
 import os
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +45,20 @@ def training_data(data):
 
     write_splits(data, train=40, valid=8)
     return data
+
+
+@pytest.fixture(scope="session")
+def page_plugin(tmp_path_factory):
+    """The plugin that docs/extending.md shows, imported from a folder of the page's name."""
+    from fairseq_odeformers.options import import_plugins
+
+    page = Path(__file__).parents[1] / "docs" / "extending.md"
+    code = re.search(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)[1]
+    folder = tmp_path_factory.mktemp("plugin") / "rk2"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(code, "utf-8")
+    import_plugins([str(folder)])
+    return importlib.import_module("rk2")
 
 
 @pytest.fixture

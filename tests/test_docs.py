@@ -72,7 +72,7 @@ def commands():
 
 
 @pytest.mark.parametrize("words", commands())
-def test_commands_can_be_typed(words, monkeypatch, capsys):
+def test_commands_can_be_typed(words, page_plugin, monkeypatch, capsys):
     """fairseq's commands parse; the project's own exist and know their options."""
     if words[0] == "torchrun":
         words = words[words.index(".venv/bin/fairseq-train") :]

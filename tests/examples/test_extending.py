@@ -1,4 +1,4 @@
-"""The example of an architecture of one's own trains, and is predicted with."""
+"""The example of an architecture of one's own, and the one of the page, do what they say."""
 
 import sys
 
@@ -77,10 +77,20 @@ def test_iterations_solve_the_implicit_step(plugin, iterations):
     assert torch.allclose(y, x * (2 - 0.5**iterations))
 
 
-@pytest.mark.parametrize("suffix", ["", "_classifier", "_lm"])
-def test_all_three_have_the_properties_of_check(plugin, suffix):
-    found = [str(verdict) for verdict in check(f"implicit_transformer{suffix}") if verdict.fault]
-    assert found == []
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 1])
+def test_the_step_of_the_page_is_of_order_2(page_plugin, alpha):
+    """Of y' = y / 2 it has the first three terms of the exponential function."""
+    x = torch.ones(3, 2, 8)
+    y = page_plugin.rk2_step(lambda number, y: y + y / 2, x, alpha)
+    assert torch.allclose(y, x * (1 + 1 / 2 + 1 / 8))
+
+
+IMPLICIT = [f"implicit_transformer{suffix}" for suffix in ("", "_classifier", "_lm")]
+
+
+@pytest.mark.parametrize("arch", [*IMPLICIT, "rk2_transformer"])
+def test_all_have_the_properties_of_check(plugin, page_plugin, arch):
+    assert [str(verdict) for verdict in check(arch) if verdict.fault] == []
 
 
 @pytest.mark.parametrize("iterations", ["1", "3"])
