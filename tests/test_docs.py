@@ -15,6 +15,7 @@ from fairseq import options
 from hydra._internal.utils import get_args_parser
 
 import odeformers
+from fairseq_odeformers.lab.compare import caveats, outcomes
 from fairseq_odeformers.options import import_plugins  # registers what the commands name
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,6 +105,25 @@ def test_the_reference_has_every_command():
     page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
     headings = re.findall(r"^## `([\w-]+)", page, re.M)
     assert [*dict.fromkeys(headings)] == [*odeformers.COMMANDS]
+
+
+def test_the_notes_of_a_report_have_their_thresholds():
+    page = (ROOT / "docs/choosing.md").read_text(encoding="utf-8")
+    for note, threshold in (
+        ("Too little training", f"more than {caveats.MARKED:.0%}"),
+        ("Too little training", f"below {outcomes.LEAST_BLEU};"),
+        ("Too little training", f"than {outcomes.LEAST_VOCABULARY:.0%}"),
+        ("Too few texts", f"{caveats.FEW} test texts"),
+        ("Unequal effort", f"{caveats.UNEQUAL:.0%}"),
+        ("The budget was missed", f"{caveats.UNEQUAL:.0%}"),
+        ("The budget is for equal time", f"{caveats.UNEQUAL:.0%}"),
+        ("Still improving at the end", f"{caveats.SLIGHT:.0%}"),
+        ("Best checkpoints come early", {0.5: "first half"}[caveats.EARLY]),
+        ("Scores are near 100", f"above {caveats.CEILING}"),
+        ("averages are clearly worse", f"{caveats.WORSE:.0%}"),
+    ):
+        (row,) = re.findall(rf"^\| `{note}.*", page, re.M)
+        assert threshold in row, note
 
 
 @pytest.mark.parametrize("page", ["correctness", "features"])

@@ -4,7 +4,7 @@ import csv
 import re
 from collections import defaultdict
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 import pytest
 
@@ -105,7 +105,8 @@ def summaries():
     for row in read("examples/parity/table1.csv"):
         runs[row["ensemble"].partition("-")[0]].append(float(row["accuracy"]))
     every_node, every_vanilla = (
-        f"{fmean(runs[arch]):.1f}%" for arch in ("node_transformer", "vanilla_transformer")
+        f"{fmean(runs[arch]):.1f} ± {stdev(runs[arch]):.1f}%"
+        for arch in ("node_transformer", "vanilla_transformer")
     )
     at_length = [float(r["value"].split()[0]) for r in SPEED["docs/speed.md", "## Training"]]
     bleu, news = means("multi30k", "BLEU"), means("agnews", "accuracy")
@@ -123,7 +124,7 @@ def summaries():
             f"the pre-norm Transformer has {transformer} and {once_baseline}.",
             f"[{fullff_faster} and {transject_faster} times as fast](docs/speed.md)",
             f"mean of {len(runs['node_transformer'])} runs: N-ODE Transformer {every_node}, "
-            f"vanilla Transformer {every_vanilla}.",
+            f"vanilla Transformer {every_vanilla} (",
         ),
         "docs/choosing": (
             f"Multi30k, BLEU: {transformer} (three seeds) and {macaron} (",
