@@ -1,5 +1,6 @@
 """Files that appear complete or not at all, errors that name them, and lines of text."""
 
+import codecs
 import csv
 import glob
 import hashlib
@@ -20,6 +21,7 @@ logger = logging.getLogger(__name__)
 PREPARATION = "recipe.json"  # how a folder was made; no recipe of odeformers compare
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 MARK = "\ufeff"  # byte order mark
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # with which such a file begins
 
 
 @contextmanager
@@ -267,9 +269,10 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
         try:
             yield line.decode("utf-8").rstrip("\n").replace(MARK, "")
         except UnicodeDecodeError as error:
+            encoding = "utf-16" if line.startswith(UTF_16) else "latin1"
             raise ValueError(
                 f"{name}, line {number}: not UTF-8 ({error.reason}); convert the file, for example "
-                "with iconv -f latin1 -t utf-8"
+                f"with iconv -f {encoding} -t utf-8"
             ) from error
 
 

@@ -227,8 +227,11 @@ def import_plugins(folders: Iterable[str]) -> None:
     """
     for folder in folders:
         if os.path.isfile(folder):
-            parent = os.path.dirname(folder) or "."
-            raise ValueError(f"--user-dir {folder}: a file; give its folder, {parent}")
+            parent, name = os.path.split(folder)
+            remedy = f"give its folder, {parent or '.'}"
+            if name != "__init__.py":
+                remedy = "give a folder that has it as its __init__.py"
+            raise ValueError(f"--user-dir {folder}: a file; {remedy}")
         if not os.path.isdir(folder):
             raise ValueError(f"--user-dir {folder}: no such folder; give one with an __init__.py")
         if not os.path.isfile(os.path.join(folder, "__init__.py")):

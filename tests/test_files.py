@@ -166,6 +166,9 @@ def test_fingerprints_depend_on_names_and_contents(tmp_path):
 
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
     path = tmp_path / "text"
+    path.write_text("a", encoding="utf-16")
+    with pytest.raises(ValueError, match="line 1: not UTF-8 .* iconv -f utf-16 -t utf-8"):
+        list(read_lines(path))
     path.write_text("\ufeffa\nb\r\n\ufeffc", encoding="utf-8")
     assert list(read_lines(path)) == ["a", "b\r", "c"]
 

@@ -267,7 +267,7 @@ def find_layout(folder: Path) -> tuple:
     names = ", ".join(layout[0] for layout in LAYOUTS)
     remedy = "give data of labelled texts"
     if language_pair(folder):
-        remedy += "; for sentence pairs there is odeformers translate"
+        remedy += "; for sentence pairs there are odeformers translate and analyse attention"
     raise FileNotFoundError(f"{folder} has no folder of inputs, none of {names}; {remedy}")
 
 

@@ -34,6 +34,7 @@ REFUSED = {
         "--path export": "safetensors [export]",
         "--user-dir absent": "--user-dir absent",
         "--user-dir clone/json/__init__.py": "/__init__.py: a file; give its folder, clone/json",
+        "--user-dir tab": "tab: a file; give a folder that has it as its __init__.py",
         "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already",
         "--user-dir clone/json": "--user-dir clone/json imported already",
         "--path a:b.pt": "a:b.pt ':'",
