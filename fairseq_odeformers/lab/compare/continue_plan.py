@@ -75,6 +75,8 @@ def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan, kept: 
     Trainings that are *kept* and have the same budget keep their updates, and the baseline of an
     earlier plan sets the number of parameters.
     """
+    if recipe.average is None and kept.entries:  # what an earlier command has chosen
+        recipe = replace(recipe, average=earlier.recipe.average)
     match = args.match or ("parameters" if args.what.is_dir() else "none")
     first = next(iter(earlier.entries), None)
     return call_in_child(

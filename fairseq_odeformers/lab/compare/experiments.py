@@ -45,6 +45,10 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
     for name in ("part", "data") if is_data else ("task", "epochs"):
         if (value := getattr(args, name)) is not None:
             raise ValueError(f"--{name} {value}: for {'a RECIPE' if is_data else 'DATA'} alone")
+    if args.epochs and args.budget:
+        raise ValueError(
+            f"--epochs {args.epochs}: --budget sets the updates; leave one of them out"
+        )
     if is_data:
         recipes = {"": recipe_for_data(args, architectures)}
     else:

@@ -135,20 +135,25 @@ def fit_budget(
     """Architectures whose trainings all take so many minutes.
 
     Updates are counted, not time, so that a training can be resumed and repeated; *planned* has the
-    updates of those that have begun, by label. The report has the time that a training took.
-    Candidates that cost the same have as many updates as the first of them.
+    updates of those that have begun, by label. Others are timed beside the first of these, and take
+    as long as it does, since a machine may be slower than when that was planned. The report has the
+    time that a training took. Candidates that cost the same have as many updates as the first.
     """
+    begun = [entry for entry in entries if entry.label in planned][:1]
     timed: list[Entry] = []
     for entry in entries:
         if entry.label not in planned and not find_twin(entry, timed):
             timed.append(entry)
-    times, fitted = time_in_rounds(recipe, timed), []
+    times, fitted = time_in_rounds(recipe, [*begun, *timed] if timed else []), []
+    seconds = minutes * 60
+    if begun and timed:
+        seconds = planned[begun[0].label] * times[begun[0].label]
     for entry in entries:
         with naming_faults(entry.label, "cannot be trained"):
             updates = planned.get(entry.label)
             if updates is None:
                 twin = find_twin(entry, fitted)
-                updates = twin.updates if twin else updates_within(minutes, times[entry.label])
+                updates = twin.updates if twin else updates_within(seconds, times[entry.label])
             entry = stretch_schedule(entry, updates)
             entry = try_training(recipe, entry, build(recipe, entry))
             fitted.append(replace(entry, training_seconds=minutes * 60, budget=minutes))
@@ -196,9 +201,9 @@ def time_side_by_side(recipe: Recipe, entries: Sequence[Entry], number: str) -> 
         return time_updates([start_training(recipe, build(recipe, e)) for e in entries], TIMED)
 
 
-def updates_within(minutes: float, seconds: float) -> int:
-    """How many updates of so many seconds fit into a budget."""
-    updates = int(minutes * 60 / seconds)
+def updates_within(budget: float, seconds: float) -> int:
+    """How many updates of so many seconds fit into a budget of seconds."""
+    updates = int(budget / seconds)
     if updates < 1:
         raise ValueError(f"--budget: an update takes {seconds:.1f} seconds; give more time")
     return updates
