@@ -67,7 +67,7 @@ def find_reservations(results: Results) -> Iterator[str]:
     if names := ", ".join(improving):
         yield f"Still improving at the end: {names}. Longer training may change the order."
     if early := ", ".join(find_early(results)):
-        yield f"Best checkpoints come early: {early}. More updates do not help."
+        yield f"Best checkpoints come early: {early}. More updates may not help."
     if len(results.trainings) > 1 and not results.plan.recipe.tune:
         yield "Options were not tuned for each model (`--tune`)."
 
@@ -116,6 +116,16 @@ def find_ceiling(outcomes: Outcomes) -> Iterator[str]:
     near = any(is_percentage(run.main) and run.scores[run.main] > CEILING for run in runs)
     if near and len(outcomes) > 1:
         yield "Scores are near 100, so differences say little; compare on harder data."
+
+
+def find_sampling_error(outcomes: Outcomes) -> Iterator[str]:
+    """How far a score may be off because the texts are a sample, where that is known."""
+    first = any_of(outcomes)
+    if error := first.error():
+        yield (
+            f"With {len(first.examples):,} texts, the 95% interval of a score is about "
+            f"±{error:.1f}, beside the variation between seeds."
+        )
 
 
 def find_open_choices(results: Results) -> Iterator[str]:

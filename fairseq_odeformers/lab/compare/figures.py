@@ -28,6 +28,7 @@ from .logs import Training
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
 LEAST_SPAN = 0.1  # of an axis, as a share of its end: less makes noise look like a gap
+BESIDE = 0.012  # of an axis, from the marker of a seed to the next, which may be as high
 MARKER = {"linestyle": "", "fillstyle": "full", "markersize": 7}
 MARKER |= {"markeredgecolor": "white", "markeredgewidth": 0.5}
 
@@ -141,10 +142,12 @@ def quality_against(
             bar = axes.errorbar(x, mean, point.error or None, ecolor=color, fmt="none", capsize=cap)
             if interval == "texts":
                 for line in bar.lines[2]:
-                    line.set_linestyle(":")
+                    line.set_linestyle((0, (1, 2)))
             if len(point.scores) > 1:
                 axes.plot(x, mean, "_", color=color, markersize=20, markeredgewidth=2)
-            axes.plot([x] * len(point.scores), point.scores, label=name, **look | MARKER)
+            middle = (len(point.scores) - 1) / 2
+            aside = [x + (n - middle) * BESIDE * max(values) for n in range(len(point.scores))]
+            axes.plot(aside, point.scores, label=name, **look | MARKER)
         axes.margins(0.15)
     grid[0].set_ylim(widen(*grid[0].get_ylim()))
     if grid[0].get_ylim()[1] > 100 >= max(max(point.scores) for point in points.values()):
@@ -153,7 +156,7 @@ def quality_against(
     title(grid[0], caveat)
     marks = []
     if any(len(point.scores) > 1 for point in points.values()):
-        marks.append("markers: seeds, lines: their means")
+        marks.append("markers: seeds, side by side, lines: their means")
     if any(point.error for point in points.values()):
         bars = {"seeds": "bars", "texts": "dotted bars"}[interval]
         marks.append(f"{bars}: 95% interval over the {interval}")

@@ -69,13 +69,12 @@ code { background: #f4f4f4; padding: .1rem .3rem; overflow-wrap: anywhere; }
 def html_page(sections: Sequence[Section]) -> str:
     """The report as one HTML file, with its pictures in it."""
     body = markdown(markdown_page(sections), extensions=["tables"])
-    body = re.sub(r"<td>(?=[-\d.,:±() to]+</td>)", '<td class="number">', body)
+    body = re.sub(r"<td>(?=[-+\d.,:±() to]+</td>)", '<td class="number">', body)
     # An interval is below its mean: side by side they make wide tables scroll.
-    body = re.sub(r" (?=\([-\d., to]+\)</td>)", "<br>", body)
+    body = re.sub(r" (?=\([-+\d., to]+\)</td>)", "<br>", body)
     # Names may break after their parts.
-    body = re.sub(
-        r"(?<=<td>)[\w.-]+(?=</td>)", lambda name: re.sub("([_-])", r"\1<wbr>", name[0]), body
-    )
+    names = r"(?<=<td>)[\w.-]+(?=</td>)|(?<=<th>)[^<]+"
+    body = re.sub(names, lambda name: re.sub("([_-])", r"\1<wbr>", name[0]), body)
     for section in sections:
         if section.figure:
             name, figure = section.figure

@@ -1,15 +1,13 @@
 """The report of a comparison: the results of its runs as tables and pictures."""
 
-import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
 import numpy as np
-from scipy.stats import t as student
 
 from fairseq_odeformers.files import markdown_table, replacing
 from fairseq_odeformers.models.common.kinds import Kind
@@ -22,12 +20,21 @@ from .caveats import (
     find_obstacles,
     find_open_choices,
     find_reservations,
+    find_sampling_error,
     find_unequal_times,
     find_worse_averages,
 )
 from .figures import Quality, learning_curves, quality_against
+from .intervals import (
+    ENOUGH,
+    SPREAD,
+    correct_by_holm,
+    difference_interval,
+    half_interval,
+    over_seeds,
+)
 from .logs import clock, report_progress
-from .outcomes import Classes, add_decimals, count_decimals
+from .outcomes import Classes, Outcome, better, count_decimals
 from .pages import Section, Table, html_page, literal, markdown_page, png
 from .plan import Plan
 from .recipe import count_validation_texts, to_words
@@ -35,17 +42,12 @@ from .results import Results, count_seeds
 from .runs import AVERAGED, BEST
 
 PAGE, DOCUMENT = "report.md", "report.html"
-ENOUGH = 3  # seeds for an interval
 UNITS = {
     Kind.TRANSLATION: "label-smoothed, bits per token",
     Kind.CLASSIFICATION: "bits per example",
     Kind.LANGUAGE_MODEL: "bits per token",
     Kind.MASKED_LM: "bits per token",
 }
-SPREAD = (
-    "± gives the standard deviation over seeds, brackets the 95% interval of the mean, from three "
-    "seeds on."
-)
 
 
 def write_report(results: Results, out: Path) -> list[Section]:
@@ -148,18 +150,18 @@ def describe_trainings(results: Results) -> Section:
             "budget": clock(60 * entry.budget) if entry.budget else "",
         }
         if runs:
+            times = [clock(run.seconds[-1]) for run in runs]
             best_losses = [run.losses[best_validation(recipe, run)] for run in runs]
             row |= {
                 "updates": f"{fmean(run.updates[-1] for run in runs):,.0f}",
                 "time": clock(fmean(run.seconds[-1] for run in runs)),
+                "time, seed by seed": ", ".join(times) if len(times) > 1 else "",
                 "tokens per second": f"{fmean(run.tokens_per_second for run in runs):,.0f}",
                 f"validation loss ({unit})": over_seeds(best_losses, 3),
                 "training loss, last full epoch": over_seeds(
                     [run.train_losses[-1] for run in runs], 3
                 ),
             }
-        if len(runs) > 1:
-            row["time, seed by seed"] = ", ".join(clock(run.seconds[-1]) for run in runs)
         if runs and metric != "loss" and all(run.metrics for run in runs):
             bests = [recipe.best(run.metrics) for run in runs]
             row[f"validation {metric}"] = over_seeds(bests, count_decimals(metric))
@@ -203,6 +205,8 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
             row[column] = over_seeds(values, first.digits)
         mains = (over_seeds([run.scores[first.main]], first.digits) for run in runs.values())
         row["seed by seed"] = ", ".join(mains)
+        if not warning and name != baseline and baseline in outcomes:
+            row[f"{first.main} against {baseline}"] = compare_seeds(runs, outcomes[baseline])
         row[f"p against {baseline}"] = ", ".join(f"{p:.3f}" for p in tests.get(name, ()))
         paper = sorted(plan.recipe.paper.get(name, {}).items())
         rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper})
@@ -213,17 +217,26 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
     notes += find_ceiling(outcomes)
     corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
-    if error := first.error():
-        notes.append(
-            f"With {len(first.examples):,} texts, the 95% interval of a score is about "
-            f"±{error:.1f}, beside the variation between seeds."
-        )
+    notes += find_sampling_error(outcomes)
+    if any(f"{first.main} against {baseline}" in row for row in rows):
+        notes.append("Differences (positive is better) have Welch's 95% interval over the seeds.")
     if tested:
         pairs = "the first score of this and the first architecture, for each seed"
         notes.append(f"p is of {first.test}: {pairs}{corrected}.")
-    if tested and max(map(len, outcomes.values())) == 1:
-        notes.append("With one seed, p says nothing of other seeds; train three or more.")
+    if max(map(len, outcomes.values())) == 1:
+        notes.append("One seed says nothing of the variation between seeds; train three or more.")
     return Section(title, "  \n".join(notes), table_of(rows), warning=warning)
+
+
+def compare_seeds(runs: Mapping[int, Outcome], others: Mapping[int, Outcome]) -> str:
+    """By how much runs score better than others; of three seeds each, with its 95% interval."""
+    run = next(iter(runs.values()))
+    sign = better(run.main)
+    ours, theirs = ([sign * r.scores[run.main] for r in group.values()] for group in (runs, others))
+    text = f"{fmean(ours) - fmean(theirs):+.{run.digits}f}"
+    if interval := difference_interval(ours, theirs):
+        text += " ({:+.{digits}f} to {:+.{digits}f})".format(*interval, digits=run.digits)
+    return text
 
 
 def compare_runs(outcomes: Outcomes, baseline: str, title: str) -> dict[str, list[float]]:
@@ -239,15 +252,6 @@ def compare_runs(outcomes: Outcomes, baseline: str, title: str) -> dict[str, lis
     for (name, _), p in zip(p_values, correct_by_holm([p for _, p in p_values])):
         tests.setdefault(name, []).append(p)
     return tests
-
-
-def correct_by_holm(p_values: Sequence[float]) -> list[float]:
-    """p-values, adjusted so that the chance of any false rejection stays below the level."""
-    order = np.argsort(p_values)
-    factors = np.arange(len(p_values), 0, -1)
-    corrected = np.empty(len(p_values))
-    corrected[order] = np.maximum.accumulate(np.asarray(p_values)[order] * factors)
-    return np.minimum(corrected, 1).tolist()
 
 
 def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
@@ -340,20 +344,3 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> Table:
     """A table of rows, which have their cells by column; a column without any is left out."""
     columns = dict.fromkeys(name for row in rows for name, cell in row.items() if cell)
     return [[*columns], *([row.get(name, "") for name in columns] for row in rows)]
-
-
-def over_seeds(values: Sequence[float], digits: int) -> str:
-    """The mean, of several seeds its standard deviation, and of three Student's 95% interval."""
-    mean = fmean(values)
-    digits = add_decimals(mean, digits)
-    text = f"{mean:,.{digits}f}"
-    if len(values) > 1:
-        text += f" ± {stdev(values):.{digits}f}"
-    if len(values) >= ENOUGH and (half := half_interval(values)):  # 0 of a few texts is no interval
-        text += f" ({mean - half:,.{digits}f} to {mean + half:,.{digits}f})"
-    return text
-
-
-def half_interval(values: Sequence[float]) -> float:
-    """Half of Student's 95% interval of the mean."""
-    return student.ppf(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))

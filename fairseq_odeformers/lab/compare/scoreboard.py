@@ -13,13 +13,19 @@ from statistics import fmean, median
 from typing import Any, get_type_hints
 
 from matplotlib.figure import Figure
-from scipy.stats import ttest_ind
 
 from fairseq_odeformers.files import markdown_table, reading, replacing, write_csv
 from fairseq_odeformers.lab.plots import panels, save, title
 from fairseq_odeformers.models.common.papers import family_of
 
-from .caveats import find_ceiling, find_obstacles, find_open_choices, find_reservations
+from .caveats import (
+    find_ceiling,
+    find_obstacles,
+    find_open_choices,
+    find_reservations,
+    find_sampling_error,
+)
+from .intervals import difference_interval
 from .outcomes import add_decimals, better
 from .results import count_seeds, read_results
 from .runs import BEST, LOG
@@ -59,7 +65,9 @@ class Cell:
     metric: str
     mean: float  # on the test set
     difference: float  # from the baseline; positive is better
-    low: float | None  # of its 95% interval (Welch); None with less than three seeds on either side
+    low: (
+        float | None
+    )  # of its 95% interval (Welch); None where a side has too few seeds, or all equal
     high: float | None
     obstacles: str
     reservations: str
@@ -146,7 +154,9 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
     split = "test" if "test" in splits else next(iter(splits), "")
     outcomes = results.outcomes.get((split, BEST), {})
     obstacles = " ".join(find_obstacles(results, outcomes)) if outcomes else ""
-    notes = [*find_reservations(results), *find_open_choices(results), *find_ceiling(outcomes)]
+    notes = [*find_reservations(results), *find_open_choices(results)]
+    if outcomes:
+        notes += [*find_sampling_error(outcomes), *find_ceiling(outcomes)]
     reservations = " ".join(notes)
     for entry in results.plan.entries:
         for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
@@ -204,9 +214,8 @@ def make_cell(runs: Sequence[Finished], baseline: Sequence[Finished]) -> Cell:
     """The difference of a family's runs from the baseline's."""
     sign = better(runs[0].metric)
     ours, theirs = ([sign * run.test for run in group] for group in (runs, baseline))
-    low = high = None
-    if runs is not baseline and min(len(ours), len(theirs)) >= 3 and len({*ours, *theirs}) > 2:
-        low, high = map(float, ttest_ind(ours, theirs, equal_var=False).confidence_interval())
+    interval = difference_interval(ours, theirs) if runs is not baseline else None
+    low, high = interval or (None, None)
     run = runs[0]
     return Cell(
         *(run.column, run.family, run.architecture, run.tuned, len(runs), run.parameters),
@@ -236,12 +245,14 @@ def describe(cells: Sequence[Cell]) -> str:
         f"# Scoreboard\n\n{markdown_table(rows)}\n"
         "The first row gives scores, the others their differences from it; positive is better. "
         "Brackets give the 95%\ninterval (Welch) over three seeds or more. Each architecture has "
-        "the setting that validated best with the first seed.\nEach score is of the checkpoint "
+        "the setting, if several were tried, that validated best\nwith the first seed. Each score "
+        "is of the checkpoint "
         f"that validated best. [`{CELLS}`]({CELLS}) has all figures,\n[`{RUNS}`]({RUNS}) the "
         f"runs.\n\n{list_caveats(cells)}"
         f"![Differences from the baseline]({PICTURE})\n\n"
-        "The diamond is the baseline, and n the number of seeds. Hollow points have too few for "
-        "an interval. An arrow\nmarks an interval that is cut, much wider than the others.\n"
+        "The diamond is the baseline, and n the number of seeds. Hollow points have no interval: "
+        "fewer than three\nseeds, or all equal. An arrow marks an interval that is cut, much wider "
+        "than the others.\n"
     )
 
 

@@ -31,12 +31,12 @@ from fairseq_odeformers.lab.compare import (
 )
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry, plugin_digest
+from fairseq_odeformers.lab.compare.intervals import over_seeds
 from fairseq_odeformers.lab.compare.make_plan import make_plan
 from fairseq_odeformers.lab.compare.matching import TOLERANCE
 from fairseq_odeformers.lab.compare.overview import overview
 from fairseq_odeformers.lab.compare.plan import Plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.report import over_seeds
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
 ARCHS = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
@@ -280,15 +280,20 @@ def test_a_plugin_is_all_python_files_of_its_folder(tmp_path, monkeypatch):
 
 
 def test_only_updates_of_the_same_budget_go_on(tmp_path, monkeypatch):
+    """As many checkpoints are averaged as before, unless all is planned anew."""
     entries = tuple(Entry(str(budget), {}, updates=7, budget=budget) for budget in (1.0, 2.0, None))
-    recipe = Recipe("data", {}, {})
+    recipe = Recipe("data", {}, {}, average=None)
     args = Namespace(what=tmp_path, match=None, budget=1.0, user_dir=[], no_check=False)
-    monkeypatch.setattr(continue_plan, "call_in_child", lambda make: make.keywords["planned"])
-    plan = Plan(recipe, entries)
-    assert continue_plan.plan_in_fork(args, recipe, plan, plan) == {"1.0": 7}
-    assert (
-        continue_plan.plan_in_fork(args, recipe, plan, plan.keep(lambda e: e.name != "1.0")) == {}
-    )
+
+    def plan_in_fork(kept):
+        make = continue_plan.plan_in_fork(args, recipe, plan, kept)
+        return make.keywords["planned"], make.args[0].average
+
+    monkeypatch.setattr(continue_plan, "call_in_child", lambda make: make)
+    plan = Plan(replace(recipe, average=2), entries)
+    assert plan_in_fork(plan) == ({"1.0": 7}, 2)
+    assert plan_in_fork(plan.keep(lambda entry: entry.name == "2.0")) == ({}, 2)
+    assert plan_in_fork(plan.keep(lambda entry: False)) == ({}, None)
 
 
 @pytest.mark.parametrize("change", ("", "seeds", "option", "budget", "plugin", "data", "redo"))
@@ -477,6 +482,10 @@ MISTAKES = [
     ("--archs transformer_prenorm --best-checkpoint-metric bleu", "metric bleu: choose from loss,"),
     ("--archs transformer_prenorm --disable-validation", "--disable-validation True: "),
     ("--archs transformer_prenorm --cluster slurm", "--cluster slurm: .*srun"),
+    (
+        "--archs transformer_prenorm --epochs 3 --budget 30s",
+        "--epochs 3: --budget sets the updates",
+    ),
     ("--archs transformer_prenorm --slurm-partition x", "--slurm-partition x: give --cluster"),
     ("--archs transformer_prenorm --dry-run --out {root}/Makefile/a", "Makefile is a file; give"),
     ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),

@@ -24,6 +24,7 @@ from fairseq_odeformers.lab.compare.figures import (
     learning_curves,
     quality_against,
 )
+from fairseq_odeformers.lab.compare.intervals import correct_by_holm
 from fairseq_odeformers.lab.compare.logs import Training, read_training
 from fairseq_odeformers.lab.compare.outcomes import Classes, Outcome, Perplexity, Translations
 from fairseq_odeformers.lab.compare.pages import Section, html_page
@@ -31,7 +32,6 @@ from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan, writ
 from fairseq_odeformers.lab.compare.recipe import Recipe, find_test_sets
 from fairseq_odeformers.lab.compare.report import (
     compare_scores,
-    correct_by_holm,
     draw_quality,
     sections,
     show_differences,
@@ -198,7 +198,7 @@ def test_noise_does_not_look_like_a_gap(scores, low, high, headline, bar):
     (section,) = draw_quality(Results(plan, trainings, {("test", BEST): runs}), "test")
     figure = section.figure[1]
     bars = {kind: f"bars: 95% interval over the {kind}" for kind in ("texts", "seeds")}
-    headline = headline.format(marks="markers: seeds, lines: their means", **bars)
+    headline = headline.format(marks="markers: seeds, side by side, lines: their means", **bars)
     assert figure.get_suptitle() == f"accuracy on test, best checkpoint, {headline}"
     bottom, top = figure.axes[0].get_ylim()
     assert bottom <= low + 1 and top >= high - 1 and bottom >= 0 and top <= 100
@@ -375,12 +375,14 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     rows = report(["good", "bad"], texts, train=train, score=score, evaluate={"beam": 5})
     assert ["good, seed 2", "tokenized: BLEU = 27.55"] in rows
     header, _, good, *_ = (row for row in rows if len(row) > 5)
-    assert good[3:5] == ["30", "0:00:25"] and good[6:8] == ["4.000 ± 0.000", "4.500 ± 0.000"]
-    assert header[-2:] == ["time, seed by seed", "validation mcc"]
-    assert good[-2:] == ["0:00:25, 0:00:25", "6.000 ± 0.000"]
+    assert good[3:5] == ["30", "0:00:25"] and good[7:9] == ["4.000 ± 0.000", "4.500 ± 0.000"]
+    assert header[5] == "time, seed by seed" and good[5] == "0:00:25, 0:00:25"
+    assert header[-1] == "validation mcc" and good[-1] == "6.000 ± 0.000"
     place = next(n for n, row in enumerate(rows) if "BLEU" in row)
     header, _, good, bad = rows[place : place + 4]
     assert [row[:2] for row in (good, bad)] == [["good", "2"], ["bad", "3"]]
+    difference = float(bad[header.index("BLEU")].split()[0]) - float(good[2].split()[0])
+    assert float(bad[header.index("BLEU against good")]) == pytest.approx(difference, abs=0.1)
     assert header[-1] == "p against good" and re.fullmatch(r"0\.\d+, 1\.000", bad[-1])
     place = rows.index(["test, text 1"])
     assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
@@ -580,9 +582,11 @@ def test_texts_on_which_models_differ_have_different_outputs(tmp_path):
 
 def test_an_interval_is_below_its_mean_in_html():
     """So a table of all columns is as narrow as a page of 1,100 pixels; text stays in one line."""
-    section = Section("Trainings", table=[["loss", "text"], ["0.7 ± 0.1 (-0.6 to 0.8)", "a (b)"]])
+    rows = [["loss", "text of_all"], ["0.7 ± 0.1 (-0.6 to +0.8)", "a (b)"]]
+    section = Section("Trainings", table=rows)
     page = html_page([section])
-    assert '<td class="number">0.7 ± 0.1<br>(-0.6 to 0.8)</td>' in page and "<td>a (b)<" in page
+    assert '<td class="number">0.7 ± 0.1<br>(-0.6 to +0.8)</td>' in page and "<td>a (b)<" in page
+    assert "<th>text of_<wbr>all</th>" in page, "names may break"
 
 
 @pytest.fixture

@@ -53,6 +53,12 @@ def test_less_than_three_seeds_have_no_interval():
     assert str(ours) == "+2.0 (3 seeds)"
 
 
+def test_equal_seeds_have_no_interval(recwarn):
+    """They happen where texts are few, and say nothing of the variance."""
+    _, ours = compare_families([*runs("base", 80.0, 81.0, 82.0), *runs("ours", 81.5, 81.5, 81.5)])
+    assert str(ours) == "+0.5 (3 seeds)" and not recwarn
+
+
 @pytest.mark.parametrize("validated, chosen", [("accuracy", "lr 2"), ("loss", "lr 1")])
 def test_the_setting_validates_best_with_the_first_seed(validated, chosen):
     """Whatever its test says, and whatever another seed validates."""
