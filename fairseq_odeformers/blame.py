@@ -31,7 +31,8 @@ def describe(error: Exception) -> str:
     """An error in one line, with its place in a plugin if it has one."""
     message = next(iter(str(error).strip().splitlines()), "")
     if isinstance(error, SyntaxError):
-        message = ": ".join(filter(None, [error.msg, (error.text or "").strip()]))  # and no place
+        line = (error.text or "").strip()[:200]
+        message = ": ".join(filter(None, [error.msg, line]))  # and no place
     if any(text in message for text in WANT_OF_MEMORY):
         message = "out of memory; give smaller sizes or batches"
     if isinstance(error, AttributeError) and error.name:

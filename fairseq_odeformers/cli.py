@@ -30,7 +30,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from .files import check_joined
 from .lab.parsers import explain_unknown_architecture
-from .models.common.kinds import Kind, kinds_of
+from .models.common.kinds import Kind, find_architectures, kinds_of
 from .models.common.papers import OWN, PAPERS, paper_of
 from .options import add_user_dir, flag, import_plugins
 
@@ -63,8 +63,12 @@ def list_options(arguments: Sequence[str]) -> None:
     parser = listing_parser("options")
     parser.add_argument("arch", help="name, as given to --arch")
     args = parser.parse_args(arguments)
-    if args.arch not in architectures(packages_of(args)):
-        raise ValueError(explain_unknown_architecture(args.arch))
+    shown = architectures(packages_of(args))
+    if args.arch in ARCH_MODEL_REGISTRY and args.arch not in shown:
+        raise ValueError(f"{args.arch}: fairseq's own; see fairseq-train --arch {args.arch} --help")
+    if args.arch not in shown:
+        names = filter(shown.__contains__, find_architectures())
+        raise ValueError(explain_unknown_architecture(args.arch, [*names]))
     rows = [("option", "default", ""), *option_rows(args.arch)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, default, text in rows:

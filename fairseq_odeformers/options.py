@@ -227,9 +227,9 @@ def import_plugins(folders: Iterable[str]) -> None:
     """
     for folder in folders:
         if os.path.isfile(folder):
-            parent, name = os.path.split(folder)
+            parent = os.path.dirname(folder)
             remedy = f"give its folder, {parent or '.'}"
-            if name != "__init__.py":
+            if not os.path.isfile(os.path.join(parent, "__init__.py")):
                 remedy = "give a folder that has it as its __init__.py"
             raise ValueError(f"--user-dir {folder}: a file; {remedy}")
         if not os.path.isdir(folder):

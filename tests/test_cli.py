@@ -12,7 +12,7 @@ from helpers import OLD, resolved
 from omegaconf import OmegaConf
 from script_helpers import ROOT, USER_DIR, module
 
-from fairseq_odeformers.cli import architectures, option_rows
+from fairseq_odeformers.cli import architectures, list_options, option_rows
 from odeformers import COMMANDS, FIRST, main
 
 ARCHITECTURES = architectures()
@@ -71,6 +71,15 @@ def test_options_of_an_architecture(capsys):
     out = capsys.readouterr().out
     assert re.search(r"^--encoder-depth +6 +depth of an encoder block$", out, re.M)
     assert re.search(r"^--decoder-depth +--encoder-depth +depth", out, re.M)
+
+
+@pytest.mark.parametrize(
+    "arch, remedy", [("macaron", "mean macaron_transformer"), ("roberta", "fairseq's own")]
+)
+def test_options_of_no_architecture_here(arch, remedy):
+    """What is offered is listed."""
+    with pytest.raises(ValueError, match=f"{arch}: .*{remedy}"):
+        list_options([arch])
 
 
 PRESET = """\

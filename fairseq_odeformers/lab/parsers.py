@@ -1,13 +1,13 @@
 """Parsers of fairseq's commands that raise exceptions of one line."""
 
 import argparse
+from collections.abc import Sequence
 from itertools import chain
 
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.options import get_training_parser
 
 from fairseq_odeformers.blame import did_you_mean
-from fairseq_odeformers.models.common.kinds import Kind, find_architectures
 from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import flag
 
@@ -76,13 +76,12 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
     return f"; {remedy}" if remedy else ""
 
 
-def explain_unknown_architecture(arch: str, kind: Kind | None = None) -> str:
+def explain_unknown_architecture(arch: str, names: Sequence[str]) -> str:
     """The message on a name that is not registered, with longer or else similar ones.
 
     Args:
-        kind: of the architectures that may be meant; None for all.
+        names: those that may be meant, the likeliest first.
     """
-    names = find_architectures(kind)
     longer = sorted((name for name in names if arch in name), key=lambda name: name.find(arch) > 0)
     asked = f"did you mean {' or '.join(longer[:3])}?" if arch and longer else ""
     remedy = asked or did_you_mean(arch, names) or "odeformers list names them"

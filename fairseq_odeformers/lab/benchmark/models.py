@@ -13,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_odeformers.lab import dataless
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
-from fairseq_odeformers.models.common.kinds import Kind, kinds_of
+from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
 from fairseq_odeformers.models.common.sizes import size_options
 from fairseq_odeformers.models.transevolve.spec import BACKENDS
 from fairseq_odeformers.options import SIDES, hyphenate
@@ -79,7 +79,7 @@ def build(name: str, args: Namespace) -> Subject:
     """
     arch, _, form = name.partition(":")
     if arch not in ARCH_MODEL_REGISTRY:
-        raise ValueError(f"--models {explain_unknown_architecture(arch)}")
+        raise ValueError(f"--models {explain_unknown_architecture(arch, find_architectures())}")
     kind = next((kind for kind in OPTIONS if kind in kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     if kind is None:
         raise ValueError(f"--models {name}: {arch} has no task that can be measured")

@@ -63,7 +63,8 @@ def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
         size = sum(parameter.numel() for parameter in subject.build().parameters())
     except Exception as error:
         options = {word.partition("=")[0] for word in words}
-        if options.intersection(re.findall(r"--[\w-]+", str(error))):
+        named = re.findall(r"--[\w-]+", str(error))
+        if isinstance(error, ValueError) and options.intersection(named):
             raise ValueError(f"{arch} {error}") from error
         builds = Verdict("builds", fault=describe(error))
     else:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.lab.dataless import make_config, make_task
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
-from fairseq_odeformers.models.common.kinds import Kind, kind_of, kinds_of
+from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kind_of, kinds_of
 from fairseq_odeformers.models.common.sizes import default_options, size_options
 from fairseq_odeformers.options import flag
 
@@ -34,7 +34,7 @@ def choose_kind(arch: str, task: str | None = None) -> Kind:
         ValueError: there is no such architecture, or the task does not train it.
     """
     if arch not in ARCH_MODEL_REGISTRY:
-        raise ValueError(explain_unknown_architecture(arch))
+        raise ValueError(explain_unknown_architecture(arch, find_architectures()))
     kind = kind_of(ARCH_MODEL_REGISTRY[arch], task)
     if kind is None:
         kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])

@@ -103,10 +103,11 @@ def check_names(recipe: Recipe, source: str) -> None:
     Raises:
         ValueError: an architecture is not registered; the message has a similar one for the task.
     """
+    names = find_architectures(recipe.kind)
     for name, options in recipe.architectures.items():
         arch = options.get("arch", name)
         if arch not in ARCH_MODEL_REGISTRY:
-            raise ValueError(f"{source} {explain_unknown_architecture(arch, recipe.kind)}")
+            raise ValueError(f"{source} {explain_unknown_architecture(arch, names)}")
 
 
 def check_kinds(recipe: Recipe) -> None:

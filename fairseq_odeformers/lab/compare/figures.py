@@ -29,8 +29,10 @@ from .logs import Training
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
 LEAST_SPAN = 0.1  # of an axis, as a share of its end: less makes noise look like a gap
 BESIDE = 0.012  # of an axis, from the marker of a seed to the next, which may be as high
-MARKER = {"linestyle": "", "fillstyle": "full", "markersize": 7}
-MARKER |= {"markeredgecolor": "white", "markeredgewidth": 0.5}
+MARKER = {
+    **{"linestyle": "", "fillstyle": "full", "markersize": 7},
+    **{"markeredgecolor": "white", "markeredgewidth": 0.5},
+}
 
 
 class Quality(NamedTuple):
@@ -99,8 +101,11 @@ def draw_curves(
     axes.plot(mean, heights.mean(0), label=label, **{**look, "marker": ""})
     band = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
     axes.fill_between(mean, heights.min(0), heights.max(0), **band)
-    places = [np.mean([of_seed[at] for of_seed in x if len(of_seed) > at]) for at in best]
-    axes.plot(places, [of_seed[at] for of_seed, at in zip(y, best)], **look | MARKER)
+    axes.plot(
+        [of_seed[at] for of_seed, at in zip(x, best)],
+        [of_seed[at] for of_seed, at in zip(y, best)],
+        **look | MARKER,
+    )
 
 
 def span_best_thirds(runs: Sequence[tuple[Sequence[float], int]]) -> tuple[float, float]:

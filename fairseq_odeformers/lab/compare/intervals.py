@@ -12,8 +12,8 @@ from .outcomes import add_decimals
 
 ENOUGH = 3  # seeds for an interval
 SPREAD = (
-    "± gives the standard deviation over seeds, brackets the 95% interval of the mean, from three "
-    "seeds on that are not all equal."
+    "± gives the standard deviation over seeds, brackets the 95% interval of the mean, with three "
+    "seeds or more, unless all are equal."
 )
 
 
@@ -39,7 +39,7 @@ def difference_interval(
 ) -> tuple[float, float] | None:
     """Welch's 95% interval of a difference of means.
 
-    None if one side has less than three values, or all equal, which says nothing of their variance.
+    None if a side has fewer than three values, or equal ones, which say nothing of their variance.
     """
     if any(len(values) < ENOUGH or len({*values}) == 1 for values in (ours, theirs)):
         return None

@@ -76,10 +76,10 @@ def make_plan(
                 entry = try_candidate(recipe, entry)
             entries.append(entry)
     if budget:
-        entries = fit_budget(recipe, entries, budget, planned or {})
+        entries = fit_budget(recipe, entries, budget, planned or {}, baseline)
     recipe = replace(recipe, average=choose_average(recipe.average, entries))
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    environment["planning time lost to other processes"] = f"{watch.waited:.0%}"
+    environment["planning time spent waiting for a core"] = f"{watch.waited:.0%}"
     if watch.disturbed:
         print(
             f"Other processes were busy on this machine's {os.cpu_count()} cores. If they go on, "

@@ -130,16 +130,22 @@ def search_width(
 
 
 def fit_budget(
-    recipe: Recipe, entries: Sequence[Entry], minutes: float, planned: Mapping[str, int]
+    recipe: Recipe,
+    entries: Sequence[Entry],
+    minutes: float,
+    planned: Mapping[str, int],
+    baseline: Entry | None = None,
 ) -> list[Entry]:
     """Architectures whose trainings all take so many minutes.
 
     Updates are counted, not time, so that a training can be resumed and repeated; *planned* has the
-    updates of those that have begun, by label. Others are timed beside the first of these, and take
-    as long as it does, since a machine may be slower than when that was planned. The report has the
-    time that a training took. Candidates that cost the same have as many updates as the first.
+    updates of those that have begun, by label. Others are timed beside the first of these, perhaps
+    a *baseline* that the recipe does not have, and get the time that its updates would take now:
+    the machine may be slower or faster than when that was planned. The report has the time that a
+    training took. Candidates that cost the same have as many updates as the first.
     """
-    begun = [entry for entry in entries if entry.label in planned][:1]
+    known = [baseline, *entries] if baseline else entries
+    begun = [entry for entry in known if entry.label in planned][:1]
     timed: list[Entry] = []
     for entry in entries:
         if entry.label not in planned and not find_twin(entry, timed):
@@ -151,12 +157,13 @@ def fit_budget(
     for entry in entries:
         with naming_faults(entry.label, "cannot be trained"):
             updates = planned.get(entry.label)
+            lasts = seconds if updates is None else minutes * 60
             if updates is None:
                 twin = find_twin(entry, fitted)
                 updates = twin.updates if twin else updates_within(seconds, times[entry.label])
             entry = stretch_schedule(entry, updates)
             entry = try_training(recipe, entry, build(recipe, entry))
-            fitted.append(replace(entry, training_seconds=minutes * 60, budget=minutes))
+            fitted.append(replace(entry, training_seconds=lasts, budget=minutes))
     return fitted
 
 

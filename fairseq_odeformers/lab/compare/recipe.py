@@ -18,7 +18,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
-from fairseq_odeformers.files import check_regular, read_lines, reading
+from fairseq_odeformers.files import check_regular, reading
 from fairseq_odeformers.lab.corpora.command import count_examples
 from fairseq_odeformers.models.common.kinds import Kind
 
@@ -239,7 +239,10 @@ def texts_path(recipe: Recipe, split: str) -> Path | None:
 
 def count_validation_texts(recipe: Recipe) -> int:
     """How many texts choose the best checkpoints; 0 if it is not known."""
-    path = texts_path(recipe, "valid")
-    if path is None or not path.is_file():
-        return 0
-    return count_examples(path) if path.suffix == ".idx" else sum(1 for _ in read_lines(path))
+    source, target = (recipe.train.get(f"{side}-lang") for side in ("source", "target"))
+    files = {
+        Kind.CLASSIFICATION: "input0/valid.idx",
+        Kind.TRANSLATION: f"valid.{source}-{target}.{target}.idx",
+    }
+    path = Path(recipe.data) / files.get(recipe.kind, "")
+    return count_examples(path) if path.is_file() and "valid-subset" not in recipe.train else 0

@@ -218,8 +218,11 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     notes += find_ceiling(outcomes)
     corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
     notes += find_sampling_error(outcomes)
-    if any(f"{first.main} against {baseline}" in row for row in rows):
-        notes.append("Differences (positive is better) have Welch's 95% interval over the seeds.")
+    if any("to" in row.get(f"{first.main} against {baseline}", "") for row in rows):
+        notes.append(
+            "Brackets after a difference, of which positive is better, give Welch's 95% interval "
+            "over the seeds, not corrected for several comparisons."
+        )
     if tested:
         pairs = "the first score of this and the first architecture, for each seed"
         notes.append(f"p is of {first.test}: {pairs}{corrected}.")
@@ -233,10 +236,9 @@ def compare_seeds(runs: Mapping[int, Outcome], others: Mapping[int, Outcome]) ->
     run = next(iter(runs.values()))
     sign = better(run.main)
     ours, theirs = ([sign * r.scores[run.main] for r in group.values()] for group in (runs, others))
-    text = f"{fmean(ours) - fmean(theirs):+.{run.digits}f}"
-    if interval := difference_interval(ours, theirs):
-        text += " ({:+.{digits}f} to {:+.{digits}f})".format(*interval, digits=run.digits)
-    return text
+    figures = [fmean(ours) - fmean(theirs), *(difference_interval(ours, theirs) or ())]
+    text, *interval = (f"{round(figure, run.digits) + 0:+,.{run.digits}f}" for figure in figures)
+    return f"{text} ({' to '.join(interval)})" if interval else text
 
 
 def compare_runs(outcomes: Outcomes, baseline: str, title: str) -> dict[str, list[float]]:

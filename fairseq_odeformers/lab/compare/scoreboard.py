@@ -23,7 +23,6 @@ from .caveats import (
     find_obstacles,
     find_open_choices,
     find_reservations,
-    find_sampling_error,
 )
 from .intervals import difference_interval
 from .outcomes import add_decimals, better
@@ -155,8 +154,7 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
     outcomes = results.outcomes.get((split, BEST), {})
     obstacles = " ".join(find_obstacles(results, outcomes)) if outcomes else ""
     notes = [*find_reservations(results), *find_open_choices(results)]
-    if outcomes:
-        notes += [*find_sampling_error(outcomes), *find_ceiling(outcomes)]
+    notes += find_ceiling(outcomes)
     reservations = " ".join(notes)
     for entry in results.plan.entries:
         for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
@@ -244,15 +242,15 @@ def describe(cells: Sequence[Cell]) -> str:
     return (
         f"# Scoreboard\n\n{markdown_table(rows)}\n"
         "The first row gives scores, the others their differences from it; positive is better. "
-        "Brackets give the 95%\ninterval (Welch) over three seeds or more. Each architecture has "
-        "the setting, if several were tried, that validated best\nwith the first seed. Each score "
-        "is of the checkpoint "
-        f"that validated best. [`{CELLS}`]({CELLS}) has all figures,\n[`{RUNS}`]({RUNS}) the "
+        "Brackets give the 95%\ninterval (Welch) over three seeds or more, not over test texts. "
+        "Each architecture has the setting,\nif several were tried, that validated best with the "
+        "first seed. Each score is of the checkpoint "
+        f"that\nvalidated best. [`{CELLS}`]({CELLS}) has all figures, [`{RUNS}`]({RUNS}) the "
         f"runs.\n\n{list_caveats(cells)}"
         f"![Differences from the baseline]({PICTURE})\n\n"
         "The diamond is the baseline, and n the number of seeds. Hollow points have no interval: "
-        "fewer than three\nseeds, or all equal. An arrow marks an interval that is cut, much wider "
-        "than the others.\n"
+        "fewer than three\nseeds, or all equal. An arrow marks an interval that goes beyond the "
+        "axis.\n"
     )
 
 

@@ -94,8 +94,8 @@ def start_training(recipe: Recipe, untrained: Untrained) -> Started:
         epoch = trainer.get_train_iterator(epoch=1)
         batches, sizes = spread_sizes(epoch.dataset, epoch.frozen_batches)
     except Exception as error:
-        if type(error) not in (Exception, IndexError):  # fairseq's, where it leaves all out
-            raise
+        if not isinstance(error, IndexError) and "dataset is empty" not in str(error):
+            raise  # both are fairseq's, where it leaves all examples out
         raise ValueError(
             f"{recipe.data}: no training example fits; check --max-tokens and --max-positions"
         ) from error

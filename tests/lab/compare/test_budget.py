@@ -158,8 +158,11 @@ def test_a_plan_for_a_time(recipe, monkeypatch):
     for entry in (fitted, begun):
         ends = entry.options["max-update"], entry.options["total-num-update"], entry.updates
         assert len({*ends}) == 1 and "max-epoch" not in entry.options
-        assert (entry.training_seconds, entry.budget) == (6, 0.1)
-    assert (begun.updates, fitted.updates) == (7, 3)
+        assert entry.budget == 0.1
+    assert (begun.updates, fitted.updates, fitted.training_seconds) == (7, 3, 3.5)
+    recipe.architectures = {"transformer_classifier": {}}
+    (alone,) = make_plan(recipe, False, begun, budget=0.1, planned={"transject": 7}).entries
+    assert alone.updates == 3, "the baseline need not be trained again"
 
 
 def test_candidates_of_the_same_cost_have_the_same_updates(recipe):
@@ -221,7 +224,7 @@ def test_busy_cores_are_told(seconds, threads, told, recipe, monkeypatch, capsys
     monkeypatch.setattr("torch.get_num_threads", lambda: threads)
     recipe.architectures = {"transject": {}}
     environment = make_plan(recipe).environment
-    assert (environment["planning time lost to other processes"] == "0%") == (not seconds)
+    assert (environment["planning time spent waiting for a core"] == "0%") == (not seconds)
     assert ("Other processes were busy" in capsys.readouterr().out) == told
 
 

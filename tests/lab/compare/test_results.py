@@ -32,6 +32,7 @@ from fairseq_odeformers.lab.compare.plan import Plan, load_plan, save_plan, writ
 from fairseq_odeformers.lab.compare.recipe import Recipe, find_test_sets
 from fairseq_odeformers.lab.compare.report import (
     compare_scores,
+    compare_seeds,
     draw_quality,
     sections,
     show_differences,
@@ -550,6 +551,23 @@ def test_few_texts_have_few_decimals(metric, texts, decimals):
 def test_scores_near_100_say_little(metric, scores, told):
     outcomes = {str(number): {1: scored(score, metric)} for number, score in enumerate(scores)}
     assert any("harder data" in note for note in find_ceiling(outcomes)) == told
+
+
+@pytest.mark.parametrize(
+    "main, ours, told",
+    [
+        ("accuracy", [84.0, 86.0, 88.0], r"\+5\.0 \(\+\d\.\d to \+\d\.\d\)"),
+        ("perplexity", [84.0, 86.0, 88.0], r"-5\.00 \(-\d\.\d\d to -\d\.\d\d\)"),
+        ("accuracy", [84.0, 84.0, 84.0], r"\+3\.0"),
+        ("accuracy", [80.99], r"\+0\.0"),
+    ],
+)
+def test_differences_are_positive_if_better_and_have_an_interval(main, ours, told):
+    """Of three seeds on both sides that are not all equal."""
+    runs = (
+        dict(enumerate(scored(score, main) for score in of)) for of in (ours, [80.0, 81.0, 82.0])
+    )
+    assert re.fullmatch(told, compare_seeds(*runs))
 
 
 def test_several_comparisons_are_corrected():
