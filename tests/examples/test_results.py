@@ -93,8 +93,11 @@ def summaries():
     def times(*place):
         return f"{float(re.match('[0-9.]+', speed[place]).group()):.1f}"
 
-    transject_faster = times("", "transject", "2,048 tokens")
-    fullff_faster = times("## Training", "2,048", "transevolve_fullff_1")
+    short, long = (times("", "transject", f"{tokens} tokens") for tokens in ("1,024", "2,048"))
+    lengths = ("1,024", "2,048", "4,096", "8,192, one sequence, one round")
+    slowest, *_, fastest = sorted(
+        times("## Training", length, "transevolve_fullff_1") for length in lengths
+    )
     randomff, matrix = (
         float(speed["**The largest batch", name, "tokens/s"])
         for name in ("transevolve_randomff_1", "transformer:matrix")
@@ -122,14 +125,16 @@ def summaries():
         "README": (
             f"{fullff} BLEU on Multi30k and {software('transevolve_fullff_2')} on [software]",
             f"the pre-norm Transformer has {transformer} and {once_baseline}.",
-            f"[{fullff_faster} and {transject_faster} times as fast](docs/speed.md)",
+            f"[{slowest} to {fastest} times](docs/speed.md) as fast as fairseq's at 1,024 to 8,192",
+            f"TransJect's {short} and {long} times at 1,024 and 2,048",
             f"mean of {len(runs['node_transformer'])} runs: N-ODE Transformer {every_node}, "
             f"vanilla Transformer {every_vanilla} (",
         ),
         "docs/choosing": (
             f"Multi30k, BLEU: {transformer} (three seeds) and {macaron} (",
             f"TransEvolve has {once} BLEU, the Transformer {once_baseline}, with two seeds",
-            f"2,048 tokens is {transject_faster} and {fullff_faster} times as fast",
+            f"TransJect trains {short} and {long} times as fast as a Transformer of the same width",
+            f"TransEvolve {slowest} to {fastest} times (1,024 to 8,192)",
             f"parity {every_node}, vanilla Transformer {every_vanilla}",
         ),
         "docs/speed": (f"Here it has {randomff / matrix:.1f} times",),

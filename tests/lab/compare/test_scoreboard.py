@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from lab.compare.test_results import EVALUATED, write_log
 from scipy.stats import t as student
+from scipy.stats import ttest_ind
 
 import odeformers
 from fairseq_odeformers.lab.compare import scoreboard
 from fairseq_odeformers.lab.compare.entry import Entry
+from fairseq_odeformers.lab.compare.intervals import correct_by_holm
 from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
 from fairseq_odeformers.lab.compare.scoreboard import Finished, compare_families, read_file
@@ -134,6 +136,30 @@ def test_the_readme_has_the_board():
         text = " ".join((ROOT / page).read_text("utf-8").split())
         assert f"about one of the {len(cells)} would exclude zero" in text, page
         assert f"nly {excluding} of the {len(cells)} intervals exclude zero" in text, page
+
+
+def test_pages_give_the_smallest_p_value_of_the_board():
+    """Of Welch's tests behind its intervals, alone and corrected for their number."""
+    runs = read_file(ROOT / "examples/scoreboard/trainings.csv")
+    cells = compare_families(runs)
+
+    def scores(cell):
+        place = cell.column, cell.architecture, cell.tuned
+        return [run.test for run in runs if (run.column, run.architecture, run.tuned) == place]
+
+    bases = {cell.column: scores(cell) for cell in reversed(cells)}  # the first of each column
+    p_values = [
+        ttest_ind(scores(cell), bases[cell.column], equal_var=False).pvalue
+        for cell in cells
+        if cell.low is not None
+    ]
+    smallest, corrected = min(p_values), min(correct_by_holm(p_values))
+    assert corrected > 0.05
+    for page, figures in {
+        "README.md": f"the smallest p-value is {corrected:.2f}.",
+        "examples/scoreboard/README.md": f"is {smallest:.3f}, corrected (Holm) {corrected:.2f}.",
+    }.items():
+        assert figures in " ".join((ROOT / page).read_text("utf-8").split()), page
 
 
 def test_a_damaged_file_of_runs_is_named_with_its_line(tmp_path):
