@@ -65,7 +65,8 @@ def list_options(arguments: Sequence[str]) -> None:
     args = parser.parse_args(arguments)
     shown = architectures(packages_of(args))
     if args.arch in ARCH_MODEL_REGISTRY and args.arch not in shown:
-        raise ValueError(f"{args.arch}: fairseq's own; see fairseq-train --arch {args.arch} --help")
+        module = ARCH_MODEL_REGISTRY[args.arch].__module__
+        raise ValueError(f"{args.arch}: its options are in {module}, not of this package")
     if args.arch not in shown:
         names = filter(shown.__contains__, find_architectures())
         raise ValueError(explain_unknown_architecture(args.arch, [*names]))

@@ -74,7 +74,8 @@ def test_options_of_an_architecture(capsys):
 
 
 @pytest.mark.parametrize(
-    "arch, remedy", [("macaron", "mean macaron_transformer"), ("roberta", "fairseq's own")]
+    "arch, remedy",
+    [("macaron", "mean macaron_transformer"), ("roberta", "are in fairseq")],
 )
 def test_options_of_no_architecture_here(arch, remedy):
     """What is offered is listed."""

@@ -27,7 +27,7 @@ def find_obstacles(results: Results, outcomes: Outcomes) -> Iterator[str]:
     if times := find_unequal_times(results):
         yield f"{times}; compare again with a longer `--budget`, or on a steadier machine."
     if undertrained := "; ".join(find_undertrained(results, outcomes)):
-        yield f"Too little training to compare: {undertrained}; train longer."
+        yield f"Too little training to compare: {undertrained}; train longer, or leave them out."
     texts = len(any_of(outcomes).examples)
     if 0 < texts < FEW:
         yield f"Too few texts to compare: {texts}; test on {FEW} or more."
@@ -69,7 +69,7 @@ def find_reservations(results: Results) -> Iterator[str]:
     if early := ", ".join(find_early(results)):
         yield f"Best checkpoints come early: {early}. More updates may not help."
     if len(results.trainings) > 1 and not results.plan.recipe.tune:
-        yield "Options were not tuned for each model (`--tune`)."
+        yield "Options were not tuned for each model (`--tune`). Other values may change the order."
 
 
 def judge_budgets(results: Results) -> Iterator[str]:

@@ -75,7 +75,7 @@ def learning_curves(
     limits = span_best_thirds([(getattr(run, chosen[0]), at) for run, at in runs])
     for axes in grid[2:]:
         axes.set_ylim(limits)
-        axes.set_title("magnified: the best third of each training")
+        axes.set_title("axis fitted to the best third of each training")
     headline, mark = "Learning curves", "best checkpoint"
     if len(runs) > len(trainings):
         headline += ": mean of the seeds, and band from lowest to highest"

@@ -140,11 +140,11 @@ def fit_budget(
 
     Updates are counted, not time, so that a training can be resumed and repeated; *planned* has the
     updates of those that have begun, by label. Others are timed beside the first of these, perhaps
-    a *baseline* that the recipe does not have, and get the time that its updates would take now:
-    the machine may be slower or faster than when that was planned. The report has the time that a
-    training took. Candidates that cost the same have as many updates as the first.
+    a *baseline* that the recipe lacks, unless a plugin has it, and get the time that its updates
+    would take now: the machine may be slower or faster than when that was planned. The report has
+    the time that a training took. Candidates that cost the same have as many updates as the first.
     """
-    known = [baseline, *entries] if baseline else entries
+    known = [baseline, *entries] if baseline and not baseline.plugin else entries
     begun = [entry for entry in known if entry.label in planned][:1]
     timed: list[Entry] = []
     for entry in entries:

@@ -17,6 +17,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
+from fairseq.data.indexed_dataset import infer_dataset_impl
 
 from fairseq_odeformers.files import check_regular, reading
 from fairseq_odeformers.lab.corpora.command import count_examples
@@ -241,8 +242,9 @@ def count_validation_texts(recipe: Recipe) -> int:
     """How many texts choose the best checkpoints; 0 if it is not known."""
     source, target = (recipe.train.get(f"{side}-lang") for side in ("source", "target"))
     files = {
-        Kind.CLASSIFICATION: "input0/valid.idx",
-        Kind.TRANSLATION: f"valid.{source}-{target}.{target}.idx",
+        Kind.CLASSIFICATION: "input0/valid",
+        Kind.TRANSLATION: f"valid.{source}-{target}.{target}",
     }
-    path = Path(recipe.data) / files.get(recipe.kind, "")
-    return count_examples(path) if path.is_file() and "valid-subset" not in recipe.train else 0
+    path = f"{recipe.data}/{files.get(recipe.kind, '')}"
+    known = "valid-subset" not in recipe.train and infer_dataset_impl(path) == "mmap"
+    return count_examples(Path(f"{path}.idx")) if known else 0

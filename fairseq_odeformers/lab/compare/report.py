@@ -218,10 +218,13 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     notes += find_ceiling(outcomes)
     corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
     notes += find_sampling_error(outcomes)
-    if any("to" in row.get(f"{first.main} against {baseline}", "") for row in rows):
+    differences = [row.get(f"{first.main} against {baseline}", "") for row in rows]
+    if any(differences):
+        notes.append("Of differences, positive is better.")
+    if any("(" in difference for difference in differences):
         notes.append(
-            "Brackets after a difference, of which positive is better, give Welch's 95% interval "
-            "over the seeds, not corrected for several comparisons."
+            "Their brackets give Welch's 95% interval over the seeds, not corrected for several "
+            "comparisons; there is none where one side's seeds are all equal."
         )
     if tested:
         pairs = "the first score of this and the first architecture, for each seed"

@@ -72,6 +72,8 @@ class Cell:
     reservations: str
 
     def __str__(self) -> str:
+        if self.obstacles:
+            return f"not compared{self.mark}"
         spread = f"{self.low:+.1f} to {self.high:+.1f}" if self.low is not None else ""
         return f"{self.difference:+.1f} ({spread or count_seeds(self.seeds)}){self.mark}"
 
@@ -242,11 +244,11 @@ def describe(cells: Sequence[Cell]) -> str:
     return (
         f"# Scoreboard\n\n{markdown_table(rows)}\n"
         "The first row gives scores, the others their differences from it; positive is better. "
-        "Brackets give the 95%\ninterval (Welch) over three seeds or more, not over test texts. "
-        "Each architecture has the setting,\nif several were tried, that validated best with the "
-        "first seed. Each score is of the checkpoint "
-        f"that\nvalidated best. [`{CELLS}`]({CELLS}) has all figures, [`{RUNS}`]({RUNS}) the "
-        f"runs.\n\n{list_caveats(cells)}"
+        "Brackets give the 95%\ninterval (Welch) over three seeds or more, which covers neither "
+        "the choice of test texts nor the number of\ncomparisons. Each architecture has the "
+        "setting, if several were tried, that validated best with the first seed.\nEach score is "
+        f"of the checkpoint that validated best. [`{CELLS}`]({CELLS}) has all figures,\n"
+        f"[`{RUNS}`]({RUNS}) the runs.\n\n{list_caveats(cells)}"
         f"![Differences from the baseline]({PICTURE})\n\n"
         "The diamond is the baseline, and n the number of seeds. Hollow points have no interval: "
         "fewer than three\nseeds, or all equal. An arrow marks an interval that goes beyond the "
@@ -277,16 +279,19 @@ def draw(cells: Sequence[Cell]) -> Figure:
         axes.axvline(0, color="0.6", linewidth=1)
         axes.plot(0, families.index(of_column[0].family), "D", color="0.2")
         for cell in of_column:
-            place, color = families.index(cell.family), "0.7" if cell.obstacles else "0.2"
-            if cell.low is not None and cell.high is not None:
+            place, look = families.index(cell.family), {"color": "0.2"}
+            if cell.obstacles:
+                if cell is not of_column[0]:
+                    axes.text(0, place, "not compared", ha="center", va="center", color="0.5")
+            elif cell.low is not None and cell.high is not None:
                 ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
-                axes.errorbar(cell.difference, place, xerr=ends, fmt="o", color=color, capsize=3)
+                axes.errorbar(cell.difference, place, xerr=ends, fmt="o", capsize=3, **look)
                 beyond = (-edge, "<", cell.low < -edge), (edge, ">", cell.high > edge)
                 for end, arrow, cut in beyond:
                     if cut:
-                        axes.plot(end, place, arrow, color=color, clip_on=False, zorder=3)
+                        axes.plot(end, place, arrow, clip_on=False, zorder=3, **look)
             elif cell is not of_column[0]:
-                axes.plot(cell.difference, place, "o", color=color, markerfacecolor="none")
+                axes.plot(cell.difference, place, "o", markerfacecolor="none", **look)
             beside = {"transform": axes.get_yaxis_transform(), "va": "center"}
             axes.text(1.01, place, f"n={cell.seeds}", color="0.4", fontsize="x-small", **beside)
         axes.set_xlim(-edge, edge)

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
@@ -163,6 +164,9 @@ def test_a_plan_for_a_time(recipe, monkeypatch):
     recipe.architectures = {"transformer_classifier": {}}
     (alone,) = make_plan(recipe, False, begun, budget=0.1, planned={"transject": 7}).entries
     assert alone.updates == 3, "the baseline need not be trained again"
+    begun = replace(begun, plugin="digest")
+    (alone,) = make_plan(recipe, False, begun, budget=0.1, planned={"transject": 7}).entries
+    assert alone.updates == 6, "a plugin may not be there"
 
 
 def test_candidates_of_the_same_cost_have_the_same_updates(recipe):

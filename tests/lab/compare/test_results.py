@@ -384,6 +384,8 @@ def test_a_report_of_translations(tmp_path, report, monkeypatch):
     assert [row[:2] for row in (good, bad)] == [["good", "2"], ["bad", "3"]]
     difference = float(bad[header.index("BLEU")].split()[0]) - float(good[2].split()[0])
     assert float(bad[header.index("BLEU against good")]) == pytest.approx(difference, abs=0.1)
+    assert "Of differences, positive is better." in {row[0].strip() for row in rows}
+    assert not any("Welch" in cell for row in rows for cell in row), "two seeds"
     assert header[-1] == "p against good" and re.fullmatch(r"0\.\d+, 1\.000", bad[-1])
     place = rows.index(["test, text 1"])
     assert ["bad", "nothing"] in rows[place : place + 6], "of the first seeds"
@@ -427,7 +429,10 @@ def test_a_run_that_has_not_finished_says_so(tmp_path, report):
 @pytest.mark.parametrize(
     "bad, warning",
     [
-        (["nothing"] * 100, "Too little training to compare: bad (BLEU below 1); train longer."),
+        (
+            ["nothing"] * 100,
+            "Too little training to compare: bad (BLEU below 1); train longer, or leave them out.",
+        ),
         (WORSE[:99], "Too few texts to compare: 99; test on 100 or more."),
     ],
 )
@@ -521,7 +526,9 @@ def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report)
     f1 = f"{100 * 7 / 17:.1f}"
     assert section.table[-1][:4] == ["always a", "", "70.0", f1]
     assert section.table[-2][:4] == ["wrong", "1", "70.0", f1]
-    assert section.warning.endswith("compare: wrong (it predicts one class); train longer.")
+    assert section.warning.endswith(
+        "compare: wrong (it predicts one class); train longer, or leave them out."
+    )
     assert section.markdown().index("Too little") < section.markdown().index("always a")
     (confusion,) = tabulate_confusion("test", outcomes)
     assert confusion.table[1:] == [

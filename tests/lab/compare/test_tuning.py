@@ -187,6 +187,8 @@ def test_accuracies_that_few_texts_cannot_tell_apart_are_named(best, told, tmp_p
     notes = [*find_open_choices(results)]
     assert [note.split(" differ ")[0] for note in notes] == ["The two best accuracies of a"] * told
     assert "by the accuracy on 50 validation texts" in describe_trainings(results).text
+    plan.recipe.train["valid-subset"] = "test"
+    assert "validation texts" not in describe_trainings(results).text
 
 
 def test_the_larger_metric_is_the_better_where_the_recipe_says_so(folder):
