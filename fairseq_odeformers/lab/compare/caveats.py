@@ -88,7 +88,8 @@ def judge_budgets(results: Results) -> Iterator[str]:
     updates = [run.updates[-1] for runs in budgeted for run in runs]
     if differ(updates):
         span = f"{min(updates):,} to {max(updates):,}"
-        yield f"The budget is for equal time, not equal updates: {span}."
+        of_times = f"{clock(min(times))} to {clock(max(times))}"
+        yield f"The budget is for equal time, not equal updates: {span} in {of_times}."
 
 
 def find_early(results: Results) -> Iterator[str]:

@@ -41,6 +41,7 @@ from .recipe import count_validation_texts, to_words
 from .results import Results, count_seeds
 from .runs import AVERAGED, BEST
 
+LEVEL = 0.05  # of significance
 PAGE, DOCUMENT = "report.md", "report.html"
 UNITS = {
     Kind.TRANSLATION: "label-smoothed, bits per token",
@@ -226,6 +227,13 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
             "Their brackets give Welch's 95% interval over the seeds, not corrected for several "
             "comparisons; there is none where one side's seeds are all equal."
         )
+    for name, p_values in tests.items():
+        unsure = sum(p > LEVEL for p in p_values)
+        if 2 * unsure > len(p_values) and excludes_zero(outcomes[name], outcomes[baseline]):
+            notes.append(
+                f"{name}: other seeds would probably agree, other texts may not, since p is above "
+                f"{LEVEL} with {unsure} of {len(p_values)} seeds."
+            )
     if tested:
         pairs = "the first score of this and the first architecture, for each seed"
         notes.append(f"p is of {first.test}: {pairs}{corrected}.")
@@ -237,11 +245,21 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
 def compare_seeds(runs: Mapping[int, Outcome], others: Mapping[int, Outcome]) -> str:
     """By how much runs score better than others; of three seeds each, with its 95% interval."""
     run = next(iter(runs.values()))
-    sign = better(run.main)
-    ours, theirs = ([sign * r.scores[run.main] for r in group.values()] for group in (runs, others))
+    ours, theirs = signed_scores(runs), signed_scores(others)
     figures = [fmean(ours) - fmean(theirs), *(difference_interval(ours, theirs) or ())]
     text, *interval = (f"{round(figure, run.digits) + 0:+,.{run.digits}f}" for figure in figures)
     return f"{text} ({' to '.join(interval)})" if interval else text
+
+
+def excludes_zero(runs: Mapping[int, Outcome], others: Mapping[int, Outcome]) -> bool:
+    """Whether the difference has an interval, which does not contain zero."""
+    low, high = difference_interval(signed_scores(runs), signed_scores(others)) or (0, 0)
+    return low * high > 0
+
+
+def signed_scores(runs: Mapping[int, Outcome]) -> list[float]:
+    """The first score of each run; a higher one is better."""
+    return [better(run.main) * run.scores[run.main] for run in runs.values()]
 
 
 def compare_runs(outcomes: Outcomes, baseline: str, title: str) -> dict[str, list[float]]:

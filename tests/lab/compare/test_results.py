@@ -219,7 +219,10 @@ def test_what_makes_trainings_hard_to_compare_is_told():
     results = Results(replace(plan, recipe=Recipe("data", {}, {})), {"a": {1: ended}})
     results.trainings["b"] = {1: faster}
     updates, improving, untuned = find_reservations(results)
-    assert "not equal updates: 20 to 26" in updates and ": b. Longer" in improving
+    assert (
+        "not equal updates: 20 to 26 in 0:01:00 to 0:01:00." in updates
+        and ": b. Longer" in improving
+    )
     assert "--tune" in untuned
 
 
@@ -575,6 +578,19 @@ def test_differences_are_positive_if_better_and_have_an_interval(main, ours, tol
         dict(enumerate(scored(score, main) for score in of)) for of in (ours, [80.0, 81.0, 82.0])
     )
     assert re.fullmatch(told, compare_seeds(*runs))
+
+
+@pytest.mark.parametrize("ours, told", [([60.0, 61.0, 62.0], True), ([68.0, 71.0, 75.0], False)])
+def test_intervals_of_seeds_beside_p_values_of_texts_are_explained(ours, told):
+    """Where seeds agree on a difference that so few texts do not show."""
+    outcomes = {"a": {}, "b": {}}
+    for name, scores in zip("ab", ([70.0, 71.0, 72.0], ours)):
+        for seed, score in enumerate(scores):
+            outcomes[name][seed] = scored(score)
+            outcomes[name][seed].test, outcomes[name][seed].p_value = "a test", lambda _: 0.2
+    plan = Plan(Recipe("data", {}, {}), tuple(Entry(name, {}) for name in "ab"))
+    text = compare_scores(Results(plan), "test", outcomes).text
+    assert ("b: other seeds would probably agree, other texts may not" in text) == told
 
 
 def test_several_comparisons_are_corrected():
