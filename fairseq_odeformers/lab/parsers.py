@@ -70,9 +70,9 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
         )
     if option in OTHER_NAMES:
         return f"; fairseq calls it {OTHER_NAMES[option]}"
-    others = {*chain.from_iterable(model_options().values())}
-    remedy = did_you_mean(option, [*parser._option_string_actions, *OTHER_NAMES])
-    remedy = remedy or did_you_mean(option, others)
+    remedy = did_you_mean(option, [*parser._option_string_actions, *OTHER_NAMES]) or did_you_mean(
+        option, {*chain.from_iterable(model_options().values())}
+    )
     return f"; {remedy}" if remedy else ""
 
 

@@ -18,12 +18,7 @@ from fairseq_odeformers.files import markdown_table, reading, replacing, write_c
 from fairseq_odeformers.lab.plots import panels, save, title
 from fairseq_odeformers.models.common.papers import family_of
 
-from .caveats import (
-    find_ceiling,
-    find_obstacles,
-    find_open_choices,
-    find_reservations,
-)
+from .caveats import find_ceiling, find_obstacles, find_open_choices, find_reservations
 from .intervals import difference_interval
 from .outcomes import add_decimals, better
 from .results import count_seeds, read_results
@@ -64,9 +59,8 @@ class Cell:
     metric: str
     mean: float  # on the test set
     difference: float  # from the baseline; positive is better
-    low: (
-        float | None
-    )  # of its 95% interval (Welch); None where a side has too few seeds, or all equal
+    # Of its 95% interval (Welch); None where a side has too few seeds, or all equal.
+    low: float | None
     high: float | None
     obstacles: str
     reservations: str
@@ -155,8 +149,7 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
     split = "test" if "test" in splits else next(iter(splits), "")
     outcomes = results.outcomes.get((split, BEST), {})
     obstacles = " ".join(find_obstacles(results, outcomes)) if outcomes else ""
-    notes = [*find_reservations(results), *find_open_choices(results)]
-    notes += find_ceiling(outcomes)
+    notes = [*find_reservations(results), *find_open_choices(results), *find_ceiling(outcomes)]
     reservations = " ".join(notes)
     for entry in results.plan.entries:
         for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
