@@ -108,11 +108,8 @@ def test_the_reference_has_every_command():
 
 
 def test_the_notes_of_a_report_have_their_thresholds():
-    page = (ROOT / "docs/choosing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/comparing.md").read_text(encoding="utf-8")
     for note, threshold in (
-        ("Too little training", f"more than {caveats.MARKED:.0%}"),
-        ("Too little training", f"below {outcomes.LEAST_BLEU};"),
-        ("Too little training", f"than {outcomes.LEAST_VOCABULARY:.0%}"),
         ("Too few texts", f"{caveats.FEW} test texts"),
         ("Unequal effort", f"{caveats.UNEQUAL:.0%}"),
         ("The budget was missed", f"{caveats.UNEQUAL:.0%}"),
@@ -124,6 +121,13 @@ def test_the_notes_of_a_report_have_their_thresholds():
     ):
         (row,) = re.findall(rf"^\| `{note}.*", page, re.M)
         assert threshold in row, note
+    reasons = page[page.rindex("`Too little training to compare`") :]
+    for threshold in (
+        f"more than {caveats.MARKED:.0%}",
+        f"below {outcomes.LEAST_BLEU},",
+        f"than {outcomes.LEAST_VOCABULARY:.0%}",
+    ):
+        assert threshold in reasons
 
 
 @pytest.mark.parametrize("page", ["correctness", "features"])

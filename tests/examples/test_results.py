@@ -118,24 +118,28 @@ def summaries():
     listops, perplexity = means("listops", "accuracy"), means("ptb", "perplexity")
     imdb, polarity = means("imdb", "accuracy"), means("polarity", "accuracy")
     polarities = sorted(map(polarity, {arch for name, _, arch in values if name == "polarity"}))
+    captions, programs = (
+        [values[data, "BLEU", f"transevolve_fullff_2{norm}"][0] for norm in ("_prenorm", "")]
+        for data in ("multi30k", "l10n")  # seed 1
+    )
     transformer, macaron = bleu("transformer_prenorm"), bleu("macaron_transformer")
     prenorm, fullff = bleu("transevolve_fullff_2_prenorm"), bleu("transevolve_fullff_2")
     baseline = news("transformer_classifier")
     for page, texts in {
         "README": (
-            f"{fullff} BLEU on Multi30k and {software('transevolve_fullff_2')} on [software]",
-            f"the pre-norm Transformer has {transformer} and {once_baseline}.",
             f"[{slowest} to {fastest} times](docs/speed.md) as fast as fairseq's at 1,024 to 8,192",
             f"TransJect's {short} and {long} times at 1,024 and 2,048",
-            f"mean of {len(runs['node_transformer'])} runs: N-ODE Transformer {every_node}, "
-            f"vanilla Transformer {every_vanilla} (",
         ),
         "docs/choosing": (
-            f"Multi30k, BLEU: {transformer} (three seeds) and {macaron} (",
+            f"the Transformer has {transformer} BLEU, the Macaron Net {macaron} (three seeds each)",
             f"TransEvolve has {once} BLEU, the Transformer {once_baseline}, with two seeds",
-            f"TransJect trains {short} and {long} times as fast as a Transformer of the same width",
-            f"TransEvolve {slowest} to {fastest} times (1,024 to 8,192)",
-            f"parity {every_node}, vanilla Transformer {every_vanilla}",
+            f"TransJect trains {short} and {long} times as fast",
+            f"TransEvolve trains {slowest} to {fastest} times as fast (1,024 to 8,192 tokens)",
+            f"the N-ODE Transformer has a training accuracy of {every_node}, "
+            f"the vanilla Transformer {every_vanilla} (mean and standard deviation of "
+            f"{len(runs['node_transformer'])} runs",
+            f"TransEvolve has {captions[0]} instead of [{captions[1]} BLEU on Multi30k]"
+            f"(../examples/multi30k/README.md), and {programs[0]} instead of {programs[1]} on",
         ),
         "docs/speed": (f"Here it has {randomff / matrix:.1f} times",),
         "examples/lra/README": (
