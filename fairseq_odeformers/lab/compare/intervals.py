@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -32,6 +33,24 @@ def over_seeds(values: Sequence[float], digits: int) -> str:
 def half_interval(values: Sequence[float]) -> float:
     """Half of Student's 95% interval of the mean."""
     return student.ppf(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+
+
+class Difference(NamedTuple):
+    """A difference of means, with its 95% interval if it has one."""
+
+    mean: float
+    interval: tuple[float, float] | None
+    digits: int
+
+    def __str__(self) -> str:
+        figures = [self.mean, *(self.interval or ())]
+        text, *ends = (f"{round(each, self.digits) + 0:+,.{self.digits}f}" for each in figures)
+        return f"{text} ({' to '.join(ends)})" if ends else text
+
+    @property
+    def excludes_zero(self) -> bool:
+        low, high = self.interval or (0, 0)
+        return low * high > 0
 
 
 def difference_interval(

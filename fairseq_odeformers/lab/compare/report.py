@@ -28,6 +28,7 @@ from .figures import Quality, learning_curves, quality_against
 from .intervals import (
     ENOUGH,
     SPREAD,
+    Difference,
     correct_by_holm,
     difference_interval,
     half_interval,
@@ -198,6 +199,11 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     warning = " ".join(find_obstacles(results, outcomes))
     tests = {} if warning else compare_runs(outcomes, baseline, title)
     tested = sum(map(len, tests.values()))
+    differences = {
+        name: compare_seeds(runs, outcomes[baseline])
+        for name, runs in outcomes.items()
+        if not warning and name != baseline and baseline in outcomes
+    }
     rows = []
     for name, runs in outcomes.items():
         row = {"architecture": name, "seeds": str(len(runs))}
@@ -206,8 +212,7 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
             row[column] = over_seeds(values, first.digits)
         mains = (over_seeds([run.scores[first.main]], first.digits) for run in runs.values())
         row["seed by seed"] = ", ".join(mains)
-        if not warning and name != baseline and baseline in outcomes:
-            row[f"{first.main} against {baseline}"] = compare_seeds(runs, outcomes[baseline])
+        row[f"{first.main} against {baseline}"] = str(differences.get(name, ""))
         row[f"p against {baseline}"] = ", ".join(f"{p:.3f}" for p in tests.get(name, ()))
         paper = sorted(plan.recipe.paper.get(name, {}).items())
         rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper})
@@ -219,17 +224,16 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     notes += find_ceiling(outcomes)
     corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
     notes += find_sampling_error(outcomes)
-    differences = [row.get(f"{first.main} against {baseline}", "") for row in rows]
-    if any(differences):
+    if differences:
         notes.append("Of differences, positive is better.")
-    if any("(" in difference for difference in differences):
+    if any(difference.interval for difference in differences.values()):
         notes.append(
             "Their brackets give Welch's 95% interval over the seeds, not corrected for several "
             "comparisons; there is none where one side's seeds are all equal."
         )
     for name, p_values in tests.items():
         unsure = sum(p > LEVEL for p in p_values)
-        if 2 * unsure > len(p_values) and excludes_zero(outcomes[name], outcomes[baseline]):
+        if 2 * unsure > len(p_values) and differences[name].excludes_zero:
             notes.append(
                 f"{name}: other seeds would probably agree, other texts may not, since p is above "
                 f"{LEVEL} with {unsure} of {len(p_values)} seeds."
@@ -242,19 +246,11 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     return Section(title, "  \n".join(notes), table_of(rows), warning=warning)
 
 
-def compare_seeds(runs: Mapping[int, Outcome], others: Mapping[int, Outcome]) -> str:
-    """By how much runs score better than others; of three seeds each, with its 95% interval."""
-    run = next(iter(runs.values()))
+def compare_seeds(runs: Mapping[int, Outcome], others: Mapping[int, Outcome]) -> Difference:
+    """By how much runs score better than others."""
     ours, theirs = signed_scores(runs), signed_scores(others)
-    figures = [fmean(ours) - fmean(theirs), *(difference_interval(ours, theirs) or ())]
-    text, *interval = (f"{round(figure, run.digits) + 0:+,.{run.digits}f}" for figure in figures)
-    return f"{text} ({' to '.join(interval)})" if interval else text
-
-
-def excludes_zero(runs: Mapping[int, Outcome], others: Mapping[int, Outcome]) -> bool:
-    """Whether the difference has an interval, which does not contain zero."""
-    low, high = difference_interval(signed_scores(runs), signed_scores(others)) or (0, 0)
-    return low * high > 0
+    mean, digits = fmean(ours) - fmean(theirs), next(iter(runs.values())).digits
+    return Difference(mean, difference_interval(ours, theirs), digits)
 
 
 def signed_scores(runs: Mapping[int, Outcome]) -> list[float]:

@@ -577,7 +577,7 @@ def test_differences_are_positive_if_better_and_have_an_interval(main, ours, tol
     runs = (
         dict(enumerate(scored(score, main) for score in of)) for of in (ours, [80.0, 81.0, 82.0])
     )
-    assert re.fullmatch(told, compare_seeds(*runs))
+    assert re.fullmatch(told, str(compare_seeds(*runs)))
 
 
 @pytest.mark.parametrize("ours, told", [([60.0, 61.0, 62.0], True), ([68.0, 71.0, 75.0], False)])
