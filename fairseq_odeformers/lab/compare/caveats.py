@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from fairseq_odeformers.lab.corpora.command import FEW
+from fairseq_odeformers.models.common.kinds import Kind
 
+from .intervals import Difference
 from .logs import Training, clock
 from .outcomes import Outcome, better, is_percentage
 from .recipe import Recipe, count_validation_texts
@@ -18,6 +20,7 @@ SLIGHT, MARKED = 0.01, 0.03  # shares of the first loss by which a training impr
 WORSE = 0.05  # the share of a score that an average must lose to be clearly worse
 UNEQUAL = 0.25  # the share from which on times, or updates, are too different to call them equal
 EARLY = 0.5  # the share of a training before which its best checkpoint comes early
+LEVEL = 0.05  # of significance
 CEILING = 99  # percent, above which scores are near the most that can be reached
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
@@ -173,16 +176,60 @@ def find_near_ties(results: Results) -> Iterator[str]:
 
 
 def find_worse_averages(best: Outcomes, averaged: Outcomes) -> Iterator[str]:
-    """The architectures whose averaged checkpoints are clearly worse than the best checkpoint."""
+    """That averages of architectures are clearly worse than their best checkpoints."""
     column = any_of(averaged).main
-    sign = better(column)
+    sign, worse = better(column), []
     for name in filter(best.__contains__, averaged):
         score, other = (
             fmean(run.scores[column] for run in outcomes[name].values())
             for outcomes in (averaged, best)
         )
-        if score**sign < (1 - WORSE) * other**sign:
-            yield name
+        worse += [name] if score**sign < (1 - WORSE) * other**sign else []
+    if worse:
+        yield (
+            "Warning: averages are clearly worse than the best checkpoints, and probably span too "
+            f"much of the training: {', '.join(worse)}."
+        )
+
+
+def find_missing_texts(results: Results) -> Iterator[str]:
+    """That texts have gone since the comparison was begun, and what this means for the report."""
+    consequence = "examples are named by their numbers"
+    if results.plan.recipe.kind is Kind.TRANSLATION:
+        consequence = (
+            "scores use the references in the outputs, detokenised, so BLEU and chrF may differ "
+            "from those of an earlier report"
+        )
+    for split, path in results.missing.items():
+        yield f"Warning: `{path}` (texts of {split}) is missing; {consequence}."
+
+
+def explain_comparison(
+    outcomes: Outcomes,
+    differences: Mapping[str, Difference],
+    tests: Mapping[str, Sequence[float]],
+) -> Iterator[str]:
+    """What differences and p-values, both by architecture, mean and leave open."""
+    if differences:
+        yield "Of differences, positive is better."
+    if any(difference.interval for difference in differences.values()):
+        yield (
+            "Their brackets give Welch's 95% interval over the seeds, not corrected for several "
+            "comparisons; there is none where one side's seeds are all equal."
+        )
+    for name, p_values in tests.items():
+        unsure = sum(p > LEVEL for p in p_values)
+        if 2 * unsure > len(p_values) and differences[name].excludes_zero:
+            yield (
+                f"{name}: other seeds would probably agree, other texts may not, since p is above "
+                f"{LEVEL} with {unsure} of {len(p_values)} seeds."
+            )
+    if tested := sum(map(len, tests.values())):
+        corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
+        pairs = "the first score of this and the first architecture, for each seed"
+        yield f"p is of {any_of(outcomes).test}: {pairs}{corrected}."
+    if max(map(len, outcomes.values())) == 1:
+        yield "One seed says nothing of the variation between seeds; train three or more."
 
 
 def find_budgeted(results: Results) -> list[list[Training]]:

@@ -16,7 +16,9 @@ from .caveats import (
     Outcomes,
     any_of,
     best_validation,
+    explain_comparison,
     find_ceiling,
+    find_missing_texts,
     find_obstacles,
     find_open_choices,
     find_reservations,
@@ -42,7 +44,6 @@ from .recipe import count_validation_texts, to_words
 from .results import Results, count_seeds
 from .runs import AVERAGED, BEST
 
-LEVEL = 0.05  # of significance
 PAGE, DOCUMENT = "report.md", "report.html"
 UNITS = {
     Kind.TRANSLATION: "label-smoothed, bits per token",
@@ -74,14 +75,15 @@ def sections(results: Results) -> Iterator[Section]:
     yield describe_comparison(results.plan)
     yield describe_trainings(results)
     yield from describe_tuning(results)
-    yield from warn_of_missing_texts(results)
+    yield from (Section("", warning) for warning in find_missing_texts(results))
     warning = ""
     for (split, checkpoint), outcomes in results.outcomes.items():
         scores = compare_scores(results, f"{split}, {titles[checkpoint]}", outcomes)
         repeated, warning = scores.warning == warning, scores.warning
         yield replace(scores, warning="Not compared, as above.") if warning and repeated else scores
         if checkpoint == AVERAGED:
-            yield from warn_of_averages(results.outcomes.get((split, BEST), {}), outcomes)
+            best = results.outcomes.get((split, BEST), {})
+            yield from (Section("", warning) for warning in find_worse_averages(best, outcomes))
         if lines := results.scores[split, checkpoint]:
             yield Section("", table=[["run", recipe.score[split]], *lines])
         if checkpoint == BEST:
@@ -113,28 +115,6 @@ def describe_comparison(plan: Plan) -> Section:
         spent = clock(plan.command_seconds)
         lines.append(f"All commands together took {spent}, with planning and evaluation.")
     return Section("", "  \n".join(lines))
-
-
-def warn_of_missing_texts(results: Results) -> Iterator[Section]:
-    """Warnings of texts that have gone since the comparison was begun."""
-    consequence = "examples are named by their numbers"
-    if results.plan.recipe.kind is Kind.TRANSLATION:
-        consequence = (
-            "scores use the references in the outputs, detokenised, so BLEU and chrF may differ "
-            "from those of an earlier report"
-        )
-    for split, path in results.missing.items():
-        yield Section("", f"Warning: `{path}` (texts of {split}) is missing; {consequence}.")
-
-
-def warn_of_averages(best: Outcomes, averaged: Outcomes) -> Iterator[Section]:
-    """A warning of averages over checkpoints from too early in a training."""
-    if names := ", ".join(find_worse_averages(best, averaged)):
-        yield Section(
-            "",
-            "Warning: averages are clearly worse than the best checkpoints, and probably span too "
-            f"much of the training: {names}.",
-        )
 
 
 def describe_trainings(results: Results) -> Section:
@@ -198,7 +178,6 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     baseline = plan.entries[0].name
     warning = " ".join(find_obstacles(results, outcomes))
     tests = {} if warning else compare_runs(outcomes, baseline, title)
-    tested = sum(map(len, tests.values()))
     differences = {
         name: compare_seeds(runs, outcomes[baseline])
         for name, runs in outcomes.items()
@@ -221,28 +200,8 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
         scores = {column: over_seeds([value], first.digits) for column, value in scores.items()}
         rows.append({"architecture": f"always {name}", **scores})
     notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
-    notes += find_ceiling(outcomes)
-    corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
-    notes += find_sampling_error(outcomes)
-    if differences:
-        notes.append("Of differences, positive is better.")
-    if any(difference.interval for difference in differences.values()):
-        notes.append(
-            "Their brackets give Welch's 95% interval over the seeds, not corrected for several "
-            "comparisons; there is none where one side's seeds are all equal."
-        )
-    for name, p_values in tests.items():
-        unsure = sum(p > LEVEL for p in p_values)
-        if 2 * unsure > len(p_values) and differences[name].excludes_zero:
-            notes.append(
-                f"{name}: other seeds would probably agree, other texts may not, since p is above "
-                f"{LEVEL} with {unsure} of {len(p_values)} seeds."
-            )
-    if tested:
-        pairs = "the first score of this and the first architecture, for each seed"
-        notes.append(f"p is of {first.test}: {pairs}{corrected}.")
-    if max(map(len, outcomes.values())) == 1:
-        notes.append("One seed says nothing of the variation between seeds; train three or more.")
+    notes += [*find_ceiling(outcomes), *find_sampling_error(outcomes)]
+    notes += explain_comparison(outcomes, differences, tests)
     return Section(title, "  \n".join(notes), table_of(rows), warning=warning)
 
 

@@ -15,6 +15,7 @@ from fairseq_odeformers.lab.compare.caveats import (
     find_obstacles,
     find_reservations,
     find_undertrained,
+    find_worse_averages,
 )
 from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.figures import (
@@ -37,7 +38,6 @@ from fairseq_odeformers.lab.compare.report import (
     sections,
     show_differences,
     tabulate_confusion,
-    warn_of_averages,
     write_report,
 )
 from fairseq_odeformers.lab.compare.results import Results, read_results
@@ -459,9 +459,9 @@ def test_averages_that_are_clearly_worse_are_named(metric, best, worse):
         return {name: {1: scored(score, metric)} for name, score in zip("ab", scores)}
 
     averaged = outcomes(worse, (best + worse) / 2)
-    (section,) = warn_of_averages(outcomes(best, best), averaged)
-    assert section.text.endswith("too much of the training: a.")
-    assert not [*warn_of_averages(averaged, outcomes(best, best))]
+    (warning,) = find_worse_averages(outcomes(best, best), averaged)
+    assert warning.endswith("too much of the training: a.")
+    assert not [*find_worse_averages(averaged, outcomes(best, best))]
 
 
 def test_less_than_an_epoch_is_too_little(tmp_path):
