@@ -56,7 +56,7 @@ def main() -> None:
     by_arch, best = defaultdict(list), defaultdict(list)
     for (arch, _), training in sorted(trainings.items()):
         by_arch[arch].append(training)
-        best[arch].append(training.losses.index(min(training.losses)))
+        best[arch].append(training.find_best())
     with replacing(args.out) as path:
         figure = learning_curves(by_arch, best, "label-smoothed, bits per token")
         figure.savefig(path, format="png", dpi=100)

@@ -13,7 +13,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .intervals import Difference
 from .logs import Training, clock
 from .outcomes import Outcome, better, is_percentage
-from .recipe import Recipe, count_validation_texts
+from .recipe import count_validation_texts
 from .results import Results
 
 SLIGHT, MARKED = 0.01, 0.03  # shares of the first loss by which a training improves at its end
@@ -99,19 +99,12 @@ def find_early(results: Results) -> Iterator[str]:
     """The architectures that overfit: their scored checkpoints are of the first half of updates."""
     for name, runs in results.trainings.items():
         shares = [
-            run.updates[best_validation(results.plan.recipe, run)] / run.updates[-1]
+            run.updates[run.find_best(results.plan.recipe.best)] / run.updates[-1]
             for run in runs.values()
             if run.losses
         ]
         if shares and fmean(shares) < EARLY:
             yield f"{name} (after {fmean(shares):.0%} of the updates)"
-
-
-def best_validation(recipe: Recipe, run: Training) -> int:
-    """The number of the validation whose checkpoint is scored: the best by the recipe's metric."""
-    if len(run.metrics) < len(run.losses):
-        return run.losses.index(min(run.losses))
-    return run.metrics.index(recipe.best(run.metrics))
 
 
 def find_ceiling(outcomes: Outcomes) -> Iterator[str]:

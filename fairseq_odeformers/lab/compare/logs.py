@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,12 @@ class Training:
         """
         before = float(np.interp(0.75 * self.updates[-1], self.updates, self.losses))
         return (before - self.losses[-1]) / self.losses[0]
+
+    def find_best(self, best: Callable[[Iterable[float]], float] = min) -> int:
+        """The number of the validation whose checkpoint is scored: the *best* metric, or loss."""
+        if len(self.metrics) < len(self.losses):
+            return self.losses.index(min(self.losses))
+        return self.metrics.index(best(self.metrics))
 
 
 def read_training(log: Path, metric: str = "loss") -> Training:

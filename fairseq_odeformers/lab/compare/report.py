@@ -15,7 +15,6 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .caveats import (
     Outcomes,
     any_of,
-    best_validation,
     explain_comparison,
     find_ceiling,
     find_missing_texts,
@@ -93,7 +92,7 @@ def sections(results: Results) -> Iterator[Section]:
                 yield from show_differences(results, split)
     if results.trainings:
         runs = {name: list(having.values()) for name, having in results.trainings.items()}
-        best = {name: [best_validation(recipe, run) for run in runs[name]] for name in runs}
+        best = {name: [run.find_best(recipe.best) for run in runs[name]] for name in runs}
         logged = all(
             len(run.metrics) == len(run.losses) for of_name in runs.values() for run in of_name
         )
@@ -133,7 +132,7 @@ def describe_trainings(results: Results) -> Section:
         }
         if runs:
             times = [clock(run.seconds[-1]) for run in runs]
-            best_losses = [run.losses[best_validation(recipe, run)] for run in runs]
+            best_losses = [run.losses[run.find_best(recipe.best)] for run in runs]
             row |= {
                 "updates": f"{fmean(run.updates[-1] for run in runs):,.0f}",
                 "time": clock(fmean(run.seconds[-1] for run in runs)),

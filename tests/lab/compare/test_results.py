@@ -10,7 +10,6 @@ from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.lab.compare import outcomes
 from fairseq_odeformers.lab.compare.caveats import (
-    best_validation,
     find_ceiling,
     find_obstacles,
     find_reservations,
@@ -257,9 +256,9 @@ def test_a_loss_is_of_the_checkpoint_that_is_scored():
     recipe = Recipe("data", {"best-checkpoint-metric": "accuracy"}, {})
     recipe.train["maximize-best-checkpoint-metric"] = True
     training = Training(1, [1, 2, 3], [0.7, 1.0, 1.1], [81.0, 84.0, 82.0])
-    assert training.losses[best_validation(recipe, training)] == 1.0
+    assert training.losses[training.find_best(recipe.best)] == 1.0
     training.metrics = []
-    assert training.losses[best_validation(recipe, training)] == 0.7
+    assert training.losses[training.find_best(recipe.best)] == 0.7
 
 
 def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):
