@@ -218,9 +218,10 @@ def explain_comparison(
                 f"{LEVEL} with {unsure} of {len(p_values)} seeds."
             )
     if tested := sum(map(len, tests.values())):
-        corrected = f", corrected by Holm's method for {tested} comparisons" if tested > 1 else ""
-        pairs = "the first score of this and the first architecture, for each seed"
-        yield f"p is of {any_of(outcomes).test}: {pairs}{corrected}."
+        first = any_of(outcomes)
+        yield f"p-values test the difference in {first.main} for each seed ({first.test})."
+        if tested > 1:
+            yield f"They are corrected by Holm's method for {tested} comparisons."
     if max(map(len, outcomes.values())) == 1:
         yield "One seed says nothing of the variation between seeds; train three or more."
 

@@ -590,6 +590,8 @@ def test_intervals_of_seeds_beside_p_values_of_texts_are_explained(ours, told):
     plan = Plan(Recipe("data", {}, {}), tuple(Entry(name, {}) for name in "ab"))
     text = compare_scores(Results(plan), "test", outcomes).text
     assert ("b: other seeds would probably agree, other texts may not" in text) == told
+    tested = "p-values test the difference in accuracy for each seed (a test).  \n"
+    assert f"{tested}They are corrected by Holm's method for 3 comparisons." in text
 
 
 def test_several_comparisons_are_corrected():
