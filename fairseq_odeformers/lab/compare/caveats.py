@@ -10,7 +10,7 @@ from statistics import fmean
 from fairseq_odeformers.lab.corpora.command import FEW
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .intervals import Difference
+from .intervals import EQUAL, Difference
 from .logs import Training, clock
 from .outcomes import Outcome, better, is_percentage
 from .recipe import count_validation_texts
@@ -208,7 +208,7 @@ def explain_comparison(
     if any(difference.interval for difference in differences.values()):
         yield (
             "Their brackets give Welch's 95% interval over the seeds, not corrected for several "
-            "comparisons; there is none where one side's seeds are all equal."
+            f"comparisons; there is none where {EQUAL}."
         )
     for name, p_values in tests.items():
         unsure = sum(p > LEVEL for p in p_values)

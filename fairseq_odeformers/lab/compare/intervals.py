@@ -12,6 +12,7 @@ from scipy.stats import ttest_ind
 from .outcomes import add_decimals
 
 ENOUGH = 3  # seeds for an interval
+EQUAL = "one side's seeds are all equal"  # why a difference of enough seeds has no interval
 SPREAD = (
     "± gives the standard deviation over seeds, brackets the 95% interval of the mean, with three "
     "seeds or more, unless all are equal."

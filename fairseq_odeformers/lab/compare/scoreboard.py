@@ -6,7 +6,7 @@ A comparison is a column, and a family of architectures a row. A file of finishe
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -18,8 +18,14 @@ from fairseq_odeformers.files import markdown_table, reading, replacing, write_c
 from fairseq_odeformers.lab.plots import panels, save, title
 from fairseq_odeformers.models.common.papers import family_of
 
-from .caveats import find_ceiling, find_obstacles, find_open_choices, find_reservations
-from .intervals import difference_interval
+from .caveats import (
+    find_ceiling,
+    find_obstacles,
+    find_open_choices,
+    find_reservations,
+    find_sampling_error,
+)
+from .intervals import ENOUGH, EQUAL, difference_interval
 from .outcomes import add_decimals, better
 from .results import count_seeds, read_results
 from .runs import BEST, LOG
@@ -147,10 +153,12 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
     recipe = results.plan.recipe
     splits = [split for split, _ in results.outcomes]
     split = "test" if "test" in splits else next(iter(splits), "")
-    outcomes = results.outcomes.get((split, BEST), {})
-    obstacles = " ".join(find_obstacles(results, outcomes)) if outcomes else ""
+    outcomes = results.outcomes.get((split, BEST))
+    if not outcomes:
+        return
+    obstacles = " ".join(find_obstacles(results, outcomes))
     notes = [*find_reservations(results), *find_open_choices(results), *find_ceiling(outcomes)]
-    reservations = " ".join(notes)
+    reservations = " ".join([*notes, *find_sampling_error(outcomes)])
     for entry in results.plan.entries:
         for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
             training = results.trainings[entry.name].get(seed)
@@ -241,7 +249,7 @@ def describe(cells: Sequence[Cell]) -> str:
         "the choice of test texts nor the number of\ncomparisons. Each architecture has the "
         "setting, if several were tried, that validated best with the first seed.\nEach score is "
         f"of the checkpoint that validated best. [`{CELLS}`]({CELLS}) has all figures,\n"
-        f"[`{RUNS}`]({RUNS}) the runs.\n\n{list_caveats(cells)}"
+        f"[`{RUNS}`]({RUNS}) the runs.\n\n{list_caveats(cells, baselines)}"
         f"![Differences from the baseline]({PICTURE})\n\n"
         "The diamond is the baseline, and n the number of seeds. Hollow points have no interval: "
         "fewer than three\nseeds, or all equal. An arrow marks an interval that goes beyond the "
@@ -249,14 +257,22 @@ def describe(cells: Sequence[Cell]) -> str:
     )
 
 
-def list_caveats(cells: Sequence[Cell]) -> str:
-    """What the reports of the columns say against comparing them, with the marks of the table."""
+def list_caveats(cells: Sequence[Cell], baselines: Mapping[str, Cell]) -> str:
+    """What the reports of the columns say against comparing them, with the marks of the table.
+
+    If enough seeds give no interval, they are all equal.
+    """
     columns: dict[str, dict[str, None]] = {}  # by caveat
     for cell in cells:
         for mark, caveat in (("†", cell.obstacles), ("‡", cell.reservations)):
             if caveat:
                 columns.setdefault(f"{mark} {caveat}", {})[cell.column] = None
     lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in columns.items()]
+    for cell in cells:
+        baseline = baselines[cell.column]
+        plain = cell is not baseline and cell.low is None and not cell.obstacles
+        if plain and min(cell.seeds, baseline.seeds) >= ENOUGH:
+            lines.append(f"- {cell.column}, {cell.family}: no interval, since {EQUAL}.\n")
     return "".join([*lines, "\n"]) if lines else ""
 
 

@@ -50,15 +50,19 @@ def test_positive_is_better(metric, difference):
     assert str(ours) == f"{difference:+.1f} (one seed)"
 
 
-def test_less_than_three_seeds_have_no_interval():
-    _, ours = compare_families([*runs("base", 80.0, 81.0), *runs("ours", 81.5, 82.0, 84.0)])
-    assert str(ours) == "+2.0 (3 seeds)"
-
-
-def test_equal_seeds_have_no_interval(recwarn):
-    """They happen where texts are few, and say nothing of the variance."""
-    _, ours = compare_families([*runs("base", 80.0, 81.0, 82.0), *runs("ours", 81.5, 81.5, 81.5)])
-    assert str(ours) == "+0.5 (3 seeds)" and not recwarn
+@pytest.mark.parametrize(
+    "base, ours, cell",
+    [
+        ([80.0, 81.0], [81.5, 82.0, 84.0], "+2.0 (3 seeds)"),
+        ([80.0, 81.0, 82.0], [81.5, 81.5, 81.5], "+0.5 (3 seeds)"),
+    ],
+)
+def test_few_or_equal_seeds_have_no_interval(base, ours, cell, recwarn):
+    """Equal ones happen where texts are few, and say nothing of the variance; a note tells them."""
+    cells = compare_families([*runs("base", *base), *runs("ours", *ours)])
+    assert str(cells[1]) == cell and not recwarn
+    told = "- topic, ours: no interval, since one side's seeds are all equal.\n"
+    assert (told in scoreboard.describe(cells)) == (len(base) == 3)
 
 
 @pytest.mark.parametrize("validated, chosen", [("accuracy", "lr 2"), ("loss", "lr 1")])
@@ -209,6 +213,21 @@ def test_scores_are_of_the_best_checkpoint(tmp_path):
     (folder / "train.log").unlink()
     with pytest.raises(ValueError, match="a-lr-1-seed1/train.log: no validation, .* --redo a$"):
         scoreboard.read_runs(str(tmp_path))
+
+
+def test_a_column_tells_how_many_test_texts_it_has(tmp_path):
+    """And how far they let a score be off, as its report does."""
+    recipe = Recipe("absent", {"task": "sentence_prediction"}, {})
+    entry = Entry("a", {"arch": "transject_classifier"})
+    save_plan(Plan(recipe, (entry,), test_sets={"test": None}), tmp_path)
+    folder = tmp_path / "a-seed1"
+    folder.mkdir()
+    write_log(folder / "train.log", (10, 5.0, 7))
+    rows = (f"{n}\ta\t{'ab'[n % 2]}\t0.5\t0.5\n" for n in range(100))
+    table = "".join(["id\ttarget\tprediction\tp(a)\tp(b)\n", *rows])
+    (folder / "checkpoint_best.test.tsv").write_text(table)
+    (run,) = scoreboard.read_runs(str(tmp_path))
+    assert "With 100 texts, the 95% interval of a score is about ±9.8" in run.reservations
 
 
 @pytest.mark.parametrize(
