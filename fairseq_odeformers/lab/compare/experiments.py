@@ -20,10 +20,9 @@ from .defaults import default_recipe
 from .fairseq_commands import python_command
 from .recipe import Options, Recipe, merge, name_options, parse_words, read_recipe
 
-PER_RUN = {
-    "seed": "--seeds",
-    "save-dir": "--out",
-}  # options that each run has a value of its own for
+# Options that each run has a value of its own for, and those that --budget takes the place of.
+PER_RUN = {"seed": "--seeds", "save-dir": "--out"}
+LENGTHS = ("epochs", "max-epoch", "max-update")
 Architectures = dict[str, tuple[str, Options]]  # by name: ARCH and the options in its brackets
 
 
@@ -45,9 +44,12 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
     for name in ("part", "data") if is_data else ("task", "epochs"):
         if (value := getattr(args, name)) is not None:
             raise ValueError(f"--{name} {value}: for {'a RECIPE' if is_data else 'DATA'} alone")
-    if args.epochs and args.budget:
+    typed = {"epochs": args.epochs, **options}
+    for _, changes in architectures.values():
+        typed |= changes
+    for name in filter(typed.get, LENGTHS if args.budget else ()):
         raise ValueError(
-            f"--epochs {args.epochs}: --budget sets the updates; leave one of them out"
+            f"--{name} {typed[name]}: --budget sets the updates; leave one of them out"
         )
     if is_data:
         recipes = {"": recipe_for_data(args, architectures)}
@@ -66,9 +68,8 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
         recipe.bleu_tokenize = args.bleu_tokenize or recipe.bleu_tokenize
         if args.tune:
             recipe.tune = parse_tuning(args.tune)
-        for name in {*options, *(key for _, changes in architectures.values() for key in changes)}:
-            if name in recipe.tune:
-                raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
+        for name in filter(typed.get, recipe.tune):
+            raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
         for given in (recipe.train, recipe.shared, *recipe.architectures.values()):
             for name in PER_RUN.keys() & given.keys():
                 raise ValueError(

@@ -486,6 +486,14 @@ MISTAKES = [
         "--archs transformer_prenorm --epochs 3 --budget 30s",
         "--epochs 3: --budget sets the updates",
     ),
+    (
+        "--archs transformer --max-update 9 --budget 30s",
+        "--max-update 9: --budget sets the updates",
+    ),
+    (
+        "--archs 'transformer[--max-epoch 2]' --budget 1m",
+        "--max-epoch 2: --budget sets the updates",
+    ),
     ("--archs transformer_prenorm --slurm-partition x", "--slurm-partition x: give --cluster"),
     ("--archs transformer_prenorm --dry-run --out {root}/Makefile/a", "Makefile is a file; give"),
     ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),

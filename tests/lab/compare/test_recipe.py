@@ -159,7 +159,7 @@ def test_the_command_line_wins_over_a_recipe(tmp_path):
     path = write(tmp_path, **{**SMALLEST, "architectures": architectures})
     args = Namespace(what=path, archs=["transformer", "lstm[--lr 3]", "slow[--lr 3]"])
     vars(args).update(
-        dict.fromkeys(("part", "task", "epochs", "seeds", "tune", "bleu_tokenize")),
+        dict.fromkeys(("part", "task", "epochs", "budget", "seeds", "tune", "bleu_tokenize")),
         data="own",
         average=4,
     )
@@ -394,7 +394,17 @@ def test_the_beginning_of_a_name_is_completed_for_the_data(task, kind):
 def test_what_is_no_recipe_is_refused(name, message, tmp_path):
     (tmp_path / "my-pairs.tsv").write_text("ein hund\ta dog\n")
     write(tmp_path, **{**SMALLEST, "architectures": {"transfomer": {}}})
-    names = ("part", "task", "epochs", "seeds", "tune", "bleu_tokenize", "data", "average")
+    names = (
+        "part",
+        "task",
+        "epochs",
+        "budget",
+        "seeds",
+        "tune",
+        "bleu_tokenize",
+        "data",
+        "average",
+    )
     args = Namespace(what=tmp_path / name, archs=None, **dict.fromkeys(names))
     with pytest.raises(ValueError, match=f"{name}: {message}"):
         choose_experiments(args, {})
