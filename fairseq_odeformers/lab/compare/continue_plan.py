@@ -75,7 +75,8 @@ def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan, kept: 
     Trainings that are *kept* and have the same budget keep their updates, and the baseline of an
     earlier plan sets the number of parameters.
     """
-    if recipe.average is None and kept.entries:  # what an earlier command has chosen
+    inherited = recipe.average is None and bool(kept.entries)
+    if inherited:
         recipe = replace(recipe, average=earlier.recipe.average)
     match = args.match or ("parameters" if args.what.is_dir() else "none")
     first = next(iter(earlier.entries), None)
@@ -89,5 +90,6 @@ def plan_in_fork(args: argparse.Namespace, recipe: Recipe, earlier: Plan, kept: 
             planned={e.label: e.updates for e in kept.entries if e.budget == args.budget},
             plugins=[Path(folder) for folder in args.user_dir],
             checked=not args.no_check,
+            inherited=inherited,
         )
     )

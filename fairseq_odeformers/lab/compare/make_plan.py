@@ -41,6 +41,7 @@ def make_plan(
     planned: Mapping[str, int] | None = None,
     plugins: Sequence[Path] = (),
     checked: bool = True,
+    inherited: bool = False,
 ) -> Plan:
     """Build and check all models of a recipe.
 
@@ -53,6 +54,7 @@ def make_plan(
         budget, planned: see :func:`~fairseq_odeformers.lab.compare.matching.fit_budget`.
         plugins: the user's folders. The plan keeps digests of their files.
         checked: whether their architectures must have the properties of ``lab/check``.
+        inherited: whether an earlier plan has chosen how many checkpoints are averaged.
     """
     watch = Stopwatch()
     recipe = replace(recipe, train={**infer_languages(recipe), **recipe.train})
@@ -77,7 +79,7 @@ def make_plan(
             entries.append(entry)
     if budget:
         entries = fit_budget(recipe, entries, budget, planned or {}, baseline)
-    recipe = replace(recipe, average=choose_average(recipe.average, entries))
+    recipe = replace(recipe, average=choose_average(recipe.average, entries, inherited))
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
     environment["planning time spent waiting for a core"] = f"{watch.waited:.0%}"
     if watch.disturbed:
@@ -156,15 +158,17 @@ def try_candidate(recipe: Recipe, entry: Entry) -> Entry:
     return try_training(recipe, entry, untrained)
 
 
-def choose_average(average: int | None, entries: Sequence[Entry]) -> int:
+def choose_average(average: int | None, entries: Sequence[Entry], inherited: bool = False) -> int:
     """The number of checkpoints to average; every training saves at least as many."""
     entry = min(entries, key=lambda entry: entry.checkpoints)
     if average is None:
         fit = min(entry.checkpoints // RECENT, 3)
         return fit if fit > 1 else 0
     if not 0 <= average <= entry.checkpoints:
+        source = ", as the earlier runs in --out have" if inherited else ""
+        remedy = "another --out" if inherited else "from 0 to as many, or more updates"
         raise ValueError(
-            f"--average {average}: {entry.updates} updates of {entry.label} leave "
-            f"{entry.checkpoints} checkpoints; give from 0 to as many, or more updates"
+            f"--average {average}{source}: {entry.updates} updates of {entry.label} leave "
+            f"{entry.checkpoints} checkpoints; give {remedy}"
         )
     return average

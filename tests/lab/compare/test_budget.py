@@ -97,6 +97,8 @@ def test_no_more_checkpoints_are_averaged_than_saved():
     assert choose_average(2, [many, few]) == 2
     with pytest.raises(ValueError, match="--average 3: 29 updates of a leave 2 checkpoints"):
         choose_average(3, [many, few])
+    with pytest.raises(ValueError, match="--average 3, as the earlier runs .*; give another --out"):
+        choose_average(3, [many, few], inherited=True)
 
 
 @pytest.mark.parametrize("checkpoints, average", [(90, 3), (15, 3), (14, 2), (9, 0), (0, 0)])

@@ -287,6 +287,7 @@ def test_only_updates_of_the_same_budget_go_on(tmp_path, monkeypatch):
 
     def plan_in_fork(kept):
         make = continue_plan.plan_in_fork(args, recipe, plan, kept)
+        assert make.keywords["inherited"] == bool(kept.entries)
         return make.keywords["planned"], make.args[0].average
 
     monkeypatch.setattr(continue_plan, "call_in_child", lambda make: make)
