@@ -48,6 +48,11 @@ CORPORA = (
     *("glue", "iwslt14", "listops", "lm", "lra", "multi30k", "parallel", "ptb"),
     *("text-classification", "wikitext103", "wmt14"),
 )
+# What argparse says of an option without a value, and what is said instead.
+NO_VALUE = (
+    "expected one argument",
+    "no value follows; give one that does not begin with a hyphen",
+)
 
 # By the module that a command could not import: its library, and the extra that installs it.
 EXTRAS = {
@@ -132,8 +137,7 @@ def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
             message += f"; did you mean --text {word}?"
     if re.search("arguments are required: [^-]", message):
         message += "; name it before the options"
-    remedy = "give a value that does not begin with a hyphen"
-    message = message.replace("expected one argument", remedy)
+    message = message.replace(*NO_VALUE)
     self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
 
 

@@ -10,6 +10,7 @@ from fairseq.options import get_training_parser
 from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import flag
+from odeformers import NO_VALUE
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
 OTHER_NAMES = {  # that options of fairseq-train have elsewhere, as in odeformers compare
@@ -37,10 +38,7 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
             message += explain_unknown(words.split()[0].partition("=")[0], parser)
         for kind, number in NUMBERS.items():
             message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
-        message = message.replace(
-            "expected one argument", "give a value that does not begin with a hyphen"
-        )
-        raise ValueError(message)
+        raise ValueError(message.replace(*NO_VALUE))
 
     parser.error = refuse
     return parser

@@ -10,8 +10,10 @@ from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.data.data_utils import collate_tokens
 from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor, nn
 
+from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.lab.dataless import make_config, make_task
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kind_of, kinds_of
@@ -31,7 +33,7 @@ def choose_kind(arch: str, task: str | None = None) -> Kind:
     """The kind of an architecture for a task, by default its first.
 
     Raises:
-        ValueError: there is no such architecture, or the task does not train it.
+        ValueError: there is no such architecture or task, or the task does not train it.
     """
     if arch not in ARCH_MODEL_REGISTRY:
         raise ValueError(explain_unknown_architecture(arch, find_architectures()))
@@ -39,6 +41,9 @@ def choose_kind(arch: str, task: str | None = None) -> Kind:
     if kind is None:
         kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
         tasks = ", ".join(name for kind in kinds for name in kind.tasks) or "no task"
+        if task and task not in TASK_REGISTRY:
+            remedy = did_you_mean(task, TASK_REGISTRY) or f"{arch} is for {tasks}"
+            raise ValueError(f"--task {task}: no such task; {remedy}")
         given = f", not for --task {task}" if task else " that can be checked"
         raise ValueError(f"{arch}: it is for {tasks}{given}")
     return kind

@@ -222,9 +222,22 @@ def test_an_unknown_architecture(name, remedy, capsys, monkeypatch):
     assert not capsys.readouterr().out
 
 
-def test_a_task_of_another_kind():
-    with pytest.raises(ValueError, match="transject: .* parity, not for --task translation"):
-        check("transject", task="translation")
+@pytest.mark.parametrize(
+    "task, message",
+    [
+        ("translation", "transject: it is for .* parity, not for --task translation"),
+        ("translaton", r"--task translaton: no such task; did you mean translation.*\?"),
+        ("words", "--task words: no such task; transject is for .* parity"),
+    ],
+)
+def test_a_task_that_does_not_train_the_architecture(task, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        check("transject", task=task)
+
+
+def test_an_option_without_a_value():
+    with pytest.raises(ValueError, match="--encoder-layers: no value follows; give one"):
+        check("transject", "--encoder-layers")
 
 
 @pytest.mark.parametrize(

@@ -441,7 +441,7 @@ MISTAKES = [
     ("--archs transformer --budgett 1m", "--budgett: .* did you mean --budget"),
     ("--archs transformer --learning-rate 1", "--learning-rate 1; fairseq calls it --lr"),
     ("--archs transformer --tune lr=fast,1", "--tune lr=fast .*--lr: give a number, not 'fast'"),
-    ("--archs transformer --tune lr=-1e-3,1", "--tune lr=-1e-3 .*--lr: give a value .*hyphen"),
+    ("--archs transformer --tune lr=-1e-3,1", "--tune lr=-1e-3 .*--lr: no value follows.*hyphen"),
     ("--archs transformer --width 130 --heads 4", "--heads 4: give a divisor of --width 130"),
     ("--archs transformer --layers 0", "--layers: 0: give a whole number"),
     ("--archs 'transformer[--width x]'", "--width x: give a whole number"),
