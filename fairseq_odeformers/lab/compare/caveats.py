@@ -4,7 +4,7 @@ Obstacles take the place of tests, since the scores cannot be compared. Reservat
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from fairseq_odeformers.lab.corpora.command import FEW
@@ -25,15 +25,17 @@ CEILING = 99  # percent, above which scores are near the most that can be reache
 Outcomes = Mapping[str, Mapping[int, Outcome]]  # by architecture and seed
 
 
-def find_obstacles(results: Results, outcomes: Outcomes) -> Iterator[str]:
-    """Why the scores on a split cannot be compared: unequal effort, or too little of something."""
+def find_obstacles(results: Results, outcomes: Outcomes) -> Iterator[tuple[str, Collection[str]]]:
+    """Why scores on a split cannot be compared, each reason with the architectures it holds for."""
     if times := find_unequal_times(results):
-        yield f"{times}; compare again with a longer `--budget`, or on a steadier machine."
-    if undertrained := "; ".join(find_undertrained(results, outcomes)):
-        yield f"Too little training to compare: {undertrained}; train longer, or leave them out."
+        remedy = "compare again with a longer `--budget`, or on a steadier machine"
+        yield f"{times}; {remedy}.", outcomes
+    if few := dict(find_undertrained(results, outcomes)):
+        told = "; ".join(few.values())
+        yield f"Too little training to compare: {told}; train longer, or leave them out.", few
     texts = len(any_of(outcomes).examples)
     if 0 < texts < FEW:
-        yield f"Too few texts to compare: {texts}; test on {FEW} or more."
+        yield f"Too few texts to compare: {texts}; test on {FEW} or more.", outcomes
 
 
 def find_unequal_times(results: Results) -> str:
@@ -43,7 +45,7 @@ def find_unequal_times(results: Results) -> str:
     return f"Unequal effort: trainings with one budget took {span}" if differ(times) else ""
 
 
-def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
+def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[tuple[str, str]]:
     """The architectures that have learned too little to be compared, each with the reason."""
     for entry in results.plan.entries:
         trainings = results.trainings.get(entry.name, {})
@@ -56,7 +58,7 @@ def find_undertrained(results: Results, outcomes: Outcomes) -> Iterator[str]:
         if any(run.improving and run.late_gain > MARKED for run in trainings.values()):
             reasons.append(f"loss fell by more than {MARKED:.0%} in the last quarter of updates")
         if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
-            yield f"{entry.name} ({reason})"
+            yield entry.name, f"{entry.name} ({reason})"
 
 
 def find_reservations(results: Results) -> Iterator[str]:

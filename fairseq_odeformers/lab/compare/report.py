@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
 
@@ -79,7 +79,7 @@ def sections(results: Results) -> Iterator[Section]:
     for (split, checkpoint), outcomes in results.outcomes.items():
         scores = compare_scores(results, f"{split}, {titles[checkpoint]}", outcomes)
         repeated, warning = scores.warning == warning, scores.warning
-        yield replace(scores, warning="Not compared, as above.") if warning and repeated else scores
+        yield replace(scores, warning="As above.") if warning and repeated else scores
         if checkpoint == AVERAGED:
             best = results.outcomes.get((split, BEST), {})
             yield from (Section("", warning) for warning in find_worse_averages(best, outcomes))
@@ -175,13 +175,11 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     """The scores on a split, with tests against the first architecture, seed by seed."""
     plan, first = results.plan, any_of(outcomes)
     baseline = plan.entries[0].name
-    warning = " ".join(find_obstacles(results, outcomes))
-    tests = {} if warning else compare_runs(outcomes, baseline, title)
-    differences = {
-        name: compare_seeds(runs, outcomes[baseline])
-        for name, runs in outcomes.items()
-        if not warning and name != baseline and baseline in outcomes
-    }
+    obstacles = dict(find_obstacles(results, outcomes))
+    comparable = outcomes.keys() - {*chain(*obstacles.values())}
+    others = [n for n in outcomes if n != baseline and {n, baseline} <= comparable]
+    tests = compare_runs(outcomes, others, baseline, title)
+    differences = {name: compare_seeds(outcomes[name], outcomes[baseline]) for name in others}
     rows = []
     for name, runs in outcomes.items():
         row = {"architecture": name, "seeds": str(len(runs))}
@@ -201,7 +199,7 @@ def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
     notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
     notes += [*find_ceiling(outcomes), *find_sampling_error(outcomes)]
     notes += explain_comparison(outcomes, differences, tests)
-    return Section(title, "  \n".join(notes), table_of(rows), warning=warning)
+    return Section(title, "  \n".join(notes), table_of(rows), warning=" ".join(obstacles))
 
 
 def compare_seeds(runs: Mapping[int, Outcome], others: Mapping[int, Outcome]) -> Difference:
@@ -216,15 +214,16 @@ def signed_scores(runs: Mapping[int, Outcome]) -> list[float]:
     return [better(run.main) * run.scores[run.main] for run in runs.values()]
 
 
-def compare_runs(outcomes: Outcomes, baseline: str, title: str) -> dict[str, list[float]]:
-    """p-values of each other architecture, seed by seed, corrected by Holm's method."""
+def compare_runs(
+    outcomes: Outcomes, others: Sequence[str], baseline: str, title: str
+) -> dict[str, list[float]]:
+    """p-values of other architectures, seed by seed, corrected by Holm's method."""
     p_values: list[tuple[str, float]] = []
-    for name in outcomes:
-        for seed in outcomes[name].keys() & outcomes.get(baseline, {}).keys():
-            if name != baseline:
-                report_progress(f"testing {title}: {name}, seed {seed}")
-                p = outcomes[name][seed].p_value(outcomes[baseline][seed])
-                p_values += [(name, p)] if p is not None else []
+    for name in others:
+        for seed in outcomes[name].keys() & outcomes[baseline].keys():
+            report_progress(f"testing {title}: {name}, seed {seed}")
+            p = outcomes[name][seed].p_value(outcomes[baseline][seed])
+            p_values += [(name, p)] if p is not None else []
     tests: dict[str, list[float]] = {}
     for (name, _), p in zip(p_values, correct_by_holm([p for _, p in p_values])):
         tests.setdefault(name, []).append(p)

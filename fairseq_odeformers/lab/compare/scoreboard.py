@@ -48,7 +48,7 @@ class Finished:
     validation: float
     metric: str  # the metric of the test
     test: float
-    obstacles: str = ""  # why the column cannot be compared, as its report says
+    obstacles: str = ""  # why it cannot be compared, as its report says
     reservations: str = ""  # what to keep in mind
 
 
@@ -156,7 +156,7 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
     outcomes = results.outcomes.get((split, BEST))
     if not outcomes:
         return
-    obstacles = " ".join(find_obstacles(results, outcomes))
+    obstacles = [*find_obstacles(results, outcomes)]
     notes = [*find_reservations(results), *find_open_choices(results), *find_ceiling(outcomes)]
     reservations = " ".join([*notes, *find_sampling_error(outcomes)])
     for entry in results.plan.entries:
@@ -179,7 +179,7 @@ def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
                 validation=round(recipe.best(training.metrics or training.losses), 4),
                 metric=outcome.main,
                 test=round(outcome.scores[outcome.main], 4),
-                obstacles=obstacles,
+                obstacles=" ".join(why for why, held in obstacles if entry.name in held),
                 reservations=reservations,
             )
 

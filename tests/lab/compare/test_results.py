@@ -469,7 +469,7 @@ def test_less_than_an_epoch_is_too_little(tmp_path):
     results.trainings["one"][1] = Training(updates=[10, 19])
     results.trainings["two"][1] = Training(updates=[10, 20])
     outcomes = {name: {1: translations(tmp_path / name, PERFECT)} for name in ("one", "two")}
-    assert list(find_undertrained(results, outcomes)) == ["one (less than an epoch)"]
+    assert [*find_undertrained(results, outcomes)] == [("one", "one (less than an epoch)")]
 
 
 @pytest.mark.parametrize(
@@ -487,7 +487,7 @@ def test_a_loss_that_falls_far_at_the_end_is_too_little_training(updates, losses
     """By 3% of the first one in the last quarter of the updates, if the last one is the best."""
     results = Results(Plan(Recipe("data", {}, {}), (Entry("one", {}),)))
     results.trainings["one"][1] = Training(updates=updates, losses=losses)
-    found = list(find_undertrained(results, {}))
+    found = [reason for _, reason in find_undertrained(results, {})]
     assert found == ["one (loss fell by more than 3% in the last quarter of updates)"] * told
 
 
@@ -508,9 +508,9 @@ def test_a_classifier_near_the_majority_may_have_learned_too_little(right, losse
     (tmp_path / "one").write_text("id\ttarget\tprediction\tp(a)\tp(b)\n" + table)
     results = Results(Plan(Recipe("data", {}, {}), (Entry("one", {}),)))
     results.trainings["one"][1] = Training(updates=[9] * len(losses), losses=losses)
-    found = list(find_undertrained(results, {"one": {1: Classes(tmp_path / "one")}}))
+    found = find_undertrained(results, {"one": {1: Classes(tmp_path / "one")}})
     expected = ["one (it was still improving, and is hardly better than always a)"]
-    assert found == (expected if told else [])
+    assert [reason for _, reason in found] == (expected if told else [])
 
 
 def test_a_classifier_of_one_class_is_measured_by_the_majority(tmp_path, report):
@@ -592,6 +592,20 @@ def test_intervals_of_seeds_beside_p_values_of_texts_are_explained(ours, told):
     assert ("b: other seeds would probably agree, other texts may not" in text) == told
     tested = "p-values test the difference in accuracy for each seed (a test).  \n"
     assert f"{tested}They are corrected by Holm's method for 3 comparisons." in text
+
+
+@pytest.mark.parametrize("early, told", [("b", ["", "", "0.200"]), ("a", None), ("", None)])
+def test_a_model_with_too_little_training_withholds_its_own_p_values(early, told):
+    """All if it is the baseline; elsewhere other pairs have differences and p-values."""
+    outcomes = {name: {1: scored(score)} for name, score in zip("abc", (70.0, 20.0, 71.0))}
+    for name, runs in outcomes.items():
+        runs[1].test, runs[1].p_value = "a test", lambda _: 0.2
+        runs[1].undertrained = lambda _, early=name == early: "too early" * early
+    plan = Plan(Recipe("data", {}, {}), tuple(Entry(name, {}) for name in "abc"))
+    section = compare_scores(Results(plan), "test", outcomes)
+    assert ("compare: b (too early); train" in section.warning) == (early == "b")
+    cells = [dict(zip(section.table[0], row)).get("p against a") for row in section.table[1:]]
+    assert cells == (told or ([None] * 3 if early else ["", "0.400", "0.400"]))
 
 
 def test_several_comparisons_are_corrected():

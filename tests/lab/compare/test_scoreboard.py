@@ -216,18 +216,26 @@ def test_scores_are_of_the_best_checkpoint(tmp_path):
 
 
 def test_a_column_tells_how_many_test_texts_it_has(tmp_path):
-    """And how far they let a score be off, as its report does."""
+    """And how far they let a score be off, and which models have learned too little, as its report.
+
+    The second model predicts one class.
+    """
     recipe = Recipe("absent", {"task": "sentence_prediction"}, {})
-    entry = Entry("a", {"arch": "transject_classifier"})
-    save_plan(Plan(recipe, (entry,), test_sets={"test": None}), tmp_path)
-    folder = tmp_path / "a-seed1"
-    folder.mkdir()
-    write_log(folder / "train.log", (10, 5.0, 7))
-    rows = (f"{n}\ta\t{'ab'[n % 2]}\t0.5\t0.5\n" for n in range(100))
-    table = "".join(["id\ttarget\tprediction\tp(a)\tp(b)\n", *rows])
-    (folder / "checkpoint_best.test.tsv").write_text(table)
-    (run,) = scoreboard.read_runs(str(tmp_path))
-    assert "With 100 texts, the 95% interval of a score is about ±9.8" in run.reservations
+    entries = tuple(Entry(name, {"arch": "transject"}) for name in ("ab", "aa"))
+    save_plan(Plan(recipe, entries, test_sets={"test": None}), tmp_path)
+    for entry in entries:
+        folder = tmp_path / f"{entry.name}-seed1"
+        folder.mkdir()
+        write_log(folder / "train.log", (10, 5.0, 7))
+        rows = (f"{n}\ta\t{entry.name[n % 2]}\t0.5\t0.5\n" for n in range(100))
+        table = "".join(["id\ttarget\tprediction\tp(a)\tp(b)\n", *rows])
+        (folder / "checkpoint_best.test.tsv").write_text(table)
+    sound, idle = scoreboard.read_runs(str(tmp_path))
+    assert "With 100 texts, the 95% interval of a score is about ±9.8" in sound.reservations
+    assert (sound.obstacles, idle.obstacles[:44]) == (
+        "",
+        "Too little training to compare: aa (it predi",
+    )
 
 
 @pytest.mark.parametrize(
