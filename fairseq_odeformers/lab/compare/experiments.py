@@ -47,7 +47,8 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
     typed = {"epochs": args.epochs, **options}
     for _, changes in architectures.values():
         typed |= changes
-    for name in filter(typed.get, LENGTHS if args.budget else ()):
+    typed = {name: value for name, value in typed.items() if value is not None}
+    for name in filter(typed.__contains__, LENGTHS if args.budget else ()):
         raise ValueError(
             f"--{name} {typed[name]}: --budget sets the updates; leave one of them out"
         )
@@ -68,7 +69,7 @@ def choose_experiments(args: argparse.Namespace, options: Options) -> dict[str, 
         recipe.bleu_tokenize = args.bleu_tokenize or recipe.bleu_tokenize
         if args.tune:
             recipe.tune = parse_tuning(args.tune)
-        for name in filter(typed.get, recipe.tune):
+        for name in filter(typed.__contains__, recipe.tune):
             raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
         for given in (recipe.train, recipe.shared, *recipe.architectures.values()):
             for name in PER_RUN.keys() & given.keys():

@@ -253,7 +253,7 @@ def describe(cells: Sequence[Cell]) -> str:
         f"![Differences from the baseline]({PICTURE})\n\n"
         "The diamond is the baseline, and n the number of seeds. Hollow points have no interval: "
         "fewer than three\nseeds, or all equal. An arrow marks an interval that goes beyond the "
-        "axis.\n"
+        "axis,\na number a difference beyond it.\n"
     )
 
 
@@ -299,6 +299,9 @@ def draw(cells: Sequence[Cell]) -> Figure:
                 for end, arrow, cut in beyond:
                     if cut:
                         axes.plot(end, place, arrow, clip_on=False, zorder=3, **look)
+                if abs(cell.difference) > edge:
+                    look |= {"ha": "center", "va": "bottom", "fontsize": "small"}
+                    axes.text(0, place, f"{cell.difference:+.1f}", **look)
             elif cell is not of_column[0]:
                 axes.plot(cell.difference, place, "o", markerfacecolor="none", **look)
             beside = {"transform": axes.get_yaxis_transform(), "va": "center"}
@@ -312,7 +315,7 @@ def draw(cells: Sequence[Cell]) -> Figure:
 
 
 def reach(cells: Sequence[Cell]) -> float:
-    """How far the axis of a column goes from 0: to all differences, and twice the usual interval.
+    """How far the axis of a column goes from 0: twice the usual interval, and to all other points.
 
     If a model diverges with one of its seeds, its interval is many times as wide as the others.
     """
@@ -321,5 +324,5 @@ def reach(cells: Sequence[Cell]) -> float:
         for cell in cells
         if cell.low is not None and cell.high is not None
     ]
-    farthest = max(abs(cell.difference) for cell in cells)
-    return 1.1 * max(farthest, 2 * median(ends or [0])) or 1
+    points = (abs(cell.difference) for cell in cells if cell.low is None)
+    return 1.1 * max(2 * median(ends or [0]), *points, 0) or 1
