@@ -305,7 +305,7 @@ def draw(cells: Sequence[Cell]) -> Figure:
             elif cell is not of_column[0]:
                 axes.plot(cell.difference, place, "o", markerfacecolor="none", **look)
             beside = {"transform": axes.get_yaxis_transform(), "va": "center"}
-            axes.text(1.01, place, f"n={cell.seeds}", color="0.4", fontsize="x-small", **beside)
+            axes.text(1.03, place, f"n={cell.seeds}", color="0.4", fontsize="x-small", **beside)
         axes.set_xlim(-edge, edge)
         axes.set_yticks(range(len(families)), families)
         axes.set_ylim(len(families) - 0.5, -0.5)
