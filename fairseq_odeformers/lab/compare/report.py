@@ -74,7 +74,7 @@ def sections(results: Results) -> Iterator[Section]:
     yield describe_comparison(results.plan)
     yield describe_trainings(results)
     yield from describe_tuning(results)
-    yield from (Section("", warning) for warning in find_missing_texts(results))
+    yield from (Section("", text) for text in find_missing_texts(results))
     warning = ""
     for (split, checkpoint), outcomes in results.outcomes.items():
         scores = compare_scores(results, f"{split}, {titles[checkpoint]}", outcomes)
@@ -82,7 +82,7 @@ def sections(results: Results) -> Iterator[Section]:
         yield replace(scores, warning="As above.") if warning and repeated else scores
         if checkpoint == AVERAGED:
             best = results.outcomes.get((split, BEST), {})
-            yield from (Section("", warning) for warning in find_worse_averages(best, outcomes))
+            yield from (Section("", text) for text in find_worse_averages(best, outcomes))
         if lines := results.scores[split, checkpoint]:
             yield Section("", table=[["run", recipe.score[split]], *lines])
         if checkpoint == BEST:
