@@ -29,7 +29,8 @@ def print_commands(runs: Sequence[Run]) -> None:
     for run in runs:
         print(f"\n# {run.folder.name}")
         for step in run.steps:
-            output = f" > {shlex.quote(str(run.folder / step.product))}" if step.printed else ""
+            sign = {"": "", "stdout": " > ", "stderr": " 2> "}[step.printed]
+            output = sign and sign + shlex.quote(str(run.folder / step.product))
             print(shlex.join(step.words) + output)
 
 

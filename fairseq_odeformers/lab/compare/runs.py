@@ -6,6 +6,7 @@ same command finishes what was begun. A lock keeps a second command from the sam
 """
 
 import glob
+import os
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,8 @@ from .recipe import Recipe, to_words
 
 LOCK, FAILURE, LOG = ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
+# By kind, where predictions are printed; fairseq-eval-lm logs its score, and logs go to stderr.
+PRINTED = {Kind.TRANSLATION: "stdout", Kind.LANGUAGE_MODEL: "stderr"}
 SCORE = ".score"  # the suffix of what a recipe's own command prints
 
 
@@ -37,22 +40,39 @@ class Step:
     name: str  # in the table of progress
     words: tuple[str, ...]  # the command line, as a user types it
     product: str  # the file, in the folder of the run, that says that the step is done
-    printed: bool = False  # the product is what the command prints; else that goes to the log
+    # The stream that is the product, "stdout" or "stderr"; "" if the command writes it itself.
+    printed: str = ""
 
     def make_product(self, folder: Path) -> None:
-        """Call the command. What it prints is the product, or goes to the log, as its errors do."""
+        """Call the command. What it prints goes to the log, but for the stream that is the product.
+
+        Raises:
+            ValueError: it failed, or has printed nothing where that is the product.
+        """
         product, log = folder / self.product, folder / LOG
-        with replacing(product) if self.printed else nullcontext(log) as output:
-            with open(output, "ab") as file, open(log, "ab") as errors:
-                command, start = python_command(self.words), errors.tell()
+        with replacing(product) if self.printed else nullcontext(os.devnull) as output:
+            with open(output, "wb") as file, open(log, "ab") as rest:
+                start, command = rest.tell(), python_command(self.words)
+                streams = {"stdout": rest, "stderr": rest, self.printed: file}
                 status = subprocess.run(
-                    command, stdout=file, stderr=errors, preexec_fn=end_with_parent
+                    command,
+                    stdout=streams["stdout"],
+                    stderr=streams["stderr"],
+                    env={**os.environ, "LOGLEVEL": "INFO"},  # fairseq logs its progress and scores
+                    preexec_fn=end_with_parent,
                 ).returncode
+            logged, printed = log.read_bytes()[start:], Path(output).read_bytes()
+            if status and self.printed == "stderr":
+                with open(log, "ab") as rest:  # since a product of a failure does not stay
+                    rest.write(printed)
+                logged = printed
             if status:
-                printed = (log.read_bytes()[start:] or output.read_bytes()).decode(errors="replace")
+                why = explain_failure((logged or printed).decode(errors="replace"))
+                raise ValueError(f"{self.words[0]}: {why} (status {status}); its log is {log}")
+            if self.printed and not printed.strip():
                 raise ValueError(
-                    f"{self.words[0]}: {explain_failure(printed)} (status {status}); its log is "
-                    f"{log}"
+                    f"{self.words[0]}: it has printed nothing to {self.printed}, where its score "
+                    f"is read; what else it printed is in {log}"
                 )
         product.touch()
 
@@ -204,7 +224,7 @@ def make_steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[St
                 output = folder / prediction_name(recipe, checkpoint, split)
                 words = shlex.split(recipe.score[split])
                 words = tuple(word.replace("{output}", str(output)) for word in words)
-                yield Step("scoring", words, output.with_suffix(SCORE).name, printed=True)
+                yield Step("scoring", words, output.with_suffix(SCORE).name, "stdout")
 
 
 def prediction_name(recipe: Recipe, checkpoint: str, split: str) -> str:
@@ -216,9 +236,7 @@ def make_prediction(
     recipe: Recipe, entry: Entry, folder: Path, checkpoint: str, split: str
 ) -> Step:
     """The step that predicts a split."""
-    product = prediction_name(recipe, checkpoint, split)
-    printed = recipe.kind is not Kind.CLASSIFICATION
-    options = {} if printed else {"output": folder / product}
-    path = folder / f"{checkpoint}.pt"
+    product, path = prediction_name(recipe, checkpoint, split), folder / f"{checkpoint}.pt"
+    options = {"output": folder / product} if recipe.kind is Kind.CLASSIFICATION else {}
     words = evaluation_command(recipe, entry, split, path=path, **options)
-    return Step("predicting", tuple(words), product, printed)
+    return Step("predicting", tuple(words), product, PRINTED.get(recipe.kind, ""))

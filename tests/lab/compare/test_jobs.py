@@ -43,7 +43,7 @@ def wait_until(condition):
 
 
 def test_a_run_is_a_job_whose_steps_are_commands(tmp_path):
-    step = Step("listing", ("odeformers", "list"), "listed", printed=True)
+    step = Step("listing", ("odeformers", "list"), "listed", printed="stdout")
     run = Run("arch", 1, tmp_path, (step,))
     (job,) = Machine(1, 0).submit([run]).values()
     wait_until(job.done)
@@ -113,7 +113,7 @@ def test_jobs_share_the_gpus_of_a_machine(tmp_path, monkeypatch):
     """Those of the command, in turn; a job that has ended gives its GPU back."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,GPU-3f,5")
     line = f"until [ -e {tmp_path}/end ]; do sleep 0.1; done; echo $CUDA_VISIBLE_DEVICES"
-    step = Step("listing", ("sh", "-c", line), "gpus", printed=True)
+    step = Step("listing", ("sh", "-c", line), "gpus", printed="stdout")
     runs = [Run("arch", seed, tmp_path / str(seed), (step,)) for seed in range(5)]
     for run in runs:
         run.folder.mkdir()
@@ -130,7 +130,7 @@ def test_jobs_share_the_gpus_of_a_machine(tmp_path, monkeypatch):
 
 def test_a_cluster_gets_all_runs_at_once(tmp_path):
     """By the public interface of submitit, here of its executor for tests."""
-    step = Step("listing", ("echo", "done"), "listed", printed=True)
+    step = Step("listing", ("echo", "done"), "listed", printed="stdout")
     runs = [Run("arch", seed, tmp_path / str(seed), (step,)) for seed in range(3)]
     watch.submit_and_watch(runs, Cluster(AutoExecutor(tmp_path / "jobs", cluster="debug")))
     assert [(run.folder / "listed").read_text() for run in runs] == ["done\n"] * 3

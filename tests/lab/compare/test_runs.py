@@ -40,7 +40,7 @@ if name == "fails":
 STEPS = (
     Step("training", ("fairseq-train", "train"), "trained"),
     Step("averaging", ("odeformers", "average", "averaged.pt"), "averaged.pt"),
-    Step("predicting", ("fairseq-generate", "generate"), "test.out", printed=True),
+    Step("predicting", ("fairseq-generate", "generate"), "test.out", printed="stdout"),
 )
 FORK = multiprocessing.get_context("fork")
 
@@ -84,7 +84,7 @@ def test_a_killed_run_goes_on(step, victim, folder):
     assert (folder / "calls").read_text().split() == calls
 
 
-@pytest.mark.parametrize("printed", [False, True])
+@pytest.mark.parametrize("printed", ["", "stdout", "stderr"])
 def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, folder):
     """And with the log that has its errors."""
     step = Step("training", ("fairseq-train", "fails"), "product", printed)
@@ -97,14 +97,31 @@ def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, folder):
     assert not (folder / "product").exists()
 
 
+def test_a_score_that_is_logged_is_the_product(folder, monkeypatch):
+    """As fairseq-eval-lm logs it. A score that is printed nowhere is a failure, no empty row."""
+    line = "echo $LOGLEVEL Perplexity: 7.5 >&2; echo hello"
+    monkeypatch.setenv("LOGLEVEL", "ERROR")
+    step = Step("predicting", ("sh", "-c", line), "test.out", printed="stderr")
+    call(Run("arch", 1, folder, (step,)))
+    assert (folder / "test.out").read_text() == "INFO Perplexity: 7.5\n"
+    assert (folder / runs.LOG).read_text() == "hello\n"
+    step = Step("scoring", ("sh", "-c", "echo 27.55 >&2"), "test.score", printed="stdout")
+    run = Run("arch", 1, folder, (step,))
+    call(run)
+    assert run.failure.startswith("sh: it has printed nothing to stdout")
+    assert not (folder / "test.score").exists()
+
+
 def test_warnings_are_no_part_of_what_a_command_prints(folder):
     """They are in the log; without any, a failure is told by what the command has printed."""
     warn = "echo 27.55; echo careful >&2"
-    step = Step("scoring", ("sh", "-c", warn), "test.score", printed=True)
+    step = Step("scoring", ("sh", "-c", warn), "test.score", printed="stdout")
     call(Run("arch", 1, folder, (step,)))
     assert (folder / "test.score").read_text() == "27.55\n"
     assert (folder / runs.LOG).read_text() == "careful\n"
-    step = Step("scoring", ("sh", "-c", "echo no references; exit 3"), "other.score", printed=True)
+    step = Step(
+        "scoring", ("sh", "-c", "echo no references; exit 3"), "other.score", printed="stdout"
+    )
     run = Run("arch", 1, folder, (step,))
     call(run)
     assert run.failure.startswith("sh: no references (status 3)")

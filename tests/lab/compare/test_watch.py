@@ -57,7 +57,7 @@ def test_no_runs_have_no_progress(capsys):
 
 
 def test_a_translation_counts_its_sentences(tmp_path):
-    step = Step("predicting", ("fairseq-generate",), "best.test.out", printed=True)
+    step = Step("predicting", ("fairseq-generate",), "best.test.out", printed="stdout")
     run = Run("arch", 1, tmp_path, (step,))
     assert watch.state(run, True) == "predicting"
     output = tmp_path / f"best.test.out.01234567{TEMPORARY}"
@@ -88,7 +88,7 @@ def test_a_run_that_takes_too_long_fails(tmp_path, monkeypatch):
 def test_no_more_jobs_run_at_a_time_than_allowed(jobs, tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "LOOK", 0)
     line = f"cd {tmp_path}; mkdir $$; ls -d [0-9]* | wc -l; sleep 0.5; rmdir $$"
-    step = Step("training", ("sh", "-c", line), "count", printed=True)
+    step = Step("training", ("sh", "-c", line), "count", printed="stdout")
     runs = [Run("arch", seed, tmp_path / f"run{seed}", (step,)) for seed in range(4)]
     watch.submit_and_watch(runs, Machine(jobs, 0))
     counts = [int((run.folder / "count").read_text()) for run in runs]
