@@ -17,12 +17,12 @@ from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
+from fairseq_odeformers.modules.coefficients import COEFFICIENTS
+from fairseq_odeformers.modules.runge_kutta import FIELDS
+from fairseq_odeformers.modules.tableaus import TABLEAUS
 from fairseq_odeformers.options import option
 
-from .coefficients import COEFFICIENTS
-from .layer import FIELDS
 from .stacks import ODELanguageModelDecoder, ODETransformerDecoder, ODETransformerEncoder
-from .tableaus import TABLEAUS
 
 
 @dataclass

@@ -3,10 +3,13 @@
 from torch import nn
 
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder
+from fairseq_odeformers.modules.coefficients import make_coefficients
+from fairseq_odeformers.modules.runge_kutta import (
+    RungeKuttaDecoderLayer,
+    RungeKuttaEncoderLayer,
+    RungeKuttaLayer,
+)
 from fairseq_odeformers.modules.transformer_layer import DecoderLayer
-
-from .coefficients import make_coefficients
-from .layer import RungeKuttaDecoderLayer, RungeKuttaEncoderLayer, RungeKuttaLayer
 
 
 class RungeKuttaStack(nn.Module):

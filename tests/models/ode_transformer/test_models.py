@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers import make_any, source_batch
 
-from fairseq_odeformers.models.ode_transformer.layer import RungeKuttaLayer
+from fairseq_odeformers.modules.runge_kutta import RungeKuttaLayer
 
 ARCHS = {"ode_transformer": "encoder", "ode_transformer_classifier": "encoder"}
 ARCHS["ode_transformer_lm"] = "decoder"

@@ -9,11 +9,8 @@ from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecB
 from helpers import assert_same_gradients, sub_layers
 
 from fairseq_odeformers.models.ode_transformer import naive
-from fairseq_odeformers.models.ode_transformer.coefficients import make_coefficients
-from fairseq_odeformers.models.ode_transformer.layer import (
-    RungeKuttaDecoderLayer,
-    RungeKuttaEncoderLayer,
-)
+from fairseq_odeformers.modules.coefficients import make_coefficients
+from fairseq_odeformers.modules.runge_kutta import RungeKuttaDecoderLayer, RungeKuttaEncoderLayer
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 C, H, INNER = 8, 2, 12

@@ -20,7 +20,7 @@ class Tableau:
 # Euler 1768: a Transformer layer.
 EULER = Tableau(matrix=(), weights=(1,))
 
-# Heun 1900, "improved Euler" in the paper. Not the midpoint rule.
+# Heun 1900, "improved Euler" in Li et al. 2022. Not the midpoint rule.
 HEUN = Tableau(matrix=((1,),), weights=(1 / 2, 1 / 2))
 
 # Kutta 1901's third-order method. Not Heun's, whose weights are 1/4, 0, 3/4.

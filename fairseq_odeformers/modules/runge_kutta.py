@@ -1,18 +1,16 @@
-"""Runge-Kutta blocks: fairseq's layers, each evaluated several times to pass it once."""
+"""Runge-Kutta blocks: fairseq's layers, each evaluated several times to pass it once.
+
+``tableaus`` has the numbers a and b of the methods, ``coefficients`` the ways to sum the slopes.
+"""
 
 from collections.abc import Callable
 
 from fairseq.models.transformer import TransformerConfig
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.transformer_layer import (
-    EncoderLayer,
-    Output,
-    RepeatedDecoderLayer,
-)
-
 from .coefficients import weighted_sum
 from .tableaus import TABLEAUS
+from .transformer_layer import EncoderLayer, Output, RepeatedDecoderLayer
 
 FIELDS = ("textbook", "released")
 
@@ -23,8 +21,8 @@ class RungeKuttaLayer(nn.Module):
     .. math::
         y' = y + \sum_i b_i F_i, \quad F_i = F\Big(y + \sum_{j<i} a_{ij} F_j\Big)
 
-    F(y) is layer(y) - y, the paper's, with ``--rk-field textbook``, and layer(y), the released
-    code's, with ``released``.
+    F(y) is layer(y) - y, the equations', with ``--rk-field textbook``, and layer(y), as in the
+    authors' code, with ``released``.
 
     Args:
         cfg: fairseq's config, which has the options of the method, too.
@@ -52,12 +50,16 @@ class RungeKuttaLayer(nn.Module):
         Args:
             evaluate: fairseq's layer, of the number of the evaluation and a state.
         """
+        return y + self.coefficients(self.slopes(evaluate, y))
+
+    def slopes(self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor) -> list[Tensor]:
+        """F_1, ..., F_s (T, B, C); the arguments are those of :meth:`step`."""
         slopes = []
         for row in ((), *self.matrix):
             x = y + weighted_sum(row, slopes) if slopes else y
             out = evaluate(len(slopes), x)
             slopes.append(out if self.released else out - x)
-        return y + self.coefficients(slopes)
+        return slopes
 
 
 class RungeKuttaEncoderLayer(RungeKuttaLayer, EncoderLayer):
