@@ -3,9 +3,9 @@
 
 A block has a function that draws its panel from top to bottom, with the numbers of its layout. The
 function's docstring is the description in the file. Colours are those of GitHub's two themes.
+Subscripts are characters of their own, because renderers other than browsers misplace shifted text.
 """
 
-import re
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "diagrams"
 COLOURS = {
     "text": ("none", "#1f2328", "none", "#f0f6fc"),
     ".head,.muted": ("none", "#59636e", "none", "#9198a1"),
-    ".frame,.wire": ("#59636e", "none", "#9198a1", "none"),
+    ".frame,.layer,.wire": ("#59636e", "none", "#9198a1", "none"),
     ".panel": ("#d1d9e0", "#f6f8fa", "#3d444d", "#151b23"),
     ".norm": ("#818b98", "#e6eaef", "#656c76", "#2a313c"),
     ".attention": ("#0969da", "#ddf4ff", "#4493f8", "#10243e"),
@@ -28,7 +28,7 @@ DARK = "".join(f"{kind}{{stroke:{c[2]};fill:{c[3]}}}" for kind, c in COLOURS.ite
 HEAD = f"""\
 <style>
 text{{font:17px -apple-system,'Segoe UI',Helvetica,Arial,sans-serif;text-anchor:middle}}
-.title{{font-size:20px;font-weight:600}}.small{{font-size:13px}}
+.title{{font-size:20px;font-weight:600}}
 rect,circle,path{{stroke-width:1.6;stroke-linejoin:round}}.frame{{stroke-dasharray:5 4}}
 {LIGHT}
 @media (prefers-color-scheme:dark){{{DARK}}}
@@ -39,7 +39,6 @@ markerUnits="userSpaceOnUse" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/
 WIDTH, HEIGHT, GAP = 232, 424, 12  # of a panel, and between panels
 MIDDLE, LEFT, RIGHT = 116, 28, 204  # where the state runs in it, and connections beside it
 START, LINE = 102, 20  # of the state, and from one line of text to the next
-SHIFT = r'<tspan class="small" dy="{0}">\1</tspan><tspan dy="{1}">\2</tspan>'
 
 Lane = tuple[float, float, float]  # where the state and a connection run, and the width of boxes
 LANE, EVOLVING = (MIDDLE, LEFT, 132), (162, 215, 86)  # EVOLVING is beside TransEvolve's scores
@@ -52,12 +51,10 @@ class Drawing:
         self.elements: list[str] = []
 
     def text(self, x: float, y: float, *lines: str, kind: str = "label") -> None:
-        """Lines of text in the middle x; ``_`` lowers the character after it, ``^`` raises it."""
+        """Lines of text in the middle x."""
         for number, line in enumerate(lines):
-            line = re.sub(r"_(.)([^_^]*)", SHIFT.format(3, -3), escape(line))
-            line = re.sub(r"\^(.)([^<]*)", SHIFT.format(-6, 6), line)
             at = f'x="{x:g}" y="{y + LINE * number:g}"'
-            self.elements.append(f'<text class="{kind}" {at}>{line}</text>')
+            self.elements.append(f'<text class="{kind}" {at}>{escape(line)}</text>')
 
     def rectangle(self, kind: str, x: float, y: float, width: float, height: float) -> None:
         size = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
@@ -87,13 +84,17 @@ class Drawing:
         y += gap + 9
         self.wire((x, branch), (rail, branch), (rail, y), (x - 9 if rail < x else x + 9, y))
         self.dot(x, branch)
+        return self.plus(x, y)
+
+    def plus(self, x: float, y: float) -> float:
+        """The sign of a sum; where it ends."""
         self.elements.append(f'<circle class="solver" cx="{x:g}" cy="{y:g}" r="9"/>')
         self.elements.append(f'<path class="wire" d="M{x - 5:g} {y:g}h10M{x:g} {y - 5:g}v10"/>')
         return y + 9
 
-    def svg(self, width: float, height: float, scale: float, title: str, text: str) -> str:
-        """The file, shown in ``scale`` times its size by a page that does not give a size."""
-        size = f'width="{scale * width:.0f}" height="{scale * height:.0f}" role="img"'
+    def svg(self, width: float, height: float, shown: int, title: str, text: str) -> str:
+        """The file, so many pixels wide on a page that does not give a size."""
+        size = f'width="{shown}" height="{shown * height / width:.0f}" role="img"'
         root = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {size}>'
         about = f"<title>{escape(title)}</title>\n<desc>{escape(' '.join(text.split()))}</desc>"
         return "\n".join([root, about, HEAD, *self.elements, "</svg>\n"])
@@ -104,7 +105,8 @@ def sublayer(d: Drawing, y: float, kind: str, text: str, gap: float, lane: Lane 
     x, _, width = lane
     top = y + 1.5 * gap
     d.wire((x, y), (x, top))
-    end = d.box(kind, d.box("norm", top, "Norm", x=x, width=width) + 4, text, x=x, width=width)
+    top = d.box("norm", top, "Norm", x=x, width=width) + 4
+    end = d.box(kind, top, *text.splitlines(), x=x, width=width)
     return d.add(end, gap - 5, y + gap / 2, lane)
 
 
@@ -126,24 +128,23 @@ def transevolve(d: Drawing) -> float:
     x + Attention(Norm(x)), then x + FFN(Norm(x)), with a full or random FFN. A norm ends the block.
     """
     x, _, width = lane = EVOLVING
-    d.rectangle("frame", 8, 158, 216, 206)
-    d.wire((x, START), (x, 160), arrow=False)
+    d.rectangle("frame", 8, 154, 216, 218)
+    d.wire((x, START), (x, 156), arrow=False)
     d.wire((x, 122), (105, 122))
     d.dot(x, 122)
-    d.wire((60, d.box("attention", 98, "scores", "A_0 = QK^T", x=60, width=90)), (60, 184))
-    d.box("solver", 184, "A_0 + A_1T^ℓ", "+ …", x=60, width=90)
-    d.wire((105, 216), (x - width / 2, 216))
+    d.wire((60, d.box("attention", 98, "scores", "A₀ = QKᵀ", x=60, width=90)), (60, 178))
+    d.box("solver", 178, "A₀ + terms", "of depth ℓ", x=60, width=94)
+    d.wire((107, 211), (x - width / 2, 211))
     d.text(60, 256, "in each of", "L layers")
-    y = sublayer(d, 160, "attention", "Attention", 11, lane)
-    d.text(68, 312, "full or", "random", kind="muted")
-    y = sublayer(d, y, "ffn", "FFN", 11, lane)
-    d.wire((x, y), (x, 374))
-    return d.box("norm", 374, "Norm", x=x, width=width)
+    y = sublayer(d, 156, "attention", "Attention", 10.5, lane)
+    y = sublayer(d, y, "ffn", "FFN, full\nor random", 10.5, lane)
+    d.wire((x, y), (x, 380))
+    return d.box("norm", 380, "Norm", x=x, width=width)
 
 
 def transject(d: Drawing) -> float:
     """x + alpha/L ELU(x U diag(sigma) V), mixed over E experts; x + alpha/L FFN(x). No norm."""
-    d.text(184, 96, "σ from x_0")
+    d.text(184, 96, "σ from x₀")
     for x in (MIDDLE, 184):
         d.wire((x, START), (x, 124))
     for shift in (8, 4):
@@ -156,32 +157,44 @@ def transject(d: Drawing) -> float:
 
 
 def node_transformer(d: Drawing) -> float:
-    """dX/dt = FFN_t(alpha X + Attention(X)), solved from t = 0 to 1 in adaptive steps. No norm."""
-    d.rectangle("frame", 10, 114, 212, 262)
-    d.wire((MIDDLE, START), (MIDDLE, 164))
-    d.text(44, 186, "α")
-    y = d.add(d.box("attention", 164, "Attention", width=112), 14, 146, (MIDDLE, 32, 112))
-    d.wire((MIDDLE, y), (MIDDLE, 244))
-    d.wire((MIDDLE, d.box("ffn", 244, "FFN_t", width=112)), (MIDDLE, 308))
-    d.text(144, 294, "dX/dt")
-    d.wire((MIDDLE + 66, 332), (RIGHT, 332), (RIGHT, 130), (MIDDLE, 130))
-    d.text(140, 400, "X(1)")
-    return d.box("solver", 308, "adaptive step,", "until t = 1")
+    """dX/dt = Attention(Norm(X)) + FFN_t(Norm(X + Attention(Norm(X)))), solved from t = 0 to 1."""
+    d.rectangle("frame", 10, 108, 212, 282)
+    d.wire((MIDDLE, START), (MIDDLE, 142))
+    y = d.box("attention", d.box("norm", 142, "Norm", width=104) + 4, "Attention", width=104)
+    branch = y + 9
+    y = d.add(y, 18, 130, (MIDDLE, 32, 104))
+    d.wire((MIDDLE, y), (MIDDLE, y + 12))
+    y = d.box("ffn", d.box("norm", y + 12, "Norm", width=104) + 4, "FFN(t)", width=104)
+    y = d.add(y, 8, branch, (MIDDLE, 184, 104))
+    d.wire((MIDDLE, y), (MIDDLE, 354))
+    d.text(144, 345, "dX/dt")
+    d.wire((MIDDLE + 66, 368), (RIGHT + 6, 368), (RIGHT + 6, 118), (MIDDLE, 118))
+    d.text(140, 408, "X(1)")
+    return d.box("solver", 354, "solver step")
+
+
+def stage(d: Drawing, y: float, text: str) -> float:
+    """What a Transformer layer adds, evaluated once, from y on; returns where it ends."""
+    d.rectangle("layer", MIDDLE - 66, y, 132, 62)
+    d.text(MIDDLE, y + 20, text)
+    d.box("attention", y + 28, "Attention", x=94.5, width=81)
+    return 6 + d.box("ffn", y + 28, "FFN", x=158.5, width=39)
 
 
 def ode_transformer(d: Drawing) -> float:
     """y + b_1 F_1 + b_2 F_2, b fixed or of a gate, where F(x) is what a Transformer layer adds."""
-    for start, end in ((START, 120), (212, 230), (286, 305)):
-        d.wire((MIDDLE, start), (MIDDLE, end))
-    for top, text in ((120, "F_1 = F(y)"), (230, "F_2 = F(y + F_1)")):
-        d.box("norm", top, text)
-        d.box("attention", top + 28, "Attention", x=91.5, width=83)
-        d.box("ffn", top + 28, "FFN", x=159.5, width=45)
-    d.add(176, 18, branch=110)
-    d.wire((MIDDLE, 183), (RIGHT, 183), (RIGHT, 329), (MIDDLE + 66, 329))
-    d.dot(MIDDLE, 183)
-    d.dot(LEFT, 203)
-    return d.add(d.box("solver", 305, "b_1F_1 + b_2F_2", "fixed or gated"), 15, branch=110)
+    d.wire((MIDDLE, START), (MIDDLE, 122))
+    first = stage(d, 122, "F₁ = F(y)")
+    d.wire((MIDDLE, first), (MIDDLE, first + 17), arrow=False)
+    d.dot(LEFT, first + 26)
+    d.wire((LEFT, first + 26), (MIDDLE - 9, first + 26))
+    y = d.plus(MIDDLE, first + 26)
+    d.wire((MIDDLE, y), (MIDDLE, y + 14))
+    y = stage(d, y + 14, "F₂ = F(y + F₁)")
+    d.wire((MIDDLE, first + 7), (RIGHT, first + 7), (RIGHT, y + 38), (MIDDLE + 66, y + 38))
+    d.dot(MIDDLE, first + 7)
+    d.wire((MIDDLE, y), (MIDDLE, y + 14))
+    return d.add(d.box("solver", y + 14, "b₁F₁ + b₂F₂", "fixed or gated"), 12, branch=110)
 
 
 # A block's name; in two lines, the solver's step that it is; and what its input is called.
@@ -191,13 +204,19 @@ BLOCKS: tuple[Block, ...] = (
     (macaron, "Macaron Net", "Strang splitting:", "half, full, half step", "x"),
     (transevolve, "TransEvolve", "scores once per block,", "evolving over depth", "x"),
     (transject, "TransJect", "injective steps of α/L,", "orthogonal attention", "x"),
-    (node_transformer, "N-ODE Transformer", "adaptive ODE solve", "from t = 0 to t = 1", "X(0)"),
+    (
+        node_transformer,
+        "N-ODE Transformer",
+        "ODE solve, t = 0 to 1,",
+        "in adaptive or fixed steps",
+        "X(0)",
+    ),
     (ode_transformer, "ODE Transformer", "Runge–Kutta step:", "one layer, 2 to 4 times", "y"),
 )
 
 
-def panels(*blocks: Block, columns: int = 2, scale: float = 1.3) -> str:
-    """The file with panels of blocks, in rows."""
+def panels(*blocks: Block, columns: int = 2, shown: int = 622) -> str:
+    """The file with panels of blocks, in rows, shown so wide."""
     d, right, down = Drawing(), WIDTH + GAP, HEIGHT + GAP
     for number, (draw, name, *step, state) in enumerate(blocks):
         at = f"translate({number % columns * right} {number // columns * down})"
@@ -209,38 +228,35 @@ def panels(*blocks: Block, columns: int = 2, scale: float = 1.3) -> str:
         d.text(x, 96, state)
         d.wire((x, draw(d)), (x, HEIGHT - 8))
         d.elements.append("</g>")
-    width, height = columns * right - GAP, len(blocks) // columns * down - GAP
+    width, height = columns * right - GAP, -(-len(blocks) // columns) * down - GAP
     text = " ".join(f"{name}: {draw.__doc__}" for draw, name, *_ in blocks)
-    return d.svg(width, height, scale, ", ".join(block[1] for block in blocks), text)
+    return d.svg(width, height, shown, ", ".join(block[1] for block in blocks), text)
 
 
 def workflow() -> str:
-    """The file with the commands from raw text to a report, and what goes in and out of each."""
+    """The file with the commands from raw text to a report, and what each does."""
     steps = (
-        ("prepare", ("raw text",), ("binarised data", "and dictionaries")),
-        ("check", ("architectures,", "yours as well"), ("properties hold:", "causality, caches")),
-        ("compare", ("data and", "architectures"), ("equal parameters,", "tuned, over seeds")),
-        ("report", ("runs",), ("a page of scores", "with intervals")),
+        ("prepare", "raw text to tensors"),
+        ("check", "causality, gradients"),
+        ("compare", "equal size, seeds"),
+        ("report", "scores, intervals"),
     )
     d = Drawing()
-    d.rectangle("panel", 1, 1, 718, 218)
-    for x, (command, before, after) in zip((93, 271, 449, 627), steps):
-        d.text(x, 54 - LINE * (len(before) - 1), *before)
-        d.wire((x, 62), (x, 86))
-        d.rectangle("solver", x - 58, 86, 116, 44)
-        d.text(x, 115, command, kind="title")
-        d.wire((x, 130), (x, 154))
-        d.text(x, 174, *after)
+    d.rectangle("panel", 1, 1, 718, 94)
+    for x, (command, words) in zip((93, 271, 449, 627), steps):
+        d.rectangle("solver", x - 58, 14, 116, 42)
+        d.text(x, 42, command, kind="title")
+        d.text(x, 80, words, kind="muted")
         if x > 93:
-            d.wire((x - 120, 108), (x - 58, 108))
-    text = " ".join(f"{name}: {' '.join(a)} -> {' '.join(b)}." for name, a, b in steps)
-    return d.svg(720, 220, 1.15, "prepare, check, compare, report", text)
+            d.wire((x - 120, 35), (x - 58, 35))
+    text = " ".join(f"{name}: {words}." for name, words in steps)
+    return d.svg(720, 96, 828, "prepare, check, compare, report", text)
 
 
 def diagrams() -> dict[str, str]:
     """All files, by their names."""
     pairs = {f"{block[0].__name__}.svg": panels(BLOCKS[0], block) for block in BLOCKS[1:]}
-    blocks = panels(*BLOCKS, columns=3, scale=1.15)
+    blocks = panels(*BLOCKS, columns=-(-len(BLOCKS) // 2), shown=828)
     return {"blocks.svg": blocks, "workflow.svg": workflow(), **pairs}
 
 

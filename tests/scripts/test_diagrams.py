@@ -27,3 +27,10 @@ def test_a_file_is_an_image_with_a_title_and_a_description(name):
     svg = "{http://www.w3.org/2000/svg}"
     assert root.tag == f"{svg}svg" and root.get("viewBox")
     assert root.findtext(f"{svg}title") and root.findtext(f"{svg}desc")
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_text_is_not_shifted_within_a_line(name):
+    """Renderers other than browsers misplace such text: subscripts are characters of their own."""
+    root = ElementTree.fromstring(DRAWN[name])
+    assert not list(root.iter("{http://www.w3.org/2000/svg}tspan"))
