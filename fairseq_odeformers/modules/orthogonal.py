@@ -5,62 +5,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from .kept import Kept
 from .precision import at_least_float32
 
 
-class OnManifold(nn.Module):
-    """A module whose parameter ``weight`` is mapped to a matrix on a manifold.
-
-    The matrix is made anew in each pass. In evaluation mode, the first pass without gradients keeps
-    it for the next ones, until ``train``, ``eval``, ``load_state_dict``, a conversion such as
-    ``half`` or ``to``, or a pass that records gradients. Nothing else is noticed: call ``eval``
-    again if you assign or overwrite the weights of a model in evaluation mode, as a moving average
-    of weights or ``torch.func.functional_call`` does.
-    """
-
-    weight: nn.Parameter
-    _kept: Tensor | None = None
-
-    def make(self) -> Tensor:
-        """The matrix, from the weight."""
-        raise NotImplementedError
+class OnManifold(Kept):
+    """A module whose parameter ``weight`` is mapped to a matrix on a manifold."""
 
     def matrix(self) -> Tensor:
         """The matrix, made now or kept."""
-        if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
-            self._kept = None
-            return self.make_in_full_precision()
-        matrix = self._kept
-        if matrix is None:
-            with torch.inference_mode(False), torch.no_grad():
-                matrix = self._kept = self.make_in_full_precision()
-        return matrix
-
-    def make_in_full_precision(self) -> Tensor:
-        """The matrix, not rounded by automatic mixed precision."""
-        with torch.autocast(self.weight.device.type, enabled=False):
-            return self.make()
+        return self.made()
 
     def manifold_error(self) -> Tensor:
         """The largest entry of W^T W - 1 (of W W^T - 1 if W is wide), over a stack of matrices."""
         weight = self.matrix()
         gram = weight.mT @ weight if weight.size(-2) >= weight.size(-1) else weight @ weight.mT
         return (gram - torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)).abs().max()
-
-    def train(self, mode: bool = True) -> "OnManifold":
-        self._kept = None
-        return super().train(mode)
-
-    def _load_from_state_dict(self, *args, **kwargs) -> None:
-        self._kept = None
-        super()._load_from_state_dict(*args, **kwargs)
-
-    def _apply(self, *args, **kwargs) -> "OnManifold":
-        self._kept = None
-        return super()._apply(*args, **kwargs)
-
-    def __getstate__(self) -> dict:
-        return {**self.__dict__, "_kept": None}  # copies and pickles make their own
 
 
 class OrthogonalMatrices(OnManifold):

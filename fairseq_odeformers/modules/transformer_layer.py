@@ -102,9 +102,16 @@ class Block(nn.Module):
     fairseq's stacks ask a layer for more than ``forward``: both of the supported versions let it
     rename the parameters of older checkpoints, and the encoder of 0.12.2 asks whether it has an
     inference kernel.
+
+    A block of several layers names in ``state_modules()`` those whose outputs are the states after
+    each of them.
+
+    Attributes:
+        batch_first: whether these are (B, T, C), not (T, B, C).
     """
 
     load_to_BT = False
+    batch_first = False
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Leave a checkpoint as it is: there is no older layout."""

@@ -84,6 +84,7 @@ class TransEvolveEncoderBlock(Block):
     """
 
     cross_attention = False
+    batch_first = True
     encoder_attn: TimeEvolvingAttention | None
     depths: Sequence[TransEvolveLayer]
 

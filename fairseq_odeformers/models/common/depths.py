@@ -1,0 +1,75 @@
+"""Encoders and decoders whose blocks consist of several layers, and the state after each of these.
+
+fairseq's ``layers`` are the blocks; the layers of a block are its ``depths``. The outputs of a
+block's ``state_modules()`` are the states, (B, T, C) if the block is ``batch_first``.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from fairseq.models import FairseqDecoder, FairseqEncoder
+from torch import Tensor, nn
+
+from .recording import record_calls
+
+
+class EncoderOfDepths(nn.Module):
+    """Mixin of fairseq's Transformer encoder."""
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        return_all_hiddens: bool = False,
+        token_embeddings: Tensor | None = None,
+    ) -> dict[str, Any]:
+        """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
+        with depth_states(self, return_all_hiddens) as states:
+            out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
+        if states:
+            out = {**out, "encoder_states": out["encoder_states"][:1] + states}
+        return out
+
+
+class DecoderOfDepths(nn.Module):
+    """Mixin of fairseq's Transformer decoder."""
+
+    def forward(
+        self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs
+    ) -> tuple[Tensor, dict]:
+        """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
+        with depth_states(self, return_all_hiddens) as states:
+            x, extra = super().forward(prev_output_tokens, *args, **kwargs)
+        if states:
+            extra = {**extra, "inner_states": extra["inner_states"][:1] + states}
+        return x, extra
+
+
+@contextmanager
+def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterator[list[Tensor]]:
+    """A list that holds, once the blocks have run, the states (T, B, C) after each of their depths.
+
+    The arclength regulariser (``criterions/arclength.py``) asks for them.
+
+    Args:
+        stack: an encoder or a decoder.
+        wanted: if false, the list stays empty.
+
+    Raises:
+        ValueError: a block computes its activations again, so no gradient reaches the states.
+    """
+    blocks = [block for block in stack.layers if wanted and hasattr(block, "state_modules")]
+    # fairseq's checkpointing of activations replaces the method.
+    if torch.is_grad_enabled() and any("forward" in vars(block) for block in blocks):
+        raise ValueError(
+            "--checkpoint-activations: the states within a block, which --arclength-weight needs, "
+            "are not kept; leave one of the two options out"
+        )
+    batch_first = {module: b.batch_first for b in blocks for module in b.state_modules()}
+    states: list[Tensor] = []
+    with record_calls(batch_first) as calls:
+        yield states
+    for call in calls:
+        states.append(call.output.transpose(0, 1) if batch_first[call.module] else call.output)
