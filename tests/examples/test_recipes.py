@@ -167,7 +167,7 @@ Lu et al. 2019, the authors' bert/macaron-scripts/test/test-our-best-setting.sh
     macaron/glue MNLI-mm macaron_bert_base: {GLUE} --max-epoch 3 --batch-size 16 --lr 5e-5
     macaron/glue QNLI macaron_bert_base: --max-epoch 4 --batch-size 16 --lr 3e-5 --weight-decay 0.01
     macaron/glue RTE macaron_bert_base: {GLUE} --max-epoch 4 --batch-size 16 --lr 5e-5
-examples/macaron/README.md, A small trial
+docs/papers/macaron.md, A small trial
     macaron/pretraining small macaron_bert_base: {SMALL_BERT} --encoder-ffn-embed-dim 512
     macaron/pretraining small roberta_prenorm: {SMALL_BERT} --encoder-ffn-embed-dim 1024
     macaron/polarity macaron_bert_base: {GLUE} --max-epoch 4 --batch-size 32 --lr 3e-4
