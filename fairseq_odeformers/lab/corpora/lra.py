@@ -6,7 +6,7 @@ that ``fairseq-train --task long_range_arena`` loads.
 
 - ``listops``: nested expressions, to be evaluated.
 - ``text``: film reviews, negative or positive, as bytes. As in the benchmark, ``valid`` is the test
-  set, for there is no other.
+  set, unless ``--valid-fraction`` holds out training reviews.
 - ``retrieval``: pairs of papers, as bytes; does one cite the other?
 - ``pathfinder``: grey images of 32x32 pixels; does a dashed path join two dots?
 - ``pathx``: Path-X, the same with images of 128x128 pixels.
@@ -24,6 +24,7 @@ Here the order and the seed, and so the splits, are the same as in S4 (Gu et al.
 
 import io
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -45,8 +46,8 @@ from fairseq_odeformers.files import build, fingerprints, naming_faults
 
 from . import listops
 from .archives import extract, fetch, fingerprint, locate, read_files
-from .command import make_parser, parse_options, preparing
-from .text_classification import DATASETS
+from .command import add_number, make_parser, parse_options, preparing
+from .text_classification import DATASETS, fraction
 
 logger = logging.getLogger(__name__)
 
@@ -82,13 +83,42 @@ def read_listops(path: Path) -> Iterator[Example]:
         yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
 
 
-def read_imdb_splits(files: dict[str, bytes]) -> list[list[Example]]:
-    """The bytes and the class of each film review; ``valid`` is ``test``."""
+def read_imdb_splits(
+    files: dict[str, bytes], valid_fraction: float | None = None
+) -> list[list[Example]]:
+    """The bytes and the class of each film review.
+
+    Args:
+        files: reviews by names such as ``train/pos/17_8.txt``, in the order of their numbers (17).
+        valid_fraction: share of each class of the training reviews for ``valid``, those with the
+            highest numbers. Reviews of a film have consecutive numbers, so few films are in both
+            parts. None for the benchmark's splits, where ``valid`` is ``test``.
+    """
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
     for name, text in files.items():
         split, label, _ = name.split("/")
         reviews[split].append(([np.frombuffer(text, np.uint8)], label))
-    return [reviews["train"], reviews["test"], reviews["test"]]
+    if valid_fraction is None:
+        return [reviews["train"], reviews["test"], reviews["test"]]
+    return [*hold_out_last(reviews["train"], valid_fraction), reviews["test"]]
+
+
+def hold_out_last(examples: list[Example], fraction: float) -> tuple[list[Example], list[Example]]:
+    """Split off the last *fraction* of each class; both parts keep the order."""
+    counts = Counter(label for _, label in examples)
+    left = {label: count - int(fraction * count) for label, count in counts.items()}
+    kept: list[Example] = []
+    held_out: list[Example] = []
+    for example in examples:
+        label = example[1]
+        (kept if left[label] > 0 else held_out).append(example)
+        left[label] -= 1
+    if not held_out:
+        raise ValueError(
+            f"--valid-fraction {fraction}: of {len(examples)} training reviews this leaves none "
+            "for validation"
+        )
+    return kept, held_out
 
 
 def read_aan(path: Path) -> Iterator[Example]:
@@ -243,9 +273,15 @@ TASKS = {
 }
 
 
-def prepare(name: str, source: Path | None, out: Path) -> Path:
-    """Prepare a task of the Long Range Arena: ``{name}-bin`` in *out*."""
-    task = TASKS[name]
+def prepare(name: str, source: Path | None, out: Path, valid_fraction: float | None = None) -> Path:
+    """Prepare a task of the Long Range Arena: ``{name}-bin`` in *out*.
+
+    *valid_fraction* is for ``text`` alone; see :func:`read_imdb_splits`.
+    """
+    task, settings = TASKS[name], {}
+    if name == "text" and valid_fraction is not None:
+        settings = {"valid_fraction": valid_fraction}
+        task = task._replace(read=partial(task.read, **settings))
     source = source or fetch([task.url], out)
     if task.large:
         raw = out / "raw" / name
@@ -256,7 +292,7 @@ def prepare(name: str, source: Path | None, out: Path) -> Path:
         files = read_files(locate(source, task.url, task.files), task.files)
         digest = fingerprint(files)
     result = out / f"{name}-bin"
-    build(result, {"task": name, "from": digest}, partial(write, task, files))
+    build(result, {"task": name, "from": digest, **settings}, partial(write, task, files))
     return result
 
 
@@ -288,7 +324,18 @@ def main(arguments: Sequence[str]) -> None:
         "contents (default: download the archives)",
         tasks=TASKS,
     )
+    add_number(
+        parser,
+        "--valid-fraction",
+        None,
+        "text: share of each class of the training reviews to hold out, those with the highest "
+        "numbers (default: validate on the test set, as in the benchmark)",
+        fraction,
+    )
     args = parse_options(parser, arguments)
+    tasks = TASKS if "all" in args.tasks else dict.fromkeys(args.tasks)
+    if args.valid_fraction is not None and "text" not in tasks:
+        parser.error(f"--valid-fraction {args.valid_fraction}: only the task text needs it")
     with preparing(args):
-        for name in TASKS if "all" in args.tasks else dict.fromkeys(args.tasks):
-            prepare(name, args.source, args.out)
+        for name in tasks:
+            prepare(name, args.source, args.out, args.valid_fraction)

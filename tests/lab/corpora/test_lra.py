@@ -1,5 +1,6 @@
 """Each task has its published examples, data are found where they lie, bad ones are named."""
 
+import re
 import struct
 import zlib
 
@@ -100,6 +101,38 @@ def test_splits_have_the_published_examples(task, prepared):
         lines = path.read_text(encoding="utf-8").splitlines()
         assert len(lines) == (15 if task == "listops" else 256)
         assert all(len(line.split()) == 2 for line in lines)
+
+
+def test_the_last_reviews_of_each_class_are_held_out(tmp_path):
+    """Numbers are compared as numbers; the test set stays, and is not validated on."""
+    sizes = {"train": 12, "test": 2}
+    files = {
+        f"{split}/{label}/{n}_7.txt": f"{split} {label} {n}".encode()
+        for split, size in sizes.items()
+        for label in ("neg", "pos")
+        for n in range(size)
+    }
+    source = str(write_folder(tmp_path / "aclImdb", files))
+    line = ["prepare", "lra", "text", "--from", source, "--out", str(tmp_path), "--valid-fraction"]
+    odeformers.main([*line, "0.25"])
+
+    def numbered(split, *numbers):
+        return [(f"{split} {name} {n} </s> ", name) for name in ("neg", "pos") for n in numbers]
+
+    expected = [numbered("train", *range(9)), numbered("train", 9, 10, 11), numbered("test", 0, 1)]
+    assert list(load(tmp_path, "text")) == expected
+
+
+@pytest.mark.parametrize(
+    "task, share, message",
+    [("text", "0.1", "of 7 training reviews .* none"), ("image", "0.1", "only the task text")],
+)
+def test_a_share_that_holds_nothing_out_is_refused(task, share, message, tmp_path, capsys):
+    source = write_folder(tmp_path, LRA["aclImdb_v1.tar.gz"]())
+    line = ["prepare", "lra", task, "--from", str(source / "aclImdb"), "--out", str(tmp_path / "o")]
+    with pytest.raises((SystemExit, ValueError)) as refused:
+        odeformers.main([*line, "--valid-fraction", share])
+    assert re.search(message, f"{refused.value} {capsys.readouterr().err}")
 
 
 def results(out):
