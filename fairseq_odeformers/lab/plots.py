@@ -16,9 +16,9 @@ from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.files import replacing
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
-BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = COLORS = (
-    *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
+# Okabe and Ito's colours, which the colour-blind can tell apart, and grey.
+BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, GREY = COLORS = (
+    *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"),
 )
 # An architecture has one colour in all figures: that of the first pattern found in its name.
 ARCHITECTURES = {
@@ -28,10 +28,11 @@ ARCHITECTURES = {
     "transject": GREEN,
     "node_transformer": PURPLE,
     "ode_transformer": ORANGE,
+    "linear": GREY,
     "transformer": BLACK,
 }
 LINES = ("-", "--", ":", "-.")
-MARKERS = dict(zip(COLORS, "o^sDPXv"))  # so an architecture has one marker, too
+MARKERS = dict(zip(COLORS, "o^sDPXv*"))  # so an architecture has one marker, too
 FILLS = ("none", "full", "left", "bottom")  # of markers
 STYLE = {
     "axes.axisbelow": True,
@@ -189,3 +190,9 @@ def legend(figure: Figure, handles: list, **options) -> None:
     rows = -(-len(handles) // ncols)
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * (rows - 1))
     figure.legend(handles=handles, loc="outside lower center", ncols=ncols, **options)
+
+
+def legend_beside(figure: Figure, lines: list) -> None:
+    """One legend to the right of all panels, in the order in which the lines end."""
+    lines = sorted(lines, key=lambda line: -line.get_ydata()[-1])
+    figure.legend(handles=lines, loc="outside right center", fontsize="medium")

@@ -3,5 +3,5 @@
 ``measurements.py`` has the table of measurements; the longest two are in ``ode.py`` and
 ``memory.py``. ``arguments.py`` declares the sizes that ``models.py`` builds models in, of any
 architecture that fairseq knows. ``timing.py`` runs steps in turn and makes the rows of a table.
-``growth.py`` draws tables against length and depth.
+``growth.py`` draws tables against length.
 """

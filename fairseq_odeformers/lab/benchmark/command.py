@@ -105,7 +105,9 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             name, help=measurement.help, formatter_class=argparse.ArgumentDefaultsHelpFormatter
         )
         add_measurement(command, measurement)
-    command = commands.add_parser("growth", help="draw tables against length or depth")
+    command = commands.add_parser(
+        "growth", help="draw tables against length, relative to the first model"
+    )
     command.add_argument("out", metavar="OUT.png", type=Path, help="the figure")
     command.add_argument(
         "tables", metavar="TABLE", type=Path, nargs="+", help="tables that --json or --csv wrote"

@@ -1,22 +1,26 @@
-"""Growth of time and memory with the length of a sequence and with depth: a log-log figure."""
+"""Speed and memory against the length of a sequence, relative to the first model: a figure."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from fairseq_odeformers.lab.plots import columns, group_by, panels, styles
+from fairseq_odeformers.lab.plots import columns, group_by, legend_beside, panels, styles
 
 from . import timing
 from .timing import Row
 
-AXES = {"length": "length (tokens)", "layers": "layers"}
-MEASUREMENTS = {"encoder": "training step of the encoder", "memory": "memory of a training step"}
+TITLES = {
+    "encoder": "Speed of training the encoder",
+    "infer": "Speed of the encoder",
+    "memory": "Memory of a training step",
+}
 
 
 def read_tables(paths: Iterable[Path]) -> dict[str, list[Row]]:
-    """Tables by their names: those of files, and those in the column ``table`` of a CSV file."""
+    """The tables of files by their names; a CSV file has names in its column ``table``."""
     tables = {}
     for path in paths:
         rows = [{"table": path.stem, **row} for row in timing.read_rows(path)]
@@ -24,37 +28,59 @@ def read_tables(paths: Iterable[Path]) -> dict[str, list[Row]]:
     return tables
 
 
-def fit_exponent(x: list[float], y: list[float]) -> float | None:
-    """p of y = c x^p by least squares of logarithms, over the upper half; None for one point."""
-    upper = slice(len(x) // 2 - (len(x) == 2), None)
-    if len(set(x[upper])) < 2:
-        return None
-    return float(np.polyfit(np.log(x[upper]), np.log(y[upper]), 1)[0])
+def relate(tables: Iterable[list[Row]]) -> list[Row]:
+    """The rows of all tables, with their speed or their value relative to the baseline's.
+
+    The baseline is the first model of the first table. A row is related to the baseline of its own
+    table, or to the last one before.
+
+    Raises:
+        ValueError: the baseline was not measured at a row's length.
+    """
+    baseline, values, related = None, {}, []
+    for table in tables:
+        baseline = baseline or table[0]["model"]
+        values |= {place(row): row["value"] for row in table if row["model"] == baseline}
+        for row in table:
+            if place(row) not in values:
+                raise ValueError(
+                    f"{row['table']}: {row['model']} has no {baseline} to compare with at length "
+                    f"{row['length']}; measure it first, with the same layers"
+                )
+            ratio = row["value"] / values[place(row)]
+            related.append({**row, "relative": 1 / ratio if row["unit"] == "ms" else ratio})
+    return related
+
+
+def place(row: Row) -> tuple:
+    """What a row can be compared with."""
+    return row["what"], row["layers"], row["length"]
 
 
 def draw(tables: Iterable[list[Row]]) -> Figure:
-    """One panel per measurement, with a line and its exponent for each model.
-
-    A table with several numbers of layers is drawn against these, any other against lengths.
-    """
-    measured: dict[tuple, list[Row]] = {}
-    for table in tables:
-        for what, rows in group_by(table, "what"):
-            against = "layers" if len({row["layers"] for row in rows}) > 1 else "length"
-            measured.setdefault((against, what, rows[0]["unit"]), []).extend(rows)
-    figure, grid = panels(len(measured), 2, 4.7, 3.9)
-    for axes, ((against, what, unit), rows) in zip(grid, measured.items()):
-        models, powers = dict(group_by(rows)), []
-        for model, look in styles(models).items():
-            x, y = columns(models[model], against, "value")
-            powers.append(fit_exponent(x, y))
-            label = model if powers[-1] is None else f"{model}: {powers[-1]:.2f}"
-            axes.loglog(x, y, label=label, **look)
-        ticks = sorted({row[against] for row in rows})
-        axes.set_xticks(ticks, labels=map("{:,}".format, ticks))
-        axes.set_xticks([], minor=True)
-        axes.set(xlabel=AXES[against], ylabel=f"{MEASUREMENTS.get(what, what)} ({unit})")
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, high * (high / low) ** 0.3)  # room for the legend
-        axes.legend(title="exponent" if any(powers) else None, loc="upper left")
+    """One panel per measurement and number of layers, with a line for each model."""
+    rows = relate(tables)
+    measured = {
+        (what, layers): of_layers
+        for what, of_what in group_by(rows, "what")
+        for layers, of_layers in group_by(of_what, "layers")
+    }
+    figure, grid = panels(len(measured), 2, 3.3, 3.2, margins=(2.1, 0.2))
+    looks = styles(dict.fromkeys(row["model"] for row in rows))
+    for axes, ((what, _), of_panel) in zip(grid, measured.items()):
+        for model, of_model in group_by(of_panel):
+            axes.loglog(*columns(of_model, "length", "relative"), label=model, **looks[model])
+        title = TITLES.get(what, what)
+        axes.set(title=f"{title}, {rows[0]['model']} = 1", xlabel="length (tokens)")
+        label_powers(axes, sorted({row["length"] for row in of_panel}))
+    legend_beside(figure, grid[0].lines)
     return figure
+
+
+def label_powers(axes: Axes, lengths: list[int]) -> None:
+    """Label the lengths, and ratios by powers of two."""
+    axes.set_xticks(lengths, labels=map("{:,}".format, lengths), fontsize="small")
+    axes.yaxis.set_major_locator(LogLocator(2))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())

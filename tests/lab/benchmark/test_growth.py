@@ -1,7 +1,8 @@
-"""The figure of growth has the exponents of the tables that it is drawn from."""
+"""The figure of growth relates tables to their first model, and is what the page says."""
 
 import json
 
+import numpy as np
 import pytest
 from script_helpers import ROOT
 
@@ -9,73 +10,95 @@ from fairseq_odeformers.lab.benchmark import command, growth
 from fairseq_odeformers.lab.plots import columns, group_by
 
 
-def test_exponents_of_powers():
-    """Of the upper half of the points: what is constant at small sizes does not count."""
-    x = [1.0, 2.0, 4.0, 8.0]
-    assert growth.fit_exponent(x, [3 * one**1.5 for one in x]) == pytest.approx(1.5)
-    assert growth.fit_exponent(x, [9.0, 9.0, 16.0, 64.0]) == pytest.approx(2)
-    assert growth.fit_exponent(x[:2], [1.0, 2.0]) == pytest.approx(1)
-    assert growth.fit_exponent(x[:1], [1.0]) is None
+def row(model, length, value, **other):
+    return {
+        **{"table": "one", "what": "encoder", "unit": "ms", "layers": 2, "ratio": 1.0},
+        **{"model": model, "length": length, "value": value, "parameters": 7, **other},
+    }
 
 
-@pytest.mark.parametrize("varied", ["length", "layers"])
-def test_a_panel_per_measurement_and_a_line_per_model(varied, recwarn):
-    """The label of a line has its exponent, if there are several sizes."""
-    one = {"length": 8, "layers": 2, "ratio": 1.0}
-    rows = [
-        {**one, "what": "memory", "unit": "MB", "model": model, "value": size, varied: size}
-        for model in ("a", "b")
-        for size in (16, 32, 64)
+def related(*tables):
+    return columns(growth.relate(tables), "model", "length", "relative")
+
+
+def test_times_become_speeds_and_other_figures_stay():
+    assert related([row("a", 8, 3.0), row("b", 8, 1.5)]) == [["a", "b"], [8, 8], [1.0, 2.0]]
+    memory = {"what": "memory", "unit": "MB"}
+    assert related([row("a", 8, 2.0, **memory), row("b", 8, 6.0, **memory)])[2] == [1.0, 3.0]
+
+
+def test_a_table_is_related_to_its_own_baseline_or_to_the_last_before():
+    """A machine of another day has another speed."""
+    first = [row("a", 8, 4.0), row("a", 16, 8.0)]
+    assert related(first, [row("b", 16, 2.0)])[2] == [1.0, 1.0, 4.0]
+    assert related(first, [row("a", 8, 2.0), row("b", 8, 1.0)])[2] == [1.0, 1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("other", [{"length": 16}, {"layers": 4}, {"what": "infer"}])
+def test_a_row_without_baseline_is_refused(other):
+    with pytest.raises(ValueError, match=f"one: b has no a .* at length {other.get('length', 8)}"):
+        growth.relate([[row("a", 8, 1.0), {**row("b", 8, 1.0), **other}]])
+
+
+def test_a_panel_per_measurement_and_number_of_layers(recwarn):
+    """The legend names the models in the order in which their lines end."""
+    deep = [row("a", n, n, layers=4) for n in (16, 32)]
+    rows = [row(model, n, n / speed) for model, speed in (("a", 1), ("b", 3)) for n in (16, 32)]
+    figure = growth.draw([rows, deep])
+    assert [len(panel.lines) for panel in figure.axes] == [2, 1]
+    assert [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines] == [
+        *([1, 1], [3, 3])
     ]
-    single = {**one, "what": "state", "unit": "kB", "model": "a", "value": 3.0}
-    panels = growth.draw([rows, [single]]).axes
-    assert [panel.get_xlabel() for panel in panels] == [growth.AXES[varied], "length (tokens)"]
-    assert [panel.get_ylabel() for panel in panels] == [
-        *("memory of a training step (MB)", "state (kB)")
-    ]
-    labels = [[text.get_text() for text in panel.get_legend().get_texts()] for panel in panels]
-    assert labels == [["a: 1.00", "b: 1.00"], ["a"]]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["b", "a"]
     assert not recwarn.list
 
 
 def test_tables_in_one_file_are_the_tables_that_it_was_made_from(tmp_path):
     """Also where two have the same sizes; the figure of the file is theirs."""
-    paths = [tmp_path / f"{name}.json" for name in ("long", "deep")]
-    for path, layers in zip(paths, ([2, 2], [2, 4])):
-        rows = [
-            {"what": "memory", "unit": "MB", "model": "a", "length": 8, "layers": n}
-            | {"value": 1.5 * n, "ratio": 1.0, "parameters": 7}
-            for n in layers
-        ]
+    paths = [tmp_path / f"{name}.json" for name in ("first", "second")]
+    for number, path in enumerate(paths, start=1):
+        rows = [row("a", n, n * number) | {"table": path.stem} for n in (8, 16)]
         path.write_text(json.dumps({"rows": rows}))
-    out, table = tmp_path / "growth.png", tmp_path / "all.csv"
+    out, table, again = (tmp_path / name for name in ("growth.png", "all.csv", "again.png"))
     command.main(["growth", str(out), *map(str, paths), "--csv", str(table)])
     assert out.read_bytes().startswith(b"\x89PNG")
     tables = growth.read_tables([table])
-    assert {name: columns(rows, "layers", "value") for name, rows in tables.items()} == {
-        "long": [[2, 2], [3.0, 3.0]],
-        "deep": [[2, 4], [3.0, 6.0]],
+    assert {name: columns(rows, "length", "value") for name, rows in tables.items()} == {
+        "first": [[8, 16], [8, 16]],
+        "second": [[8, 16], [16, 32]],
     }
-    panels = growth.draw(tables.values()).axes
-    assert [panel.get_xlabel() for panel in panels] == ["length (tokens)", "layers"]
+    command.main(["growth", str(again), str(table)])
+    assert again.read_bytes() == out.read_bytes()
 
 
-def exponents(rows):
-    """The exponent of each model of a table."""
-    models = group_by(rows)
-    return {model: growth.fit_exponent(*columns(own, "length", "value")) for model, own in models}
-
-
-def test_the_page_has_the_exponents_of_its_data():
-    tables = growth.read_tables([ROOT / "docs" / "growth.csv"])
-    time, memory = exponents(tables["encoder-length"]), exponents(tables["memory-length"])
-    names = "transevolve_fullff_1", "transevolve_randomff_1"
-    assert {f"{memory[name]:.1f}" for name in names} == {"1.4"}
-    times = " and ".join(f"{time[name]:.2f}" for name in names)
+def test_the_page_has_the_figures_of_its_data():
+    rows = growth.relate(growth.read_tables([ROOT / "docs" / "growth.csv"]).values())
+    figures = {
+        (what, model): dict(zip(*columns(own, "length", "relative")))
+        for what, of_what in group_by(rows, "what")
+        for model, own in group_by(of_what)
+    }
+    speed, memory = (figures[what, "transject"] for what in ("encoder", "memory"))
+    assert all((speed[length] < 1) == (length <= 512) for length in speed)
+    evolving = {
+        what: [
+            value
+            for model in ("transevolve_fullff_1", "transevolve_randomff_1")
+            for length, value in figures[what, model].items()
+            if length >= 256
+        ]
+        for what in ("encoder", "memory")
+    }
     page = " ".join((ROOT / "docs" / "speed.md").read_text("utf-8").split())
     for text in (
-        f"(exponents {times} against {time['transformer']:.2f})",
-        f"(1.4 against {memory['transformer']:.1f})",
-        f"{time['transject']:.2f} for time and {memory['transject']:.1f} for memory",
+        f"{speed[1024]:.1f} times as fast at 1,024 and {speed[8192]:.0f} times at 8,192",
+        f"at most {max(memory.values()):.2f} of its memory",
+        "{:.1f} to {:.1f} times as fast from 256".format(*span(evolving["encoder"])),
+        "with {:.1f} to {:.1f} times the memory".format(*span(evolving["memory"])),
     ):
         assert text in page
+
+
+def span(values):
+    return min(values), max(values)
