@@ -25,6 +25,16 @@ from .weights import CONFIG, read_export
 unpickle = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
 
 
+FAULT = "cannot be loaded; give a whole checkpoint of fairseq-train"
+
+
+class Damaged(ValueError):
+    """A file that torch unpickles is no whole checkpoint."""
+
+    def __init__(self, path: str, reason: str):
+        super().__init__(f"{path} {FAULT} ({reason})")
+
+
 def read(
     path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False
 ) -> dict[str, Any]:
@@ -45,13 +55,14 @@ def read(
 
     Raises:
         OSError: there is no such file.
-        ValueError: the file is damaged, not a checkpoint, or refused by the safe loader, which
-            torch uses from 2.6 on; before that, a file may run code.
+        Damaged: a sum differs, or the configuration or the weights are missing.
+        ValueError: the file is not a checkpoint, or refused by the safe loader, which torch uses
+            from 2.6 on; before that, a file may run code.
     """
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")
     check_place(path)
-    with reading(path, "cannot be loaded; give a whole checkpoint of fairseq-train"):
+    with reading(path, FAULT):
         if Path(path).is_dir():
             state = read_export(Path(path))
             overwrite_args_by_name(state["cfg"], arg_overrides or {})
@@ -61,7 +72,7 @@ def read(
                 state = unpickle(path, arg_overrides, load_on_all_ranks)
         state["args"] = None  # cfg was made from args; fairseq would read args first
         if not {"model", "task"} <= set(state["cfg"]) or not isinstance(state["model"], dict):
-            raise ValueError("it has no model, or no configuration of a model and a task")
+            raise Damaged(path, "it has no model, or no configuration of a model and a task")
     if fairseq.__version__ == "0.12.2":
         drop_unknown_options(state)
     return state
@@ -91,8 +102,9 @@ def check_sums(path: str) -> None:
     Files of torch < 1.6 have none; where torch was told to compute none, each is 0.
 
     Raises:
+        Damaged: a sum differs.
         EOFError: the end of the file is missing.
-        ValueError: a sum differs.
+        ValueError: the file is compressed.
     """
     if not zipfile.is_zipfile(path):
         with open(path, "rb") as file:
@@ -104,7 +116,7 @@ def check_sums(path: str) -> None:
             if any(part.compress_type for part in parts):
                 raise ValueError("it is compressed, as no checkpoint of torch is")
             if any(part.CRC for part in parts) and (part := archive.testzip()):
-                raise ValueError(f"the CRC-32 of {part} is not the one saved with it")
+                raise Damaged(path, f"the CRC-32 of {part} is not the one saved with it")
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def check_options(path: str, state: dict, names: Iterable[str]) -> None:
     known = {*state["cfg"], *SET_ALWAYS}.union(*nested)
     for name in names:
         if name not in known:
-            arch, task = read_names(state)
+            arch, task = read_names(state["cfg"])
             remedy = did_you_mean(name, known) or (
                 f"fairseq-train --task {task} --arch {arch} --help names them"
             )

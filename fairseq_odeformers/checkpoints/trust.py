@@ -35,15 +35,15 @@ def check_trust(path: str, state: dict) -> None:
             be safe; or a weight is not finite.
     """
     with naming_faults(path, "is not a checkpoint of a training"):
-        arch, task = read_names(state)
+        arch, task = read_names(state["cfg"])
         check_name(path, "architecture", arch, ARCH_MODEL_REGISTRY)
         check_name(path, "task", task, TASK_REGISTRY)
         check_finite(path, dict(state["model"]))
 
 
-def read_names(state: dict) -> tuple[str, str]:
-    """The names of a checkpoint's architecture and task, as fairseq looks them up."""
-    model, task = state["cfg"].model, state["cfg"].task
+def read_names(cfg) -> tuple[str, str]:
+    """The names of a configuration's architecture and task, as fairseq looks them up."""
+    model, task = cfg.model, cfg.task
     arch = getattr(model, "_name", None) or getattr(model, "arch", None)
     legacy = getattr(task, "task", None)
     name = legacy if isinstance(legacy, str) else getattr(task, "_name", None)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, FairseqDataset
+from fairseq.data import Dictionary, FairseqDataset, data_utils
 from fairseq.data.indexed_dataset import make_builder
 
 INTENSITIES = [str(intensity) for intensity in range(256)]  # the symbols of pixels
@@ -56,6 +56,28 @@ def describe_classes(number: int, data: str, classes: Sequence[str]) -> str:
     """The message on a ``--num-classes`` that is not the number of the classes of the data."""
     names = ", ".join(classes)
     return f"--num-classes {number}: {data} has {len(classes)}: {names}; give {len(classes)}"
+
+
+def check_classes(task, *splits: str) -> None:
+    """Check that the labels of fairseq's ``sentence_prediction`` are the classes of its options.
+
+    Args:
+        task: of that class; one that loads its data in another way has checks of its own.
+        splits: whose labels are looked at (default: all that are there).
+
+    Raises:
+        ValueError: there are more or fewer than ``--num-classes``, or a label has several words.
+    """
+    if task.cfg.regression_target:
+        return
+    classes = [name for name in class_names(task.label_dictionary) if name != "<mask>"]
+    if task.cfg.num_classes != len(classes):
+        raise ValueError(describe_classes(task.cfg.num_classes, task.cfg.data, classes))
+    folder = Path(task.cfg.data, "label")
+    for split in splits or sorted(path.stem for path in folder.glob("*.idx")):
+        path = folder / split
+        labels = data_utils.load_indexed_dataset(str(path), task.label_dictionary)
+        check_labels(path, labels, task.label_dictionary)
 
 
 def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary) -> None:

@@ -128,7 +128,8 @@ def make_generator(files, data, options: dict, base: type, name: str) -> Generat
     """See :func:`load_translator`; *name* is what messages call models that derive from *base*."""
     models, task, cfg = [], None, None
     for path, state in files:
-        model_class = ARCH_MODEL_REGISTRY.get(read_names(state)[0], base)  # load refuses others
+        arch, _ = read_names(state["cfg"])
+        model_class = ARCH_MODEL_REGISTRY.get(arch, base)  # load refuses others
         if not issubclass(model_class, base):
             raise ValueError(f"{path} is of a {model_class.__name__}, not {name}{advise(state)}")
         overrides = {**find_text_options(state["cfg"].task, data), **options}
@@ -148,7 +149,7 @@ def advise(state: dict) -> str:
             "; it predicts numbers (--regression-target): fairseq-validate scores it, and "
             "odeformers predict STS-B-bin --glue-submission writes predictions for STS-B"
         )
-    kind = Kind.of_task(read_names(state)[1])
+    kind = Kind.of_task(read_names(state["cfg"])[1])
     return f"; {USES[kind]} take it" if kind in USES else ""
 
 

@@ -1,6 +1,7 @@
 """Makes fairseq run no code of a checkpoint, name one that it cannot read, and write whole ones."""
 
 import ast
+import logging
 import operator
 import re
 import sys
@@ -10,21 +11,37 @@ from pathlib import Path
 import torch
 from fairseq.file_io import PathManager
 
-from fairseq_odeformers.checkpoints import read
+from fairseq_odeformers.checkpoints.state import Damaged, read
 from fairseq_odeformers.checkpoints.trust import check_if_required
 from fairseq_odeformers.files import replacing, writing
 from fairseq_odeformers.options import flag
 
+from .guest import binding, is_ours, trains_ours
+
+logger = logging.getLogger(__name__)
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
 
 
-def load_checkpoint_to_cpu(_, path, *args, **kwargs):
+def load_checkpoint_to_cpu(original, path, *args, **kwargs):
     """fairseq's function; see :func:`~fairseq_odeformers.checkpoints.state.read`.
 
+    What fairseq reads nevertheless of another model than ours only causes a warning.
+
     Raises:
-        ValueError: the model may not be built, where :func:`.require_trust` asks for that.
+        ValueError: it cannot be read; or the model may not be built, where :func:`.require_trust`
+            asks for that.
     """
-    state = read(path, *args, **kwargs)
+    if PathManager.path_requires_pathmanager(path):  # not on this machine
+        return original(path, *args, **kwargs)
+    try:
+        state = read(path, *args, **kwargs)
+    except Damaged as fault:
+        try:
+            state = original(path, *args, **kwargs)
+        except Exception:
+            raise fault from None
+        with binding(trains_ours(state.get("cfg"))):
+            raise fault
     check_if_required(path, state)
     return state
 
@@ -34,15 +51,19 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
 
     Raises:
         SystemExit: the checkpoint is of another model, criterion or optimizer; the message names
-            what differs.
-        ValueError: there is no file of the name that ``--restore-file`` gives.
+            what differs. Or there is no file of the name that ``--restore-file`` gives, and the
+            model, the task or the criterion is of this package.
     """
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     if cfg.restore_file != LAST and not PathManager.exists(restored):
-        raise ValueError(
+        parts = trainer.get_model(), trainer.task, trainer.get_criterion()
+        fault = (
             f"--restore-file {cfg.restore_file}: no such file; give its path from the current "
             f"folder, such as {cfg.save_dir}/checkpoint_best.pt"
         )
+        if is_ours(*map(type, parts)):
+            sys.exit(f"error: {fault}")
+        logger.warning(fault)
     try:
         return original(cfg, trainer, **kwargs)
     except Exception as error:
@@ -108,9 +129,13 @@ OPERATORS = {ast.Add: operator.add, ast.Mult: operator.mul}
 def evaluate(text: str):
     """The value of a literal, or of sums and products of literals, as ``[(512, 3)] * 20``.
 
+    What stands in the command line is the user's own, and any expression.
+
     Raises:
-        ValueError: it is another expression, which could run code.
+        ValueError: it is another expression of a checkpoint, which could run code.
     """
+    if any(text in (word, word.partition("=")[2]) for word in sys.argv[1:]):
+        return eval(text)
     return value_of(ast.parse(text, mode="eval").body)
 
 

@@ -1,10 +1,12 @@
 """Makes fairseq's command line refuse what cannot train, and train in bfloat16 without a TPU."""
 
+import os
 import sys
 from argparse import Action, ArgumentError, ArgumentParser, Namespace
 from dataclasses import fields
 from importlib.util import find_spec
 
+from fairseq import utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
@@ -13,6 +15,8 @@ from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import validate
+
+from .guest import binding, names_ours
 
 BERT = "bert_pretraining"  # a task and a criterion
 
@@ -39,35 +43,42 @@ def check_head(task: str | None, criterion: str | None) -> None:
         )
 
 
-def check_paths(args: Namespace) -> None:
-    """Refuse the names of files and folders that fairseq takes for several.
+def check_paths(args: Namespace, ours: bool) -> None:
+    """Look for names of files and folders that fairseq takes for several.
 
     Raises:
-        ValueError: one has a colon; the message names it.
+        ValueError: one has a colon, and a part of it is not there or the model is ours; the message
+            names it.
     """
     for name in ("data", "path"):
-        check_joined(str(getattr(args, name, None) or ""))
-    check_path(getattr(args, "save_dir", None) or "", "--save-dir")
+        joined = str(getattr(args, name, None) or "")
+        with binding(ours or not all(map(os.path.exists, utils.split_paths(joined)))):
+            check_joined(joined)
+    with binding(ours):
+        check_path(getattr(args, "save_dir", None) or "", "--save-dir")
 
 
 def check_command_line(args: Namespace) -> None:
     """Check a command line that fairseq has read, and free it of a TPU.
 
     The task has to train the model and the criterion its head; for a model of this package, the
-    bounds of any criterion's options hold. fairseq takes ``--bf16`` for ``--tpu``; with ``--cpu``,
-    or without torch_xla, there is no TPU.
+    bounds of any criterion's options hold. fairseq takes ``--bf16`` for ``--tpu``; without
+    torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
     """
-    check_paths(args)
-    if hasattr(args, "arch"):
-        task, criterion = getattr(args, "task", None), getattr(args, "criterion", None)
-        check_kind(args.arch, str(task))
-        check_head(task, criterion)
+    arch, task, criterion = (getattr(args, name, None) for name in ("arch", "task", "criterion"))
+    ours = names_ours(arch, task, criterion)
+    check_paths(args, ours)
+    if arch is not None:
+        with binding(ours):
+            check_kind(arch, str(task))
+            check_head(task, criterion)
         criterion = CRITERION_DATACLASS_REGISTRY.get(criterion)
-        if criterion and hasattr(ARCH_MODEL_REGISTRY[args.arch], "check_config"):
+        if criterion and hasattr(ARCH_MODEL_REGISTRY[arch], "check_config"):
             # Those of the model are not resolved yet.
             names = (item.name for item in fields(criterion))
             validate(Namespace(**{name: getattr(args, name, None) for name in names}), criterion)
-    if getattr(args, "bf16", False) and (getattr(args, "cpu", False) or not find_spec("torch_xla")):
+    cpu = ours and getattr(args, "cpu", False)
+    if getattr(args, "bf16", False) and (cpu or not find_spec("torch_xla")):
         args.tpu = False
 
 

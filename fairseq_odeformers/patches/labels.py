@@ -1,23 +1,19 @@
 """The labels that fairseq's task for classification reads."""
 
-from pathlib import Path
+from fairseq_odeformers.data.classification import check_classes
 
-from fairseq.data import data_utils
-
-from fairseq_odeformers.data.classification import check_labels, class_names, describe_classes
+from .guest import binding, is_ours
 
 
 def load_dataset(original, self, split, combine=False, **kwargs):
-    """fairseq's method, for labels that are the classes of ``--num-classes``.
+    """fairseq's method, with a look at :func:`.check_classes`.
+
+    It does not know whose model the data set is for; models of this package look before they are
+    built (:meth:`.BaseModel.check_options`).
 
     Raises:
-        ValueError: there are more or fewer, or a label has several words.
+        ValueError: the task derives from one of this package, and its labels do not fit.
     """
-    if not self.cfg.regression_target:
-        classes = [name for name in class_names(self.label_dictionary) if name != "<mask>"]
-        if self.cfg.num_classes != len(classes):
-            raise ValueError(describe_classes(self.cfg.num_classes, self.cfg.data, classes))
-        path = Path(self.cfg.data, "label", split)
-        labels = data_utils.load_indexed_dataset(str(path), self.label_dictionary, combine=combine)
-        check_labels(path, labels, self.label_dictionary)
+    with binding(is_ours(type(self))):
+        check_classes(self, split)
     return original(self, split, combine, **kwargs)

@@ -6,12 +6,14 @@ from fairseq_odeformers.data.language_pair import language_pair
 
 
 def infer_language_pair(original, path):
-    """fairseq's function, for folders that do not tell.
+    """fairseq's function, for folders where what it finds has no dictionaries.
 
     Raises:
         FileNotFoundError: the folder has no sentence pairs.
     """
-    source, target = language_pair(Path(path)) or original(path)
+    source, target = original(path)
+    if not all(Path(path, f"dict.{lang}.txt").exists() for lang in (source, target)):
+        source, target = language_pair(Path(path)) or (source, target)
     if source is None:
         raise FileNotFoundError(
             f"{path} has no sentence pairs, such as train.de-en.de.idx; give data of translation"

@@ -1,6 +1,7 @@
 """Gives fairseq's RoBERTa, and the models built on it, BERT's segment embeddings."""
 
 import logging
+from argparse import SUPPRESS
 
 from fairseq_odeformers.modules.segment_embedding import SegmentEmbedding
 
@@ -15,6 +16,7 @@ def add_args(original, parser):
     parser.add_argument(
         "--segment-embeddings",
         action="store_true",
+        default=SUPPRESS,
         help="add to each token an embedding of the text that it is in, first or second",
     )
 

@@ -28,8 +28,8 @@ PATCHES: list[Patch] = [
         "fairseq.checkpoint_utils.load_checkpoint",
         checkpoints.load_checkpoint,
         "If the file of --restore-file is missing, fairseq begins anew and saves over what is "
-        "there. If a training resumes with another model or criterion, it ends in tracebacks that "
-        "name no option.",
+        "there; a model of this package does not. If a training resumes with another model or "
+        "criterion, it ends in tracebacks that name no option.",
         "fairseq refuses the one and explains the other",
     ),
     Replacement(
@@ -126,10 +126,16 @@ PATCHES: list[Patch] = [
     ),
     # Trainings on several CPUs.
     Replacement(
-        "fairseq.distributed.utils.infer_init_method",
-        versions.infer_init_method,
-        "With torchrun fairseq divides by the number of GPUs, which may be 0, and trains alone "
-        "unless --distributed-world-size is given. fairseq #2879.",
+        "fairseq.distributed.utils.call_main",
+        versions.call_main,
+        "Without a GPU and --distributed-world-size each process of torchrun trains alone, and all "
+        "save over each other's checkpoints. fairseq #2879.",
+        "fairseq trains on several CPUs",
+    ),
+    Replacement(
+        "fairseq.distributed.utils._infer_torch_distributed_launch_init",
+        versions.infer_torch_distributed_launch_init,
+        "fairseq divides by the number of GPUs, which may be 0. fairseq #2879.",
         "fairseq trains on several CPUs",
     ),
     Replacement(
@@ -196,8 +202,8 @@ if fairseq.__version__ == "0.12.2":
     PATCHES += [
         Replacement(
             "fairseq.modules.SinusoidalPositionalEmbedding.__init__",
-            versions.save_no_float_tensor,
-            "fairseq 0.12.2 saves a number with it that later versions do not have. fairseq #5213, "
+            versions.require_no_float_tensor,
+            "fairseq 0.12.2 loads with it a number that later versions do not save. fairseq #5213, "
             "merged.",
             "Python 3.10 goes",
         ),

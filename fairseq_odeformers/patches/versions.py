@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from fairseq.logging import meters
 
+from .guest import trains_ours
+
 try:
     import torch_xla.core.xla_model as xm  # pyright: ignore[reportMissingImports]
 except ImportError:
@@ -54,18 +56,20 @@ def get_buckets(_, sizes, num_buckets):
     return np.unique(np.percentile(sizes, shares, method="lower")[1:])
 
 
-def infer_init_method(original, cfg, force_distributed=False):
-    """fairseq's function; processes of torchrun are one training, with or without GPUs."""
-    set_otherwise = cfg.tpu or cfg.pipeline_model_parallel or cfg.distributed_init_method
-    if set_otherwise or not LAUNCHED <= os.environ.keys():
-        return original(cfg, force_distributed)
+def call_main(original, cfg, main, **kwargs):
+    """fairseq's function; processes of torchrun are one training, if the model is ours."""
+    if LAUNCHED <= os.environ.keys() and trains_ours(cfg):
+        cfg.distributed_training.distributed_world_size = int(os.environ["WORLD_SIZE"])
+    return original(cfg, main, **kwargs)
+
+
+def infer_torch_distributed_launch_init(_, cfg):
+    """fairseq's function, also for processes without a GPU."""
     cfg.distributed_init_method = "env://"
     cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
     cfg.distributed_rank = int(os.environ["RANK"])
     cfg.device_id = cfg.distributed_rank % max(1, torch.cuda.device_count())
     cfg.distributed_no_spawn = True
-    if cfg.device_id > 0:
-        torch.cuda.set_device(cfg.device_id)
 
 
 def DistributedDataParallel(original, module, device_ids, output_device, **kwargs):
@@ -76,8 +80,8 @@ def DistributedDataParallel(original, module, device_ids, output_device, **kwarg
 
 
 def build_optimizer(original, cfg, params, **kwargs):
-    """fairseq's method; parameters on a CPU stay apart."""
-    cfg.common.fp16_no_flatten_grads |= params[0].is_cpu
+    """fairseq's method; parameters stay apart where there is no GPU."""
+    cfg.common.fp16_no_flatten_grads |= not torch.cuda.is_available()
     return original(cfg, params, **kwargs)
 
 
@@ -93,8 +97,9 @@ def broadcast_object_slow(_, obj, src_rank, group, dist_device):
 
 def replace_unk(original, hypo_str, src_str, alignment, align_dict, unk):
     """fairseq's function, for an alignment as ``--print-alignment hard`` makes it."""
-    words = [word[0] if isinstance(word, tuple) else word for word in alignment]
-    return original(hypo_str, src_str, words, align_dict, unk)
+    if isinstance(alignment, list):
+        alignment = [word[0] if isinstance(word, tuple) else word for word in alignment]
+    return original(hypo_str, src_str, alignment, align_dict, unk)
 
 
 def tpu_data_loader(original, itr):
@@ -132,10 +137,9 @@ def host_memory() -> dict[str, int]:
     return {"bytes_limit": limit, "bytes_used": limit - page * os.sysconf("SC_AVPHYS_PAGES")}
 
 
-def save_no_float_tensor(original, self, *args, **kwargs):
-    """fairseq's method; the number ``_float_tensor`` is neither saved nor loaded."""
+def require_no_float_tensor(original, self, *args, **kwargs):
+    """fairseq's method; a checkpoint need not have the number ``_float_tensor``."""
     original(self, *args, **kwargs)
-    self.register_buffer("_float_tensor", torch.zeros(1), persistent=False)
     self._register_load_state_dict_pre_hook(
-        lambda state, prefix, *_: state.pop(f"{prefix}_float_tensor", None)
+        lambda state, prefix, *_: state.setdefault(f"{prefix}_float_tensor", torch.zeros(1))
     )

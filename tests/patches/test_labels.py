@@ -1,10 +1,15 @@
-"""Labels of fairseq's ``sentence_prediction`` and of ``long_range_arena``: one word, one class."""
+"""Labels of fairseq's ``sentence_prediction`` and of ``long_range_arena``: one word, one class.
+
+The data set of the former does not know whose model it is for: our models look before they are
+built.
+"""
 
 from argparse import Namespace
 
 import pytest
 from fairseq.data import Dictionary
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
+from helpers import make_model
 from make_checkpoints import make_dictionary, write_rows
 from omegaconf import MISSING
 
@@ -50,7 +55,9 @@ def test_a_label_of_two_words_is_refused(folder, name):
     write_labels(folder, [4, EOS], [6, 5, EOS])
     message = r"label/valid, example 2: the label 'very good' has 2 words; .*'very_good'"
     with pytest.raises(ValueError, match=message):
-        set_up(config, task, folder, **options).load_dataset("valid")
+        task = set_up(config, task, folder, **options)
+        make_model("transformer_classifier", task=task)
+        task.load_dataset("valid")
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -62,7 +69,11 @@ def test_labels_of_one_word_are_read(folder, name):
 
 
 @pytest.mark.parametrize("number", [2, 4])
-def test_more_or_fewer_classes_than_there_are_are_refused(folder, number):
+def test_more_or_fewer_classes_than_there_are_are_refused(folder, number, caplog):
     config, task, _ = TASKS["sentence_prediction"]
-    with pytest.raises(ValueError, match=f"--num-classes {number}: .* has 3: bad, good, very"):
-        set_up(config, task, folder, num_classes=number).load_dataset("valid")
+    message = f"--num-classes {number}: {folder} has 3: bad, good, very"
+    task = set_up(config, task, folder, num_classes=number)
+    with pytest.raises(ValueError, match=message):
+        make_model("transformer_classifier", task=task)
+    task.load_dataset("valid")  # for a model of fairseq
+    assert message in caplog.text

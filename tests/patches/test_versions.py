@@ -92,7 +92,7 @@ def test_data_sets_of_text_without_numpy_s_compat(monkeypatch):
 
 
 @pytest.mark.parametrize("gpus, device", [(0, 0), (2, 1), (8, 3)])
-def test_processes_of_torchrun_are_one_training(gpus, device, monkeypatch):
+def test_processes_of_torchrun_have_a_device(gpus, device, monkeypatch):
     """The fourth of four, on machines of so many GPUs each, or of none."""
     launched = {"MASTER_ADDR": "a", "MASTER_PORT": "1", "WORLD_SIZE": "4", "RANK": "3"}
     for name, value in launched.items():
@@ -100,7 +100,8 @@ def test_processes_of_torchrun_are_one_training(gpus, device, monkeypatch):
     chosen = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    cfg = Namespace(tpu=False, pipeline_model_parallel=False, distributed_init_method=None)
+    unset = ("tpu", "pipeline_model_parallel", "distributed_init_method")
+    cfg = Namespace(**dict.fromkeys(unset), distributed_world_size=4)
     distributed_utils.infer_init_method(cfg)
     assert (cfg.distributed_rank, cfg.distributed_world_size, cfg.device_id) == (3, 4, device)
     assert cfg.distributed_init_method == "env://" and cfg.distributed_no_spawn

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
 from fairseq_odeformers.checkpoints.trust import require_trust
+from fairseq_odeformers.data.classification import check_classes
 from fairseq_odeformers.files import check_binarised
 from fairseq_odeformers.options import add_choices, flag, import_plugins, validate
 
@@ -73,8 +75,13 @@ class BaseModel(DictionaryDigest):
 
     @classmethod
     def check_options(cls, cfg, task):
-        """Raise a ValueError if the task does not train the model, or as :meth:`check_config`."""
+        """Raise a ValueError if the task does not train the model, or as :meth:`check_config`.
+
+        Or if its labels do not fit, see :func:`.check_classes`.
+        """
         check_kind(cfg._name, getattr(task.cfg, "_name", ""))
+        if getattr(type(task), "load_dataset", None) is SentencePredictionTask.load_dataset:
+            check_classes(task)
         cls.check_config(cfg)
 
     @classmethod

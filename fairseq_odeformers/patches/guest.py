@@ -1,0 +1,52 @@
+"""Whose rules hold: fairseq's own models, tasks and criterions work as without this package."""
+
+import logging
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
+
+from fairseq_odeformers.checkpoints.trust import read_names
+
+logger = logging.getLogger(__name__)
+PACKAGE = __name__.partition(".")[0]
+
+
+def is_ours(*classes: type | None) -> bool:
+    """Whether a class is of this package, or derives from one of it as a plugin's may."""
+    bases = {base.__module__ for cls in classes if cls for base in cls.__mro__}
+    return any(module.partition(".")[0] == PACKAGE for module in bases)
+
+
+def names_ours(
+    arch: str | None = None, task: str | None = None, criterion: str | None = None
+) -> bool:
+    """Whether an architecture, a task or a criterion, each by its name, is :func:`is_ours`."""
+    registries = (ARCH_MODEL_REGISTRY, arch), (TASK_REGISTRY, task), (CRITERION_REGISTRY, criterion)
+    return is_ours(*(registry.get(name) for registry, name in registries))
+
+
+def trains_ours(cfg) -> bool:
+    """The same for the configuration of a training or of a checkpoint, which may lack parts."""
+    parts = [getattr(cfg, part, None) or Namespace() for part in ("model", "task", "criterion")]
+    model, task, criterion = parts
+    names = read_names(Namespace(model=model, task=task))
+    return names_ours(*names, getattr(criterion, "_name", None))
+
+
+@contextmanager
+def binding(ours: bool) -> Iterator[None]:
+    """Have a rule of this package that fairseq does not have refuse ours, and only warn otherwise.
+
+    Raises:
+        ValueError: the rule is broken, and *ours* is true.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if ours:
+            raise
+        logger.warning(error)
