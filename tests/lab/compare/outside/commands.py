@@ -1,0 +1,144 @@
+"""Commands of ``odeformers`` in processes of their own, and what they leave."""
+
+import os
+import re
+import signal
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import script_helpers  # noqa: F401  as forks of this process would, each of them
+import warm
+from make_checkpoints import make_dictionary, write_rows
+
+import fairseq_odeformers.checkpoints.average
+import fairseq_odeformers.inference.predict
+import fairseq_odeformers.lab.compare.command  # noqa: F401  the same
+import odeformers
+
+EOS = 2
+PLUGIN = Path(__file__).parent / "scripted"
+WAIT = 120  # seconds, after which a test fails that waits for another process
+
+
+class Command:
+    """A command line of ``odeformers``, in a fork that leads a process group."""
+
+    def __init__(self, *words, cwd=None, **environment):
+        self.output, self.errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        line = [str(word) for word in words]
+        self.process = warm.FORK.Process(target=self.start, args=(line, cwd, environment))
+        self.process.start()
+
+    def start(self, line, cwd, environment):
+        os.setpgid(0, 0)
+        warm.write_to(self.output)
+        os.dup2(self.errors.fileno(), 2)
+        os.chdir(cwd or ".")
+        os.environ.update(environment)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        odeformers.main(line)
+
+    def kill(self, number=signal.SIGKILL):
+        os.kill(self.process.pid, number)
+
+    def end(self):
+        """What it has printed, and how it has ended."""
+        self.process.join(WAIT)
+        if self.process.is_alive():
+            self.kill()
+            raise TimeoutError(self.text(self.output) + self.text(self.errors))
+        return SimpleNamespace(
+            status=self.process.exitcode,
+            output=self.text(self.output),
+            errors=self.text(self.errors),
+        )
+
+    @staticmethod
+    def text(file):
+        file.seek(0)
+        return file.read().decode()
+
+
+def run(*words, **options):
+    """The output of a command that succeeds."""
+    ended = Command(*words, **options).end()
+    assert ended.status == 0, f"{ended.output}\n{ended.errors}"
+    return ended.output
+
+
+def refuse(*words, **options):
+    """The message of a command that is refused: one line, and status 2."""
+    ended = Command(*words, **options).end()
+    assert ended.status == 2, f"{ended.output}\n{ended.errors}"
+    line = ended.errors.rstrip("\n").split("\n")[-1]
+    start = f"odeformers {words[0]}: error: "
+    assert line.startswith(start), ended.errors
+    return line.removeprefix(start)
+
+
+def wait_for(condition):
+    """What a condition returns as soon as that is true."""
+    end = time.monotonic() + WAIT
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return found
+
+
+def tables(page):
+    """The tables of a page in Markdown: each a list of rows, dictionaries by the column."""
+    found, rows = [], []
+    for line in [*page.splitlines(), ""]:
+        if line.startswith("|"):
+            rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
+        elif rows:
+            header, _, *body = rows
+            found.append([dict(zip(header, row)) for row in body])
+            rows = []
+    return found
+
+
+def table(page, column):
+    """The first table that has a column whose name contains a text, by the first cell of a row."""
+    for rows in tables(page):
+        if rows and any(column in name for name in rows[0]):
+            return {next(iter(row.values())): row for row in rows}
+    raise AssertionError(f"no column {column}:\n{page}")
+
+
+def cell(row, column):
+    """The cell of a column whose name begins with a text."""
+    (name,) = (name for name in row if name.startswith(column))
+    return row[name]
+
+
+def numbers(text):
+    """The numbers in a text; a minus is one only before the first digit."""
+    return [float(found.replace(",", "")) for found in re.findall(r"[+-]?\d[\d,]*\.?\d*", text)]
+
+
+def write_labelled(folder, **sizes):
+    """Labelled texts for the scripted models: a word of the split, then one that no other has."""
+    words, classes = make_dictionary(246), make_dictionary(3)
+    for name, dictionary in (("input0", words), ("label", classes)):
+        (folder / name).mkdir(parents=True)
+        dictionary.save(str(folder / name / "dict.txt"))
+    for marker, split in enumerate(("test", "valid", "train"), start=4):
+        texts = [[marker, 10 + n, *[7] * (n % 4), EOS] for n in range(sizes[split])]
+        write_rows(folder / "input0" / split, texts)
+        write_rows(folder / "label" / split, [[4 + n % 3, EOS] for n in range(sizes[split])])
+    return folder
+
+
+def compare(data, out, *words, plugin=PLUGIN, **options):
+    """A comparison of scripted models, by the words of its command, and what it prints."""
+    return run(*line(data, out, *words, plugin=plugin), **options)
+
+
+def line(data, out, *words, plugin=PLUGIN):
+    """The words of a comparison that trains scripted models for a few updates."""
+    own = ["--user-dir", plugin, "--no-check", "--match", "none", "--encoder-embed-dim", 8]
+    fast = ["--batch-size", 2, "--num-workers", 0, "--data-buffer-size", 0, "--jobs", 4]
+    return ["compare", data, "--out", out, *own, *fast, *words]

@@ -1,0 +1,33 @@
+import sys
+
+import pytest
+import warm_python
+from lab.compare.outside.commands import compare, write_labelled
+
+
+@pytest.fixture(scope="session", autouse=True)
+def python(tmp_path_factory):
+    """Programs that a command starts are forks."""
+    before = sys.executable
+    program, server = warm_python.serve(tmp_path_factory.mktemp("python"))
+    sys.executable = str(program)
+    yield
+    server.kill()
+    sys.executable = before
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """Labelled texts, as many as a comparison needs."""
+    return write_labelled(
+        tmp_path_factory.mktemp("labelled") / "data", train=40, valid=40, test=120
+    )
+
+
+@pytest.fixture(scope="session")
+def board(data, tmp_path_factory):
+    """The runs of three models with three seeds, whose best, last and smallest loss differ."""
+    out = tmp_path_factory.mktemp("board") / "runs"
+    archs = ["scripted_base", "scripted_good", "scripted_poor"]
+    compare(data, out, "--archs", *archs, "--epochs", 4, "--seeds", 1, 2, 3)
+    return out
