@@ -171,6 +171,30 @@ def distances(tables: Tables) -> Figure:
     return figure
 
 
+def part_distances(tables: Tables) -> Figure:
+    """The same distances in the output of each attention head, before they are joined, or in the
+    states of each expert."""
+    rows = tables["part_distances"]
+    shades = plots.shades(row["tokens"] for row in rows)
+    across = max(row["part"] for row in rows)
+    panels_of = [
+        (f"{model}, {part}", of_part)
+        for model, of_model in group_by(rows)
+        for part, of_part in group_by(of_model, "part")
+    ]
+    figure, grid = panels(len(panels_of), min(across, 4), 2.6, 2.2)
+    for axes, (name, of_part) in zip(grid, panels_of):
+        for tokens, of_tokens in group_by(of_part, "tokens"):
+            look = {"color": shades[tokens], "marker": ".", "label": tokens}
+            axes.plot(*columns(of_tokens, "layer", "euclidean"), **look)
+        plots.integer_ticks(axes)
+        title(axes, name)
+        axes.set(xlabel="layer", ylabel="euclidean distance")
+        axes.set_ylim(bottom=0)
+    legend(figure, grid[0].lines)
+    return figure
+
+
 def isomap(tables: Tables) -> Figure:
     """Isomap of the tokens of the text: one plane for all layers of a model, each with its mean at
     one place. Tokens whose distances are measured are in colour."""
@@ -224,5 +248,6 @@ PLOTS = {
     residual_weights: "residual_weights",
     correlations: "correlations",
     distances: "distances",
+    part_distances: "part_distances",
     isomap: "isomap",
 }

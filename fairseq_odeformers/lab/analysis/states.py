@@ -2,7 +2,7 @@
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -167,8 +167,9 @@ def mean_of(rows: Sequence[Row], column: str = "mean") -> float:
 def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
     """Follow the tokens (T) of one text through the layers.
 
-    The tables are ``distances`` of each pair of *chosen* symbols, of where they first are, and
-    ``isomap`` of all tokens, by layer.
+    The tables are ``distances`` of each pair of *chosen* symbols, of where they first are,
+    ``part_distances``, the same in each attention head or expert, and ``isomap`` of all tokens, by
+    layer.
     """
     names, chosen = [dictionary[token] for token in tokens], list(dict.fromkeys(chosen))
     for token in chosen:
@@ -177,21 +178,19 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
             raise ValueError(f"--tokens {token}: {remedy}")
     if len(chosen) < 2:
         raise ValueError(f"--tokens {' '.join(chosen)}: give at least two, for their distances")
-    states = text_states(model, tokens).layers
-    pairs = list(combinations(map(names.index, chosen), 2))
-    a, b = (states[:, side] for side in zip(*pairs))  # L + 1, pairs, C
-    euclidean = (a - b).norm(dim=-1).tolist()
-    cosine = (1 - F.cosine_similarity(a, b, dim=-1)).tolist()
+    states, parts, _ = text_states(model, tokens)
+    places = {token: names.index(token) for token in chosen}
     return {
         "distances": [
-            {
-                "layer": layer,
-                "tokens": f"{names[first]} - {names[second]}",
-                "euclidean": euclidean[layer][pair],
-                "cosine": cosine[layer][pair],
-            }
-            for layer in range(len(states))
-            for pair, (first, second) in enumerate(pairs)
+            {"layer": layer, **row}
+            for layer, of_layer in enumerate(states)
+            for row in distances(of_layer, places)
+        ],
+        "part_distances": [
+            {"layer": layer, "part": part, **row}
+            for layer, of_layer in enumerate(() if parts is None else parts, start=1)
+            for part, of_part in enumerate(of_layer, start=1)
+            for row in distances(of_part, places)
         ],
         "isomap": [
             {"layer": layer, "position": position, "token": names[position], "x": x, "y": y}
@@ -199,6 +198,16 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
             for position, (x, y) in enumerate(points)
         ],
     }
+
+
+def distances(states: Tensor, places: Mapping[str, int]) -> list[Row]:
+    """The distances of each pair of symbols, from states (T, C) and their places among the T."""
+    rows = []
+    for (first, i), (second, j) in combinations(places.items(), 2):
+        euclidean = (states[i] - states[j]).norm().item()
+        cosine = 1 - F.cosine_similarity(states[i], states[j], dim=0).item()
+        rows.append({"tokens": f"{first} - {second}", "euclidean": euclidean, "cosine": cosine})
+    return rows
 
 
 def correlations(models: Sequence[Row]) -> list[Row]:

@@ -13,7 +13,7 @@ from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
 from .eigenvalues import Eigenvalues, RandomEigenvalues
 from .embedding import ConcatenatedPositions
-from .layer import TransJectLayer
+from .layer import TransJectLayer, alpha_statistics
 from .spec import LayerSpec
 
 
@@ -58,7 +58,8 @@ class TransJectDecoder(FairseqIncrementalDecoder):
 
         Returns:
             Scores (B, T, V), or (B, 1, V) with an incremental state; and a dictionary with
-            ``regularizers``, ``inner_states`` and, for fairseq's generator, ``attn``.
+            ``regularizers``, ``statistics`` (alpha of each layer), ``inner_states`` and, for
+            fairseq's generator, ``attn``.
         """
         x = self.embedding(prev_output_tokens, incremental_state)
         padding_mask = prev_output_tokens[:, -x.size(1) :].eq(self.padding_idx)
@@ -68,7 +69,12 @@ class TransJectDecoder(FairseqIncrementalDecoder):
             x = layer(x, sigma, padding_mask, incremental_state)
             states = [*states, x] if return_all_hiddens else []
         inner_states = [x.transpose(0, 1) for x in states]  # T, B, C
-        extra = {"attn": [None], "inner_states": inner_states, "regularizers": regularizers}
+        extra = {
+            "attn": [None],
+            "inner_states": inner_states,
+            "regularizers": regularizers,
+            "statistics": alpha_statistics("decoder", self.layers, x.size(0)),
+        }
         return x if features_only else self.output_layer(x), extra
 
     def extract_features(

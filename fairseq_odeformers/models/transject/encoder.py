@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from .eigenvalues import Eigenvalues, RandomEigenvalues
 from .embedding import ConcatenatedPositions, TokenEmbedding
-from .layer import TransJectLayer
+from .layer import TransJectLayer, alpha_statistics
 from .spec import LayerSpec
 
 
@@ -44,7 +44,9 @@ class TransJectEncoder(FairseqEncoder):
             return_all_hiddens: return X_0 and the output of each layer, too.
 
         Returns:
-            A dictionary as fairseq's Transformer encoder returns it, and ``regularizers``.
+            A dictionary as fairseq's Transformer encoder returns it, ``regularizers``, and
+            ``statistics``: alpha of each layer, and the mean of sigma, which is 1 if all
+            eigenvalues are equal and 1/C if only one is not 0.
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         x = self.embedding(src_tokens)
@@ -56,11 +58,14 @@ class TransJectEncoder(FairseqEncoder):
             x = layer(x, sigma, mask)
             states = [*states, x] if return_all_hiddens else [x]
         states = [x.transpose(0, 1) for x in states]  # T, B, C
+        statistics = alpha_statistics("encoder", self.layers, x.size(0))
+        statistics["encoder_sigma"] = sigma.mean((1, 2)).expand(x.size(0))
         return {
             "encoder_out": states[-1:],
             "encoder_padding_mask": [padding_mask],
             "encoder_states": states if return_all_hiddens else [],
             "regularizers": regularizers,
+            "statistics": statistics,
         }
 
     def max_positions(self) -> int:

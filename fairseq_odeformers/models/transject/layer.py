@@ -1,6 +1,7 @@
 """A layer of TransJect: the mixture of experts, then the FFN (paper, sections 3.3 and 3.4)."""
 
 import math
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
@@ -152,3 +153,11 @@ class TransJectLayer(nn.Module):
         """From X (B, T, C) to (B, T, C); for the arguments see :meth:`MixtureOfExperts.forward`."""
         step = self.step()
         return self.ffn(self.experts(x, sigma, step, padding_mask, incremental_state), step)
+
+
+def alpha_statistics(side: str, layers: Iterable[nn.Module], sequences: int) -> dict[str, Tensor]:
+    """alpha of each layer of the ``encoder`` or ``decoder``, as values (B) for the log."""
+    return {
+        f"{side}_alpha_{number}": layer.alpha().expand(sequences)
+        for number, layer in enumerate(layers, start=1)
+    }

@@ -41,13 +41,14 @@ def test_files(trained, tmp_path):
         "expert_weights": 5 * 2 * 2,
         "residual_weights": 2,
         "distances": 2 * 3 * 3,
+        "part_distances": 2 * 2 * 2 * 3,
         "isomap": 2 * 3 * 5,
     }
     assert [row["model"] for row in tables["models"]] == ARCHS
     assert [row["parts"] for row in tables["models"]] == ["heads", "experts"]
     assert [row["bound"] for row in tables["models"]] == ["", "39.0625"]
     figures = "means activation dot_products entropy parts expert_weights residual_weights"
-    figures += " distances isomap"
+    figures += " distances part_distances isomap"
     page = (out / "index.md").read_text()
     assert re.findall(r"\]\((\w+)\.png\)", page) == figures.split()
     assert {path.stem for path in out.glob("*.png")} == {*figures.split()}

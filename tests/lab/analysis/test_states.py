@@ -15,6 +15,7 @@ from fairseq_odeformers.lab.analysis import figures
 from fairseq_odeformers.lab.analysis.measures import over_texts, summarize
 from fairseq_odeformers.lab.analysis.result import markdown
 from fairseq_odeformers.lab.analysis.states import correlations, draw_texts, follow, measure
+from fairseq_odeformers.lab.analysis.text_states import text_states
 from fairseq_odeformers.lab.plots import ARCHITECTURES
 
 PAD, EOS = 1, 2
@@ -73,6 +74,9 @@ def test_tokens_are_followed_where_they_first_are():
     assert [row["euclidean"] for row in found["distances"]] == pytest.approx(expected, rel=1e-5)
     expected = [1 - F.cosine_similarity(x[3, 0], x[0, 0], dim=0).item() for x in hidden]
     assert [row["cosine"] for row in found["distances"]] == pytest.approx(expected, abs=1e-5)
+    head = text_states(model, torch.tensor([4, 5, 4, 6])).parts[1, 0]
+    place = next(row for row in found["part_distances"] if (row["layer"], row["part"]) == (2, 1))
+    assert place["euclidean"] == pytest.approx((head[3] - head[0]).norm().item(), rel=1e-5)
     assert [row["token"] for row in found["isomap"][:4]] == ["word0", "word1", "word0", "word2"]
 
 

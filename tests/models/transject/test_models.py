@@ -64,3 +64,16 @@ def test_state_of_transject_has_one_size(arch):
         sizes.add(sum(v.numel() for saved in state.values() for v in saved.values()))
     maxima = 3 * 6 * 2 * 16
     assert sizes == {maxima + (3 * 16 if arch == "transject_lm" else 0)}
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+def test_the_log_has_alpha_of_each_layer_and_the_mean_of_sigma(arch):
+    """One value per text; the mean of sigma is 1 only if all eigenvalues are equal."""
+    model = wake(make_classifier(arch, "--encoder-layers", "3"))
+    _, extra = model(torch.randint(4, 50, (2, 5)), classification_head_name=HEAD)
+    alphas = [
+        weight.tanh().item() for name, weight in model.named_parameters() if "residual" in name
+    ]
+    logged = extra["statistics"]
+    assert [logged[f"encoder_alpha_{n}"].tolist() for n in (1, 2, 3)] == [[a] * 2 for a in alphas]
+    assert all(1 / 16 < mean < 1 for mean in logged["encoder_sigma"].tolist())
