@@ -90,10 +90,15 @@ def variants(dim: int, layers: int) -> list[Ensemble]:
     return [Ensemble(NODE, 6, dim, layers, skip + time) for skip, time in flags]
 
 
-def regularization(max_length: int) -> list[Ensemble]:
-    """Both models, and the N-ODE Transformer with arclength weights 4^(2-i), i = 1..15."""
-    weights = [("--arclength-weight", f"{4.0 ** (2 - i):g}") for i in range(1, 16)]
-    regularized = [Ensemble(NODE, max_length, 8, 2, options) for options in weights]
+def regularization(max_length: int, *between: float) -> list[Ensemble]:
+    """Both models, and the N-ODE Transformer with arclength weights 4^(2-i), i = 1..15.
+
+    Args:
+        between: more weights, which the paper does not have.
+    """
+    weights = sorted([4.0 ** (2 - i) for i in range(1, 16)] + [*between], reverse=True)
+    options = [("--arclength-weight", f"{weight:g}") for weight in weights]
+    regularized = [Ensemble(NODE, max_length, 8, 2, each) for each in options]
     return [Ensemble(VANILLA, max_length, 8, 2), Ensemble(NODE, max_length, 8, 2), *regularized]
 
 
@@ -124,7 +129,11 @@ HISTOGRAMS = {
     "figure4": variants(4, 2),
     "figure5": variants(8, 1),
 }
-CURVES = {"figure2": regularization(6), "figure6": regularization(8), "figure7": regularization(10)}
+CURVES = {
+    "figure2": regularization(6, 0.5, 0.125, 0.03),  # see docs/papers/node_transformer.md
+    "figure6": regularization(8),
+    "figure7": regularization(10),
+}
 EXPERIMENTS = {**TABLES, **HISTOGRAMS, **CURVES, "settings": settings()}
 
 # The options that choose a part of an experiment: attribute of an ensemble, type and help.

@@ -132,7 +132,10 @@ def draw_curves(results: Results) -> Figure:
     grid[0].legend()
     grid[1].set_ylim(bottom=0)
     grid[1].set_xscale("log", base=4)
-    grid[1].set_xticks(weights, [f"$4^{{{math.log(weight, 4):.0f}}}$" for weight in weights])
+    exponents = [round(math.log(weight, 4), 3) for weight in weights]
+    powers = {4.0**exponent: exponent for exponent in exponents if exponent.is_integer()}
+    grid[1].set_xticks(list(powers), [f"$4^{{{exponent:.0f}}}$" for exponent in powers.values()])
+    grid[1].minorticks_off()
     grid[1].set_xlabel("weight of the arclength")
     return figure
 
