@@ -4,6 +4,7 @@ import csv
 import runpy
 import sys
 
+import numpy as np
 import pytest
 from lab.compare.test_results import write_log
 from script_helpers import ROOT, lines
@@ -52,3 +53,45 @@ def test_curves_of_runs_are_kept_without_them(tmp_path, draw):
     draw("multi30k/curves.py", tmp_path / "runs", "--table", table, "--out", picture)
     assert lines(table)[1:] == ["one,1,1234,10,6.0,7", "one,2,1234,20,4.5,9"]
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+CURVES = """architecture,seed,lr,updates,cpu_seconds,valid_accuracy
+transject,1,1e-3,10,60,50
+transject,1,2e-3,10,60,90
+transject,1,1e-3,20,120,60
+transject,2,1e-3,10,120,70
+transject,2,1e-3,20,240,80
+transformer_classifier_prenorm,1,1e-3,10,30,40
+"""
+
+
+def test_quality_against_time_is_the_mean_of_the_setting_with_the_most_seeds(tmp_path, draw):
+    """With a band from the lowest to the highest seed."""
+    table, picture = tmp_path / "curves.csv", tmp_path / "curves.png"
+    table.write_text(CURVES)
+    draw("scoreboard/curves.py", table, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    script = runpy.run_path(str(ROOT / "examples/scoreboard/curves.py"))
+    (axes,) = script["draw"](script["read_curves"](table)).axes
+    lines_drawn = {line.get_label(): np.asarray(line.get_xydata()).tolist() for line in axes.lines}
+    assert lines_drawn == {
+        "TransJect (2 seeds)": [[1.5, 60.0], [3.0, 70.0]],
+        "pre-norm Transformer (1 seed)": [[0.5, 40.0]],
+    }
+    band = axes.collections[0].get_paths()[0].vertices
+    assert {tuple(point) for point in band} >= {(1.5, 50.0), (1.5, 70.0), (3.0, 60.0), (3.0, 80.0)}
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("architecture,seed\n", "line 1: add the columns updates, cpu_seconds, valid_accuracy"),
+        (CURVES.replace("120,60", "two,60"), "line 4: could not convert string to float: 'two'"),
+    ],
+)
+def test_a_table_of_curves_is_refused_by_its_line(tmp_path, draw, text, message):
+    table = tmp_path / "curves.csv"
+    table.write_text(text)
+    with pytest.raises(ValueError, match=f"curves.csv, {message}"):
+        draw("scoreboard/curves.py", table, tmp_path / "curves.png")
+    assert not (tmp_path / "curves.png").exists()
