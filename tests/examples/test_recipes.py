@@ -181,6 +181,8 @@ examples/multi30k/README.md
 examples/ode_transformer/README.md
     ode_transformer/multi30k rk2-gated: {CAPTIONS} {LAYERS} --encoder-ffn-embed-dim 1024
     ode_transformer/multi30k rk4-released: {CAPTIONS} {LAYERS} --rk-order 4 --rk-field released
+    ode_transformer/truncation small rk4-2: --rk-order 4 --decoder-layers 2 --max-epoch 6
+    ode_transformer/truncation small residual-1: --decoder-layers 1 --max-epoch 6 --dropout 0.3
 examples/l10n/README.md
     l10n/recipe transformer_prenorm: {SOFTWARE} {LAYERS} --encoder-ffn-embed-dim 1024
     l10n/recipe macaron_transformer: {SOFTWARE} {LAYERS} --encoder-ffn-embed-dim 512
