@@ -12,6 +12,7 @@ patches.apply()
 from . import criterions, tasks  # noqa: E402, F401
 from .models import (  # noqa: E402, F401
     baselines,
+    diffeq_transformer,
     macaron,
     node_transformer,
     ode_transformer,

@@ -141,7 +141,8 @@ def make_any(arch, *extra, **options):
 def wake(model, std=1.0):
     """Give the parameters that start at zero, and so switch a branch off, other values."""
     for name, parameter in model.named_parameters():
-        if name.endswith((".s1", ".s2", "residual_weight")):
+        zero = name.endswith("layer_norm.weight") and not parameter.any()  # 1 + u e(t)
+        if zero or name.endswith((".s1", ".s2", "residual_weight")):
             torch.nn.init.normal_(parameter, std=std)
     return model
 

@@ -44,6 +44,7 @@ SIZES = {
     "attention_heads": 2,
     "layers": 2,
     "depth": 2,
+    "steps": 2,
     "experts": 2,
 }
 TASKS = {

@@ -40,7 +40,8 @@ FLOORS = (
     ("inference",),
     ("tasks", "criterions"),
     ("patches", "models/baselines", "models/macaron", "models/transevolve", "models/transject")
-    + ("models/node_transformer", "models/ode_transformer"),
+    + ("models/node_transformer", "models/ode_transformer")
+    + ("models/diffeq_transformer", "models/pcformer"),
     ("models/common",),
     ("models",),
     ("checkpoints",),

@@ -58,12 +58,19 @@ PRESETS = {
         (IWSLT, "*_ffn_embed_dim=512"),
         (BERT, "activation_fn=gelu *_normalize_before=True encoder_learned_pos=True"),
     ],
+    "this project; docs/papers/diffeq_transformer.md": [
+        ("diffeq_transformer.*", "*_steps=6 time_embed_dim=None time_frequencies=4"),
+    ],
+    "the code of Tong et al. 2025": [
+        ("diffeq_transformer.*", "dropout=0.1 attention_dropout=0.1 activation_dropout=0.0")
+    ],
     "Vaswani et al. 2017, Table 3": [
         (f"{BASE}|{IWSLT}|transformer_prenorm|node_transformer_(mt|lm)", "dropout=0.1"),
         (BIG, "dropout=0.3"),
         ("node_transformer_(mt|lm)|transformer_prenorm", "*_embed_dim=512 *_attention_heads=8"),
         ("node_transformer_(mt|lm)|transformer_prenorm", "*_ffn_embed_dim=2048"),
         ("transformer_prenorm", "*_layers=6"),
+        ("diffeq_transformer(_lm)?", "*_embed_dim=512 *_attention_heads=8 *_ffn_embed_dim=2048"),
         (f"{CLASSIFIERS}|macaron_classifier|{LANGUAGE_MODELS}", "dropout=0.1"),
         (f"{CLASSIFIERS}|{LANGUAGE_MODELS}", "attention_dropout=0.0 activation_dropout=0.0"),
         (f"({CLASSIFIERS}|{LANGUAGE_MODELS})(?<!prenorm)", "*_normalize_before=False"),

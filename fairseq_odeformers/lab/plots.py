@@ -16,9 +16,10 @@ from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.files import replacing
 
-# Okabe and Ito's colours, which the colour-blind can tell apart, and grey.
-BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, GREY = COLORS = (
-    *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"),
+# Okabe and Ito's colours, two of Tol's, which the colour-blind can tell apart, too, and grey.
+BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY = COLORS = (
+    *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
+    *("#882255", "#999933", "#7f7f7f"),
 )
 # An architecture has one colour in all figures: that of the first pattern found in its name.
 ARCHITECTURES = {
@@ -28,11 +29,13 @@ ARCHITECTURES = {
     "transject": GREEN,
     "node_transformer": PURPLE,
     "ode_transformer": ORANGE,
+    "diffeq_transformer": WINE,
+    "pcformer": OLIVE,
     "linear": GREY,
     "transformer": BLACK,
 }
 LINES = ("-", "--", ":", "-.")
-MARKERS = dict(zip(COLORS, "o^sDPXv*"))  # so an architecture has one marker, too
+MARKERS = dict(zip(COLORS, "o^sDPXv<>*"))  # so an architecture has one marker, too
 FILLS = ("none", "full", "left", "bottom")  # of markers
 STYLE = {
     "axes.axisbelow": True,

@@ -24,6 +24,7 @@ QUICK = (
     "macaron_classifier.pairs",
     "transject_lra_random",
     "ode_transformer",
+    "diffeq_transformer",
 )
 NAMES = [
     pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)

@@ -23,7 +23,7 @@ ALIKE = [
 CLASSIFYING = [arch for arch in CLASSIFIERS if arch not in ALIKE]
 MASKING = [  # language models that take texts of padding alone
     *("transevolve_lm_fullff_2", "transevolve_lm_randomff_1_prenorm", "node_transformer_lm"),
-    *("transject_lm", "transject_lm_random"),
+    *("transject_lm", "transject_lm_random", "diffeq_transformer_lm"),
 ]
 LANGUAGE_MODELS = [
     *("macaron_transformer_lm", "transformer_lm_rezero", "transformer_lm_orthogonal"),
@@ -41,6 +41,7 @@ TRANSLATING = [
     "macaron_transformer",
     "macaron_transformer --cross-self-attention --no-cross-attention",
     "node_transformer_mt",
+    "diffeq_transformer",
     "ode_transformer",
     "ode_transformer_wmt_en_de_rk4",
 ]

@@ -9,6 +9,7 @@ PAPERS = {
     "transject": "TransJect (Sengupta et al. 2023)",
     "node_transformer": "N-ODE Transformer (Baier-Reinio and De Sterck 2020)",
     "ode_transformer": "ODE Transformer (Li et al. 2022)",
+    "diffeq_transformer": "DiffEqFormer (Tong et al. 2025)",
     "baselines": "baselines",
 }
 # By the ends of names of baselines.

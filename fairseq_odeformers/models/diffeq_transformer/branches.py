@@ -1,0 +1,141 @@
+"""What a step adds: attention and FFN, each with a LayerNorm before, of weights at its time."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from fairseq.utils import get_activation_fn
+from torch import Tensor, nn
+
+from fairseq_odeformers.modules.dropout import Dropout
+
+from .maps import TimeDependent, TimeDependentLayerNorm, TimeDependentLinear, Weights
+from .spec import BlockSpec
+
+
+class Branch(nn.Module):
+    """A function of a state and of the weights of its maps, which it does not evaluate itself."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__()
+        self.embed_dim = spec.embed_dim
+        self.layer_norm = TimeDependentLayerNorm(spec)
+        self.dropout_module = Dropout(spec.dropout, type(self).__name__)
+
+    def weights(self) -> Sequence[tuple[Weights, ...]]:
+        """Of each step, the weights of the maps, in the order of the constructor."""
+        maps = [child for child in self.children() if isinstance(child, TimeDependent)]
+        return [*zip(*(child.made() for child in maps))]
+
+    def normalize(self, x: Tensor, norm: Weights) -> Tensor:
+        """LN_t(x) (B, T, C)."""
+        return F.layer_norm(x, (self.embed_dim,), *norm)
+
+
+class Attention(Branch):
+    """Base of the attentions; initialised as fairseq's."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec)
+        self.num_heads = spec.attention_heads
+        self.attention_dropout = Dropout(spec.attention_dropout, type(self).__name__)
+        self.in_std, self.out_std = (2 * spec.embed_dim) ** -0.5, spec.embed_dim**-0.5
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """The attention (B, T, C) of queries (B, T, C) to keys and values (B, S, C).
+
+        Args:
+            mask: true where a query may see a key (B, 1, T or 1, S).
+            causal: whether a query sees no key after its own position, where there is no mask.
+        """
+        q, k, v = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v))
+        p = self.attention_dropout.active_p
+        out = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p, is_causal=causal)
+        return out.transpose(1, 2).flatten(2)
+
+
+class SelfAttention(Attention):
+    """Attn_t(LN_t(x)); queries, keys and values are one weight."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec)
+        self.qkv_proj = TimeDependentLinear(spec, self.embed_dim, 3 * self.embed_dim, self.in_std)
+        self.out_proj = TimeDependentLinear(spec, self.embed_dim, self.embed_dim, self.out_std)
+
+    def project(self, x: Tensor, weights: tuple[Weights, ...]) -> tuple[Tensor, ...]:
+        """Queries, keys and values (B, T, C) of a state (B, T, C)."""
+        norm, qkv, _ = weights
+        return F.linear(self.normalize(x, norm), *qkv).chunk(3, -1)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        weights: tuple[Weights, ...],
+        mask: Tensor | None,
+        causal: bool,
+    ) -> Tensor:
+        """The slope (B, T, C), from :meth:`project`; for the mask see :meth:`attend`."""
+        return self.dropout_module(F.linear(self.attend(q, k, v, mask, causal), *weights[-1]))
+
+
+class SourceAttention(Attention):
+    """Attn_t(LN_t(x), E), where E is the encoder's output."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec)
+        self.q_proj = TimeDependentLinear(spec, self.embed_dim, self.embed_dim, self.in_std)
+        self.kv_proj = TimeDependentLinear(spec, self.embed_dim, 2 * self.embed_dim, self.in_std)
+        self.out_proj = TimeDependentLinear(spec, self.embed_dim, self.embed_dim, self.out_std)
+
+    def project(self, source: Tensor, weights: tuple[Weights, ...]) -> Tensor:
+        """Keys and values (B, S, 2C) of the encoder's output (B, S, C)."""
+        return F.linear(source, *weights[2])
+
+    def forward(
+        self, x: Tensor, kv: Tensor, weights: tuple[Weights, ...], mask: Tensor | None
+    ) -> Tensor:
+        """The slope (B, T, C), of a state (B, T, C) and of :meth:`project`."""
+        norm, q_proj, _, out_proj = weights
+        q = F.linear(self.normalize(x, norm), *q_proj)
+        return self.dropout_module(F.linear(self.attend(q, *kv.chunk(2, -1), mask=mask), *out_proj))
+
+
+class FeedForward(Branch):
+    """FFN_t(LN'_t(x)); initialised as fairseq's."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec)
+        width, inner = spec.embed_dim, spec.ffn_embed_dim
+        self.fc1 = TimeDependentLinear(spec, width, inner, (3 * width) ** -0.5)
+        self.fc2 = TimeDependentLinear(spec, inner, width, (3 * inner) ** -0.5)
+        self.activation_fn = get_activation_fn(spec.activation_fn)
+        self.activation_dropout = Dropout(spec.activation_dropout, type(self).__name__)
+
+    def forward(self, x: Tensor, weights: tuple[Weights, ...]) -> Tensor:
+        """The slope (B, T, C) of a state (B, T, C)."""
+        norm, fc1, fc2 = weights
+        x = self.activation_fn(F.linear(self.normalize(x, norm), *fc1))
+        return self.dropout_module(F.linear(self.activation_dropout(x), *fc2))
+
+
+def visible(padding_mask: Tensor | None, queries: int, causal: bool) -> Tensor | None:
+    """Where a query may see a key (B, 1, T or 1, S), for :meth:`Attention.attend`.
+
+    A query that is padding sees itself, so that there is no row without a key.
+
+    Args:
+        padding_mask: true where a key is padding (B, S); without it, no mask is needed.
+        queries: T, the last ones of the S tokens if *causal*.
+    """
+    if padding_mask is None:
+        return None
+    allowed = ~padding_mask[:, None, None]
+    if not causal:
+        return allowed
+    key = torch.arange(padding_mask.size(1), device=padding_mask.device)
+    query = key[-queries:].unsqueeze(1)
+    return (key <= query) & allowed | (key == query)

@@ -1,0 +1,91 @@
+"""Affine maps and LayerNorms whose weights are functions of time, at the times of all steps."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_odeformers.modules.kept import Kept
+
+from .spec import BlockSpec
+
+Weights = tuple[Tensor, Tensor]  # weight and bias, or scale and shift, at one time
+
+
+def time_features(steps: int, frequencies: int) -> Tensor:
+    """phi(t) = (t, sin(pi s t), cos(pi s t)), s = 1..S, at t = 1/L, 2/L, ..., 1: (L, 1 + 2S).
+
+    The highest frequency turns S/2 times from t = 0 to 1, so that few steps see all of it.
+    """
+    t = torch.arange(1, steps + 1).unsqueeze(1) / steps
+    angles = math.pi * t * torch.arange(1, frequencies + 1)
+    return torch.cat([t, angles.sin(), angles.cos()], 1)
+
+
+class TimeDependent(Kept):
+    """Base of a map with its own embedding e(t) = A2 silu(A1 phi(t) + a1) + a2 of time.
+
+    What it is at the times of all steps is made once per pass, and kept in evaluation.
+    """
+
+    features: Tensor  # L, 1 + 2S
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__()
+        features = time_features(spec.steps_taken, spec.time_frequencies)
+        self.register_buffer("features", features, persistent=False)
+        self.embedding = nn.Sequential(
+            nn.Linear(features.size(1), spec.time_width),
+            nn.SiLU(),
+            nn.Linear(spec.time_width, spec.time_width),
+        )
+
+    def embed(self) -> Tensor:
+        """e(t) at the times of all steps (L, E)."""
+        return self.embedding(self.features)
+
+    def make(self) -> Sequence[Weights]:
+        """The weights of each of the L steps."""
+        raise NotImplementedError
+
+
+class TimeDependentLinear(TimeDependent):
+    """x W(t)^T + b(t), with W(t) = F e(t) + c and b(t) = B e(t).
+
+    Args:
+        std: the standard deviation of an ordinary layer's weight. At the start W(t) has it where
+            e(t) is longest, a third of the variance from F, and at least 0.8 of it at all times.
+    """
+
+    def __init__(self, spec: BlockSpec, in_features: int, out_features: int, std: float):
+        super().__init__(spec)
+        width, shape = spec.time_width, (out_features, in_features)
+        self.weight = nn.Parameter(torch.empty(width, *shape))  # F
+        self.constant = nn.Parameter(torch.empty(shape))  # c
+        self.bias = nn.Parameter(torch.zeros(width, out_features))  # B
+        nn.init.normal_(self.weight, std=std * (1 / 3) ** 0.5)
+        nn.init.normal_(self.constant, std=std * (2 / 3) ** 0.5)
+        with torch.no_grad():
+            e = self.embedding(time_features(100, spec.time_frequencies))
+            self.weight /= e.norm(dim=1).max()
+
+    def make(self) -> Sequence[Weights]:
+        """W (O, I) and b (O) of each step."""
+        e, shape = self.embed(), self.constant.shape
+        weight = torch.addmm(self.constant.flatten(), e, self.weight.flatten(1))
+        return [*zip(weight.unflatten(1, shape).unbind(), (e @ self.bias).unbind())]
+
+
+class TimeDependentLayerNorm(TimeDependent):
+    """LN(x) (1 + u e(t)) + v e(t), with u and v zero at the start."""
+
+    def __init__(self, spec: BlockSpec):
+        super().__init__(spec)
+        self.weight = nn.Parameter(torch.zeros(spec.time_width, spec.embed_dim))  # u
+        self.bias = nn.Parameter(torch.zeros(spec.time_width, spec.embed_dim))  # v
+
+    def make(self) -> Sequence[Weights]:
+        """Scale and shift (C) of each step."""
+        e = self.embed()
+        return [*zip((1 + e @ self.weight).unbind(), (e @ self.bias).unbind())]

@@ -1,0 +1,118 @@
+"""The registered models: DiffEqFormer (Tong et al. 2025) for translation, classes and language."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import register_model
+from fairseq.utils import get_available_activation_fns
+from omegaconf import II
+
+from fairseq_odeformers.models.common.language_model import DecoderOnlyConfig, DecoderOnlyModel
+from fairseq_odeformers.models.common.model import BaseModel
+from fairseq_odeformers.models.common.sequence_classifier import (
+    SequenceClassifier,
+    SequenceClassifierConfig,
+)
+from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
+from fairseq_odeformers.options import option
+
+from .stacks import DiffEqCausalDecoder, DiffEqDecoder, DiffEqEncoder
+
+
+@dataclass
+class TimeConfig(FairseqDataclass):
+    """Options of the weights as functions of time, and of what all sides share."""
+
+    time_embed_dim: Optional[int] = option(
+        None,
+        "width E of the time embedding of each weight (default: steps - 1, so that the model is as "
+        "large as a Transformer with as many layers as steps)",
+        at_least=1,
+    )
+    time_frequencies: int = option(
+        4, "number S of frequencies of the time features; 0: t alone", at_least=0, at_most=1000
+    )
+    eval_steps: Optional[int] = option(
+        None,
+        "steps of each side, of a model trained with others: to evaluate it or to fine-tune it",
+        at_least=1,
+    )
+    dropout: float = option(0.1, "dropout probability of branches")
+    embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
+    attention_dropout: float = option(0.1, "dropout probability of attention weights")
+    activation_dropout: float = option(0.0, "dropout probability after activation in FFNs")
+    activation_fn: str = option(
+        "relu", "activation function of FFNs", choices=tuple(get_available_activation_fns())
+    )
+    checkpoint_activations: bool = option(
+        False, "recompute the activations of a step in the backward pass, to save memory"
+    )
+    no_token_positional_embeddings: bool = option(False, "omit positional embeddings")
+
+
+@dataclass
+class DiffEqEncoderConfig(TimeConfig):
+    """Options of the encoder; the defaults have the size of the base Transformer."""
+
+    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
+    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_steps: int = option(6, "number L of encoder steps", at_least=1)
+
+
+class StepSizes(BaseModel):
+    """Mixin of the models, for ``--layers``: a step counts as a layer."""
+
+    @classmethod
+    def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
+        """See :meth:`.BaseModel.side_sizes`."""
+        values = super().side_sizes(sizes, options)
+        if "layers" in values:
+            values["steps"] = values.pop("layers")
+        return values
+
+
+@dataclass
+class DiffEqConfig(TranslationConfig, DiffEqEncoderConfig):
+    """Options of encoder and decoder, which are of equal width."""
+
+    decoder_steps: int = option(II("model.encoder_steps"), "number L of decoder steps", at_least=1)
+
+
+@register_model("diffeq_transformer", dataclass=DiffEqConfig)
+class DiffEqTransformer(StepSizes, TranslationModel):
+    """Encoder-decoder DiffEqFormer, which is not in the paper."""
+
+    encoder_class = DiffEqEncoder
+    decoder_class = DiffEqDecoder
+
+
+@dataclass
+class DiffEqClassifierConfig(SequenceClassifierConfig, DiffEqEncoderConfig):
+    """The defaults have the size of ``transformer_classifier``."""
+
+    encoder_embed_dim: int = option(256, "encoder width d")
+    encoder_ffn_embed_dim: int = option(1024, "encoder inner width")
+
+
+@register_model("diffeq_transformer_classifier", dataclass=DiffEqClassifierConfig)
+class DiffEqClassifier(StepSizes, SequenceClassifier):
+    """DiffEqFormer's encoder as a classifier, which is not in the paper."""
+
+    encoder_class = DiffEqEncoder
+
+
+@dataclass
+class DiffEqLanguageModelConfig(DecoderOnlyConfig, TimeConfig):
+    """The defaults have the size of fairseq's Transformer LM."""
+
+    decoder_steps: int = option(6, "number L of steps", at_least=1)
+
+
+@register_model("diffeq_transformer_lm", dataclass=DiffEqLanguageModelConfig)
+class DiffEqLanguageModel(StepSizes, DecoderOnlyModel):
+    """Causal language model, the paper's model, for fairseq's ``language_modeling`` task."""
+
+    decoder_class = DiffEqCausalDecoder

@@ -1,0 +1,88 @@
+"""DiffEqFormer as its paper writes it, for reading.
+
+The equations of Tong et al. (2025) as functions of tensors. Tests hold the layers against them.
+Matrices multiply rows from the right; a state is one sequence (T, d), without padding.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Function = Callable[[Tensor], Tensor]
+Field = Callable[[float, Tensor], Tensor]
+
+# --- weights as functions of time ------------------------------------------
+
+
+def time_features(t: float, frequencies: int) -> Tensor:
+    """phi(t) = (t, sin(pi s t), cos(pi s t)) for s = 1, ..., S: (1 + 2S).
+
+    The frequencies are this project's; the highest turns S/2 times from t = 0 to 1.
+    """
+    angles = [math.pi * s * t for s in range(1, frequencies + 1)]
+    return torch.tensor([t, *map(math.sin, angles), *map(math.cos, angles)])
+
+
+def time_embedding(phi: Tensor, a1: Tensor, b1: Tensor, a2: Tensor, b2: Tensor) -> Tensor:
+    """e(t) = A2 silu(A1 phi(t) + a1) + a2: (E). Each weight has its own A1, a1, A2, a2."""
+    hidden = a1 @ phi + b1
+    return a2 @ (hidden * torch.sigmoid(hidden)) + b2
+
+
+def weight(e: Tensor, f: Tensor, c: Tensor) -> Tensor:
+    """W(t) = reshape(F e(t) + c), with F (d_in, d_out, E) and c (d_in, d_out)."""
+    return f @ e + c
+
+
+def bias(e: Tensor, b: Tensor) -> Tensor:
+    """b(t) = B e(t), with B (d_out, E)."""
+    return b @ e
+
+
+def layer_norm(x: Tensor, e: Tensor, u: Tensor, v: Tensor, eps: float = 1e-5) -> Tensor:
+    """LN_t(x): the scale is 1 + u e(t), the shift v e(t), with u and v (d, E)."""
+    x = x - x.mean(-1, keepdim=True)
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * (1 + u @ e) + v @ e
+
+
+# --- branches, of weights at one time --------------------------------------
+
+
+def attention(
+    x: Tensor,
+    qkv: tuple[Tensor, Tensor],
+    out: tuple[Tensor, Tensor],
+    num_heads: int,
+    causal: bool = False,
+) -> Tensor:
+    """Attn_t(x): (T, d). Queries, keys and values are one weight, (d, 3d) with a bias."""
+    q, k, v = (x @ qkv[0] + qkv[1]).chunk(3, -1)
+    heads = []
+    for q_head, k_head, v_head in zip(*(z.chunk(num_heads, -1) for z in (q, k, v))):
+        scores = q_head @ k_head.T / math.sqrt(q_head.size(-1))  # T, T
+        if causal:
+            scores = scores + torch.full_like(scores, -math.inf).triu(1)
+        heads.append(scores.softmax(-1) @ v_head)
+    return torch.cat(heads, -1) @ out[0] + out[1]
+
+
+def feed_forward(x: Tensor, fc1: tuple[Tensor, Tensor], fc2: tuple[Tensor, Tensor]) -> Tensor:
+    """FFN_t(x): (T, d)."""
+    return torch.relu(x @ fc1[0] + fc1[1]) @ fc2[0] + fc2[1]
+
+
+# --- the model -------------------------------------------------------------
+
+
+def solve(x: Tensor, steps: int, attention: Field, ffn: Field, final_norm: Function) -> Tensor:
+    """LayerNorm of x_L, where x_(k+1) = x_k + (1/L) [Attn_t(x_k) + FFN_t(x_k)], t = (k+1)/L.
+
+    Args:
+        attention, ffn: functions of t and x, each with its LN_t. Both read the same state.
+    """
+    for k in range(steps):
+        t = (k + 1) / steps
+        x = x + (attention(t, x) + ffn(t, x)) / steps
+    return final_norm(x)

@@ -1,0 +1,33 @@
+"""What an encoder or a decoder is built from."""
+
+from dataclasses import dataclass
+
+from fairseq_odeformers.models.common.transformer import Spec
+
+
+@dataclass(frozen=True)
+class BlockSpec(Spec):
+    """Sizes and choices of all steps: the options of these names."""
+
+    embed_dim: int  # C
+    ffn_embed_dim: int
+    attention_heads: int  # H
+    steps: int  # L
+    time_embed_dim: int | None = None  # E
+    time_frequencies: int = 4  # S
+    eval_steps: int | None = None
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    activation_fn: str = "relu"
+    checkpoint_activations: bool = False
+
+    @property
+    def steps_taken(self) -> int:
+        """The number of steps, which may be another than the one of the training."""
+        return self.eval_steps or self.steps
+
+    @property
+    def time_width(self) -> int:
+        """E. Without the option, F and c together are as large as the weights of L layers."""
+        return self.time_embed_dim or max(self.steps - 1, 1)

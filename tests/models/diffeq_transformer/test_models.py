@@ -1,0 +1,60 @@
+"""Sizes, and another number of steps than the one of the training."""
+
+import pytest
+import torch
+from fairseq.checkpoint_utils import load_model_ensemble
+from helpers import Task, call, count_parameters, make_any, source_batch
+from make_checkpoints import training_config
+from script_helpers import trainings
+
+TWINS = {
+    "diffeq_transformer": "transformer_prenorm",
+    "diffeq_transformer_classifier": "transformer_classifier_prenorm",
+    "diffeq_transformer_lm": "transformer_lm_prenorm",
+}
+
+
+@pytest.mark.parametrize("arch", TWINS)
+def test_as_large_as_the_transformer(arch):
+    """At the default E, to a part in a thousand; a step counts as a layer."""
+    ours, theirs = (count(name) for name in (arch, TWINS[arch]))
+    assert ours == pytest.approx(theirs, rel=1e-3)
+
+
+def count(arch, *options):
+    with torch.device("meta"):
+        model = make_any(arch, *options, task=Task(1000), sizes=[])
+    return count_parameters(getattr(model, "encoder", model))
+
+
+@pytest.mark.parametrize("arch", TWINS)
+def test_steps_after_training(arch):
+    """Parameters do not depend on them; as many as before compute the same."""
+    model, tokens = make_any(arch).eval(), source_batch()[0]
+    out = model(**call(model, tokens, tokens))[0]
+    for steps, same in (("6", True), ("12", False)):
+        other = make_any(arch, "--eval-steps", steps).eval()
+        other.load_state_dict(model.state_dict())
+        assert torch.equal(other(**call(other, tokens, tokens))[0], out) == same
+
+
+def test_a_checkpoint_is_evaluated_and_fine_tuned_with_other_steps(training_data, monkeypatch):
+    monkeypatch.chdir(training_data)
+    arch, saved = "diffeq_transformer_lm", training_data / "trained"
+    first = training_config(arch, checkpoint={"save_dir": str(saved)})
+    start = str(saved / "checkpoint_last.pt")
+    second = training_config(
+        arch,
+        model={"eval_steps": 4},
+        checkpoint={"finetune_from_model": start, "save_dir": str(saved / "tuned")},
+        lr_scheduler={"lr": [0.0]},
+        optimization={"lr": [0.0]},
+    )
+    trainings([first], training_data)
+    trainings([second], training_data)
+    (tuned,), _ = load_model_ensemble([str(saved / "tuned/checkpoint_last.pt")])
+    (overridden,), _ = load_model_ensemble([start], arg_overrides={"eval_steps": 4})
+    (trained,), _ = load_model_ensemble([start])
+    tokens = torch.randint(4, 24, (2, 7))
+    found = [model.eval()(tokens)[0] for model in (tuned, overridden, trained)]
+    assert torch.equal(found[0], found[1]) and not torch.allclose(found[1], found[2])
