@@ -197,6 +197,21 @@ def ode_transformer(d: Drawing) -> float:
     return d.add(d.box("solver", y + 14, "b₁F₁ + b₂F₂", "fixed or gated"), 12, branch=110)
 
 
+def diffeq_transformer(d: Drawing) -> float:
+    """x + 1/L (Attention(Norm(x)) + FFN(Norm(x))), all of whose weights W(t) are functions of t."""
+    d.rectangle("frame", 6, 168, 220, 188)
+    d.text(180, 96, "t = k/L")
+    d.wire((180, START), (180, 114))
+    d.wire((180, d.box("solver", 114, "W(t)", x=180, width=76)), (180, 168))
+    d.wire((MIDDLE, START), (MIDDLE, 194), arrow=False)
+    for x, kind, text in ((68, "attention", "Attention"), (164, "ffn", "FFN")):
+        d.wire((MIDDLE, 194), (x, 194), (x, 208))
+        y = d.box(kind, d.box("norm", 208, "Norm", x=x, width=84) + 4, text, x=x, width=84)
+        d.wire((x, y), (x, y + 18))
+    y = d.box("solver", y + 18, "sum, times 1/L", width=180)
+    return d.add(y, 18, 181, (MIDDLE, 16, 180))
+
+
 # A block's name; in two lines, the solver's step that it is; and what its input is called.
 Block = tuple[Callable[[Drawing], float], str, str, str, str]
 BLOCKS: tuple[Block, ...] = (
@@ -212,6 +227,7 @@ BLOCKS: tuple[Block, ...] = (
         "X(0)",
     ),
     (ode_transformer, "ODE Transformer", "Runge–Kutta step:", "one layer, 2 to 4 times", "y"),
+    (diffeq_transformer, "DiffEqFormer", "L Euler steps of 1/L,", "weights depend on time", "x"),
 )
 
 
