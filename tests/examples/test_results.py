@@ -83,6 +83,15 @@ def summaries():
     def means(experiment, measure):
         return lambda arch: f"{fmean(values[experiment, measure, arch]):.1f}"
 
+    def differences(experiment, measure, baseline):
+        """Of the means of the runs, not of rounded means."""
+        base = fmean(values[experiment, measure, baseline])
+        return lambda arch: f"{fmean(values[experiment, measure, arch]) - base:.1f}"
+
+    def per_seed(experiment, measure, arch):
+        texts = [f"{value:g}" for value in values[experiment, measure, arch]]
+        return ", ".join(texts)
+
     def transevolve(mean):
         all_four = [f"{ff}_{blocks}" for ff in ("randomff", "fullff") for blocks in (1, 2)]
         lowest, *_, highest = sorted(mean(f"transevolve_classifier_{name}") for name in all_four)
@@ -90,14 +99,17 @@ def summaries():
 
     speed = {(r["table"], r["row"], r["column"]): r["value"] for r in read("docs/speed.csv")}
 
-    def times(*place):
-        return f"{float(re.match('[0-9.]+', speed[place]).group()):.1f}"
+    growth = {(r["table"], r["model"], r["length"]): r for r in read("docs/growth.csv")}
 
-    short, long = (times("", "transject", f"{tokens} tokens") for tokens in ("1,024", "2,048"))
-    lengths = ("1,024", "2,048", "4,096", "8,192, one sequence, one round")
-    slowest, *_, fastest = sorted(
-        times("## Training", length, "transevolve_fullff_1") for length in lengths
-    )
+    def at_lengths(name, model):  # 1,024 to 8,192 tokens
+        rows = (growth[name, model, str(2**power)] for power in range(10, 14))
+        return [float(row["ratio"]) for row in rows]
+
+    transevolve_speed = at_lengths("encoder-length", "transevolve_fullff_1")
+    slowest, fastest = (f"{f(transevolve_speed):.1f}" for f in (min, max))
+    least, *_, most = (f"{1 / r:.1f}" for r in at_lengths("memory-length", "transevolve_fullff_1"))
+    *speeds, longest = at_lengths("encoder-length", "transject")
+    faster = f"{', '.join(f'{speed:.1f}' for speed in speeds)} and {longest:.0f} times"
     randomff, matrix = (
         float(speed["**The largest batch", name, "tokens/s"])
         for name in ("transevolve_randomff_1", "transformer:matrix")
@@ -110,6 +122,10 @@ def summaries():
     every_node, every_vanilla = (
         f"{fmean(runs[arch]):.1f} ± {stdev(runs[arch]):.1f}%"
         for arch in ("node_transformer", "vanilla_transformer")
+    )
+    sound = {arch: [run for run in of_arch if run >= 90] for arch, of_arch in runs.items()}
+    sound_node, sound_vanilla = (
+        f"{fmean(sound[arch]):.1f}" for arch in ("node_transformer", "vanilla_transformer")
     )
     at_length = [float(r["value"].split()[0]) for r in SPEED["docs/speed.md", "## Training"]]
     bleu, news = means("multi30k", "BLEU"), means("agnews", "accuracy")
@@ -125,19 +141,33 @@ def summaries():
     transformer, macaron = bleu("transformer_prenorm"), bleu("macaron_transformer")
     prenorm, fullff = bleu("transevolve_fullff_2_prenorm"), bleu("transevolve_fullff_2")
     baseline = news("transformer_classifier")
+    ahead = differences("agnews", "accuracy", "transformer_classifier")
+    bootstrap = "multi30k-paired-bootstrap", "transevolve_fullff_2_prenorm"
+    on_captions, on_averaged = (
+        per_seed(bootstrap[0], f"p, {which}", bootstrap[1])
+        for which in ("best checkpoint", "last three averaged")
+    )
+    on_software, macaron_on_software = (
+        per_seed("l10n-paired-bootstrap", "p", arch)
+        for arch in ("transevolve_fullff_2_prenorm", "macaron_transformer")
+    )
     for page, texts in {
         "README": (
-            f"[{slowest} to {fastest} times](docs/speed.md) as fast as fairseq's at 1,024 to 8,192",
-            f"TransJect's {short} and {long} times at 1,024 and 2,048",
+            f"[{slowest} to {fastest} times](docs/speed.md#growth) as fast as fairseq's at 1,024 "
+            f"to 8,192 tokens, with {least} to {most} times the memory; TransJect's {faster} at 1,024",
         ),
         "docs/choosing": (
             f"the Transformer has {transformer} BLEU, the Macaron Net {macaron} (three seeds each)",
             f"TransEvolve has {once} BLEU, the Transformer {once_baseline}, with two seeds",
-            f"TransJect trains {short} and {long} times as fast",
-            f"TransEvolve trains {slowest} to {fastest} times as fast (1,024 to 8,192 tokens)",
+            f"TransJect trains {faster} as fast",
+            f"(fullFF-1) trains {slowest} to {fastest} times as fast (1,024 to 8,192 tokens). "
+            f"It needs {least} (1,024 tokens) to {most} times the memory",
             f"the N-ODE Transformer has a training accuracy of {every_node}, "
             f"the vanilla Transformer {every_vanilla} (mean and standard deviation of "
             f"{len(runs['node_transformer'])} runs",
+            f"(p = {on_captions}, uncorrected)",
+            f"(p over texts = {on_software}, uncorrected)",
+            f"three and two, they have {sound_node} and {sound_vanilla}%",
             f"TransEvolve has {captions[0]} instead of [{captions[1]} BLEU on Multi30k]"
             f"(../examples/multi30k/README.md), and {programs[0]} instead of {programs[1]} on",
         ),
@@ -145,7 +175,16 @@ def summaries():
         "examples/lra/README": (
             f"TransEvolve is [{min(at_length):.1f} to {max(at_length):.1f} times]",
         ),
+        "examples/multi30k/README": (f"p = {on_captions} and {on_averaged}",),
+        "examples/l10n/README": (f"| {on_software} |", f"| {macaron_on_software} |"),
+        "examples/parity/NOTES": (
+            f"has {sound_node}% ({len(sound['node_transformer'])} runs), the vanilla Transformer "
+            f"{sound_vanilla}% ({len(sound['vanilla_transformer'])})",
+        ),
+        "examples/transject/README": (f"(Table 1: +{ahead('transject')} points",),
         "examples/text_classification/README": (
+            f"TransJect is {ahead('transject')} points ahead on a part of AG News, TransEvolve "
+            f"{transevolve(ahead)};",
             f"`transformer_classifier` {imdb('transformer_classifier')} (95% interval",
             f"`transevolve_classifier_fullff_1` {imdb('transevolve_classifier_fullff_1')} (",
             f"{polarities[0]} to {polarities[-1]}, `transformer_classifier` "
