@@ -36,7 +36,7 @@ COMMANDS = {
     "analyse": ("lab.analysis.command:main", "measure what trained models do inside"),
     "check": ("lab.check.command:main", "check what an architecture must do before training"),
     "average": ("checkpoints.average:main", "average the parameters of several checkpoints"),
-    "score-wmt14": ("lab.corpora.wmt14_score:main", "BLEU of WMT14 as the papers compute it"),
+    "score-wmt14": ("lab.wmt14_score:main", "BLEU of WMT14 as the papers compute it"),
 }
 DATA = "the binarised data, data-bin of odeformers prepare"
 FIRST = {  # what the first argument of some commands has to be; predict needs no data for parity
@@ -44,10 +44,6 @@ FIRST = {  # what the first argument of some commands has to be; predict needs n
     "compare": f"{DATA}, or a recipe in YAML",
     "report": "--out of odeformers compare",
 }
-CORPORA = (
-    *("glue", "iwslt14", "listops", "lm", "lra", "multi30k", "parallel", "ptb"),
-    *("text-classification", "wikitext103", "wmt14"),
-)
 # What argparse says of an option without a value, and what is said instead.
 NO_VALUE = (
     "expected one argument",
@@ -164,9 +160,10 @@ def parse_optional(self, arg_string, parse=argparse.ArgumentParser._parse_option
 def prepare(arguments: Sequence[str]) -> None:
     """The command that prepares a corpus."""
     parser = argparse.ArgumentParser(prog="odeformers prepare")
-    parser.add_argument("corpus", choices=CORPORA, help="--help after a corpus lists its options")
+    corpora = list_corpora()
+    parser.add_argument("corpus", choices=corpora, help="--help after a corpus lists its options")
     path = next(iter(arguments), "")
-    if path not in CORPORA and os.path.exists(path):
+    if path not in corpora and os.path.exists(path):
         parser.error(
             f"{path}: say what it is: parallel --from {path} -s SOURCE -t TARGET for pairs of "
             "sentences, text-classification tsv --from FOLDER for labelled text, or lm --from "
@@ -181,6 +178,12 @@ def user_dir() -> Path:
     spec = find_spec(PACKAGE)
     assert spec is not None and spec.origin is not None  # it stands beside this module
     return Path(spec.origin).parent
+
+
+def list_corpora() -> list[str]:
+    """The names of the corpora: each has a file."""
+    files = sorted(Path(user_dir(), "lab", "corpora").glob("[!_]*.py"))
+    return [path.stem.replace("_", "-") for path in files]
 
 
 def run(name: str, target: str, arguments: Sequence[str]) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.data.raw_text import tokenize
+from fairseq_odeformers.lab.corpora.common.tokens import learn_codes, make_bpe_encoder
 from fairseq_odeformers.lab.corpora.lra import BYTES
-from fairseq_odeformers.lab.corpora.tokens import learn_codes, make_bpe_encoder
 
 
 def make_task(folder, symbols):

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean
 
-from fairseq_odeformers.lab.corpora.command import FEW
+from fairseq_odeformers.data.binarised import FEW
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .intervals import EQUAL, Difference

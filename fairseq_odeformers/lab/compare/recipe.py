@@ -19,8 +19,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import yaml
 from fairseq.data.indexed_dataset import infer_dataset_impl
 
+from fairseq_odeformers.data.binarised import count_examples
 from fairseq_odeformers.files import check_regular, reading
-from fairseq_odeformers.lab.corpora.command import count_examples
 from fairseq_odeformers.models.common.kinds import Kind
 
 Made = TypeVar("Made")

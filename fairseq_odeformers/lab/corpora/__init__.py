@@ -1,7 +1,9 @@
 """Preparation of the corpora that the experiments run on, by ``odeformers prepare``.
 
-There is a file for each corpus. They share ``archives`` (downloads, and how archives are read),
-``tokens``, ``command``, and for translation ``parallel_text`` and ``translation``.
+Each file is a command and has what is its own: a :class:`~.common.corpus.Corpus` is a
+:class:`~.common.source.Source` (URLs, files, checksums), a function that reads the examples of each
+split, and one of three writers, :class:`~.common.pairs.Pairs`, :class:`~.common.labels.Labels` or
+:class:`~.common.lines.Lines`. What they share is in ``common``.
 
 An interrupted preparation resumes with the step that it was in. A step is repeated only if its
 inputs have changed, and no result depends on the number of workers. A file that is missing,

@@ -11,24 +11,27 @@ order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are d
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from io import BytesIO
 from itertools import repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary
 from sacremoses import MosesPunctNormalizer
 
-from fairseq_odeformers.data.classification import write_dictionaries, write_split
 from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.data.raw_text import read_codes
-from fairseq_odeformers.files import build, decode_lines, fingerprints, read_lines
+from fairseq_odeformers.files import fingerprints, read_lines, reading
 
-from . import tokens
-from .archives import fetch, find, fingerprint, locate, read_files
-from .command import add_number, add_path, make_parser, parse_options, preparing
+from .common import tokens
+from .common.command import add_number, add_path, make_parser, parse_options, preparing
+from .common.corpus import Corpus, choose
+from .common.labels import Encoded, Labels
+from .common.log import step
+from .common.source import Download, File, Files, Source, fingerprint
+from .common.texts import POSITIONS
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +46,6 @@ MNLI_SPLITS = {
 }
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
-PAIR = ("sentence1", "sentence2")
 MAX_SCORE = 5
 UNDECIDED = "-"  # MultiNLI's label of pairs on which the annotators do not agree
 
@@ -53,18 +55,13 @@ MSR_TRAIN, MSR_TEST, MSR_DEV_IDS = MSR_FILES = (
     "msr_paraphrase_test.txt",
     "mrpc_dev_ids.tsv",
 )
-MSR_PATHS = (
-    f"senteval/senteval_data/{MSR_TRAIN}",
-    f"senteval/senteval_data/{MSR_TEST}",
-    f"glue/data/{MSR_DEV_IDS}",
-)
 
 
-class Task(NamedTuple):
-    """How a task is published.
+@dataclass(frozen=True)
+class Tables:
+    """Reads the published tables of a task.
 
-    Args:
-        paths: its files, below ``URL``.
+    Attributes:
         sentences: the columns of one or two sentences.
         label: the column of the label.
         labels: the labels in the order of the classes; none for a score from 0 to 5.
@@ -73,18 +70,47 @@ class Task(NamedTuple):
         ragged: whether some lines of the files with labels are fragments, to be skipped.
     """
 
-    paths: tuple[str, ...]
     sentences: tuple[str, ...]
     label: str = "label"
     labels: tuple[str, ...] = BINARY
-    files: dict[str, str] = SPLITS
+    files: Mapping[str, str] = field(default_factory=lambda: SPLITS)
     header: tuple[str, ...] = ()
     ragged: bool = False
 
-    @property
-    def columns(self) -> list[str]:
-        """The sentences' names in ``sentence_prediction``: ``input0``, ``input1``."""
-        return [f"input{number}" for number in range(len(self.sentences))]
+    def read(self, files: Files) -> dict[str, Iterator[list[str]]]:
+        """The sentences of each example and, but in test sets, its label."""
+        found = {Path(name).name: file for name, file in files.items()}
+        return {
+            split: self.read_examples(found[name], not split.startswith("test"))
+            for split, name in self.files.items()
+        }
+
+    def read_examples(self, file: File, labelled: bool) -> Iterator[list[str]]:
+        """The sentences of each example, and :meth:`target` of its label if it has one."""
+        if labelled:
+            columns = (*self.sentences, self.label)
+            table = read_table(file, columns, self.header, self.ragged)
+        else:
+            table = read_table(file, self.sentences)
+        count = undecided = 0
+        for number, row in table:
+            if labelled:
+                if row[-1] == UNDECIDED:
+                    undecided += 1
+                    continue
+                if (target := self.target(row[-1])) is None:
+                    expected = ", ".join(self.labels) or f"0 to {MAX_SCORE}"
+                    raise ValueError(
+                        f"{file.name}, line {number}: {self.label} is {row[-1]!r}, expected "
+                        f"{expected}"
+                    )
+                row[-1] = target
+            count += 1
+            yield row
+        if not count:
+            raise ValueError(f"{file.name} has no examples")
+        if undecided:
+            logger.info(f"{file.name}: skipped {undecided:,} with label {UNDECIDED}")
 
     def target(self, label: str) -> str | None:
         """The label, or the score divided by the largest one; None if it is not of this task."""
@@ -97,34 +123,15 @@ class Task(NamedTuple):
         return str(score / MAX_SCORE) if 0 <= score <= MAX_SCORE else None
 
 
-COLA_HEADER = ("source", "label", "star", "sentence")
-NLI = ("entailment", "neutral", "contradiction")
-QUESTIONS = ("question1", "question2")
-TASKS = {
-    "CoLA": Task(("glue/data/CoLA.zip",), ("sentence",), header=COLA_HEADER),
-    "SST-2": Task(("glue/data/SST-2.zip",), ("sentence",)),
-    "MRPC": Task(MSR_PATHS, ("#1 String", "#2 String"), "Quality"),
-    "STS-B": Task(("glue/data/STS-B.zip",), PAIR, "score", labels=()),
-    "QQP": Task(("glue/data/QQP-clean.zip",), QUESTIONS, "is_duplicate", ragged=True),
-    "MNLI": Task(("glue/data/MNLI.zip",), PAIR, "gold_label", NLI, MNLI_SPLITS),
-    "QNLI": Task(("glue/data/QNLIv2.zip",), ("question", "sentence"), labels=ENTAILMENT),
-    "RTE": Task(("glue/data/RTE.zip",), PAIR, labels=ENTAILMENT),
-}
-
-
 def read_table(
-    name: str,
-    content: bytes,
-    columns: Sequence[str],
-    header: Sequence[str] = (),
-    ragged: bool = False,
+    file: File, columns: Sequence[str], header: Sequence[str] = (), ragged: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Line number and values of *columns* for each line of a table; see :class:`Task`."""
-    lines = (line.rstrip("\r").split("\t") for line in decode_lines(BytesIO(content), name))
+    """Line number and values of *columns* for each line of a table; see :class:`Tables`."""
+    lines = (line.rstrip("\r").split("\t") for line in file.lines())
     names = header or next(lines, [""])
     if missing := [column for column in columns if column not in names]:
         raise ValueError(
-            f"{name} has no column {', '.join(missing)}; its columns are {', '.join(names)}"
+            f"{file.name} has no column {', '.join(missing)}; its columns are {', '.join(names)}"
         )
     places = [names.index(column) for column in columns]
     fragments = 0
@@ -132,53 +139,113 @@ def read_table(
         if ragged and len(row) != len(names):
             fragments += 1
         elif len(row) <= max(places):
-            raise ValueError(f"{name}, line {number} has {len(row)} of {len(names)} columns")
+            raise ValueError(f"{file.name}, line {number} has {len(row)} of {len(names)} columns")
         else:
             yield number, [row[place] for place in places]
     if fragments:
-        logger.info(f"{name}: skipped {fragments:,} lines without {len(names)} columns")
+        logger.info(f"{file.name}: skipped {fragments:,} lines without {len(names)} columns")
 
 
-def read_examples(name: str, content: bytes, task: Task, labelled: bool) -> Iterator[list[str]]:
-    """The sentences of each example, and :meth:`Task.target` of its label if it has one."""
-    if labelled:
-        columns = (*task.sentences, task.label)
-        table = read_table(name, content, columns, task.header, task.ragged)
-    else:
-        table = read_table(name, content, task.sentences)
-    count = undecided = 0
-    for number, row in table:
-        if labelled:
-            if row[-1] == UNDECIDED:
-                undecided += 1
-                continue
-            if (target := task.target(row[-1])) is None:
-                expected = ", ".join(task.labels) or f"0 to {MAX_SCORE}"
-                raise ValueError(
-                    f"{name}, line {number}: {task.label} is {row[-1]!r}, expected {expected}"
-                )
-            row[-1] = target
-        count += 1
-        yield row
-    if not count:
-        raise ValueError(f"{name} has no examples")
-    skipped = f"; skipped {undecided:,} with label {UNDECIDED}" if undecided else ""
-    logger.info(f"{name}: {count:,} examples{skipped}")
-
-
-def split_mrpc(files: Mapping[str, bytes]) -> dict[str, bytes]:
+def split_mrpc(files: Files) -> dict[str, File]:
     """MRPC's ``train.tsv``, ``dev.tsv`` and ``test.tsv`` from Microsoft's files."""
-    task = TASKS["MRPC"]
-    columns = (task.label, *task.sentences)
-    dev_ids = {line.strip() for line in decode_lines(BytesIO(files[MSR_DEV_IDS]), MSR_DEV_IDS)}
+    columns = (MRPC.label, *MRPC.sentences)
+    dev_ids = {line.strip() for line in files[MSR_DEV_IDS].lines()}
     splits = {"train": ["\t".join(columns)], "dev": ["\t".join(columns)]}
-    for _, row in read_table(MSR_TRAIN, files[MSR_TRAIN], ("#1 ID", "#2 ID", *columns)):
+    for _, row in read_table(files[MSR_TRAIN], ("#1 ID", "#2 ID", *columns)):
         split = "dev" if "\t".join(row[:2]) in dev_ids else "train"
         splits[split].append("\t".join(row[2:]))
     if len(splits["dev"]) == 1:
         raise ValueError(f"{MSR_DEV_IDS} names no pair of {MSR_TRAIN}")
     tables = {f"MRPC/{split}.tsv": "\n".join(lines).encode() for split, lines in splits.items()}
-    return {**tables, "MRPC/test.tsv": files[MSR_TEST]}
+    contents = {name: File(name, content) for name, content in tables.items()}
+    return {**contents, "MRPC/test.tsv": files[MSR_TEST]}
+
+
+def make_task(name: str, tables: Tables, archive: str = "", sha256: str = "") -> Corpus[Labels]:
+    """A task whose tables are in one archive."""
+    names = [f"{name}/{file}" for file in tables.files.values()]
+    download = Download(archive and f"{URL}/glue/data/{archive}", names, sha256)
+    return Corpus(Source([download]), tables.read, Labels(tables.labels, len(tables.sentences)))
+
+
+MRPC = Tables(("#1 String", "#2 String"), "Quality")
+MSR = {
+    "senteval/senteval_data/msr_paraphrase_train.txt": (
+        "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"
+    ),
+    "senteval/senteval_data/msr_paraphrase_test.txt": (
+        "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"
+    ),
+    "glue/data/mrpc_dev_ids.tsv": (
+        "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7"
+    ),
+}
+MSR_CORPUS = Corpus(
+    Source([Download(f"{URL}/{path}", [Path(path).name], sha) for path, sha in MSR.items()]),
+    MRPC.read,
+    Labels(BINARY, inputs=2),
+)
+PAIR = ("sentence1", "sentence2")
+NLI = ("entailment", "neutral", "contradiction")
+TASKS = {  # each with the ways to name its files
+    "CoLA": [
+        make_task(
+            "CoLA",
+            Tables(("sentence",), header=("source", "label", "star", "sentence")),
+            "CoLA.zip",
+            "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff",
+        )
+    ],
+    "SST-2": [
+        make_task(
+            "SST-2",
+            Tables(("sentence",)),
+            "SST-2.zip",
+            "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
+        )
+    ],
+    "MRPC": [make_task("MRPC", MRPC), MSR_CORPUS],
+    "STS-B": [
+        make_task(
+            "STS-B",
+            Tables(PAIR, "score", labels=()),
+            "STS-B.zip",
+            "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85",
+        )
+    ],
+    "QQP": [
+        make_task(
+            "QQP",
+            Tables(("question1", "question2"), "is_duplicate", ragged=True),
+            "QQP-clean.zip",
+            "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
+        )
+    ],
+    "MNLI": [
+        make_task(
+            "MNLI",
+            Tables(PAIR, "gold_label", NLI, MNLI_SPLITS),
+            "MNLI.zip",
+            "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
+        )
+    ],
+    "QNLI": [
+        make_task(
+            "QNLI",
+            Tables(("question", "sentence"), labels=ENTAILMENT),
+            "QNLIv2.zip",
+            "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5",
+        )
+    ],
+    "RTE": [
+        make_task(
+            "RTE",
+            Tables(PAIR, labels=ENTAILMENT),
+            "RTE.zip",
+            "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee",
+        )
+    ],
+}
 
 
 def prepare(
@@ -188,7 +255,7 @@ def prepare(
     vocabulary: tuple[Path, Path] | None,
     bpe_operations: int,
     workers: int,
-) -> list[Path]:
+) -> None:
     """The binarised data of each task, with the byte-pair codes in ``code``.
 
     Args:
@@ -198,48 +265,50 @@ def prepare(
     """
     if vocabulary:
         read_codes(vocabulary[0])
-        Dictionary.load(str(vocabulary[1]))
+        with reading(vocabulary[1], "is no dictionary of fairseq's"):
+            Dictionary.load(str(vocabulary[1]))
     inputs = {name: tokenize(name, source, out, workers) for name in names}
     tokenized = out / "tokenized"
     if vocabulary is None:
         learned = out / "vocabulary"
         texts = [
-            tokenized / name / f"train.{column}" for name in names for column in TASKS[name].columns
+            tokenized / name / f"train.input{number}"
+            for name in names
+            for number in range(TASKS[name][-1].writer.inputs)
         ]
         learn = partial(learn_vocabulary, texts, bpe_operations)
-        build(learned, {"text": inputs, "bpe_operations": bpe_operations}, learn)
+        what = f"learning subwords (BPE, at most {bpe_operations:,} merges)"
+        step(what, learned, {"text": inputs, "bpe_operations": bpe_operations}, learn)
         vocabulary = learned / "code", learned / "dict.txt"
+    codes = fingerprints(vocabulary)
     for name in names:
-        make = partial(binarize, TASKS[name], tokenized / name, vocabulary, workers)
-        build(out / f"{name}-bin", {**inputs[name], "vocabulary": fingerprints(vocabulary)}, make)
-    return [out / f"{name}-bin" for name in names]
+        labels = TASKS[name][-1].writer
+        make = partial(binarize, labels, tokenized / name, vocabulary, workers)
+        what = f"{name}: splitting words into subwords"
+        step(what, out / f"{name}-bin", {**inputs[name], "vocabulary": codes}, make)
 
 
-def tokenize(name: str, source: Path | None, out: Path, workers: int) -> dict[str, Any]:
+def tokenize(name: str, given: Path | None, out: Path, workers: int) -> dict[str, Any]:
     """Write each column of each split of a task: ``out/tokenized/RTE/train.input0``, ...
 
     Returns what determines the text, as inputs of ``build``.
     """
-    task = TASKS[name]
-    urls = [f"{URL}/{path}" for path in task.paths]
-    source = source or fetch(urls, out)
-    names = [f"{name}/{file}" for file in task.files.values()]
-    source = locate(source, urls[0], [*names, *MSR_FILES])
-    if name == "MRPC" and not any(find(source, names)):
-        files = split_mrpc(read_files(source, MSR_FILES))
-    else:
-        files = read_files(source, names)
+    corpus = choose(TASKS[name], given)
+    files = corpus.files(given, out)
+    if MSR_TRAIN in files:
+        files = split_mrpc(files)
+    count = corpus.writer.inputs
+    columns = [*(f"input{number}" for number in range(count)), "label"]
 
     def make(folder: Path) -> None:
-        for split, file in zip(task.files, names):
+        for split, rows in corpus.read(files).items():
+            progress = f"{name}, {split}"
+            rows = tokens.map_rows(_make_row_tokenizer, (count,), rows, workers, progress)
             labelled = not split.startswith("test")
-            rows = read_examples(file, files[file], task, labelled)
-            rows = tokens.map_rows(_make_row_tokenizer, (len(task.columns),), rows, workers, file)
-            columns = [*task.columns, "label"] if labelled else task.columns
-            tokens.write_rows(zip(repeat(split), rows), folder, columns)
+            tokens.write_rows(zip(repeat(split), rows), folder, columns[: count + labelled])
 
     inputs = {"from": fingerprint(files)}
-    build(out / "tokenized" / name, inputs, make)
+    step(f"{name}: reading and tokenising", out / "tokenized" / name, inputs, make)
     return inputs
 
 
@@ -269,23 +338,27 @@ def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -
 
 
 def binarize(
-    task: Task, tokenized: Path, vocabulary: tuple[Path, Path], workers: int, folder: Path
+    labels: Labels, tokenized: Path, vocabulary: tuple[Path, Path], workers: int, folder: Path
 ) -> None:
     """Encode and binarise the tokenised sentences of a task, and its labels; scores stay text."""
     codes, dictionary = vocabulary
     shutil.copy(codes, folder / "code")
-    write_dictionaries(folder, len(task.columns), Dictionary.load(str(dictionary)), task.labels)
-    for split in task.files:
-        texts = zip(*(read_lines(tokenized / f"{split}.{column}") for column in task.columns))
-        progress = f"{tokenized.name}/{split}"
+
+    def encode(split: str) -> Iterator[Encoded]:
+        columns = (tokenized / f"{split}.input{number}" for number in range(labels.inputs))
+        texts = zip(*map(read_lines, columns))
+        progress = f"{tokenized.name}, {split}"
         sentences = tokens.map_rows(_make_indexer, vocabulary, texts, workers, progress)
-        labels = tokenized / f"{split}.label"
-        labelled = labels.exists() and bool(task.labels)
-        classes = read_lines(labels) if labelled else repeat(None)
-        write_split(folder, split, zip(sentences, classes), labelled)
-        if labels.exists() and not labelled:
-            (folder / "label").mkdir(exist_ok=True)
-            shutil.copy(labels, folder / "label")
+        path = tokenized / f"{split}.label"
+        classes = read_lines(path) if path.exists() and labels.classes else repeat(None)
+        return zip(sentences, classes)
+
+    splits = [split for split in MNLI_SPLITS if (tokenized / f"{split}.input0").exists()]
+    labels.write({s: encode(s) for s in splits}, Dictionary.load(str(dictionary)), folder)
+    if not labels.classes:
+        (folder / "label").mkdir(exist_ok=True)
+        for path in tokenized.glob("*.label"):
+            shutil.copy(path, folder / "label")
 
 
 def _make_indexer(codes: Path, dictionary: Path) -> Callable[[tokens.Row], list[np.ndarray]]:
@@ -319,5 +392,5 @@ def main(arguments: Sequence[str]) -> None:
     names = list(TASKS if "all" in args.tasks else dict.fromkeys(args.tasks))
     vocabulary = (args.bpe_codes, args.dict) if args.bpe_codes else None
     options = args.source, args.out, vocabulary, args.bpe_operations, args.workers
-    with preparing(args):
+    with preparing(args, POSITIONS):
         prepare(names, *options)

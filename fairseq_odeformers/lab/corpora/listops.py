@@ -24,14 +24,14 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from tqdm import tqdm
 
-from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
-from fairseq_odeformers.files import build, read_lines
 from fairseq_odeformers.options import flag, integer
 
-from .command import add_number, make_parser, parse_options, preparing
-from .processes import map_in_processes
+from .common.command import add_number, make_parser, parse_options, preparing
+from .common.labels import Labels
+from .common.log import step
+from .common.processes import map_in_processes
+from .common.source import File
 
 DIGITS = {str(digit): digit for digit in range(10)}
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -43,33 +43,28 @@ OPERATORS: dict[str, Callable[[list[int]], int]] = {
 OPERATOR_NAMES = list(OPERATORS)
 END = "]"
 VOCABULARY = [*DIGITS, *OPERATORS, END]
-DICTIONARY = make_dictionary(VOCABULARY)
 
 OPERATOR_PROBABILITY = 0.25
 TREES = 4096  # drawn at a time; the result of a seed depends on it
 PATIENCE = 200  # draws in a row without a new expression
 
 
-def encode(example: tuple[list[str], str]) -> tuple[tuple[list[int]], str]:
-    """Tokens, with the end of the sentence, and class as ``write_split`` takes them."""
-    tokens, label = example
-    return ([*map(DICTIONARY.index, tokens), DICTIONARY.eos()],), label
-
-
-def read(path: Path) -> Iterator[tuple[list[str], str]]:
+def read(file: File) -> Iterator[tuple[list[str], str]]:
     """Tokens and class of each example in a file of the Long Range Arena.
 
     A line is ``tree<TAB>class``; the first one is ``Source<TAB>Target``.
     """
-    lines = (line.rstrip("\r") for line in read_lines(path))
+    lines = (line.rstrip("\r") for line in file.lines())
     if (header := next(lines, "")) != "Source\tTarget":
-        raise ValueError(f"{path}, line 1 is {header[:80]!r}, expected Source<TAB>Target")
+        raise ValueError(f"{file.name}, line 1 is {header[:80]!r}, expected Source<TAB>Target")
     for number, line in enumerate(lines, start=2):
         tree, _, label = line.partition("\t")
         tokens = [token for token in tree.split() if token not in ("(", ")")]
         paired = sum(token in OPERATORS for token in tokens) == tokens.count(END)
         if not ({*tokens} <= {*VOCABULARY} and tokens and paired and label in DIGITS):
-            raise ValueError(f"{path}, line {number} is {line[:80]!r}, expected tree<TAB>class")
+            raise ValueError(
+                f"{file.name}, line {number} is {line[:80]!r}, expected tree<TAB>class"
+            )
         yield tokens, label
 
 
@@ -155,19 +150,17 @@ def grow(shape: Shape, rng: np.random.Generator) -> tuple[list[tuple[np.ndarray,
     return levels, length
 
 
-def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, workers: int) -> Path:
+def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, workers: int) -> None:
     """Generate a data set, ``data-bin`` in *out*, with so many examples of each split."""
 
     def make(folder: Path) -> None:
-        write_dictionaries(folder, 1, DICTIONARY, DIGITS)
-        with closing(generate(shape, seed, workers)) as examples:
-            encoded = map(encode, examples)
-            for split, size in sizes.items():
-                progress = tqdm(islice(encoded, size), split, size, unit=" examples", disable=None)
-                write_split(folder, split, progress)
+        with closing(generate(shape, seed, workers)) as drawn:
+            examples = (([[*map(VOCABULARY.index, tokens)]], label) for tokens, label in drawn)
+            splits = {split: islice(examples, size) for split, size in sizes.items()}
+            Labels([*DIGITS], symbols=VOCABULARY).write_numbers(splits, folder)
 
-    build(out / "data-bin", {"sizes": sizes, "shape": asdict(shape), "seed": seed}, make)
-    return out / "data-bin"
+    inputs = {"sizes": sizes, "shape": asdict(shape), "seed": seed}
+    step("drawing expressions", out / "data-bin", inputs, make)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -23,33 +23,28 @@ Here the order and the seed, and so the splits, are the same as in S4 (Gu et al.
 """
 
 import io
-import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
-from tqdm import tqdm
 
-from fairseq_odeformers.data.classification import (
-    INTENSITIES,
-    make_dictionary,
-    write_dictionaries,
-    write_split,
-)
-from fairseq_odeformers.files import build, fingerprints, naming_faults
+from fairseq_odeformers.data.classification import INTENSITIES
+from fairseq_odeformers.files import naming_faults
 
 from . import listops
-from .archives import extract, fetch, fingerprint, locate, read_files
-from .command import add_number, make_parser, parse_options, preparing
-from .text_classification import DATASETS, fraction
-
-logger = logging.getLogger(__name__)
+from .common.command import add_number, make_parser, parse_options, preparing
+from .common.corpus import Corpus
+from .common.labels import Labels
+from .common.log import step
+from .common.source import Download, File, Files, Source, fingerprint
+from .common.texts import fraction
+from .text_classification import IMDB
 
 BYTES = [BYTE_TO_BCHAR[byte].replace(SPACE, SPACE_ESCAPE) for byte in range(256)]
 SEED = 42
@@ -64,28 +59,48 @@ PIXELS = 32 * 32
 RECORD = 1 + 3 * PIXELS
 
 RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz"
-CIFAR10 = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 LISTOPS_FILES = ("basic_train.tsv", "basic_val.tsv", "basic_test.tsv")
 AAN_FILES = tuple(f"new_aan_pairs.{split}.tsv" for split in ("train", "eval", "test"))
-CIFAR10_FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
-IMDB = DATASETS["imdb"]
-IMDB_FILES = (*IMDB.files["train"], *IMDB.files["test"])
-PATHFINDER_FILES, PATHX_FILES = (
-    (f"{folder}/metadata/[0-9]*.npy", f"{folder}/imgs/*/*.png") for folder in (PATHFINDER, PATHX)
+CIFAR10 = Download(
+    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"),
+    "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
 )
 
-Example = tuple[list[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
+Example = tuple[Sequence[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
+Examples = Mapping[str, Iterable[Example]]  # of each split
 
 
-def read_listops(path: Path) -> Iterator[Example]:
+def read_listops(files: Files) -> Examples:
     """Expressions and their values."""
-    for tokens, label in listops.read(path):
-        yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
+
+    def read(file: File) -> Iterator[Example]:
+        for tokens, label in listops.read(file):
+            yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
+
+    return name_splits(map(read, files.values()), files)
 
 
-def read_imdb_splits(
-    files: dict[str, bytes], valid_fraction: float | None = None
-) -> list[list[Example]]:
+def name_splits(examples: Iterable[Iterable[Example]], files: Files) -> Examples:
+    """The examples of ``train``, ``valid`` and ``test``, one file each."""
+    return dict(zip(("train", "valid", "test"), map(check_examples, examples, files.values())))
+
+
+def check_examples(examples: Iterable[Example], file: File) -> Iterator[Example]:
+    """The examples of a file.
+
+    Raises:
+        ValueError: there are none.
+    """
+    empty = True
+    for example in examples:
+        empty = False
+        yield example
+    if empty:
+        raise ValueError(f"{file.name} has no examples")
+
+
+def read_imdb(files: Files, valid_fraction: float | None = None) -> Examples:
     """The bytes and the class of each film review.
 
     Args:
@@ -95,12 +110,13 @@ def read_imdb_splits(
             parts. None for the benchmark's splits, where ``valid`` is ``test``.
     """
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
-    for name, text in files.items():
+    for name, file in files.items():
         split, label, _ = name.split("/")
-        reviews[split].append(([np.frombuffer(text, np.uint8)], label))
-    if valid_fraction is None:
-        return [reviews["train"], reviews["test"], reviews["test"]]
-    return [*hold_out_last(reviews["train"], valid_fraction), reviews["test"]]
+        reviews[split].append(([np.frombuffer(file.open().read(), np.uint8)], label))
+    train, valid = reviews["train"], reviews["test"]
+    if valid_fraction is not None:
+        train, valid = hold_out_last(train, valid_fraction)
+    return {"train": train, "valid": valid, "test": reviews["test"]}
 
 
 def hold_out_last(examples: list[Example], fraction: float) -> tuple[list[Example], list[Example]]:
@@ -121,28 +137,30 @@ def hold_out_last(examples: list[Example], fraction: float) -> tuple[list[Exampl
     return kept, held_out
 
 
-def read_aan(path: Path) -> Iterator[Example]:
+def read_aan(files: Files) -> Examples:
+    return name_splits(map(read_papers, files.values()), files)
+
+
+def read_papers(file: File) -> Iterator[Example]:
     r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
 
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
     is written as 0.0 or 1.0. Nothing is quoted. A text is what Python prints for bytes
     (``b'...\\n...'``); the Long Range Arena's own code takes it literally, as this does.
     """
-    with open(path, "rb") as lines:
+    with file.open() as lines:
         for number, line in enumerate(lines, start=1):
             columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
             label = columns[0].removesuffix(b".0").decode(errors="replace")
             if len(columns) != 5 or label not in BINARY:
                 raise ValueError(
-                    f"{path}, line {number}: expected class (0 or 1), two ids and two texts, found "
-                    f"{line[:80]!r}"
+                    f"{file.name}, line {number}: expected class (0 or 1), two ids and two texts, "
+                    f"found {line[:80]!r}"
                 )
             yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
 
 
-def read_pathfinder_splits(
-    files: dict[str, bytes], folder: str = PATHFINDER, width: int = 32
-) -> list[Iterator[Example]]:
+def read_pathfinder(files: Files, folder: str = PATHFINDER, width: int = 32) -> Examples:
     """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
 
     Images are files such as ``imgs/0/sample_7.png``. For each of their folders there is a text, in
@@ -159,11 +177,11 @@ def read_pathfinder_splits(
     """
     images: set[str] = set()
     labels: dict[str, str] = {}
-    for name, content in files.items():
+    for name, file in files.items():
         if name.endswith(".png"):
             images.add(name.removeprefix(f"{folder}/"))
             continue
-        lines = content.decode("utf-8", "backslashreplace").splitlines()
+        lines = file.open().read().decode("utf-8", "backslashreplace").splitlines()
         for number, line in enumerate(lines, start=1):
             columns = line.split()
             if len(columns) < 4 or columns[3] not in BINARY:
@@ -180,9 +198,10 @@ def read_pathfinder_splits(
 
     def decode(image: tuple[str, str]) -> Example:
         path, label = f"{folder}/{image[0]}", image[1]
-        return [_decode_png(files[path], path, width)], label
+        return [_decode_png(files[path].open().read(), path, width)], label
 
-    return [map(decode, split) for split in split_randomly([*labels.items()], 3)]
+    train, valid, test = split_randomly([*labels.items()], 3)
+    return {"train": map(decode, train), "valid": map(decode, valid), "test": map(decode, test)}
 
 
 def _decode_png(content: bytes, name: str, width: int) -> np.ndarray:
@@ -194,17 +213,19 @@ def _decode_png(content: bytes, name: str, width: int) -> np.ndarray:
         return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
 
 
-def read_cifar10_splits(files: dict[str, bytes]) -> list[Sequence[Example]]:
-    *train, test = (list(read_cifar10(files[name], name)) for name in CIFAR10_FILES)
-    return [*split_randomly(sum(train, []), 2), test]
+def read_cifar10(files: Files) -> Examples:
+    *train, test = (list(read_images(files[name], name)) for name in CIFAR10.files)
+    train, valid = split_randomly(sum(train, []), 2)
+    return {"train": train, "valid": valid, "test": test}
 
 
-def read_cifar10(content: bytes, name: str) -> Iterator[Example]:
+def read_images(file: File, name: str) -> Iterator[Example]:
     """Images of CIFAR-10 (Krizhevsky, 2009), converted to grey, and their classes.
 
-    The file called *name* is a row of records of 3,073 bytes: the class, then the red, the green
-    and the blue values of 32x32 pixels, row by row.
+    A file is a row of records of 3,073 bytes: the class, then the red, the green and the blue
+    values of 32x32 pixels, row by row.
     """
+    content = file.open().read()
     if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
         raise ValueError(f"{name} is cut off, or has a class that CIFAR-10 does not have")
     for record in np.frombuffer(content, np.uint8).reshape(-1, RECORD):
@@ -233,87 +254,49 @@ def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
     return [list(islice(drawn, size)) for size in sizes]
 
 
-class Task(NamedTuple):
-    """How a task is published.
-
-    Attributes:
-        url: the archive of the data.
-        files: names of the files of the data, or patterns of the names.
-        read: returns the examples of ``train``, ``valid`` and ``test`` from the contents of all
-            files, or the examples of one split from the path of a large file.
-        symbols: the symbols of the inputs' dictionary.
-        classes: the classes in the order of their numbers.
-        large: whether there is a file for each split, too large to be held in memory.
-        parts: 1, or 2 if the examples are pairs.
-        eos: whether inputs end with ``</s>``.
-    """
-
-    url: str
-    files: Sequence[str]
-    read: Callable[[Any], Iterable]
-    symbols: Sequence[str]
-    classes: Sequence[str] = BINARY
-    large: bool = False
-    parts: int = 1
-    eos: bool = True
+def image_folders(folder: str) -> Source:
+    """The pictures below a folder of the release, and what they show."""
+    files = f"{folder}/metadata/[0-9]*.npy", f"{folder}/imgs/*/*.png"
+    return Source([Download(RELEASE, files)])
 
 
-read_pathx_splits = partial(read_pathfinder_splits, folder=PATHX, width=128)
-TASKS = {
-    "listops": Task(
-        RELEASE, LISTOPS_FILES, read_listops, listops.VOCABULARY, [*listops.DIGITS], large=True
+PIXELS_TO_CLASS = Labels(BINARY, symbols=INTENSITIES, eos=False)
+CORPORA = {
+    "listops": Corpus(
+        Source([Download(RELEASE, LISTOPS_FILES)]),
+        read_listops,
+        Labels([*listops.DIGITS], symbols=listops.VOCABULARY),
+        extracted=True,
     ),
-    "text": Task(IMDB.urls[0], IMDB_FILES, read_imdb_splits, BYTES, ("neg", "pos")),
-    "retrieval": Task(RELEASE, AAN_FILES, read_aan, BYTES, large=True, parts=2),
-    "pathfinder": Task(RELEASE, PATHFINDER_FILES, read_pathfinder_splits, INTENSITIES, eos=False),
-    "pathx": Task(RELEASE, PATHX_FILES, read_pathx_splits, INTENSITIES, eos=False),
-    "image": Task(
-        CIFAR10, CIFAR10_FILES, read_cifar10_splits, INTENSITIES, CIFAR10_CLASSES, eos=False
+    "text": Corpus(Source([IMDB]), read_imdb, Labels(("neg", "pos"), symbols=BYTES)),
+    "retrieval": Corpus(
+        Source([Download(RELEASE, AAN_FILES)]),
+        read_aan,
+        Labels(BINARY, inputs=2, symbols=BYTES),
+        extracted=True,
+    ),
+    "pathfinder": Corpus(image_folders(PATHFINDER), read_pathfinder, PIXELS_TO_CLASS),
+    "pathx": Corpus(
+        image_folders(PATHX), partial(read_pathfinder, folder=PATHX, width=128), PIXELS_TO_CLASS
+    ),
+    "image": Corpus(
+        Source([CIFAR10]), read_cifar10, replace(PIXELS_TO_CLASS, classes=CIFAR10_CLASSES)
     ),
 }
 
 
-def prepare(name: str, source: Path | None, out: Path, valid_fraction: float | None = None) -> Path:
-    """Prepare a task of the Long Range Arena: ``{name}-bin`` in *out*.
-
-    *valid_fraction* is for ``text`` alone; see :func:`read_imdb_splits`.
-    """
-    task, settings = TASKS[name], {}
-    if name == "text" and valid_fraction is not None:
-        settings = {"valid_fraction": valid_fraction}
-        task = task._replace(read=partial(task.read, **settings))
-    source = source or fetch([task.url], out)
-    if task.large:
-        raw = out / "raw" / name
-        extract(source, {task.url: task.files}, raw)
-        files = {file: raw / file for file in task.files}
-        digest = fingerprints(files.values())
+def prepare(name: str, corpus: Corpus[Labels], source: Path | None, out: Path, **settings) -> None:
+    """Prepare a task of the Long Range Arena, ``{name}-bin``; *settings* are for its reader."""
+    files = corpus.files(source, out, f"raw/{name}")
+    if corpus.extracted:
+        digest = [(file, content.sha256()) for file, content in files.items()]
     else:
-        files = read_files(locate(source, task.url, task.files), task.files)
         digest = fingerprint(files)
-    result = out / f"{name}-bin"
-    build(result, {"task": name, "from": digest, **settings}, partial(write, task, files))
-    return result
 
+    def make(folder: Path) -> None:
+        corpus.writer.write_numbers(corpus.read(files, **settings), folder)
 
-def write(task: Task, files: dict[str, Any], folder: Path) -> None:
-    """Write the data set of a task from the contents of its files, or the paths of large ones."""
-    dictionary = make_dictionary(task.symbols)
-    write_dictionaries(folder, task.parts, dictionary, task.classes)
-    end = [dictionary.eos()] if task.eos else []
-
-    def encode(examples: Iterable[Example]) -> Iterator[tuple[list[np.ndarray], str]]:
-        for parts, label in examples:
-            ids = (symbols.astype(int) + dictionary.nspecial for symbols in parts)
-            yield [np.append(row, end).astype(int) for row in ids], label
-
-    splits = map(task.read, files.values()) if task.large else task.read(files)
-    for split, examples in zip(("train", "valid", "test"), splits):
-        examples = tqdm(examples, split, unit=" examples", mininterval=1, disable=None)
-        count = write_split(folder, split, encode(examples))
-        if not count:
-            raise ValueError(f"{', '.join(files)}: no examples for {split}")
-        logger.info(f"{split}: {count:,} examples")
+    step(f"writing {name}", out / f"{name}-bin", {"task": name, "from": digest, **settings}, make)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -322,7 +305,7 @@ def main(arguments: Sequence[str]) -> None:
         "Prepare the Long Range Arena for fairseq-train --task long_range_arena.",
         source="archive, or folder with the archives under their published names, or with their "
         "contents (default: download the archives)",
-        tasks=TASKS,
+        tasks=CORPORA,
     )
     add_number(
         parser,
@@ -333,9 +316,11 @@ def main(arguments: Sequence[str]) -> None:
         fraction,
     )
     args = parse_options(parser, arguments)
-    tasks = TASKS if "all" in args.tasks else dict.fromkeys(args.tasks)
-    if args.valid_fraction is not None and "text" not in tasks:
-        parser.error(f"--valid-fraction {args.valid_fraction}: only the task text needs it")
+    tasks = CORPORA if "all" in args.tasks else dict.fromkeys(args.tasks)
+    share = args.valid_fraction
+    if share is not None and "text" not in tasks:
+        parser.error(f"--valid-fraction {share}: only the task text needs it")
     with preparing(args):
         for name in tasks:
-            prepare(name, args.source, args.out, args.valid_fraction)
+            held_out = {"valid_fraction": share} if name == "text" and share is not None else {}
+            prepare(name, CORPORA[name], args.source, args.out, **held_out)

@@ -6,26 +6,26 @@ pairs. Later test sets are prepared if the source has them.
 
 from collections.abc import Sequence
 
-from .parallel_text import Preparation
-from .translation import Corpus, prepare_published
+from .common.corpus import Corpus
+from .common.pairs import Documents, Pairs, prepare_pairs
+from .common.source import Download, Source
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
-LANGS = ("de", "en")
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 LATER = {"test1": "test_2017_flickr", "test2": "test_2018_flickr", "test3": "test_2017_mscoco"}
-
-
-def list_names(splits: dict[str, str]) -> list[str]:
-    return [f"{name}.{lang}" for name in splits.values() for lang in LANGS]
-
-
+DOCUMENTS = Documents(
+    {split: [(f"{name}.de", f"{name}.en")] for split, name in {**SPLITS, **LATER}.items()}
+)
 CORPUS = Corpus(
-    Preparation(LANGS, bpe_operations=8000),
-    {f"{URL}/{name}.gz": [name] for name in list_names({**SPLITS, **LATER})},
-    {split: [(f"{name}.de", f"{name}.en")] for split, name in {**SPLITS, **LATER}.items()},
-    optional=list_names(LATER),
+    Source(
+        [Download(f"{URL}/{name}.gz", [name]) for name in DOCUMENTS.names],
+        optional=[f"{name}.{lang}" for name in LATER.values() for lang in ("de", "en")],
+    ),
+    DOCUMENTS.read,
+    Pairs(("de", "en"), bpe_operations=8000),
+    extracted=True,
 )
 
 
 def main(arguments: Sequence[str]) -> None:
-    prepare_published("multi30k", [CORPUS], arguments)
+    prepare_pairs("multi30k", [CORPUS], arguments)

@@ -14,28 +14,25 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
-from fairseq_odeformers.files import check_path, decode_lines, fingerprints, naming_faults
+from fairseq_odeformers.files import check_path
 from fairseq_odeformers.options import real_number
 
-from .archives import BROKEN, decompress
-from .command import add_number, make_parser, parse_options, preparing
-from .parallel_text import Preparation, SplitPair, prepare
-from .translation import read_documents
+from .common.command import add_number, make_parser, parse_options, preparing
+from .common.pairs import POSITIONS, Documents, Pair, Pairs
+from .common.source import File
+from .common.tables import read_rows
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
 
 
-def read_text_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, which may be compressed."""
-    with naming_faults(path, BROKEN), open(path, "rb") as file:
-        yield from (line.rstrip("\r") for line in decode_lines(decompress(path.name, file), path))
+def read_text_lines(file: File) -> Iterator[str]:
+    return (line.rstrip("\r") for line in file.lines())
 
 
-def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
-    """The files of each split in a folder, ``train`` first."""
+def find_documents(source: Path, langs: tuple[str, str]) -> tuple[Documents, dict[str, File]]:
+    """The documents of each split in a folder, ``train`` first, and its files."""
     endings = "|".join(map(re.escape, langs))
     name = re.compile(rf"(train|valid|val|test.*?)\.({endings})(\.gz|\.xz)?")
     splits: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
@@ -52,39 +49,43 @@ def find_files(source: Path, langs: tuple[str, str]) -> dict[str, tuple[Path, Pa
                 f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}; it needs "
                 f"train and valid files that end in .{langs[0]} and .{langs[1]} (-s, -t)"
             )
-    source_lang, target_lang = langs
-    return {split: (paths[source_lang], paths[target_lang]) for split, paths in splits.items()}
+    found = {split: [paths[lang] for lang in langs] for split, paths in splits.items()}
+    documents = {split: [[path.name for path in pair]] for split, pair in found.items()}
+    files = {path.name: File(str(path), path) for pair in found.values() for path in pair}
+    return Documents(documents, read_text_lines), files
 
 
-def read_pairs(path: Path) -> Iterator[tuple[str, ...]]:
+def read_pairs(file: File, langs: Sequence[str]) -> Iterator[Pair]:
     """The pairs of a file of lines ``source<TAB>target``."""
-    for number, line in enumerate(read_text_lines(path), start=1):
-        pair = tuple(line.split("\t"))
+    for number, pair in read_rows(file, langs):
         if len(pair) != 2:
             raise ValueError(
-                f"{path}, line {number}: {len(pair)} columns; give source<TAB>target, with one tab"
+                f"{file.name}, line {number}: {len(pair)} columns; give source<TAB>target, with "
+                "one tab"
             )
-        yield pair
+        yield pair[0], pair[1]
 
 
-def choose_sizes(path: Path, chosen: dict[str, int | None]) -> dict[str, int]:
+def choose_sizes(file: File, langs: Sequence[str], chosen: dict[str, int | None]) -> dict[str, int]:
     """The number of pairs of each set to draw: as chosen, or a tenth of the file."""
-    lines = sum(1 for _ in read_pairs(path))
+    lines = sum(1 for _ in read_pairs(file, langs))
     if not lines:
-        raise ValueError(f"{path} is empty; give a pair per line, source<TAB>target")
+        raise ValueError(f"{file.name} is empty; give a pair per line, source<TAB>target")
     share = max(1, min(HELD_OUT, lines // 10))
     sizes = {split: size or share for split, size in chosen.items()}
     logging.info(f"{sizes['valid']:,} pairs are for valid, and {sizes['test']:,} for test")
     return sizes
 
 
-def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[SplitPair]:
-    """The pairs of a file of lines ``source<TAB>target``, each with a split drawn at random.
+def split_pairs(
+    file: File, langs: Sequence[str], sizes: dict[str, int], seed: int
+) -> dict[str, list[Pair]]:
+    """The pairs of each split of a file of lines ``source<TAB>target``, drawn at random.
 
     Args:
         sizes: number of pairs of each split but ``train``, which has the rest.
     """
-    pairs = list(read_pairs(path))
+    pairs = list(read_pairs(file, langs))
     keys = [[" ".join(side.casefold().split()) for side in pair] for pair in pairs]
     sources, targets = (Counter(side) for side in zip(*keys))
     alone = [
@@ -96,14 +97,16 @@ def split_pairs(path: Path, sizes: dict[str, int], seed: int) -> Iterator[SplitP
     if len(alone) < wanted or len(pairs) <= wanted:
         sets = " and ".join(f"--{split} {size}" for split, size in sizes.items())
         raise ValueError(
-            f"{path} has {len(pairs):,} pairs, and {len(alone):,} whose sides no other pair has; "
-            f"{sets} take {wanted:,} of these, and some pairs must be left to train with; "
+            f"{file.name} has {len(pairs):,} pairs, and {len(alone):,} whose sides no other pair "
+            f"has; {sets} take {wanted:,} of these, and some pairs must be left to train with; "
             "lines CLASS<tab>TEXT are for odeformers prepare text-classification tsv"
         )
     drawn = iter(random.Random(seed).sample(alone, wanted))
     split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}
+    splits: dict[str, list[Pair]] = {split: [] for split in ("train", *sizes)}
     for number, pair in enumerate(pairs):
-        yield split_of.get(number, "train"), pair
+        splits[split_of.get(number, "train")].append(pair)
+    return splits
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -129,19 +132,11 @@ def main(arguments: Sequence[str]) -> None:
         add_number(parser, f"--{split}", None, f"{what} (default: a tenth, at most {HELD_OUT:,})")
     add_number(parser, "--seed", 1, "seed of the draw", int)
     args = parse_options(parser, arguments)
-    if args.source_lang == args.target_lang:
-        parser.error(f"-s and -t are both {args.source_lang}; they name the endings of two files")
-    for option, lang, other in (
-        ("-s", args.source_lang, args.target_lang),
-        ("-t", args.target_lang, args.source_lang),
-    ):
-        check_path(lang, option, ":,/ ")
-        if lang.endswith(f".{other}"):
-            parser.error(f"{option} {lang}: test.{lang} would be a test set in {other}, too")
+    check_languages(parser, args.source_lang, args.target_lang)
     if args.source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide one file; the folder has a file for each set")
     langs = args.source_lang, args.target_lang
-    preparation = Preparation(
+    writer = Pairs(
         langs,
         args.bpe_operations,
         lowercase=not args.keep_case,
@@ -149,17 +144,27 @@ def main(arguments: Sequence[str]) -> None:
         max_ratio=args.max_ratio,
         clean_byte_pairs=True,
     )
-    with preparing(args):
+    with preparing(args, POSITIONS):
         if args.source.is_dir():
-            files = find_files(args.source, langs)
-            documents = {split: [pair] for split, pair in files.items()}
-            rows = partial(read_documents, documents, read_text_lines)
-            inputs = {"raw": fingerprints(chain.from_iterable(files.values()))}
+            documents, files = find_documents(args.source, langs)
+            read, draw = partial(documents.read, files), {}
         else:
-            sizes = choose_sizes(args.source, {"valid": args.valid, "test": args.test})
-            rows = partial(split_pairs, args.source, sizes, args.seed)
-            inputs = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
-        prepare(rows, inputs, args.out, preparation, args.workers)
+            files = {args.source.name: (file := File(str(args.source), args.source))}
+            sizes = choose_sizes(file, langs, {"valid": args.valid, "test": args.test})
+            read = partial(split_pairs, file, langs, sizes, args.seed)
+            draw = {"sizes": sizes, "seed": args.seed}
+        raw = [(name, file.sha256()) for name, file in files.items()]
+        writer.write(read, {"raw": raw, **draw}, args.out, args.workers)
+
+
+def check_languages(parser: argparse.ArgumentParser, source: str, target: str) -> None:
+    """Check that both languages make names of files that fairseq tells apart."""
+    if source == target:
+        parser.error(f"-s and -t are both {source}; they name the endings of two files")
+    for option, lang, other in (("-s", source, target), ("-t", target, source)):
+        check_path(lang, option, ":,/ ")
+        if lang.endswith(f".{other}"):
+            parser.error(f"{option} {lang}: test.{lang} would be a test set in {other}, too")
 
 
 def ratio(text: str) -> float:

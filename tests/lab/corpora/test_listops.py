@@ -9,6 +9,7 @@ import pytest
 from script_helpers import labelled_texts
 
 from fairseq_odeformers.lab.corpora import listops
+from fairseq_odeformers.lab.corpora.common.source import File
 from fairseq_odeformers.lab.corpora.listops import Shape, generate, read
 
 SHAPE = Shape(min_length=20, max_length=60, max_depth=5, max_args=4)
@@ -97,16 +98,16 @@ def test_nodes_are_drawn_as_in_the_long_range_arena():
             assert abs(count - operators / 4) < 5 * math.sqrt(operators * 3 / 16)
 
 
-def test_the_command_leaves_what_fairseq_reads(tmp_path, drawn):
+def test_the_command_leaves_what_fairseq_reads(prepare, drawn):
     """The splits are disjoint parts of one stream, with its classes; the end is marked.
 
     The number of workers does not matter.
     """
     sizes = {"train": 40, "valid": 20, "test": 10}
-    options = "--min-length 20 --max-length 60 --max-depth 5 --max-args 4 --seed 1 --workers 2"
+    options = "--min-length 20 --max-length 60 --max-depth 5 --max-args 4 --seed 1"
     split_sizes = [f"--{split}={size}" for split, size in sizes.items()]
-    listops.main(["--out", str(tmp_path), *options.split(), *split_sizes])
-    splits = [labelled_texts(tmp_path / "data-bin", split) for split in sizes]
+    prepare(f"listops {options}", None, *split_sizes, workers=2)
+    splits = [labelled_texts(prepare.out / "data-bin", split) for split in sizes]
     assert [*map(len, splits)] == [*sizes.values()]
     assert sum(splits, []) == [(label, " ".join(tokens)) for tokens, label in drawn[:70]]
 
@@ -116,7 +117,7 @@ def test_published_files_are_read(tmp_path):
     tree = "( ( ( [MAX 2 ) ( ( ( [MIN 4 ) 7 ) ] ) ) ] )"
     (tmp_path / "train.tsv").write_bytes(f"Source\tTarget\r\n{tree}\t4\r\n5\t5\r\n".encode())
     expected = [("[MAX 2 [MIN 4 7 ] ]".split(), "4"), (["5"], "5")]
-    assert list(read(tmp_path / "train.tsv")) == expected
+    assert list(read(File("train", tmp_path / "train.tsv"))) == expected
 
 
 HEADER = "Source\tTarget"
@@ -142,7 +143,7 @@ def test_a_bad_line_is_named(lines, number, tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(ValueError, match=f"^{path}, line {number} is "):
-        list(read(path))
+        list(read(File(str(path), path)))
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,27 @@
 """Each task has its published examples, data are found where they lie, bad ones are named."""
 
-import re
+import contextlib
+import io
 import struct
 import zlib
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from fairseq.data import Dictionary
 from fairseq.data.encoders.bytes import Bytes
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 from published import LRA, pathfinder, picture, png, retrieval, write_archive, write_folder
 from script_helpers import contents, sentence_prediction
 
 import odeformers
-from fairseq_odeformers.lab.corpora import archives
+from fairseq_odeformers.lab.corpora.common.source import Source
 from fairseq_odeformers.lab.corpora.lra import (
+    CORPORA,
     PATHFINDER,
-    TASKS,
     convert_to_grey,
-    prepare,
-    read_aan,
-    read_cifar10,
-    read_pathfinder_splits,
     split_randomly,
 )
 
@@ -28,28 +29,31 @@ from fairseq_odeformers.lab.corpora.lra import (
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Of the published archives, each fetched once."""
-    out, fetched = tmp_path_factory.mktemp("prepared"), []
-
-    def download(url, path):
-        if not path.exists():
-            fetched.append(path.name)
-            write_archive(path, LRA[path.name]())
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(archives, "download", download)
-        odeformers.main(["prepare", "lra", "--out", str(out)])
-    assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in TASKS}
-    assert sorted(fetched) == sorted(LRA)
+    server, out = tmp_path_factory.mktemp("server"), tmp_path_factory.mktemp("prepared")
+    for name, files in LRA.items():
+        write_archive(server / name, files())
+    log = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(log):
+        for task, corpus in CORPORA.items():
+            [download] = corpus.source.downloads
+            url = (server / Path(download.url).name).as_uri()
+            source = Source([download._replace(url=url, sha256="")])
+            patch.setitem(CORPORA, task, replace(corpus, source=source))
+        odeformers.main(["prepare", "lra", "--out", str(out), "--workers", "1"])
+    assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in CORPORA}
+    for name in LRA:
+        assert log.getvalue().count(f"downloading {(server / name).as_uri()}") == 1
     return out
 
 
 def load(data, task):
     """Text and class of each example of each split, as fairseq's task reads them."""
     for split in ("train", "valid", "test"):
-        classes = len(TASKS[task].classes)
+        classes = len(CORPORA[task].writer.classes)
         prediction, dataset = sentence_prediction(data / f"{task}-bin", split, classes)
-        dictionary, names = prediction.source_dictionary, prediction.label_dictionary
-        texts = (dictionary.string(x["net_input.src_tokens"], include_eos=True) for x in dataset)
+        symbols = np.array(prediction.source_dictionary.symbols)
+        names = prediction.label_dictionary
+        texts = (" ".join(symbols[x["net_input.src_tokens"]]) for x in dataset)
         if task in ("text", "retrieval"):  # symbols name bytes
             texts = (" </s> ".join(map(Bytes.decode, text.split("</s>"))) for text in texts)
         yield [(text, names[int(x["target"]) + names.nspecial]) for text, x in zip(texts, dataset)]
@@ -103,7 +107,7 @@ def test_splits_have_the_published_examples(task, prepared):
         assert all(len(line.split()) == 2 for line in lines)
 
 
-def test_the_last_reviews_of_each_class_are_held_out(tmp_path):
+def test_the_last_reviews_of_each_class_are_held_out(prepare, tmp_path):
     """Numbers are compared as numbers; the test set stays, and is not validated on."""
     sizes = {"train": 12, "test": 2}
     files = {
@@ -112,27 +116,23 @@ def test_the_last_reviews_of_each_class_are_held_out(tmp_path):
         for label in ("neg", "pos")
         for n in range(size)
     }
-    source = str(write_folder(tmp_path / "aclImdb", files))
-    line = ["prepare", "lra", "text", "--from", source, "--out", str(tmp_path), "--valid-fraction"]
-    odeformers.main([*line, "0.25"])
+    prepare("lra text --valid-fraction 0.25", write_folder(tmp_path / "aclImdb", files))
 
     def numbered(split, *numbers):
         return [(f"{split} {name} {n} </s> ", name) for name in ("neg", "pos") for n in numbers]
 
     expected = [numbered("train", *range(9)), numbered("train", 9, 10, 11), numbered("test", 0, 1)]
-    assert list(load(tmp_path, "text")) == expected
+    assert list(load(prepare.out, "text")) == expected
 
 
 @pytest.mark.parametrize(
     "task, share, message",
     [("text", "0.1", "of 7 training reviews .* none"), ("image", "0.1", "only the task text")],
 )
-def test_a_share_that_holds_nothing_out_is_refused(task, share, message, tmp_path, capsys):
+def test_a_share_that_holds_nothing_out_is_refused(task, share, message, prepare, tmp_path):
     source = write_folder(tmp_path, LRA["aclImdb_v1.tar.gz"]())
-    line = ["prepare", "lra", task, "--from", str(source / "aclImdb"), "--out", str(tmp_path / "o")]
-    with pytest.raises((SystemExit, ValueError)) as refused:
-        odeformers.main([*line, "--valid-fraction", share])
-    assert re.search(message, f"{refused.value} {capsys.readouterr().err}")
+    line = f"lra {task} --valid-fraction {share}"
+    prepare.refuses(message, line, source / "aclImdb")
 
 
 def results(out):
@@ -155,12 +155,11 @@ def results(out):
         ("image", "cifar-10-batches-bin"),
     ],
 )
-def test_the_folder_of_a_task_may_be_given(task, folder, prepared, tmp_path):
-    for files in LRA.values():
-        write_folder(tmp_path, files())
-    prepare(task, tmp_path / folder, tmp_path / "out")
+def test_the_folder_of_a_task_may_be_given(task, folder, prepared, prepare, tmp_path):
+    write_folder(tmp_path, LRA[Path(CORPORA[task].source.downloads[0].url).name]())
+    prepare(f"lra {task}", tmp_path / folder)
     expected = {path: data for path, data in results(prepared).items() if task in path.parts[0]}
-    assert results(tmp_path / "out") == expected
+    assert results(prepare.out) == expected
 
 
 @pytest.mark.parametrize("size", [30, 57, 1000])
@@ -172,16 +171,23 @@ def test_random_splits(size):
     assert [*train, *valid, *test] == order
 
 
-def test_texts_of_papers_are_literal(tmp_path):
-    (tmp_path / "pairs.tsv").write_bytes(
-        b"1.0\tP1\tC1\tb'one\\n'\tb\"it's\"\n0.0\tP2\tC2\t\"\xff\r\t two \r\n1\tP3\tC3\t\tlast"
-    )
-    examples = list(read_aan(tmp_path / "pairs.tsv"))
-    assert [([bytes(text) for text in texts], label) for texts, label in examples] == [
-        ([b"b'one\\n'", b'b"it\'s"'], "1"),
-        ([b'"\xff\r', b" two "], "0"),
-        ([b"", b"last"], "1"),
-    ]
+def raw(data, split, part="input0"):
+    """The examples of a split of binarised bytes or pixels, as these."""
+    rows = MMapIndexedDataset(str(data / part / split))
+    dictionary = Dictionary.load(str(data / part / "dict.txt"))
+    ids = ((row[row != dictionary.eos()] - dictionary.nspecial).tolist() for row in rows)
+    return [bytes(row) for row in ids]
+
+
+def test_texts_of_papers_are_literal(prepare, tmp_path):
+    lines = b"1.0\tP1\tC1\tb'one\\n'\tb\"it's\"\n0.0\tP2\tC2\t\"\xff\r\t two \r\n1\tP3\tC3\t\tlast"
+    names = ("train", "eval", "test")
+    files = {f"new_aan_pairs.{name}.tsv": lines for name in names}
+    prepare("lra retrieval", write_folder(tmp_path / "raw", files))
+    data = prepare.out / "retrieval-bin"
+    assert raw(data, "train") == [b"b'one\\n'", b'"\xff\r', b""]
+    assert raw(data, "train", "input1") == [b'b"it\'s"', b" two ", b"last"]
+    assert [[*label] for label in raw(data, "train", "label")] == [[1], [0], [1]]
 
 
 IMAGE = f"{PATHFINDER}/imgs/2/sample_5.png"
@@ -206,7 +212,7 @@ LINES = IMAGES[METADATA].splitlines(keepends=True)
 @pytest.mark.parametrize(
     "changes, named",
     [
-        *(({IMAGE: png(picture(2, 5))[:size]}, f"^{IMAGE}") for size in (0, 30, -25)),
+        *(({IMAGE: png(picture(2, 5))[:size]}, f"{IMAGE}") for size in (0, 30, -25)),
         ({IMAGE: png(np.zeros((32, 64)))}, f"{IMAGE} .*64x32"),
         ({IMAGE: huge_png()}, f"{IMAGE} .*3600000000 pixels"),
         ({METADATA: LINES[0] + b"imgs/2 sample_1.png 1\n"}, f"{METADATA}, line 2: .*'imgs/2"),
@@ -218,27 +224,32 @@ LINES = IMAGES[METADATA].splitlines(keepends=True)
         ({IMAGE: None}, "29 .* 30 .* imgs/2/sample_5.png is the"),
     ],
 )
-def test_a_bad_image_or_label_is_named(changes, named):
+def test_a_bad_image_or_label_is_named(changes, named, prepare, tmp_path):
     files = {name: data for name, data in {**IMAGES, **changes}.items() if data is not None}
-    with pytest.raises(ValueError, match=named):
-        for split in read_pathfinder_splits(files):
-            list(split)
+    prepare.refuses(named, "lra pathfinder", write_folder(tmp_path / "raw", files))
 
 
 def record(label, red=0, green=0, blue=0):
     return bytes([label, *[red] * 1024, *[green] * 1024, *[blue] * 1024])
 
 
-def test_records_of_cifar10():
+def cifar10(**changes):
+    """Files of one record each, of a class of its own."""
+    files = {f"data_batch_{n}.bin": record(n) for n in range(1, 6)}
+    return {**files, "test_batch.bin": record(0), **changes}
+
+
+def test_records_of_cifar10(prepare, tmp_path):
     """Pixels keep their places; those of pure colours have known intensities."""
-    content = record(3, 40, 40, 40) + record(9, 255) + record(0, 0, 255) + record(1, 0, 0, 255)
-    images, labels = zip(*read_cifar10(content, "batch.bin"))
-    assert labels == ("cat", "truck", "airplane", "automobile")
-    for [image], intensity in zip(images, (40, 76, 149, 29)):
-        assert image.tolist() == [intensity] * 1024
     channel = np.arange(1024, dtype=np.uint16).astype(np.uint8)
-    [([image], _)] = read_cifar10(bytes([0, *np.tile(channel, 3)]), "batch.bin")
-    assert (image == channel).all()
+    content = record(3, 40, 40, 40) + record(9, 255) + record(0, 0, 255) + record(1, 0, 0, 255)
+    content += bytes([0, *np.tile(channel, 3)])
+    files = cifar10(**{"data_batch_1.bin": record(1) * 8, "test_batch.bin": content})
+    prepare("lra image", write_folder(tmp_path / "raw", files))
+    data = prepare.out / "image-bin"
+    expected = [bytes([intensity] * 1024) for intensity in (40, 76, 149, 29)]
+    assert raw(data, "test") == [*expected, channel.tobytes()]
+    assert [label for [label] in raw(data, "test", "label")] == [3, 9, 0, 1, 0]
 
 
 def test_weights_of_the_colours():
@@ -264,20 +275,22 @@ def test_weights_of_the_colours():
         b"\xff\tP1\tC1\ta\tb",
     ],
 )
-def test_a_bad_pair_is_named(line, tmp_path):
-    (tmp_path / "file").write_bytes(b"1.0\tP0\tC0\ta\tb\n" + line + b"\n")
-    with pytest.raises(ValueError, match=f"^{tmp_path}/file, line 2: "):
-        list(read_aan(tmp_path / "file"))
+def test_a_bad_pair_is_named(line, prepare, tmp_path):
+    files = {
+        f"new_aan_pairs.{name}.tsv": b"1.0\tP0\tC0\ta\tb\n" for name in ("train", "eval", "test")
+    }
+    files["new_aan_pairs.train.tsv"] += line + b"\n"
+    named = "new_aan_pairs.train.tsv, line 2: "
+    prepare.refuses(named, "lra retrieval", write_folder(tmp_path / "raw", files))
 
 
 @pytest.mark.parametrize("content", [b"", bytes(3 * 3073 - 1), record(9) + record(10)])
-def test_a_file_with_a_bad_record_is_named(content):
-    with pytest.raises(ValueError, match="^test_batch.bin is cut off, or has a class"):
-        list(read_cifar10(content, "test_batch.bin"))
+def test_a_file_with_a_bad_record_is_named(content, prepare, tmp_path):
+    source = write_folder(tmp_path / "raw", cifar10(**{"test_batch.bin": content}))
+    prepare.refuses("test_batch.bin is cut off, or has a class", "lra image", source)
 
 
-def test_a_split_without_examples_is_an_error(tmp_path):
+def test_a_split_without_examples_is_an_error(prepare, tmp_path):
     files = {**retrieval(), "lra_release/lra_release/tsv_data/new_aan_pairs.eval.tsv": b""}
-    with pytest.raises(ValueError, match="pairs.eval.tsv.*valid"):
-        prepare("retrieval", write_folder(tmp_path / "source", files), tmp_path / "out")
-    assert not list((tmp_path / "out").glob("retrieval-bin*"))
+    source = write_folder(tmp_path / "source", files)
+    prepare.refuses("pairs.eval.tsv has no examples", "lra retrieval", source)

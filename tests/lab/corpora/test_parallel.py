@@ -11,10 +11,8 @@ import pytest
 from published import write_folder
 from script_helpers import binarized_lines, lines
 
-import odeformers
 from fairseq_odeformers.lab.compare.recipe import Recipe, find_test_sets
 from fairseq_odeformers.lab.compare.results import read_split_texts
-from fairseq_odeformers.lab.corpora.parallel import split_pairs
 
 LANGS = ("de", "en")
 WORDS = {"de": "Hund Katze Maus läuft".split(), "en": "dog cat mouse runs".split()}
@@ -44,61 +42,51 @@ def folder_of(path, **changes):
     return write_folder(path, {**own, **changes})
 
 
-def run(source, out, *options, operations=30):
-    options = [*options, "--bpe-operations", operations, "--from", source, "--out", out]
-    odeformers.main(["prepare", "parallel", "-s", "de", "-t", "en", *map(str, options)])
+LINE = "parallel -s de -t en --bpe-operations 30"
 
 
-def test_files_of_a_folder_become_the_splits(tmp_path, capfd):
-    """Compressed or not; ``val`` is valid, test sets keep their names.
-
-    The log has the command of fairseq, and not all of its options.
-    """
+def test_files_of_a_folder_become_the_splits(prepare, tmp_path):
+    """Compressed or not; ``val`` is valid, test sets keep their names."""
     source = folder_of(tmp_path / "own")
     for name, packer in (("train.de", gzip), ("val.en", gzip), ("test2016.en", lzma)):
         suffix = ".gz" if packer == gzip else ".xz"
         (source / (name + suffix)).write_bytes(packer.compress((source / name).read_bytes()))
         (source / name).unlink()
-    run(source, tmp_path / "out", "--keep-case")
+    log = prepare(LINE, source, "--keep-case")
+    assert "60 train, 7 valid, 5 test, 6 test2016 pairs" in log
     splits = {"train": (60, 1), "valid": (7, 2), "test": (5, 3), "test2016": (6, 4)}
     for split, drawn_by in splits.items():
         for side, lang in enumerate(LANGS):
             expected = [pair[side].replace(".", " .") for pair in sentences(*drawn_by)]
-            found = binarized_lines(tmp_path / "out" / "data-bin", split, "de-en", lang)
+            found = binarized_lines(prepare.out / "data-bin", split, "de-en", lang)
             assert found == expected
-    said = capfd.readouterr().out
-    assert "fairseq-preprocess --source-lang de" in said and "[en] Dictionary: " in said
-    assert "Namespace(" not in said
 
 
-def test_names_may_have_hyphens_and_dots(tmp_path):
+def test_names_may_have_hyphens_and_dots(prepare, tmp_path):
     """Those of languages and of test sets; each set holds its own sentences."""
     names = {"test": 3, "test.2016": 5, "test.2017-06": 4, "valid": 7}
     splits = {split: sentences(size, size) for split, size in {**names, "train": 60}.items()}
     renamed = {name.replace(".en", ".pt-br"): text for name, text in files(**splits).items()}
-    source, out = write_folder(tmp_path / "own", renamed), tmp_path / "out"
-    odeformers.main(
-        ["prepare", "parallel", "-s", "de", "-t", "pt-br", "--bpe-operations", "9"]
-        + ["--from", str(source), "--out", str(out)]
-    )
+    source, out = write_folder(tmp_path / "own", renamed), prepare.out
+    prepare("parallel -s de -t pt-br --bpe-operations 9", source)
     for split, size in names.items():
         assert len(lines(out / "plain" / f"{split}.pt-br")) == size
         found = binarized_lines(out / "data-bin", split, "de-pt-br", "pt-br")
         assert len(found) == size, split
 
 
-def test_comparisons_have_the_references_as_they_come(tmp_path):
+def test_comparisons_have_the_references_as_they_come(prepare, tmp_path):
     """Not their tokens in lower case, from which spaces and case cannot be had back."""
     references = [f"Press  'F{n}' ({n} %), then wait ." for n in range(5)]
     pairs = [(text, references[n]) for n, (text, _) in enumerate(sentences(5, 3))]
-    run(folder_of(tmp_path / "own", **files(test=pairs)), tmp_path / "out")
+    prepare(LINE, folder_of(tmp_path / "own", **files(test=pairs)))
     options = {"task": "translation", "source-lang": "de", "target-lang": "en"}
     recipe = Recipe(str(tmp_path / "out" / "data-bin"), options, {})
     assert read_split_texts(Path(find_test_sets(recipe)["test"])) == references
     assert not (tmp_path / "out" / "plain" / "train.en").exists()
 
 
-def test_training_pairs_are_cleaned_by_byte_pairs(tmp_path, capsys):
+def test_training_pairs_are_cleaned_by_byte_pairs(prepare, tmp_path):
     """The log says how many were left out for what; other splits are kept whole."""
     rare = "αβγδεζηθικλμνξο"  # a token, and fifteen subwords
     odd = [
@@ -109,12 +97,13 @@ def test_training_pairs_are_cleaned_by_byte_pairs(tmp_path, capsys):
     ]
     train = [*sentences(60, 1), *odd]
     source = folder_of(tmp_path / "own", **files(train=train, test=odd))
-    run(source, tmp_path / "out", "--max-tokens", 30, "--max-ratio", 2, operations=12)
-    bpe = tmp_path / "out" / "bpe"
+    line = "parallel -s de -t en --bpe-operations 12 --max-tokens 30 --max-ratio 2"
+    log = prepare(line, source)
+    bpe = prepare.out / "bpe"
     assert len(lines(bpe / "train.de")) == 61 and lines(bpe / "train.en")[-1] == " ".join("1" * 15)
     assert len(lines(bpe / "test.de")) == 4
-    said = "leaves 61 training pairs; .* 1 with .*, 1 with more than 30 subwords, and 1 with"
-    assert re.search(said, capsys.readouterr().out)
+    said = "leaves 61 of 64 training pairs; .* 1 with .*, 1 with more than 30 subwords, and 1 with"
+    assert re.search(said, log)
 
 
 def write_pairs(path, pairs):
@@ -122,65 +111,45 @@ def write_pairs(path, pairs):
     return path
 
 
-def drawn(path, sizes, seed):
-    """The pairs of each split of a file."""
-    splits = {split: [] for split in ("train", *sizes)}
-    for split, pair in split_pairs(path, sizes, seed):
-        splits[split].append(pair)
-    return splits
+def plain_splits(out):
+    """The pairs of each split as they are tokenised, without their case."""
+    splits = ("train", "valid", "test")
+    sides = [[lines(out / "tokenized" / f"{split}.{lang}") for lang in LANGS] for split in splits]
+    return {split: list(zip(*pair)) for split, pair in zip(splits, sides)}
 
 
-def test_one_file_is_divided(tmp_path):
+def test_one_file_is_divided(prepare, tmp_path):
     """At random, by the seed, in the order of the file."""
-    pairs = list(sentences(60, 1))
+    pairs = [tuple(side.replace(".", " .") for side in pair) for pair in sentences(60, 1)]
     source = write_pairs(tmp_path / "own.tsv", pairs)
-    run(source, tmp_path / "out", "--valid", 9, "--test", 7, "--seed", 5, "--keep-case")
-    splits = drawn(source, {"valid": 9, "test": 7}, seed=5)
+    line = f"{LINE} --valid 9 --test 7 --keep-case"
+    prepare(f"{line} --seed 5", source)
+    splits = plain_splits(prepare.out)
     assert {split: len(part) for split, part in splits.items()} == dict(train=44, valid=9, test=7)
     assert sorted(sum(splits.values(), [])) == sorted(pairs)
-    for split, part in splits.items():
-        assert sorted(part, key=pairs.index) == part
-        for side, lang in enumerate(LANGS):
-            expected = [pair[side].replace(".", " .") for pair in part]
-            assert lines(tmp_path / "out" / "tokenized" / f"{split}.{lang}") == expected
-    assert splits != drawn(source, {"valid": 9, "test": 7}, seed=6)
+    assert all(sorted(part, key=pairs.index) == part for part in splits.values())
+    prepare(f"{line} --seed 6", source, out=tmp_path / "other")
+    assert splits != plain_splits(tmp_path / "other")
 
 
-def test_sets_and_merges_fit_little_text(tmp_path, capsys):
+def test_sets_and_merges_fit_little_text(prepare, tmp_path):
     """A tenth of the pairs for each set, and the least merges, with a line; words stay whole."""
-    source = write_pairs(tmp_path / "own.tsv", sentences(60, 1))
-    line = [
-        "prepare",
-        "parallel",
-        "-s",
-        "de",
-        "-t",
-        "en",
-        "--from",
-        source,
-        "--out",
-        tmp_path / "o",
-    ]
-    odeformers.main([*map(str, line)])
-    sizes = [len(lines(tmp_path / f"o/bpe/{name}.de")) for name in ("train", "valid", "test")]
+    log = prepare("parallel -s de -t en", write_pairs(tmp_path / "own.tsv", sentences(60, 1)))
+    sizes = [len(lines(prepare.out / f"bpe/{name}.de")) for name in ("train", "valid", "test")]
     assert sizes == [48, 6, 6]
-    said = capsys.readouterr().out
-    assert " at most 1,000 merges, chosen by the size of the text" in said
-    assert "6 pairs are for valid, and 6 for test" in said
+    assert " at most 1,000 merges, chosen by the size of the text" in log
+    assert "6 pairs are for valid, and 6 for test" in log
     for lang in LANGS:
-        assert lines(tmp_path / f"o/bpe/train.{lang}") == lines(
-            tmp_path / f"o/tokenized/train.{lang}"
-        )
+        bpe, tokenized = (prepare.out / f"{name}/train.{lang}" for name in ("bpe", "tokenized"))
+        assert lines(bpe) == lines(tokenized)
 
 
-def test_no_side_of_a_pair_that_is_held_out_is_in_another_set(tmp_path):
+def test_no_side_of_a_pair_that_is_held_out_is_in_another_set(prepare, tmp_path):
     pairs = [(f"S{n % 40}", f"t {n % 50}") for n in range(60)] + [("s39", "new"), ("old", "T  49")]
-    splits = drawn(write_pairs(tmp_path / "own.tsv", pairs), {"valid": 9, "test": 9}, seed=1)
+    prepare(f"{LINE} --valid 9 --test 9", write_pairs(tmp_path / "own.tsv", pairs))
+    splits = plain_splits(prepare.out)
     for side in (0, 1):
-        keys = {
-            split: {" ".join(pair[side].lower().split()) for pair in part}
-            for split, part in splits.items()
-        }
+        keys = {split: {pair[side] for pair in part} for split, part in splits.items()}
         assert max(Counter(key for part in keys.values() for key in part).values()) == 1
     assert len(splits["train"]) == len(pairs) - 18
 
@@ -217,7 +186,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"one.tsv": b""}, "own/one.tsv is empty; give a pair per line, source<TAB>target"),
     ],
 )
-def test_bad_text_is_named(changes, named, tmp_path, capsys):
+def test_bad_text_is_named(changes, named, prepare, tmp_path):
     """Before the tokenising, which takes minutes."""
     source, options = folder_of(tmp_path / "own"), []
     for name, data in changes.items():
@@ -227,12 +196,8 @@ def test_bad_text_is_named(changes, named, tmp_path, capsys):
             (source / name).write_bytes(data)
     if "one.tsv" in changes:
         source, options = source / "one.tsv", ["--valid", 4, "--test", 4]
-    with pytest.raises(SystemExit):
-        run(source, tmp_path / "out", *options)
-    said = capsys.readouterr()
-    assert re.match(f"odeformers prepare parallel: error: .*{named}", said.err.splitlines()[-1])
-    assert "tokenizing" not in said.out and (" for valid" not in said.out or "whose sides" in named)
-    assert not (tmp_path / "out" / "data-bin").exists()
+    log = prepare.refuses(named, LINE, source, *options)
+    assert " train, " not in log and (" for valid" not in log or "whose sides" in named)
 
 
 @pytest.mark.parametrize(
@@ -245,12 +210,8 @@ def test_bad_text_is_named(changes, named, tmp_path, capsys):
         ("-s de -t en --out {}/a,b", "--out .*/a,b: .*','"),
     ],
 )
-def test_names_that_fairseq_would_divide_are_refused_at_once(options, named, tmp_path, capsys):
-    source, line = folder_of(tmp_path / "own"), options.format(tmp_path).split()
-    if "--out" not in options:
-        line += ["--out", str(tmp_path / "out")]
-    with pytest.raises(SystemExit):
-        odeformers.main(["prepare", "parallel", *line, "--from", str(source)])
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert re.match(f"odeformers prepare parallel: error: {named}", said)
+def test_names_that_fairseq_would_divide_are_refused_at_once(options, named, prepare, tmp_path):
+    source = folder_of(tmp_path / "own")
+    out = tmp_path / options.split("--out {}/")[1] if "--out" in options else None
+    prepare.refuses(named, f"parallel {options.split(' --out')[0]}", source, out=out)
     assert [path.name for path in tmp_path.iterdir()] == ["own"]

@@ -1,15 +1,15 @@
 """The texts are found in folders and archives or downloaded; bad ones are named."""
 
+from dataclasses import replace
+
 import pytest
 from fairseq.data import Dictionary, data_utils
 from published import PTB, ptb, write_archive
 from script_helpers import contents
 
-import odeformers
 from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.corpora import ptb as corpus
-from fairseq_odeformers.lab.corpora.archives import CHECKSUMS
-from fairseq_odeformers.lab.corpora.ptb import prepare
+from fairseq_odeformers.lab.corpora.common.lines import Lines
 
 WORDS = ["the", "<unk>", "N", "end", "of", "points", "rose"]  # by frequency, then by alphabet
 TEXTS = {
@@ -27,21 +27,14 @@ def write(folder, texts):
     return folder
 
 
-@pytest.fixture(scope="module")
-def data_bin(tmp_path_factory):
-    """Of a folder that has the published archive."""
-    folder = tmp_path_factory.mktemp("ptb")
-    write_archive(folder / "published" / "simple-examples.tgz", ptb())
-    line = f"prepare ptb --from {folder / 'published'} --out {folder / 'out'}"
-    odeformers.main(line.split())
-    return folder / "out" / "data-bin"
-
-
-def test_data_hold_the_text_with_one_kind_of_unknown_word(data_bin):
+def test_data_hold_the_text_with_one_kind_of_unknown_word(prepare, tmp_path):
     """The dictionary has the words of the training text once each, fairseq's own included.
 
-    It is filled up to a multiple of 8.
+    It is filled up to a multiple of 8. The source is a folder that has the published archive.
     """
+    write_archive(tmp_path / "published" / "simple-examples.tgz", ptb())
+    prepare("ptb", tmp_path / "published")
+    data_bin = prepare.out / "data-bin"
     dictionary = Dictionary.load(str(data_bin / "dict.txt"))
     words = [word for word in WORDS if word != "<unk>"]
     fill = [f"madeupword000{number}" for number in range(6)]
@@ -55,9 +48,10 @@ def test_data_hold_the_text_with_one_kind_of_unknown_word(data_bin):
 
 
 @pytest.fixture
-def expected(tmp_path):
+def expected(prepare, tmp_path):
     """The prepared texts."""
-    return contents(prepare(write(tmp_path / "texts", TEXTS), tmp_path / "expected", 1))
+    prepare("ptb", write(tmp_path / "texts", TEXTS), out=tmp_path / "expected")
+    return contents(tmp_path / "expected" / "data-bin")
 
 
 @pytest.mark.parametrize(
@@ -67,50 +61,56 @@ def expected(tmp_path):
         {**TEXTS, "a/test.txt": "another", "b/test.txt": "one"},
     ],
 )
-def test_texts_have_one_of_two_names(texts, tmp_path, expected):
-    assert contents(prepare(write(tmp_path / "source", texts), tmp_path / "out", 1)) == expected
+def test_texts_have_one_of_two_names(texts, prepare, tmp_path, expected):
+    prepare("ptb", write(tmp_path / "source", texts))
+    assert contents(prepare.out / "data-bin") == expected
 
 
-def test_the_published_texts_are_downloaded(tmp_path, monkeypatch, expected, caplog):
+def test_the_published_texts_are_downloaded(prepare, tmp_path, monkeypatch, expected, warnings):
     """Another checksum is refused, and another size of a text of your own is warned of."""
     folder = write(tmp_path / "published", TEXTS)
-    sizes = {"train": (2, 5), "valid": (1, 3), "test": (1, 2)}
-    for path in folder.iterdir():
-        monkeypatch.setitem(CHECKSUMS, path.as_uri(), sha256(path))
-    monkeypatch.setattr(corpus, "PUBLISHED", sizes)
-    monkeypatch.setattr(corpus, "URL", folder.as_uri())
-    assert contents(prepare(None, tmp_path / "out", 1)) == expected
-    assert not caplog.messages
+    downloads = [
+        one._replace(url=(folder / one.files[0]).as_uri(), sha256=sha256(folder / one.files[0]))
+        for one in corpus.PUBLISHED.source.downloads
+    ]
+    source = replace(corpus.PUBLISHED.source, downloads=downloads)
+    writer = Lines("Penn Treebank", {"train": (2, 5), "valid": (1, 3), "test": (1, 2)})
+    published = replace(corpus.PUBLISHED, source=source, writer=writer)
+    monkeypatch.setattr(corpus, "PUBLISHED", published)
+    log = prepare("ptb")
+    assert contents(prepare.out / "data-bin") == expected
+    assert "the published" not in log
     write(folder, {"ptb.valid.txt": " the N \n"})
-    with pytest.raises(ValueError, match="ptb.valid.txt: SHA-256"):
-        prepare(None, tmp_path / "again", 1)
+    with pytest.raises(Exception, match="ptb.valid.txt: SHA-256"):
+        prepare("ptb", out=tmp_path / "again")
     assert not (tmp_path / "again" / "data-bin").exists()
-    prepare(folder, tmp_path / "own", 1)
-    (warning,) = caplog.messages
+    (warning,) = (
+        line
+        for line in warnings(prepare("ptb", folder, out=tmp_path / "own"))
+        if "the published Penn" in line
+    )
     assert warning.startswith("valid: ") and "1 lines and 3 words" in warning
 
 
-def test_the_test_set_may_be_missing_and_come_later(tmp_path, expected, caplog):
+def test_the_test_set_may_be_missing_and_come_later(prepare, tmp_path, expected, warnings):
     source = write(tmp_path / "source", PLAIN)
     (source / "test.txt").unlink()
-    data_bin = prepare(source, tmp_path / "out", 1)
-    assert "source has no test.txt" in caplog.text
-    assert not list(data_bin.glob("test*"))
+    log = prepare("ptb", source)
+    assert any("source has no test.txt" in line for line in warnings(log))
+    assert not list((prepare.out / "data-bin").glob("test*"))
     write(source, PLAIN)
-    assert contents(prepare(source, tmp_path / "out", 1)) == expected
+    prepare("ptb", source)
+    assert contents(prepare.out / "data-bin") == expected
 
 
 @pytest.mark.parametrize(
-    "texts, message",
+    "texts, named",
     [
         ({"ptb.test.txt": "a\n"}, "source has no train.txt, valid.txt; give a"),
         ({"train.txt": "a\n", "test.txt": "a\n"}, "source has no valid.txt; give a"),
         ({**PLAIN, "valid.txt": " \n"}, "raw/valid.txt is empty"),
-        ({**PLAIN, "test.txt": ""}, "raw/test.txt is empty"),
         ({**PLAIN, "valid.txt": "a\n\udce4\n"}, "raw/valid.txt, line 2: not UTF-8"),
     ],
 )
-def test_bad_texts_are_named(texts, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        prepare(write(tmp_path / "source", texts), tmp_path / "out", 1)
-    assert not (tmp_path / "out" / "data-bin").exists()
+def test_bad_texts_are_named(texts, named, prepare, tmp_path):
+    prepare.refuses(named, "ptb", write(tmp_path / "source", texts))

@@ -11,9 +11,8 @@ import pytest
 import warm
 
 import odeformers
-from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.files import build
-from fairseq_odeformers.lab.corpora.command import announce, preparing
+from fairseq_odeformers.lab.corpora.common.command import preparing
 
 
 @pytest.mark.parametrize(
@@ -57,10 +56,10 @@ from fairseq_odeformers.lab.corpora.command import announce, preparing
         ),
         ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),
         ("parallel -s de -t en --max-ratio x", "--max-ratio: x: give a number"),
-        *((f"{corpus} --workers 0", "--workers: 0") for corpus in odeformers.CORPORA),
+        *((f"{corpus} --workers 0", "--workers: 0") for corpus in odeformers.list_corpora()),
         *(
             (f"{corpus} --from absent", "--from: absent")
-            for corpus in odeformers.CORPORA
+            for corpus in odeformers.list_corpora()
             if corpus != "listops"
         ),
     ],
@@ -80,33 +79,22 @@ def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
     assert sorted(path.name for path in tmp_path.rglob("*")) == there
 
 
-def test_other_settings_take_another_folder(tmp_path):
+LISTOPS = "listops --train 20 --valid 2 --test 2 --min-length 3 --max-length 60"
+
+
+def test_other_settings_take_another_folder(prepare):
     """What differs is named; files and workers are no settings, and a failure leaves none."""
-    with pytest.raises(ZeroDivisionError), preparing(Namespace(out=tmp_path, seed=2)):
-        1 / 0  # noqa: B018
-    with preparing(Namespace(out=tmp_path, seed=1, valid=None, workers=1, source="a")):
-        pass
-    with preparing(Namespace(out=tmp_path, seed=1, valid=None, workers=2, source="b")):
-        pass
-    message = f"{tmp_path} was prepared with other settings .--seed 1 → 2, --valid unset → 300.; "
-    with pytest.raises(ValueError, match=message):
-        with preparing(Namespace(out=tmp_path, seed=2, valid=300)):
-            raise AssertionError("nothing is prepared")
+    with pytest.raises(Exception, match="hardly more than"):
+        prepare(f"{LISTOPS} --seed 2 --max-depth 1")
+    prepare(f"{LISTOPS} --seed 1")
+    prepare(f"{LISTOPS} --seed 1", workers=2)
+    with pytest.raises(Exception, match=f"{prepare.out} was prepared with other settings") as said:
+        prepare(f"{LISTOPS} --seed 2")
+    assert "(--seed 1 → 2); remove it, or give another --out" in str(said.value)
+    assert "is up to date" in prepare(f"{LISTOPS} --seed 1")
 
 
-@pytest.mark.parametrize("size", [99, 100])
-def test_a_small_test_set_has_a_warning(size, tmp_path, caplog):
-    """Of the smallest, whatever the size of the others."""
-    caplog.set_level("INFO")
-    write_dictionaries(tmp_path, 1, make_dictionary("a"), ["no"])
-    for split, examples in (("valid", 5), ("test", 200), ("test1", size)):
-        write_split(tmp_path, split, [([[4, 2]], "no")] * examples)
-    announce(tmp_path)
-    said = f"{tmp_path} has a test set of size 99, " if size < 100 else f"{tmp_path} is ready"
-    assert caplog.messages[-1].startswith(said), "the last line"
-
-
-def prepare(out, name, begun, go_on):
+def prepare_slowly(out, name, begun, go_on):
     """A preparation of two steps; the second reads the result of the first.
 
     It has a process that outlives it if it is killed.
@@ -128,11 +116,13 @@ def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, reque
     """And says so once; if the first is killed, the second goes on."""
     begun, second_begun = warm.FORK.Event(), warm.FORK.Event()
     go_on, say = os.pipe()
-    first = warm.FORK.Process(target=prepare, args=(tmp_path, "first", begun, go_on))
+    first = warm.FORK.Process(target=prepare_slowly, args=(tmp_path, "first", begun, go_on))
     first.start()
     request.addfinalizer(first.kill)
     assert begun.wait(60)
-    second = warm.FORK.Process(target=prepare, args=(tmp_path, "second", second_begun, go_on))
+    second = warm.FORK.Process(
+        target=prepare_slowly, args=(tmp_path, "second", second_begun, go_on)
+    )
     second.start()
     request.addfinalizer(second.kill)
     assert not second_begun.wait(1)

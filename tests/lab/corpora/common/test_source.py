@@ -12,9 +12,8 @@ import zipfile
 import pytest
 from published import write_archive, write_folder
 
-from fairseq_odeformers.lab.corpora import glue, lra, ptb, wikitext103
-from fairseq_odeformers.lab.corpora.archives import CHECKSUMS, download, extract, read_files
-from fairseq_odeformers.lab.corpora.text_classification import DATASETS
+from fairseq_odeformers.lab.corpora import glue, lra, ptb, text_classification, wikitext103
+from fairseq_odeformers.lab.corpora.common.source import Download, Source, download, read_files
 
 FILES = {"corpus/a.txt": os.urandom(200_000), "corpus/deep/b.txt.gz": gzip.compress(b"packed")}
 KINDS = ["folder", "a.zip", "a.tar", "a.tgz"]
@@ -88,7 +87,7 @@ def test_links_and_devices_are_not_read(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["source.tar", "source.zip"])
 def test_nothing_is_written_outside_of_the_folder(kind, name, tmp_path):
     source = write_archive(tmp_path / kind, {name: b"text"})
-    extract(source, {"url": ["a.txt"]}, tmp_path / "out" / "raw")
+    Source([Download("url", ["a.txt"])]).extract(source, tmp_path / "out")
     made = sorted(path.name for path in tmp_path.rglob("*"))
     assert made == ["a.txt", "out", "raw", "recipe.json", kind]
     assert (tmp_path / "out" / "raw" / "a.txt").read_bytes() == b"text"
@@ -152,30 +151,33 @@ def test_what_is_there_is_not_downloaded(server, tmp_path):
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_a_wrong_checksum_leaves_nothing(server, tmp_path, monkeypatch):
-    monkeypatch.setitem(CHECKSUMS, server.url, "0123")
+def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
     with pytest.raises(ValueError, match=f"^{server.url}: SHA-256 is not 0123; run again"):
-        download(server.url, tmp_path / "file")
+        download(server.url, tmp_path / "file", "0123")
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setitem(CHECKSUMS, server.url, hashlib.sha256(CONTENT).hexdigest())
-    download(server.url, tmp_path / "file")
+    download(server.url, tmp_path / "file", hashlib.sha256(CONTENT).hexdigest())
+    assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_checksums_are_of_what_is_downloaded():
-    published = {lra.CIFAR10, *DATASETS["imdb"].urls, *DATASETS["agnews"].urls}
-    published |= {f"{glue.URL}/{path}" for task in glue.TASKS.values() for path in task.paths}
-    published |= {f"{ptb.URL}/{name}" for name in ptb.FILES.values()} | {wikitext103.URL}
-    assert CHECKSUMS.keys() == published
-    assert {len(bytes.fromhex(checksum)) for checksum in CHECKSUMS.values()} == {32}
+def test_published_files_have_checksums():
+    """But where none is published: the Long Range Arena's release, and parallel text."""
+    corpora = [ptb.PUBLISHED, wikitext103.CORPUS, *lra.CORPORA.values()]
+    corpora += [*sum(glue.TASKS.values(), []), *text_classification.CORPORA.values()]
+    downloads = [download for corpus in corpora for download in corpus.source.downloads]
+    for url, _, checksum in downloads:
+        if url and url != lra.RELEASE:
+            assert len(bytes.fromhex(checksum)) == 32, url
 
 
 TEXTS = {"a.de": b"eins\n", "a.en": b"one\n", "b.de": b"zwei\n"}
-ARCHIVES = {"http://host/a.tgz": ["a.de", "a.en"], "http://host/b.de.gz": ["b.de"]}
+SOURCE = Source(
+    [Download("http://host/a.tgz", ["a.de", "a.en"]), Download("http://host/b.de.gz", ["b.de"])]
+)
 
 
 @pytest.fixture
 def published(tmp_path):
-    """A folder with what is below the URLs of ARCHIVES."""
+    """A folder with what is below the URLs of SOURCE."""
     folder = write_folder(tmp_path / "published", {"b.de.gz": gzip.compress(TEXTS["b.de"])})
     write_archive(folder / "a.tgz", {f"corpus/{name}": TEXTS[name] for name in ("a.de", "a.en")})
     return folder
@@ -189,37 +191,42 @@ def contents(folder):
 def test_files_are_found_in_archives_and_folders(kind, published, tmp_path):
     write = {"loose files": write_folder, "one archive": write_archive}.get(kind)
     source = write(tmp_path / "all.tgz", TEXTS) if write else published
-    extract(source, ARCHIVES, tmp_path / "out" / "raw")
+    files = SOURCE.extract(source, tmp_path / "out")
     assert contents(tmp_path / "out" / "raw") == TEXTS
+    assert {name: file.open().read() for name, file in files.items()} == TEXTS
+    assert {
+        name: file.open().read() for name, file in SOURCE.read(source, tmp_path).items()
+    } == TEXTS
 
 
 def test_missing_files_are_an_error_that_names_their_archive(published, tmp_path):
     write_archive(published / "a.tgz", {"a.de": b""})
     with pytest.raises(ValueError, match="a.tgz has no a.en"):
-        extract(published, ARCHIVES, tmp_path / "raw")
+        SOURCE.extract(published, tmp_path)
     (published / "a.tgz").unlink()
     with pytest.raises(ValueError, match="published has no a.de, a.en"):
-        extract(published, ARCHIVES, tmp_path / "raw")
+        SOURCE.extract(published, tmp_path)
     assert not (tmp_path / "raw").exists()
 
 
 def test_a_changed_source_is_extracted_anew(published, tmp_path):
     """One file, or one archive."""
     raw, new = tmp_path / "raw", {"a.de": b"uno\n", "a.en": b"two\n", "b.de": b"due\n"}
-    extract(published, ARCHIVES, raw)
+    SOURCE.extract(published, tmp_path)
     write_folder(published, {"b.de.gz": gzip.compress(new["b.de"])})
-    extract(published, ARCHIVES, raw)
+    SOURCE.extract(published, tmp_path)
     assert contents(raw) == {**TEXTS, "b.de": new["b.de"]}
     write_archive(published / "a.tgz", {name: new[name] for name in ("a.de", "a.en")})
-    extract(published, ARCHIVES, raw)
+    SOURCE.extract(published, tmp_path)
     assert contents(raw) == new
 
 
-@pytest.mark.parametrize("source, raw", [("s", "s/raw"), ("raw/s", "raw"), ("s", "s"), ("s", "l")])
-def test_nothing_takes_the_place_of_the_source(source, raw, tmp_path):
+@pytest.mark.parametrize("source, out", [("s", "s"), ("out/raw/s", "out"), ("s", "l"), ("l", "s")])
+def test_nothing_takes_the_place_of_the_source(source, out, tmp_path):
     """Not by a link either."""
+    (tmp_path / "l").symlink_to(tmp_path / "s")
+    (tmp_path / "s").mkdir()
     write_folder(tmp_path / source, TEXTS)
-    (tmp_path / "l").symlink_to(tmp_path / source)
-    with pytest.raises(ValueError, match=f"--from .*/{source} overlaps .*/{raw}, made by"):
-        extract(tmp_path / source, ARCHIVES, tmp_path / raw)
+    with pytest.raises(ValueError, match=f"--from .*/{source} overlaps .*/{out}/raw, made by"):
+        SOURCE.extract(tmp_path / source, tmp_path / out)
     assert contents(tmp_path / source) == TEXTS

@@ -6,7 +6,7 @@ import pytest
 
 from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.data.raw_text import read_codes
-from fairseq_odeformers.lab.corpora import tokens
+from fairseq_odeformers.lab.corpora.common import tokens
 
 # Ends of lines, and their tokens by the Moses tokenizer itself.
 MOSES = {

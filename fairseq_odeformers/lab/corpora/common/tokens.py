@@ -1,4 +1,4 @@
-"""Tokens of running text: Moses words, subwords, and fairseq's binary files of both.
+"""Tokens of running text: subwords, and fairseq's binary files of words and subwords.
 
 A row is texts that belong together, such as a sentence and its translation, or two sentences and
 their label. Rows are streamed; only the vocabulary is held in memory.
@@ -7,10 +7,8 @@ their label. Rows are streamed; only the vocabulary is held in memory.
 import io
 import logging
 import sys
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, nullcontext, redirect_stderr
 from itertools import chain
 from pathlib import Path
@@ -62,7 +60,6 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
     """
     from subword_nmt.learn_bpe import learn_bpe
 
-    logger.info(f"learning at most {operations:,} BPE operations")
     lines = [f"{word} {count}" for word, count in words.items()]
     quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
     with open(path, "w", encoding="utf-8") as file, quiet:
@@ -98,8 +95,7 @@ def map_rows(
 
 
 def show_progress(rows: Iterable[Item], label: str) -> Iterator[Item]:
-    """Rows with a progress bar, and a line in the log."""
-    logger.info(label)
+    """Rows with a progress bar."""
     return iter(tqdm(rows, label, unit=" lines", mininterval=1, disable=None))
 
 
@@ -118,15 +114,16 @@ def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[
 
 
 def fairseq_preprocess(*argv: str) -> None:
-    """Run ``fairseq-preprocess`` in another process, because it leaves log handlers behind."""
-    logger.info(f"fairseq-preprocess {' '.join(argv)}")
+    """Run ``fairseq-preprocess``, without its log: a line per file, and one of all options."""
     args = get_preprocessing_parser().parse_args(argv)
-    with ProcessPoolExecutor(1) as pool:
-        pool.submit(_preprocess, args).result()
-    Path(args.destdir, "preprocess.log").unlink()  # it depends on the temporary folder
-
-
-def _preprocess(args: Namespace) -> None:
-    # All options, defaults too, in a line of a thousand letters.
-    preprocess.logger.addFilter(lambda record: not isinstance(record.msg, Namespace))
-    preprocess.main(args)
+    log = preprocess.logger
+    level, handlers = log.level, list(log.handlers)
+    log.setLevel(logging.WARNING)
+    try:
+        preprocess.main(args)
+    finally:
+        log.setLevel(level)
+        for handler in {*log.handlers} - {*handlers}:  # which writes preprocess.log
+            log.removeHandler(handler)
+            handler.close()
+    Path(args.destdir, "preprocess.log").unlink()

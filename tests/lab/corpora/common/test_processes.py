@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from fairseq_odeformers.lab.corpora.processes import CHUNK_SIZE, map_in_processes
+from fairseq_odeformers.lab.corpora.common.processes import CHUNK_SIZE, map_in_processes
 
 
 @pytest.mark.parametrize("count", [0, 5, CHUNK_SIZE, 20 * CHUNK_SIZE + 1])
@@ -28,7 +28,7 @@ def test_reading_keeps_pace_with_the_caller(chunk_size):
             items_read.append(number)
             yield number
 
-    results = map_in_processes(partial, (operator.neg,), items(), 1, chunk_size)
+    results = map_in_processes(partial, (operator.neg,), items(), 2, chunk_size)
     assert list(islice(results, 300)) == [-number for number in range(300)]
     assert len(items_read) < 300 + 10 * chunk_size < 20_000
     results.close()

@@ -23,12 +23,15 @@ def map_in_processes(
 
     The function is made once in each of *workers* processes, so that neither it nor what it holds
     is sent to them. A process works on *chunk_size* items at a time. Only a few chunks for each
-    process are read before the caller asks for their results.
+    process are read before the caller asks for their results. One worker is this process.
 
     Raises:
         BrokenProcessPool: a process was killed, or could not make the function.
         Exception: reading an item or applying the function to it raised this one.
     """
+    if workers == 1:
+        yield from map(make_function(*args), items)
+        return
     items = iter(items)
     pending = deque()
     with ProcessPoolExecutor(workers, None, _start_worker, (make_function, args)) as pool:

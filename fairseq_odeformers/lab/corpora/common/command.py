@@ -4,23 +4,24 @@ import argparse
 import json
 import logging
 import os
-import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fairseq.data.indexed_dataset import MMapIndexedDataset
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.files import check_path, check_regular, reading
 from fairseq_odeformers.options import flag, name_differences, output_folder, positive_int, workers
 
+from .checks import check_data
+from .log import describe, log_to_output
+
 SETTINGS = "settings.json"  # of the last preparation of a folder
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
-FEW = 100  # test examples; an accuracy on so many has a standard error of up to 5 points
 
 
 def make_parser(
@@ -107,10 +108,13 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
 
 
 @contextmanager
-def preparing(args: argparse.Namespace) -> Iterator[None]:
+def preparing(args: argparse.Namespace, positions: int | None = None) -> Iterator[None]:
     """Log to standard output, in the end what is ready; nothing else prepares ``args.out``.
 
     A second preparation waits until the first has ended. It then finds the work done.
+
+    Args:
+        positions: see :func:`.check_data`.
 
     Raises:
         OSError: a process was killed.
@@ -118,13 +122,7 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
             depends on them is made anew.
     """
     out = args.out
-    logging.basicConfig(
-        format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
-        datefmt="%Y-%m-%d %H:%M:%S",
-        level=logging.INFO,
-        stream=sys.stdout,
-        force=True,  # fairseq's import may have set it up
-    )
+    log_to_output()
     lock = FileLock(out / ".lock")
     try:
         acquired = lock.acquire(blocking=False)
@@ -133,13 +131,17 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
         acquired = lock.acquire()
     with acquired:
         settings = check_settings(args)
+        start = time.monotonic()
         try:
             yield
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
         (out / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
         for data_bin in sorted(out.glob("*-bin")):
-            announce(data_bin)
+            check_data(data_bin, positions)
+        ready = ", ".join(str(data_bin) for data_bin in sorted(out.glob("*-bin")))
+        duration = describe(time.monotonic() - start)
+        logging.info(f"{ready} is ready for fairseq-train ({duration})")
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -160,19 +162,3 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
                 "or give another --out"
             )
     return settings
-
-
-def announce(data_bin: Path) -> None:
-    """Log that a data set is ready, and warn if a test set is too small to compare models on."""
-    logging.info(f"{data_bin} is ready for fairseq-train")
-    sizes = map(count_examples, data_bin.rglob("test*.idx"))
-    if (size := min(sizes, default=FEW)) < FEW:
-        logging.warning(
-            f"{data_bin} has a test set of size {size}, too small to tell models apart; give {FEW} "
-            "examples or more"
-        )
-
-
-def count_examples(index: Path) -> int:
-    """The number of examples in a binarised file, from its index."""
-    return len(MMapIndexedDataset.Index(str(index)))

@@ -1,7 +1,8 @@
-"""Downloads of published data sets, and files in a folder, tar or zip archive, read in place."""
+"""Where a corpus is published, and its files: downloaded, or found in a folder or an archive."""
 
 import gzip
 import hashlib
+import io
 import logging
 import lzma
 import re
@@ -11,31 +12,157 @@ import tarfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from tqdm import tqdm
 
-from fairseq_odeformers.files import build, fingerprints, naming_faults, sha256
+from fairseq_odeformers.files import decode_lines, fingerprints, naming_faults, sha256
+
+from .log import step
 
 logger = logging.getLogger(__name__)
 
 USER_AGENT = "fairseq-odeformers"  # some servers refuse urllib's own name
 BROKEN = "is damaged, cut off, or in another format"
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
-# SHA-256 of the file at a URL, for some.
-LINES = Path(__file__).with_name("checksums.txt").read_text().splitlines()
-CHECKSUMS = {url: checksum for checksum, url in map(str.split, LINES)}
 
 
-def download(url: str, path: Path) -> None:
+class Download(NamedTuple):
+    """What is at a URL.
+
+    Attributes:
+        url: of a tar or zip archive, or of a single file (compressed, if the URL is the name with
+            ``.gz``).
+        files: names of the files to take from it, or patterns of names, as for ``Path.match``. A
+            name has as many folders as its pattern.
+        sha256: of what is at the URL, if it is known.
+    """
+
+    url: str
+    files: Sequence[str]
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a corpus.
+
+    Attributes:
+        name: for messages.
+        content: its bytes, or its path on disk, where it may be compressed.
+    """
+
+    name: str
+    content: Path | bytes
+
+    def open(self) -> IO[bytes]:
+        if isinstance(self.content, bytes):
+            return io.BytesIO(self.content)
+        return decompress(self.content.name, open(self.content, "rb"))
+
+    def sha256(self) -> str:
+        if isinstance(self.content, bytes):
+            return hashlib.sha256(self.content).hexdigest()
+        return sha256(self.content)
+
+    def lines(self) -> Iterator[str]:
+        """See :func:`.decode_lines`.
+
+        Raises:
+            ValueError: the file is damaged or not UTF-8; the message names it.
+        """
+        with naming_faults(self.name, BROKEN), self.open() as stream:
+            yield from decode_lines(stream, self.name)
+
+
+Files = Mapping[str, File]  # by their names, sorted by by_number
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a corpus is published.
+
+    Attributes:
+        downloads: all that has to be fetched.
+        optional: the names or patterns that the source of ``--from`` may lack.
+        archive: the name of an archive of all files that is published elsewhere.
+    """
+
+    downloads: Sequence[Download]
+    optional: Sequence[str] = ()
+    archive: str = ""
+
+    def fetch(self, given: Path | None, out: Path) -> Path:
+        """The path of ``--from``, or else the folder of *out* with all downloads."""
+        if given:
+            return given
+        for url, _, checksum in self.downloads:
+            download(url, out / "download" / Path(url).name, checksum)
+        return out / "download"
+
+    def read(self, given: Path | None, out: Path) -> dict[str, File]:
+        """The files, in memory."""
+        source = self.fetch(given, out)
+        contents = {}
+        for origin, names in self.origins(source).items():
+            for name, content in read_files(origin, names, self.optional).items():
+                contents[name] = File(str(origin / name), content)
+        return contents
+
+    def extract(self, given: Path | None, out: Path, folder: str = "raw") -> dict[str, File]:
+        """The files, copied to the folder *folder* of *out*.
+
+        Raises:
+            ValueError: a file is missing, or *given* overlaps that folder.
+        """
+        source, raw = self.fetch(given, out), out / folder
+        one, other = source.resolve(), raw.resolve()
+        if one.is_relative_to(other) or other.is_relative_to(one):
+            raise ValueError(
+                f"--from {source} overlaps {raw}, made by this command; choose another --out"
+            )
+        origins = self.origins(source)
+        inputs = [origin for origin in origins if origin.is_file()]
+        if source in origins and source.is_dir():
+            inputs += [source / path for path, _, _ in find(source, origins[source])]
+
+        def fill(temporary: Path) -> None:
+            def copy(name: str, stream: IO[bytes]) -> None:
+                with open(temporary / name, "wb") as file:
+                    shutil.copyfileobj(stream, file)
+
+            for origin, names in origins.items():
+                read_files(origin, names, self.optional, copy)
+
+        step("copying the corpus", raw, {"from": fingerprints(inputs)}, fill)
+        names = [name for _, names, _ in self.downloads for name in names]
+        return {name: File(str(raw / name), raw / name) for name in names if (raw / name).exists()}
+
+    def origins(self, source: Path) -> dict[Path, list[str]]:
+        """Where the files are: in archives in the folder *source*, or else in *source* itself."""
+        origins: dict[Path, list[str]] = {}
+        for url, names, _ in self.downloads:
+            archives = [source / name for name in (self.archive, Path(url).name) if name]
+            found = (
+                path
+                for path in archives
+                # A URL may lead to one of the files instead of an archive.
+                if path.is_file() and strip_compression(path.name) not in names
+            )
+            origins.setdefault(next(found, source), []).extend(names)
+        return origins
+
+
+def download(url: str, path: Path, checksum: str = "") -> None:
     """Fetch *url* into the file *path*, unless it is there; resume an earlier partial download.
 
     Raises:
         ConnectionError: the connection closed early; a new call resumes the download.
-        ValueError: the file's SHA-256 differs from ``checksums.txt``.
+        ValueError: the file's SHA-256 is not *checksum*.
     """
     if path.exists():
         return
@@ -51,7 +178,7 @@ def download(url: str, path: Path) -> None:
         if error.code != 416:
             raise OSError(f"{url}: {error}") from error
         part.unlink()  # nothing follows it: complete, or of another version of the file
-        return download(url, path)
+        return download(url, path, checksum)
     with response:
         if response.status != 206:  # the server sends the whole file
             start = 0
@@ -65,18 +192,10 @@ def download(url: str, path: Path) -> None:
         raise ConnectionError(
             f"{url}: the connection closed after {size:,} of {total:,} bytes; run again to resume"
         )
-    checksum = CHECKSUMS.get(url)
     if checksum and sha256(part) != checksum:
         part.unlink()
         raise ValueError(f"{url}: SHA-256 is not {checksum}; run again to fetch it anew")
     part.rename(path)
-
-
-def fetch(urls: Iterable[str], out: Path) -> Path:
-    """Download files into the folder ``download`` of *out*, and return it."""
-    for url in urls:
-        download(url, out / "download" / Path(url).name)
-    return out / "download"
 
 
 def strip_compression(name: str) -> str:
@@ -167,53 +286,11 @@ def by_number(name: str) -> list[str | int]:
     return [int(part) if index % 2 else part for index, part in enumerate(parts)]
 
 
-def fingerprint(files: Mapping[str, bytes]) -> str:
-    """SHA-256 of the names and contents of files, in any order."""
+def fingerprint(files: Files) -> str:
+    """SHA-256 of the names and contents of files in memory, in any order."""
     digest = hashlib.sha256()
-    for name, content in sorted(files.items()):
-        digest.update(f"{name} {len(content)}\n".encode())
-        digest.update(content)
+    for name, file in sorted(files.items()):
+        assert isinstance(file.content, bytes)
+        digest.update(f"{name} {len(file.content)}\n".encode())
+        digest.update(file.content)
     return digest.hexdigest()
-
-
-def locate(source: Path, url: str, names: Sequence[str]) -> Path:
-    """The archive of the files *names* in the folder *source*, or else *source* itself.
-
-    A URL may lead to one of the files instead of an archive.
-    """
-    archive = source / Path(url).name
-    return archive if archive.is_file() and strip_compression(archive.name) not in names else source
-
-
-def extract(
-    source: Path, archives: Mapping[str, Sequence[str]], raw: Path, optional: Sequence[str] = ()
-) -> None:
-    """Fill *raw* with the files of published archives.
-
-    Args:
-        source: an archive of all files, or a folder with the files, or with their archives under
-            the published names.
-        archives: names of the files in each archive, by its URL.
-        optional: the names that *source* may lack.
-    """
-    one, other = source.resolve(), raw.resolve()
-    if one.is_relative_to(other) or other.is_relative_to(one):
-        raise ValueError(
-            f"--from {source} overlaps {raw}, made by this command; choose another --out"
-        )
-    origins: dict[Path, list[str]] = {}
-    for url, names in archives.items():
-        origins.setdefault(locate(source, url, names), []).extend(names)
-    inputs = [origin for origin in origins if origin.is_file()]
-    if source in origins and source.is_dir():
-        inputs += [source / path for path, _, _ in find(source, origins[source])]
-
-    def fill(folder: Path) -> None:
-        def copy(name: str, stream: IO[bytes]) -> None:
-            with open(folder / name, "wb") as file:
-                shutil.copyfileobj(stream, file)
-
-        for origin, names in origins.items():
-            read_files(origin, names, optional, copy)
-
-    build(raw, {"from": fingerprints(inputs)}, fill)

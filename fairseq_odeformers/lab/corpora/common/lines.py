@@ -1,0 +1,161 @@
+"""Lines of tokenised text, for fairseq's ``language_modeling``.
+
+The dictionary has fairseq's ``<s> <pad> </s> <unk>``, the other words of the training text by
+falling frequency, and as many of ``madeupword0000``, ... as fill up a multiple of 8. ``<unk>`` in
+the text is fairseq's own symbol, and so becomes a word that the training text does not have.
+
+A line ends with ``</s>``, which is predicted and counted as a word, like ``<unk>``. Lines
+follow one another in blocks of ``--tokens-per-sample`` (fairseq's default ``--sample-break-mode
+none``); give ``fairseq-eval-lm`` the number of the training, since it leaves out longer blocks, and
+``fairseq-train`` and ``fairseq-validate`` also ``--required-batch-size-multiple 1``, without which
+they may leave out some others.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fairseq_odeformers.files import write_lines
+
+from .command import make_parser, parse_options, preparing
+from .corpus import Corpus, choose
+from .log import step
+from .source import Download, File, Files, Source
+from .tokens import fairseq_preprocess
+
+logger = logging.getLogger(__name__)
+
+RESERVED = {"<s>", "<pad>", "</s>"}  # <unk> is a word of published texts
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Writes tokenised text.
+
+    Attributes:
+        title: the name of the published corpus that the text is held against.
+        sizes: lines and words of each of its splits.
+    """
+
+    title: str = ""
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def write(
+        self,
+        read: Callable[[], Mapping[str, Iterable[str]]],
+        inputs: dict[str, Any],
+        out: Path,
+        workers: int,
+    ) -> Path:
+        """Binarise the lines of each split that *read* returns to ``out/data-bin``.
+
+        Args:
+            inputs: all that determines the lines, as JSON values.
+        """
+        for split, lines in read().items():
+            self.check_size(split, lines)
+
+        def binarize(folder: Path) -> None:
+            with TemporaryDirectory(dir=out) as name:
+                texts = {split: Path(name, split) for split in read()}
+                for split, lines in read().items():
+                    write_lines(texts[split], lines)
+                fairseq_preprocess(
+                    "--only-source",
+                    *(f"--{split}pref={path}" for split, path in texts.items()),
+                    *["--destdir", str(folder), "--workers", str(workers)],
+                )
+
+        step("binarising the text (fairseq-preprocess)", out / "data-bin", inputs, binarize)
+        return out / "data-bin"
+
+    def check_size(self, split: str, text: Iterable[str]) -> None:
+        """Log the size of a text, with a warning if the published text has another size."""
+        lines = words = 0
+        for line in text:
+            lines, words = lines + 1, words + len(line.split())
+        logger.info(f"{split}: {lines:,} lines, {words:,} words")
+        if self.sizes and (lines, words) != self.sizes[split]:
+            logger.warning(
+                "{}: the published {} has {:,} lines and {:,} words; perplexities on other text "
+                "are not comparable with the papers'".format(split, self.title, *self.sizes[split])
+            )
+
+
+def text_corpus(writer: Lines, downloads: Mapping[str, Download], archive: str = "") -> Corpus:
+    """A corpus of one file per split, of which that of ``test`` may be missing.
+
+    Args:
+        downloads: by the split; one URL may have several.
+    """
+    files = {split: download.files[0] for split, download in downloads.items()}
+    source = Source([*downloads.values()], [files["test"]], archive)
+    return Corpus(source, partial(read_texts, files), writer, extracted=True)
+
+
+def own_texts(writer: Lines, archive: str = "") -> Corpus:
+    """``train.txt``, ``valid.txt`` and perhaps ``test.txt``."""
+    downloads = {split: Download("", [f"{split}.txt"]) for split in ("train", "valid", "test")}
+    return text_corpus(writer, downloads, archive)
+
+
+def read_texts(names: Mapping[str, str], files: Files) -> dict[str, Iterator[str]]:
+    return {split: clean_lines(files[name]) for split, name in names.items() if name in files}
+
+
+def clean_lines(file: File) -> Iterator[str]:
+    """The lines that fairseq gets, which ends a line at a carriage return as well.
+
+    Raises:
+        ValueError: a line has a carriage return or one of fairseq's symbols, or the file has no
+            words; the message names it.
+    """
+    empty = True
+    for number, line in enumerate(file.lines(), start=1):
+        line = line.rstrip("\r")
+        if "\r" in line:
+            raise ValueError(
+                f"{file.name}, line {number}: a carriage return within the line; divide it"
+            )
+        if symbols := RESERVED.intersection(line.split()):
+            raise ValueError(
+                f"{file.name}, line {number}: {' '.join(sorted(symbols))} is a symbol of "
+                "fairseq's; replace it"
+            )
+        empty = empty and not line.split()
+        yield line
+    if empty:
+        raise ValueError(f"{file.name} is empty")
+
+
+def prepare_lines(
+    name: str,
+    title: str,
+    source: str,
+    corpora: Sequence[Corpus[Lines]],
+    arguments: Sequence[str],
+    required: bool = False,
+) -> None:
+    """The command ``odeformers prepare {name}``.
+
+    Args:
+        title: of the corpus, for the help.
+        source: help of ``--from``.
+        corpora: one for each way to name the files.
+        required: whether ``--from`` must be given.
+    """
+    what = f"Prepare {title} for fairseq-train --task language_modeling."
+    args = parse_options(make_parser(name, what, source, required=required), arguments)
+    with preparing(args):
+        corpus = choose(corpora, args.source)
+        files = corpus.files(args.source, args.out)
+        splits = corpus.read(files)
+        if "test" not in splits:
+            missing = ", ".join(corpus.source.optional)
+            logger.warning(f"{args.source} has no {missing}; that split is left out")
+        texts = {split: file.sha256() for split, file in zip(splits, files.values())}
+        corpus.writer.write(partial(corpus.read, files), {"texts": texts}, args.out, args.workers)

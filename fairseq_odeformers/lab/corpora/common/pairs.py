@@ -1,0 +1,357 @@
+"""Pairs of sentences: from raw parallel text to a folder that ``fairseq-train`` reads.
+
+The steps follow fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
+training pairs by length, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
+dictionary. The splits are ``train``, ``valid``, and test sets whose names begin with ``test``.
+"""
+
+import logging
+import re
+import shutil
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from sacremoses import MosesPunctNormalizer
+
+from fairseq_odeformers.data.binarised import count_examples
+from fairseq_odeformers.data.moses import make_moses_tokenizer
+from fairseq_odeformers.files import read_lines
+
+from . import tokens
+from .command import add_number, make_parser, parse_options, preparing
+from .corpus import Corpus
+from .log import step
+from .source import File, Files
+
+logger = logging.getLogger(__name__)
+
+MUCH = 0.1  # of the training pairs: a warning if more are left out
+KINDS = ("bin", "idx")
+EVALUATION = (".sgm", ".xml")  # endings of evaluation sets of WMT and of IWSLT
+SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
+POSITIONS = 1024  # subwords of a sentence that fairseq's models take by default
+
+Pair = tuple[str, str]
+SplitPair = tuple[str, tokens.Row]  # the name of a split; a sentence of it and its translation
+
+
+def read_published(file: File) -> Iterator[str]:
+    """The lines of a file, or the segments of an evaluation set: one ``<seg id="...">`` per line.
+
+    Entities such as ``&amp;`` stay as published.
+    """
+    for line in file.lines():
+        if not file.name.endswith(EVALUATION):
+            yield line
+        elif "<seg id" in line:
+            yield SEGMENT_TAG.sub("", line)
+
+
+def read_sentences(file: File) -> Iterator[str]:
+    """The same, with the training text's apostrophe, the typewriter's, in segments."""
+    published = read_published(file)
+    return map(replace_apostrophes, published) if file.name.endswith(EVALUATION) else published
+
+
+def replace_apostrophes(text: str) -> str:
+    return text.replace("’", "'")
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Reads parallel text that is published as pairs of files.
+
+    Attributes:
+        files: the documents of each split; a document is the names of two files.
+        sentences: yields the sentences of a file.
+    """
+
+    files: Mapping[str, Sequence[Sequence[str]]]
+    sentences: Callable[[File], Iterable[str]] = read_sentences
+
+    @property
+    def names(self) -> list[str]:
+        return [name for pairs in self.files.values() for pair in pairs for name in pair]
+
+    def read(self, files: Files) -> dict[str, Iterator[Pair]]:
+        """The pairs of each split, but of those whose files are missing."""
+        return {
+            split: chain.from_iterable(self.read_document(files[a], files[b]) for a, b in pairs)
+            for split, pairs in self.files.items()
+            if files.keys() >= {name for pair in pairs for name in pair}
+        }
+
+    def read_document(self, first: File, second: File) -> Iterator[Pair]:
+        """The pairs of two files.
+
+        Raises:
+            ValueError: one has more lines than the other, or both are empty.
+        """
+        number = 0
+        pairs = zip_longest(self.sentences(first), self.sentences(second))
+        for number, (source, target) in enumerate(pairs, start=1):
+            if source is None or target is None:
+                shorter, longer = (first, second) if source is None else (second, first)
+                raise ValueError(
+                    f"sentences do not pair up: {shorter.name} has {number - 1:,}, and "
+                    f"{longer.name} has more; line N of one has to translate line N of the other"
+                )
+            yield source, target
+        if not number:
+            raise ValueError(
+                f"{first.name} and {second.name} are empty; give one sentence per line"
+            )
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Writes a parallel corpus.
+
+    Attributes:
+        langs: source and target language.
+        bpe_operations: merges of the joint byte-pair encoding, learned on the training pairs; None
+            to fit them to these pairs.
+        lowercase: whether to lower-case the text.
+        normalized_splits: splits whose text first goes through the Moses punctuation normaliser and
+            has its non-printing characters replaced by spaces.
+        aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
+        max_tokens: longest side of a training pair.
+        max_ratio: largest ratio between the lengths of the two sides of a training pair.
+        clean_byte_pairs: whether these lengths are counted in subwords, not in Moses tokens. The
+            encoding is then learned before the cleaning.
+        valid_interval: N, if every N-th cleaned training pair goes to ``valid``, in a corpus that
+            has no such split.
+    """
+
+    langs: tuple[str, str]
+    bpe_operations: int | None
+    lowercase: bool = True
+    normalized_splits: tuple[str, ...] = ()
+    aggressive_hyphens: bool = False
+    max_tokens: int = 175
+    max_ratio: float = 1.5
+    clean_byte_pairs: bool = False
+    valid_interval: int | None = None
+
+    def write(
+        self,
+        read: Callable[[], Mapping[str, Iterable[Pair]]],
+        inputs: dict[str, Any],
+        out: Path,
+        workers: int,
+    ) -> Path:
+        """Tokenise, clean, encode and binarise a parallel corpus.
+
+        The pairs of ``valid`` and test sets are all kept, so that they stay aligned with the text:
+        fairseq translates an empty line like any other, but ``fairseq-generate`` needs
+        ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
+
+        Args:
+            read: returns the pairs of each split; called only if a step has to read them.
+            inputs: all that determines the pairs, as JSON values.
+            out: folder with a folder for the result of each step: ``tokenized``, ``plain``,
+                ``codes``, ``bpe`` and ``data-bin``.
+
+        Returns:
+            ``out/data-bin``: the binarised text, the dictionaries, and in ``code`` the byte-pair
+            encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
+        """
+        tokenized, plain, codes, bpe, data_bin = (
+            out / name for name in ("tokenized", "plain", "codes", "bpe", "data-bin")
+        )
+        all_inputs = {**inputs, **asdict(self)}
+        later = ["bpe_operations"]  # options that the tokenised text does not depend on
+        if self.clean_byte_pairs:
+            later += ["max_tokens", "max_ratio"]
+        text_inputs = {name: value for name, value in all_inputs.items() if name not in later}
+        tokenize = partial(self.tokenize, read, workers)
+        step("step 1 of 4: reading and tokenising", tokenized, text_inputs, tokenize)
+        train = [tokenized / f"train.{lang}" for lang in self.langs]
+        merges = self.bpe_operations
+        if merges is None:
+            merges = all_inputs["bpe_operations"] = tokens.fit_merges(train)
+        references = partial(self.write_references, read)
+        step("writing plain references", plain, {**inputs, "langs": self.langs}, references)
+        what = f"step 2 of 4: learning subwords (BPE, at most {merges:,} merges)"
+        learn = partial(learn_codes, train, merges)
+        step(what, codes, {**text_inputs, "bpe_operations": merges}, learn)
+        encode = partial(self.encode, tokenized, codes, workers)
+        step("step 3 of 4: splitting words into subwords", bpe, all_inputs, encode)
+        binarize = partial(self.binarize, bpe, codes, workers)
+        step("step 4 of 4: fairseq-preprocess", data_bin, all_inputs, binarize)
+        return data_bin
+
+    def tokenize(self, read: Callable, workers: int, folder: Path) -> None:
+        """Write all splits in Moses tokens, cleaned if lengths are counted in these.
+
+        All pairs are read first: a bad line ends this before the minutes that the tokenising takes.
+        """
+        counts = Counter(split for split, _ in tokens.show_progress(flatten(read()), "reading"))
+        logger.info(", ".join(f"{count:,} {split}" for split, count in counts.items()) + " pairs")
+        rows = flatten(read())
+        pairs = tokens.map_rows(_make_tokenizer, (self,), rows, workers, "tokenising")
+        if not self.clean_byte_pairs:
+            pairs = self.clean(pairs)
+        tokens.write_rows(pairs, folder, self.langs)
+
+    def write_references(self, read: Callable, folder: Path) -> None:
+        """Write all pairs but those to train with as they come: references of translations."""
+        splits = {split: pairs for split, pairs in read().items() if split != "train"}
+        tokens.write_rows(flatten(splits), folder, self.langs)
+
+    def encode(self, tokenized: Path, codes: Path, workers: int, folder: Path) -> None:
+        """Write all splits in subwords, cleaned if lengths are counted in subwords."""
+        rows = self.read_rows(tokenized)
+        pairs = tokens.map_rows(_make_encoder, (codes / "code",), rows, workers, "encoding")
+        if self.clean_byte_pairs:
+            pairs = self.clean(pairs)
+        tokens.write_rows(pairs, folder, self.langs)
+
+    def read_rows(self, folder: Path) -> Iterator[SplitPair]:
+        """The pairs in a folder of text files."""
+        for split in sorted(path.stem for path in folder.glob(f"*.{self.langs[0]}")):
+            for pair in zip(*(read_lines(folder / f"{split}.{lang}") for lang in self.langs)):
+                yield split, pair
+
+    def binarize(self, bpe: Path, codes: Path, workers: int, folder: Path) -> None:
+        """Run ``fairseq-preprocess``, and give test sets their names; fairseq counts them."""
+        source, target = self.langs
+        tests = sorted(path.stem for path in bpe.glob(f"test*.{source}"))
+        tokens.fairseq_preprocess(
+            *["--source-lang", source, "--target-lang", target, "--joined-dictionary"],
+            *["--trainpref", str(bpe / "train"), "--validpref", str(bpe / "valid")],
+            f"--testpref={','.join(str(bpe / split) for split in tests)}",
+            *["--destdir", str(folder), "--workers", str(workers)],
+        )
+        endings = [f".{source}-{target}.{lang}.{kind}" for lang in self.langs for kind in KINDS]
+        # From the last set down: the new name of one may be fairseq's name of a later one.
+        for number, split in reversed(list(enumerate(tests))):
+            for ending in endings:
+                (folder / f"test{number or ''}{ending}").rename(folder / f"{split}{ending}")
+        shutil.copy(codes / "code", folder)
+
+    def clean(self, rows: Iterable[SplitPair]) -> Iterator[SplitPair]:
+        """Leave out training pairs with an empty or long side or of very different lengths.
+
+        Of those that are kept, every ``valid_interval``-th goes to ``valid``.
+        """
+        unit = "subwords" if self.clean_byte_pairs else "tokens"
+        splits = ["train"]
+        if self.valid_interval:
+            splits = ["train"] * (self.valid_interval - 1) + ["valid"]
+        kept = empty = long = uneven = 0
+        for split, pair in rows:
+            shorter, longer = sorted(len(sentence.split()) for sentence in pair)
+            if split != "train":
+                yield split, pair
+            elif shorter == 0:
+                empty += 1
+            elif longer > self.max_tokens:
+                long += 1
+            elif longer > self.max_ratio * shorter:
+                uneven += 1
+            else:
+                yield splits[kept % len(splits)], pair
+                kept += 1
+        total = kept + empty + long + uneven
+        logger.log(
+            logging.WARNING if kept < (1 - MUCH) * total else logging.INFO,
+            f"cleaning leaves {kept:,} of {total:,} training pairs; left out are {empty:,} with an "
+            f"empty side, {long:,} with more than {self.max_tokens} {unit}, and {uneven:,} with a "
+            f"ratio above {self.max_ratio:g}",
+        )
+        if kept < len(splits):
+            raise ValueError(
+                f"cleaning leaves {kept} of {total} training pairs; needed are {len(splits)} or "
+                "more. For text without spaces between words, divide it into words first, or give "
+                "a larger --max-ratio"
+            )
+
+
+def flatten(splits: Mapping[str, Iterable[Pair]]) -> Iterator[SplitPair]:
+    """The pairs of all splits, each after the name of its split."""
+    for split, pairs in splits.items():
+        for pair in pairs:
+            yield split, pair
+
+
+def learn_codes(texts: Sequence[Path], merges: int, folder: Path) -> None:
+    """Learn the joint byte-pair encoding of the training pairs."""
+    tokens.learn_codes(tokens.count_words(texts), merges, folder / "code")
+
+
+def _make_tokenizer(writer: Pairs) -> Callable[[SplitPair], SplitPair]:
+    langs = writer.langs
+    normalizers = [MosesPunctNormalizer(lang) for lang in langs]
+    tokenizers = [make_moses_tokenizer(lang, writer.aggressive_hyphens) for lang in langs]
+
+    def tokenize_row(row: SplitPair) -> SplitPair:
+        split, pair = row
+        if split in writer.normalized_splits:
+            texts = (n.normalize(text) for n, text in zip(normalizers, pair))
+            pair = tuple(map(_replace_non_printing, texts))
+        texts = (tokenize_text(text) for tokenize_text, text in zip(tokenizers, pair))
+        return split, tuple(text.lower() if writer.lowercase else text for text in texts)
+
+    return tokenize_row
+
+
+def _replace_non_printing(text: str) -> str:
+    """*text* with a space for each character of the Unicode categories C (control, format, ...)."""
+    if text.isprintable():
+        return text
+    return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
+
+
+def _make_encoder(code: Path) -> Callable[[SplitPair], SplitPair]:
+    encode_texts = tokens.make_bpe_encoder(code)
+    return lambda row: (row[0], encode_texts(row[1]))
+
+
+def prepare_pairs(
+    name: str, corpora: Sequence[Corpus[Pairs]], arguments: Sequence[str], **counts: int
+) -> None:
+    """The command ``odeformers prepare {name}``; of several corpora, its argument chooses one.
+
+    Args:
+        counts: about how many pairs each prepared split has, by the paper that describes it.
+    """
+    pairs = {"-".join(corpus.writer.langs): corpus for corpus in corpora}
+    parser = make_parser(
+        name,
+        f"Prepare {name} for fairseq-train --task translation.",
+        out=f"data/{name}-{{pair}}" if len(pairs) > 1 else None,
+        source="archive (tar, zip) of the corpus, or folder with its files or its archives under "
+        "their published names (default: download the corpus)",
+    )
+    if len(pairs) > 1:
+        parser.add_argument("pair", choices=pairs, help="source and target language")
+    else:
+        parser.set_defaults(pair=next(iter(pairs)))
+    merges = corpora[0].writer.bpe_operations
+    add_number(parser, "--bpe-operations", merges, "merges of the joint BPE")
+    args = parse_options(parser, arguments)
+    corpus = pairs[args.pair]
+    with preparing(args, POSITIONS):
+        files = corpus.files(args.source, args.out)
+        writer = replace(corpus.writer, bpe_operations=args.bpe_operations)
+        inputs = {"raw": [(name, file.sha256()) for name, file in files.items()]}
+        data_bin = writer.write(partial(corpus.read, files), inputs, args.out, args.workers)
+        check_counts(data_bin, args.pair, counts)
+
+
+def check_counts(data_bin: Path, pair: str, counts: Mapping[str, int]) -> None:
+    """Warn of splits whose number of pairs differs by more than a tenth from the published one."""
+    for split, expected in counts.items():
+        [index, _] = data_bin.glob(f"{split}.{pair}.*.idx")
+        if abs((count := count_examples(index)) - expected) > expected / 10:
+            logger.warning(
+                f"{split} has {count:,} pairs, where the paper has about {expected:,}: another "
+                "release of the corpus, or part of it?"
+            )

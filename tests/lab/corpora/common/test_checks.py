@@ -1,0 +1,147 @@
+"""Whatever kind the data are of, what makes a score on them misleading is warned of with its share.
+
+Each case has a split in which it shows and one in which it does not.
+"""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from published import write_folder
+
+WORDS = "alder birch cedar elm fir hazel juniper larch maple oak pine rowan spruce yew".split()
+KINDS = {
+    "pairs": "parallel -s de -t en --keep-case --max-ratio 9 --max-tokens 2000",
+    "labels": "text-classification tsv --vocab-size 90",
+    "lines": "lm",
+}
+
+
+def texts(size, seed):
+    """Different texts of five words and a number."""
+    drawn = random.Random(seed)
+    return [" ".join([*drawn.sample(WORDS, 5), *str(1000 * seed + n)]) for n in range(size)]
+
+
+def corpus(kind, **splits: Sequence[str]):
+    """Files of a kind with the texts of each split; the source of a pair is told by its place."""
+    files = {}
+    for split, rows in splits.items():
+        if kind == "pairs":
+            others = [f"{text} fir" for text in texts(len(rows), ord(split[-1]))]
+            for side, lang in enumerate(("de", "en")):
+                pairs = enumerate(zip(rows, others))
+                files[f"{split}.{lang}"] = [pair[(n + side) % 2] for n, pair in pairs]
+        elif kind == "labels":
+            files[f"{split}.tsv"] = [f"{'ab'[n % 2]}\t{row}" for n, row in enumerate(rows)]
+        else:
+            files[f"{split}.txt"] = rows
+    return {name: "".join(f"{row}\n" for row in rows).encode() for name, rows in files.items()}
+
+
+@pytest.fixture
+def said(prepare, tmp_path, warnings):
+    """The warnings of a preparation, but that of a small test set; or its whole log."""
+
+    def run(kind, log=False, **splits):
+        found = prepare(KINDS[kind], write_folder(tmp_path / "raw", corpus(kind, **splits)))
+        return found if log else [line for line in warnings(found) if "too small" not in line]
+
+    return run
+
+
+TRAIN, VALID, TEST = texts(200, 1), texts(40, 2), texts(40, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_clean_data_have_no_warning(kind, said):
+    assert said(kind, train=TRAIN, valid=VALID, test=TEST) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_texts_in_other_splits(kind, said):
+    """Anywhere, and on either side of a pair; but a text of the same beginning is another one."""
+    longer = [f"{text} oak" for text in TRAIN[:5]]
+    test = [*TEST[:20], *TRAIN[-6:-1], *longer, *TEST[20:30]]
+    [warning] = said(kind, train=TRAIN, valid=VALID, test=test)
+    what = "pairs have a side" if kind == "pairs" else "texts are"
+    assert warning.startswith(f"test: 5 of 40 {what} in the training set (12.5%); ")
+
+
+def test_two_inputs_make_one_text(prepare, tmp_path, warnings):
+    """In any other order they are another one."""
+    rows = {"train": [("ab b", "c d"), ("e f", "g h")] * 10}
+    rows["dev"] = [("ab b", "g h"), ("c d", "ab b"), ("e f", "g h"), ("e f", "x y")]
+    rows["test"] = [("g h", "e f")] * 4
+    files = {}
+    for split, pairs in rows.items():
+        label = ("entailment", "not_entailment")
+        lines = [f"{one}\t{two}\t{label[n % 2]}" for n, (one, two) in enumerate(pairs)]
+        lines = ["sentence1\tsentence2\tlabel", *lines]
+        files[f"RTE/{split}.tsv"] = "".join(f"{line}\n" for line in lines).encode()
+    log = prepare("glue RTE --bpe-operations 2", write_folder(tmp_path / "raw", files))
+    found = [line for line in warnings(log) if "in the training set" in line]
+    assert [line.split(" in the")[0] for line in found] == ["valid: 1 of 4 texts are"]
+
+
+def test_a_text_in_a_hundred_is_a_warning(said):
+    """Less is a line in the log."""
+    for share, level in ((1, "WARNING"), (0.5, "INFO")):
+        test = [*texts(199, 4), TRAIN[3]] if share == 0.5 else [*texts(99, 4), TRAIN[3]]
+        log = said("lines", log=True, train=TRAIN, valid=VALID, test=test)
+        assert (
+            f"| {level} | test: 1 of {len(test)} texts are in the training set ({share:.1f}%)"
+            in log
+        )
+
+
+def test_unknown_words(said):
+    """Also of a text that has fairseq's own symbol; the published share is no surprise."""
+    unknown = [f"<unk> {text}".replace(" birch", " <unk>") for text in TEST]
+    for train, test, warned in (
+        (TRAIN, unknown, True),
+        (TRAIN, [text.replace("oak", "ash") for text in TEST], True),
+        ([f"<unk> {text}" for text in TRAIN], unknown, True),
+        ([f"{text} {text} <unk>" for text in TRAIN], [f"{t} {t} <unk>" for t in TEST], False),
+    ):
+        found = said("lines", train=train, valid=VALID, test=test)
+        assert any("test: " in line and "are unknown (<unk>)" in line for line in found) == warned
+
+
+@pytest.mark.parametrize("kind", ["pairs", "labels"])
+def test_unknown_characters(kind, said):
+    """Half of each word."""
+    test = [text.replace("e", "ж").replace("a", "щ") for text in TEST]
+    found = said(kind, train=TRAIN, valid=VALID, test=test)
+    assert any(line.startswith("test: ") and "are unknown" in line for line in found)
+    assert not any(line.startswith("valid: ") for line in found)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "labels"])
+def test_empty_texts_are_named_by_their_lines(kind, said):
+    """Empty or of spaces alone; those of running text may be."""
+    test = [" " * (n % 2) if n % 3 == 2 else text for n, text in enumerate(TEST)]
+    found = said(kind, train=TRAIN, valid=VALID, test=test)
+    if kind == "labels":
+        assert found == [
+            "test: 13 of 40 texts of input0 are empty (lines 3, 6, 9, 12, 15, ...); they spoil a "
+            "score"
+        ]
+    else:
+        assert [line.split(";")[0] for line in found] == [
+            "test: 7 of 40 texts of de are empty (lines 3, 9, 15, 21, 27, ...)",
+            "test: 6 of 40 texts of en are empty (lines 6, 12, 18, 24, 30, ...)",
+        ]
+
+
+def test_blank_lines_of_running_text_have_no_warning(said):
+    assert said("lines", train=["", *TRAIN], valid=["", "", *VALID], test=["", *TEST, ""]) == []
+
+
+@pytest.mark.parametrize("kind, positions", [("pairs", 1024), ("labels", 512)])
+def test_texts_of_more_tokens_than_models_take(kind, positions, said):
+    """Their end is a token, too."""
+    long = [" ".join(["oak"] * (positions - more)) for more in (0, 1)]
+    found = said(kind, train=TRAIN, valid=VALID, test=[long[0], *TEST, long[1]])
+    [warning] = found
+    assert warning.startswith(f"test: 1 of 42 texts have more than {positions:,} tokens, which")
