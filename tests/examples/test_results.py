@@ -153,8 +153,9 @@ def summaries():
     )
     for page, texts in {
         "README": (
-            f"[{slowest} to {fastest} times](docs/speed.md#growth) as fast as fairseq's at 1,024 "
-            f"to 8,192 tokens, with {least} to {most} times the memory; TransJect's {faster} at 1,024",
+            f"[{slowest} to {fastest} times](docs/speed.md#growth-with-length) as fast as "
+            f"fairseq's at 1,024 to 8,192 tokens, with {least} to {most} times the memory",
+            f"TransJect's {faster} at 1,024",
         ),
         "docs/choosing": (
             f"the Transformer has {transformer} BLEU, the Macaron Net {macaron} (three seeds each)",
