@@ -7,17 +7,16 @@ line; so does a wrong option.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import NoReturn
+from types import ModuleType
 
 PACKAGE = "fairseq_odeformers"
 
@@ -38,18 +37,6 @@ COMMANDS = {
     "average": ("checkpoints.average:main", "average the parameters of several checkpoints"),
     "score-wmt14": ("lab.wmt14_score:main", "BLEU of WMT14 as the papers compute it"),
 }
-DATA = "the binarised data, data-bin of odeformers prepare"
-FIRST = {  # what the first argument of some commands has to be; predict needs no data for parity
-    "translate": DATA,
-    "compare": f"{DATA}, or a recipe in YAML",
-    "report": "--out of odeformers compare",
-}
-# What argparse says of an option without a value, and what is said instead.
-NO_VALUE = (
-    "expected one argument",
-    "no value follows; give one that does not begin with a hyphen",
-)
-
 # By the module that a command could not import: its library, and the extra that installs it.
 EXTRAS = {
     "PIL": ("pillow", "corpora"),
@@ -80,14 +67,11 @@ def share_cores() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; without arguments, it prints the help."""
     share_cores()
-    argparse.ArgumentParser.error = refuse
-    argparse.ArgumentParser._check_value = check_choice
-    argparse.ArgumentParser._parse_optional = parse_optional
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments == ["--version"]:
         print(version("fairseq-odeformers"))
         return
-    parser = argparse.ArgumentParser(
+    parser = load_parsing().Parser(
         prog="odeformers",
         description="Train and compare ODE-derived Transformers. The folder for fairseq's "
         f"--user-dir: {user_dir()}",
@@ -100,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if command == "prepare":
         prepare(arguments[1:])
     else:
-        if command in FIRST and not {"-h", "--help"} & {*arguments}:
+        if not {"-h", "--help"} & {*arguments}:
             check_first(command, *arguments[1:2])
         run(f"odeformers {command}", COMMANDS[command][0], arguments[1:])
 
@@ -110,56 +94,16 @@ def check_first(command: str, path: str = "-") -> None:
 
     Options, NAME=RUNS, and several paths between colons are left to the command.
     """
-    if not re.search("^-|=|:", path) and not os.path.lexists(path):
-        print(f"odeformers {command}: error: {explain_missing(command, path)}", file=sys.stderr)
+    parsing = load_parsing()
+    if command in parsing.FIRST and not re.search("^-|=|:", path) and not os.path.lexists(path):
+        fault = parsing.explain_missing(command, path)
+        print(f"odeformers {command}: error: {fault}", file=sys.stderr)
         sys.exit(2)
-
-
-def explain_missing(command: str, path: object) -> str:
-    """The message for a first argument that is not there."""
-    return f"{path}: no such file or folder; give {FIRST[command]}"
-
-
-def refuse(self: argparse.ArgumentParser, message: str) -> NoReturn:
-    """What a wrong option ends in: the message alone, where argparse prints the usage before it.
-
-    It asks whether an option like an unknown one is meant.
-    """
-    for word in message.partition("unrecognized arguments: ")[2].split():
-        option = word.partition("=")[0]
-        if near := get_close_matches(option, self._option_string_actions, 1, 0.8):
-            message += f"; {option}: did you mean {near[0]}?"
-        elif os.path.exists(word) and "--text" in self._option_string_actions:
-            message += f"; did you mean --text {word}?"
-    if re.search("arguments are required: [^-]", message):
-        message += "; name it before the options"
-    message = message.replace(*NO_VALUE)
-    self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
-
-
-def check_choice(self, action, value, check=argparse.ArgumentParser._check_value) -> None:
-    """argparse's check, which asks whether a name like an unknown one is meant.
-
-    The question is worded as by ``blame.did_you_mean``, which would need fairseq.
-    """
-    known = not action.choices or value in action.choices
-    if not known and "--from" in self._option_string_actions and os.path.exists(value):
-        names = ", ".join(action.choices)
-        raise argparse.ArgumentError(action, f"{value}: a path goes after --from; name {names}")
-    near = get_close_matches(str(value), [*map(str, action.choices or ())], cutoff=0.7)
-    if near and not known:
-        raise argparse.ArgumentError(action, f"{value}: did you mean {' or '.join(near)}?")
-    check(self, action, value)
-
-
-def parse_optional(self, arg_string, parse=argparse.ArgumentParser._parse_optional):
-    """argparse's look for an option; a time such as -1m is none, so that its option refuses it."""
-    return None if re.fullmatch(r"-[\d.]+[a-z]", arg_string) else parse(self, arg_string)
 
 
 def prepare(arguments: Sequence[str]) -> None:
     """The command that prepares a corpus."""
-    parser = argparse.ArgumentParser(prog="odeformers prepare")
+    parser = load_parsing().Parser(prog="odeformers prepare")
     corpora = list_corpora()
     parser.add_argument("corpus", choices=corpora, help="--help after a corpus lists its options")
     path = next(iter(arguments), "")
@@ -171,6 +115,16 @@ def prepare(arguments: Sequence[str]) -> None:
         )
     name = parser.parse_args(arguments[:1]).corpus
     run(f"odeformers prepare {name}", f"lab.corpora.{name.replace('-', '_')}:main", arguments[1:])
+
+
+@cache
+def load_parsing() -> ModuleType:
+    """The module ``parser`` of the package, by its file: importing the package takes seconds."""
+    spec = spec_from_file_location("odeformers_parser", user_dir() / "parser.py")
+    assert spec is not None and spec.loader is not None  # it is a file of Python
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def user_dir() -> Path:

@@ -1,11 +1,12 @@
-"""Errors told in one line: where they occur in a plugin's code, and which name is meant."""
+"""Errors told in one line, with where they occur in a plugin's code."""
 
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
+
+from .parser import did_you_mean
 
 # The folders of Python's libraries, and this package.
 LIBRARIES = [*map(Path, sysconfig.get_paths().values()), Path(__file__).parent]
@@ -42,13 +43,6 @@ def describe(error: Exception) -> str:
     told = f"{kind}: {message}" if message else kind
     place = place_of(error)
     return told if place is None else f"{place}: {told}"
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question whether similar names are meant; "" if no name is similar."""
-    known = list(known)
-    near = get_close_matches(name, known, 1, 0.9) or get_close_matches(name, known, cutoff=0.7)
-    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def place_of(error: Exception) -> str | None:

@@ -33,6 +33,7 @@ from .lab.parsers import explain_unknown_architecture
 from .models.common.kinds import Kind, find_architectures, kinds_of
 from .models.common.papers import OWN, PAPERS, paper_of
 from .options import add_user_dir, flag, import_plugins
+from .parser import Parser
 
 PACKAGE = __package__ or ""
 
@@ -85,7 +86,7 @@ def place(arch: str) -> tuple[int, int]:
 
 def listing_parser(name: str) -> argparse.ArgumentParser:
     """The parser of a command that also shows what plugins register."""
-    parser = argparse.ArgumentParser(prog=f"odeformers {name}", allow_abbrev=False)
+    parser = Parser(prog=f"odeformers {name}", allow_abbrev=False)
     add_user_dir(parser)
     return parser
 

@@ -13,7 +13,8 @@ from omegaconf import OmegaConf
 from script_helpers import ROOT, USER_DIR, module
 
 from fairseq_odeformers.cli import architectures, list_options, option_rows
-from odeformers import COMMANDS, FIRST, main
+from fairseq_odeformers.parser import FIRST
+from odeformers import COMMANDS, main
 
 ARCHITECTURES = architectures()
 

@@ -32,6 +32,7 @@ def is_module(name):
 
 # From the top floor down. A part imports from the floors below it; parts beside each other do not
 # know each other, and a paper's models do not know another paper's.
+KINDS = "models/common/kinds"  # which knows fairseq alone
 FLOORS = (
     ("__main__",),
     ("cli",),
@@ -45,15 +46,19 @@ FLOORS = (
     ("models/common",),
     ("models",),
     ("checkpoints",),
+    (KINDS,),
     ("data", "modules"),
     ("options",),
     ("files", "blame"),
+    ("parser",),
 )
 FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 
 
 def part(parts):
     """The part of the house that a module belongs to: a room, ``models/common``, or a file."""
+    if "/".join(parts[:3]) == KINDS:
+        return KINDS
     return "/".join(parts[:2]).removesuffix("/__init__") if parts[0] == "models" else parts[0]
 
 

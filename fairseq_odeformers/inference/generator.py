@@ -9,8 +9,8 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.hub_utils import GeneratorHubInterface
 from torch import Tensor
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.moses import RawPairs
+from fairseq_odeformers.parser import did_you_mean
 
 from .texts import apply_to_texts, check_text, truncate, warn_of_unknown
 

@@ -1,11 +1,10 @@
 """Translates lines of raw text: ``odeformers translate data-bin --path CHECKPOINT --text FILE``."""
 
-import argparse
-
 import torch
 from tqdm import tqdm
 
 from fairseq_odeformers.options import add_user_dir, output_file, positive_int
+from fairseq_odeformers.parser import Parser
 
 from .hub import load_translator
 from .texts import encode_lines, read_texts, write_table
@@ -13,7 +12,7 @@ from .texts import encode_lines, read_texts, write_table
 
 def main(arguments=None) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="odeformers translate",
         description="Translate lines of raw text: tokenise them as the data were prepared, and "
         "detokenise the translations.",

@@ -7,10 +7,9 @@ from itertools import chain
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.options import get_training_parser
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import flag
-from odeformers import NO_VALUE
+from fairseq_odeformers.parser import NO_VALUE, did_you_mean
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
 OTHER_NAMES = {  # that options of fairseq-train have elsewhere, as in odeformers compare

@@ -21,6 +21,7 @@ from sacremoses import MosesDetokenizer
 
 from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.files import read_lines
+from fairseq_odeformers.parser import Parser
 
 from .corpora.common.command import existing_path
 from .corpora.common.pairs import read_published, replace_apostrophes
@@ -77,7 +78,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="odeformers score-wmt14",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

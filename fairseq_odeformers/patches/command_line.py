@@ -2,7 +2,7 @@
 
 import os
 import sys
-from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from argparse import Action, ArgumentParser, Namespace
 from dataclasses import fields
 from importlib.util import find_spec
 
@@ -11,10 +11,10 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import validate
+from fairseq_odeformers.parser import check_choice
 
 from .guest import binding, names_ours
 
@@ -83,11 +83,8 @@ def check_command_line(args: Namespace) -> None:
 
 
 def check_value(parser: ArgumentParser, action: Action, value: str) -> None:
-    """argparse's method, which asks whether a name like an unknown one is meant."""
-    choices = action.choices or ()
-    remedy = did_you_mean(value, choices) if isinstance(value, str) else ""
-    if remedy and value not in choices:
-        raise ArgumentError(action, f"{value}: {remedy}")
+    """argparse's method for a parser of fairseq, with :func:`.check_choice` before it."""
+    check_choice(action, value)
     ArgumentParser._check_value(parser, action, value)
 
 

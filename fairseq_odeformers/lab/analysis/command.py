@@ -13,6 +13,7 @@ import torch
 from fairseq_odeformers.inference.texts import read_texts
 from fairseq_odeformers.lab.compare.plan import PLAN, load_plan
 from fairseq_odeformers.options import add_user_dir, positive_int
+from fairseq_odeformers.parser import Parser
 
 from . import attention, sentence, states
 from .maps import NoMaps
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="odeformers analyse", description=__doc__)
+    parser = Parser(prog="odeformers analyse", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     for name, module, split in (("states", states, "test"), ("attention", attention, "valid")):
         command = commands.add_parser(name, help=module.__doc__, allow_abbrev=False)

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.raw_text import tokenize
 from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.hub import load_classifier
@@ -20,6 +19,7 @@ from fairseq_odeformers.inference.texts import TooLong
 from fairseq_odeformers.lab.plots import group_by
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.models.transject.models import TransJect
+from fairseq_odeformers.parser import did_you_mean
 
 from . import figures, measures
 from .result import Row, Tables, markdown

@@ -22,6 +22,7 @@ import torch
 import fairseq_odeformers  # noqa: F401  registers the architectures
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from fairseq_odeformers.options import add_user_dir, positive_int
+from fairseq_odeformers.parser import Parser
 
 from . import timing
 from .arguments import SIZES
@@ -82,7 +83,7 @@ def draw_growth(args: argparse.Namespace) -> None:
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="odeformers benchmark",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

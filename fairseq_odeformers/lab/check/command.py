@@ -1,6 +1,5 @@
 """The command ``odeformers check``: what an architecture must do before it is worth training."""
 
-import argparse
 import re
 import sys
 import warnings
@@ -12,6 +11,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_odeformers.blame import blaming, describe
 from fairseq_odeformers.options import add_user_dir
+from fairseq_odeformers.parser import Parser
 
 from .location import innermost_module, origin_of
 from .properties import PROPERTIES, Broken, Property
@@ -105,7 +105,7 @@ def require(arch: str, *words: str, task: str | None = None) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="odeformers check",
         usage="%(prog)s [--user-dir DIR] [--task TASK] [ARCH ...] [options of fairseq-train]",
         description="Check that an architecture decodes causally and handles caches, padding, "

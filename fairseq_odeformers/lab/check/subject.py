@@ -13,12 +13,12 @@ from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor, nn
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.lab.dataless import make_config, make_task
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kind_of, kinds_of
 from fairseq_odeformers.models.common.sizes import default_options, size_options
 from fairseq_odeformers.options import flag
+from fairseq_odeformers.parser import did_you_mean
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}
 WORDS = 46

@@ -19,6 +19,7 @@ from fairseq_odeformers.files import check_path, replacing
 from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, output_folder, positive_int
+from fairseq_odeformers.parser import Parser
 
 from .continue_plan import plan_experiment
 from .experiments import choose_experiments, parse_architecture
@@ -39,7 +40,7 @@ USER_DIR = Path(__file__).resolve().parents[2]  # this package, which fairseq's 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line of ``odeformers compare``."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="odeformers compare",
         description="Train architectures on the same data with the same recipe, evaluate them, and "
         "write a report. Further options are fairseq-train's and apply to all architectures; put "
@@ -217,7 +218,7 @@ def forget(names: Collection[str], out: Path) -> None:
 
 def report(arguments: Sequence[str] | None = None) -> None:
     """The command line of ``odeformers report``."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="odeformers report",
         description="Write the report of a comparison from its finished runs; or, with --out, a "
         "scoreboard of several comparisons.",

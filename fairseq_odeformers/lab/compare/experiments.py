@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
 from fairseq_odeformers.models.common.papers import BASELINES, OWN, family_of, paper_of
-from odeformers import explain_missing
+from fairseq_odeformers.parser import explain_missing
 
 from .defaults import default_recipe
 from .fairseq_commands import python_command

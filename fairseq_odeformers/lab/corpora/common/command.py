@@ -13,9 +13,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.files import check_path, check_regular, reading
 from fairseq_odeformers.options import flag, name_differences, output_folder, positive_int, workers
+from fairseq_odeformers.parser import Parser, did_you_mean
 
 from .checks import check_data
 from .log import describe, log_to_output
@@ -41,9 +41,7 @@ def make_parser(
         required: whether ``--from`` must be given.
     """
     out = out or f"data/{name}"
-    parser = argparse.ArgumentParser(
-        prog=f"odeformers prepare {name}", description=description, allow_abbrev=False
-    )
+    parser = Parser(prog=f"odeformers prepare {name}", description=description, allow_abbrev=False)
     parser.set_defaults(default_out=out, source=None)
     if tasks:
         parser.add_argument(

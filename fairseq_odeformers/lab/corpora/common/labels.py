@@ -13,8 +13,8 @@ import numpy as np
 from fairseq.data import Dictionary
 from tqdm import tqdm
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
+from fairseq_odeformers.parser import did_you_mean
 
 logger = logging.getLogger(__name__)
 
