@@ -123,7 +123,8 @@ def blocks_of(call: Call, side: str) -> Iterator[tuple[str, Tensor, Sequence[int
 
 def transevolve_maps(block, x, padding, source, source_padding):
     """A^l of all depths of a block, by the direct form, whichever form the block has taken."""
-    x0 = block.maybe_layer_norm(x.transpose(0, 1), before=True)
+    x = x.transpose(0, 1)
+    x0 = block.layer_norm(x) if block.normalize_before else x
     attentions = [block.self_attn.project(x0, x0, padding)]
     if source is not None:
         source = source.transpose(0, 1)

@@ -67,14 +67,14 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
 def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
     """fairseq's config of an encoder or a decoder, with all options of a model.
 
-    fairseq's layers are built from it, others from the :class:`Spec` in its attribute ``spec``. An
-    option that fairseq does not have becomes an attribute of its name.
+    fairseq's layers are built from it, others from a :class:`Spec`, which the stack sets before
+    fairseq's constructor builds them. An option that fairseq does not have becomes an attribute of
+    its name.
 
     Args:
         cfg: the options of any model; fairseq's own config is returned as it is, and takes no
             changes.
-        changes: options whose name or value differs between fairseq and the model; and further
-            attributes, such as ``spec``.
+        changes: options whose name or value differs between fairseq and the model.
     """
     if isinstance(cfg, TransformerConfig) and not changes:
         return cfg

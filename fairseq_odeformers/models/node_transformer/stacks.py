@@ -35,13 +35,13 @@ class NodeTransformerEncoder(TransformerEncoderBase):
     field_class = TransformerField
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Module):
-        spec = self.spec_class.from_options(cfg, "encoder")
-        super().__init__(stack_config(cfg, spec=spec), dictionary, embed_tokens)
+        self.spec = self.spec_class.from_options(cfg, "encoder")  # before the blocks are built
+        super().__init__(stack_config(cfg), dictionary, embed_tokens)
         for index, block in enumerate(self.layers, 1):
             block.name = f"encoder block {index}"
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> NodeBlock:
-        spec, field = cfg.spec, self.field_class(cfg.spec)
+        spec, field = self.spec, self.field_class(self.spec)
         return NodeBlock(field, make_solver(spec), spec.ode_final_time, spec.arclength_order)
 
     def forward(
@@ -78,15 +78,15 @@ class NodeTransformerDecoder(TransformerDecoderBase):
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Module):
         spec = self.spec_class.from_options(cfg, "decoder")
-        spec = replace(spec, adjoint=False)  # which is the encoder's option
-        super().__init__(stack_config(cfg, spec=spec), dictionary, embed_tokens)
+        self.spec = replace(spec, adjoint=False)  # which is the encoder's option
+        super().__init__(stack_config(cfg), dictionary, embed_tokens)
         for index, block in enumerate(self.layers, 1):
             block.name = f"decoder block {index}"
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> NodeDecoderBlock:
-        spec, field = cfg.spec, self.field_class(cfg.spec, decoder=self.attends_to_source)
+        spec, field = self.spec, self.field_class(self.spec, decoder=self.attends_to_source)
         return NodeDecoderBlock(field, make_solver(spec), spec.ode_final_time, spec.arclength_order)
 
     def extract_features(

@@ -85,22 +85,19 @@ class ODETransformerModel(RungeKuttaModel, PreNormTransformer):
 
 
 # The models of the released code: F(y) is the output of a layer.
-BIG = dict(
-    encoder_embed_dim=1024,
-    encoder_ffn_embed_dim=4096,
-    encoder_attention_heads=16,
-    decoder_attention_heads=16,
-    dropout=0.3,
-)
-for size, sizes in (("", {}), ("_big", BIG)):
-    for method, order in (("", 2), ("_rk4", 4)):
-        register_preset(
-            "ode_transformer",
-            f"ode_transformer_wmt_en_de{size}{method}",
-            rk_order=order,
-            rk_field="released",
-            **sizes,
-        )
+RK2 = {"rk_order": 2, "rk_field": "released"}
+RK4 = {"rk_order": 4, "rk_field": "released"}
+BIG = {
+    "encoder_embed_dim": 1024,
+    "encoder_ffn_embed_dim": 4096,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+    "dropout": 0.3,
+}
+register_preset("ode_transformer", "ode_transformer_wmt_en_de", **RK2)
+register_preset("ode_transformer", "ode_transformer_wmt_en_de_rk4", **RK4)
+register_preset("ode_transformer", "ode_transformer_wmt_en_de_big", **RK2, **BIG)
+register_preset("ode_transformer", "ode_transformer_wmt_en_de_big_rk4", **RK4, **BIG)
 
 
 # --- language model --------------------------------------------------------

@@ -111,11 +111,12 @@ class TransEvolveEncoderBlock(Block):
             output (T, B, C).
         """
         x = x.transpose(0, 1)
-        x0 = self.maybe_layer_norm(x, before=True)
+        x0 = self.layer_norm(x) if self.normalize_before else x
         attend = self.self_attn.evolve(*self.self_attn.project(x0, x0, encoder_padding_mask))
         for index, layer in enumerate(self.depths):
             x = layer(x, attend(index, layer.values(x)))
-        return self.maybe_layer_norm(x, before=False).transpose(0, 1)
+        x = x if self.normalize_before else self.layer_norm(x)
+        return x.transpose(0, 1)
 
     def state_modules(self) -> list[nn.Module]:
         """The modules whose outputs are the states (B, T, C) after each layer of the block.
@@ -123,10 +124,6 @@ class TransEvolveEncoderBlock(Block):
         The last state is the block's output, which is normalised unless LayerNorm comes before.
         """
         return [*self.depths] if self.normalize_before else [*self.depths[:-1], self.layer_norm]
-
-    def maybe_layer_norm(self, x: Tensor, before: bool) -> Tensor:
-        """LN(x) before the scores or after the block, where the block has it; else x."""
-        return self.layer_norm(x) if before == self.normalize_before else x
 
 
 class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
@@ -163,7 +160,7 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         """
         x = x.transpose(0, 1)
         saved = self.get_incremental_state(incremental_state, "saved") or {}
-        x0 = self.maybe_layer_norm(x, before=True)
+        x0 = self.layer_norm(x) if self.normalize_before else x
         attended_source = self._attend_source(x0, encoder_out, encoder_padding_mask, saved)
         key, bias = self.self_attn.keys(x0, self_attn_padding_mask)
         attend = self.self_attn.evolve(
@@ -176,7 +173,8 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
             value = append(saved, f"value{index}", layer.values(x), dim=2)
             x = layer(x, attend(index, value), attended_source[index])
         self.set_incremental_state(incremental_state, "saved", saved)
-        return self.maybe_layer_norm(x, before=False).transpose(0, 1), None, None
+        x = x if self.normalize_before else self.layer_norm(x)
+        return x.transpose(0, 1), None, None
 
     def _attend_source(
         self,

@@ -186,25 +186,44 @@ class TransEvolveLanguageModel(BlockSizes, DecoderOnlyModel):
 
 # --- the paper's variants (section 7.1) ------------------------------------
 
-VARIANTS = {  # the kind of feed-forward layers, the number of blocks, the depth of each
-    "randomff_1": ("random", 1, 6),
-    "randomff_2": ("random", 2, 3),
-    "fullff_1": ("full", 1, 6),
-    "fullff_2": ("full", 2, 3),
+SIDES = {  # of each model; the decoder of a translator has the blocks of its encoder
+    "transevolve": ("encoder", "decoder"),
+    "transevolve_classifier": ("encoder",),
+    "transevolve_lm": ("decoder",),
 }
-MODELS = {  # the sides of each model, and further options of all of its presets
-    "transevolve_classifier": (("encoder",), {}),
-    "transevolve": (("encoder", "decoder"), {"share_all_embeddings": True}),
-    "transevolve_lm": (("decoder",), {}),
+# The model, its feed-forward layers, the number of blocks and the depth of each; and whether
+# LayerNorm comes before the blocks, rather than after them as in the released code.
+PRESETS = {
+    "transevolve_randomff_1": ("transevolve", "random", 1, 6, False),
+    "transevolve_randomff_2": ("transevolve", "random", 2, 3, False),
+    "transevolve_fullff_1": ("transevolve", "full", 1, 6, False),
+    "transevolve_fullff_2": ("transevolve", "full", 2, 3, False),
+    "transevolve_randomff_1_prenorm": ("transevolve", "random", 1, 6, True),
+    "transevolve_randomff_2_prenorm": ("transevolve", "random", 2, 3, True),
+    "transevolve_fullff_1_prenorm": ("transevolve", "full", 1, 6, True),
+    "transevolve_fullff_2_prenorm": ("transevolve", "full", 2, 3, True),
+    "transevolve_classifier_randomff_1": ("transevolve_classifier", "random", 1, 6, False),
+    "transevolve_classifier_randomff_2": ("transevolve_classifier", "random", 2, 3, False),
+    "transevolve_classifier_fullff_1": ("transevolve_classifier", "full", 1, 6, False),
+    "transevolve_classifier_fullff_2": ("transevolve_classifier", "full", 2, 3, False),
+    "transevolve_classifier_randomff_1_prenorm": ("transevolve_classifier", "random", 1, 6, True),
+    "transevolve_classifier_randomff_2_prenorm": ("transevolve_classifier", "random", 2, 3, True),
+    "transevolve_classifier_fullff_1_prenorm": ("transevolve_classifier", "full", 1, 6, True),
+    "transevolve_classifier_fullff_2_prenorm": ("transevolve_classifier", "full", 2, 3, True),
+    "transevolve_lm_randomff_1": ("transevolve_lm", "random", 1, 6, False),
+    "transevolve_lm_randomff_2": ("transevolve_lm", "random", 2, 3, False),
+    "transevolve_lm_fullff_1": ("transevolve_lm", "full", 1, 6, False),
+    "transevolve_lm_fullff_2": ("transevolve_lm", "full", 2, 3, False),
+    "transevolve_lm_randomff_1_prenorm": ("transevolve_lm", "random", 1, 6, True),
+    "transevolve_lm_randomff_2_prenorm": ("transevolve_lm", "random", 2, 3, True),
+    "transevolve_lm_fullff_1_prenorm": ("transevolve_lm", "full", 1, 6, True),
+    "transevolve_lm_fullff_2_prenorm": ("transevolve_lm", "full", 2, 3, True),
 }
-
-# For example transevolve_fullff_2, and transevolve_classifier_randomff_1_prenorm. The presets named
-# _prenorm have LayerNorm before, not after, the blocks.
-for _name, (_ffn_type, _blocks, _depth) in VARIANTS.items():
-    for _model, (_sides, _further) in MODELS.items():
-        _first = _sides[0]  # the decoder of a translator has the blocks of its encoder
-        _sizes = {f"{_first}_blocks": _blocks, f"{_first}_depth": _depth}
-        _options = {"ffn_type": _ffn_type, **_sizes, **_further}
-        _norms = {f"{side}_normalize_before": True for side in _sides}
-        register_preset(_model, f"{_model}_{_name}", **_options)
-        register_preset(_model, f"{_model}_{_name}_prenorm", **_options, **_norms)
+for _name, (_model, _ffn_type, _blocks, _depth, _before) in PRESETS.items():
+    _side = SIDES[_model][0]
+    _options = {"ffn_type": _ffn_type, f"{_side}_blocks": _blocks, f"{_side}_depth": _depth}
+    if _before:
+        _options.update({f"{side}_normalize_before": True for side in SIDES[_model]})
+    if _model == "transevolve":
+        _options["share_all_embeddings"] = True
+    register_preset(_model, _name, **_options)

@@ -33,17 +33,14 @@ class TransEvolveEncoder(EncoderOfDepths, TransformerEncoderBase):
     block_class = TransEvolveEncoderBlock
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        spec = self.spec_class.from_options(cfg, "encoder")
+        self.spec = self.spec_class.from_options(cfg, "encoder")  # before the blocks are built
         layers, dropout = cfg.encoder_blocks, cfg.embedding_dropout
-        config = stack_config(cfg, encoder_layers=layers, dropout=dropout, spec=spec)
+        config = stack_config(cfg, encoder_layers=layers, dropout=dropout)
         super().__init__(config, dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        """fairseq's method, which its constructor calls for each block, with the config above.
-
-        A block reads ``cfg.spec`` alone.
-        """
-        return wrap_layer(self.block_class(cfg.spec), cfg)
+        """fairseq's method, which its constructor calls for each block."""
+        return wrap_layer(self.block_class(self.spec), cfg)
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """Reorder for beam search; the beams of a sentence share one row.
@@ -61,16 +58,16 @@ class TransEvolveDecoder(DecoderOfDepths, TransformerDecoderBase):
     block_class: type[TransEvolveCausalBlock] = TransEvolveDecoderBlock
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        spec = self.spec_class.from_options(cfg, "decoder")
+        self.spec = self.spec_class.from_options(cfg, "decoder")  # before the blocks are built
         layers, dropout = cfg.decoder_blocks, cfg.embedding_dropout
-        config = stack_config(cfg, decoder_layers=layers, dropout=dropout, spec=spec)
+        config = stack_config(cfg, decoder_layers=layers, dropout=dropout)
         super().__init__(config, dictionary, embed_tokens)
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> nn.Module:
         """fairseq's method, as in the encoder."""
-        return wrap_layer(self.block_class(cfg.spec), cfg)
+        return wrap_layer(self.block_class(self.spec), cfg)
 
 
 class TransEvolveCausalDecoder(TransEvolveDecoder):
