@@ -33,7 +33,7 @@ from lab.compare.test_results import write_log
 from make_checkpoints import PATHS, parsed, training_line, write_data, write_rows, write_splits
 
 from fairseq_odeformers import load_language_model, load_translator
-from fairseq_odeformers.checkpoints import read
+from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.weights import write_export
 from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.plan import Plan, save_plan
@@ -85,7 +85,7 @@ def write_folder(folder: Path) -> None:
     write_splits(folder, train=12, valid=4, test=8)
     for name, arch in ARCHS.items():
         (folder / name).write_bytes(gzip.decompress(PATHS[arch].read_bytes()))
-    write_export(read(str(folder / "classifier.pt")), folder / "export")
+    write_export(Checkpoint.read(str(folder / "classifier.pt")), folder / "export")
     (folder / "lines").write_text("1 2 3\n\n4 5\n")
     (folder / "kept").write_text("precious")
     (folder / "precious").mkdir()

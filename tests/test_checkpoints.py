@@ -11,7 +11,7 @@ from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 from make_checkpoints import MODELS, PATHS
 
-from fairseq_odeformers import checkpoints
+from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.weights import write_export
 
 ADAPTIVE = ("dopri5", "bosh3", "fehlberg2", "adaptive_heun", "dopri8")
@@ -30,7 +30,7 @@ def as_commands_do(path, arch, data, monkeypatch):
 
 
 def by_a_loader(path, arch, data, monkeypatch):
-    return checkpoints.load(str(path))[0]
+    return Checkpoint.read(str(path)).build().model
 
 
 def from_pretrained(path, arch, data, monkeypatch):
@@ -43,9 +43,9 @@ def from_pretrained(path, arch, data, monkeypatch):
 def as_an_export(path, arch, data, monkeypatch):
     """Nothing is unpickled."""
     pytest.importorskip("safetensors")
-    write_export(checkpoints.read(str(path)), path.parent / "out")
+    write_export(Checkpoint.read(str(path)), path.parent / "out")
     monkeypatch.setattr(torch, "load", None)
-    return checkpoints.load(str(path.parent / "out"))[0]
+    return Checkpoint.read(str(path.parent / "out")).build().model
 
 
 @pytest.mark.parametrize("load", [as_commands_do, by_a_loader, from_pretrained, as_an_export])

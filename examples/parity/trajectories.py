@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 from torchdiffeq import odeint
 
-from fairseq_odeformers.checkpoints import load
+from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.files import write_csv
 from fairseq_odeformers.lab import plots
 from fairseq_odeformers.models.node_transformer.layout import features_first
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("data/parity"), help="folder")
     args = parser.parse_args()
     try:
-        model, task, _ = load(args.checkpoint)
+        model, task, _ = Checkpoint.read(args.checkpoint).build()
         model.eval()
         check(model, task, args.checkpoint)
         longest = task.max_positions() - 1
@@ -104,7 +104,7 @@ def trajectory(model, task, tokens: Tensor) -> tuple[np.ndarray, str]:
 @torch.no_grad()
 def steps_of_all(model, task) -> list[dict]:
     """The steps over all blocks, with the rejected ones, that each string takes by itself."""
-    spec = model.encoder.cfg.spec
+    spec = model.encoder.spec
     for block in model.encoder.layers:
         block.solver = make_solver(replace(spec, adaptivity="sequence", adjoint=False))
     task.load_dataset("train")

@@ -1,13 +1,11 @@
 """Checkpoints: what is in a file, and whether a model may be built from it.
 
-A file takes three steps. ``read`` (``state``) returns what is in a checkpoint or an export; it is
-the only function that opens one. ``check_trust`` (``trust``) decides whether its model may be
-built. ``load`` (``trained``) does both and builds the model with its task. ``weights`` is the
-format of exports, and ``average`` the mean of several checkpoints.
+``Checkpoint.read(path)`` is what is in a checkpoint or an export, and ``.build(data)`` its model
+with its task (``checkpoint``). ``state`` opens the file, for fairseq's own commands as well, and
+``trust`` decides whether the model may be built. ``weights`` is the format of exports, and
+``average`` the mean of several checkpoints.
 """
 
-from .state import read
-from .trained import Trained, load
-from .trust import check_trust
+from .checkpoint import Checkpoint, Trained
 
-__all__ = ["Trained", "check_trust", "load", "read"]
+__all__ = ["Checkpoint", "Trained"]

@@ -7,6 +7,7 @@ The last ten by update, of a run with --save-interval-updates 2000 --keep-interv
 """
 
 import argparse
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from omegaconf import OmegaConf
 
 from fairseq_odeformers.files import naming_faults, replacing
 from fairseq_odeformers.options import output_file, positive_int
+from fairseq_odeformers.parser import Parser
 
-from .state import read
+from .state import read_state
 from .trust import check_finite
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
@@ -49,7 +51,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
     """
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
-        state = read(str(path))
+        state = read_state(str(path))
         with naming_faults(path, "is not a checkpoint of a training"):
             model = dict(state["model"])
             check_finite(str(path), model)
@@ -61,16 +63,17 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
         for name, tensor in model.items():
             floats = tensor.is_floating_point()
             sums[name] = sums.get(name, 0) + tensor.double() if floats else tensor
-    for name, tensor in model.items():
+    means = copy.deepcopy(model)
+    for name, tensor in means.items():
         if tensor.is_floating_point():
             tensor.copy_(sums[name] / len(paths))
-    state.pop("last_optimizer_state", None)
-    state["cfg"] = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # as fairseq saves it
-    return state
+    kept = {name: value for name, value in state.items() if name != "last_optimizer_state"}
+    cfg = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # as fairseq saves it
+    return {**kept, "model": means, "cfg": cfg}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="odeformers average",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,22 +1,26 @@
-"""Builds trained models with their tasks."""
+"""A checkpoint: what is in the file, and the model that it builds with its task."""
 
+import copy
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from fairseq import checkpoint_utils, utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
+from torch import Tensor
 
-from fairseq_odeformers.blame import did_you_mean
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.files import check_binarised, check_joined, check_regular, naming_faults
+from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.parser import did_you_mean
 
-from .state import read
+from .state import read_state
 from .trust import check_trust, limit_size, read_names
 
 # What loaders set for every model: a task may have no data, and subwords no codes.
@@ -31,63 +35,131 @@ class Trained(NamedTuple):
     cfg: DictConfig
 
 
-def load(
-    path: str,
-    overrides: dict | None = None,
-    task: FairseqTask | None = None,
-    state: dict | None = None,
-) -> Trained:
-    """Build the model of a checkpoint or of an export.
+@dataclass(frozen=True)
+class Checkpoint:
+    """What is in a checkpoint, or in an export, without what only a training needs.
 
-    fairseq sets up the task, which builds the model, and loads the weights; there the model refuses
-    other dictionaries than its own (:class:`.DictionaryDigest`).
-
-    Args:
-        overrides: new values of options, by name, such as ``data``.
-        task: used instead of the task of the checkpoint, as for the other models of an ensemble.
-        state: the result of :func:`~fairseq_odeformers.checkpoints.state.read` for *path*, if the
-            file has been read already; its configuration is changed.
-
-    Raises:
-        OSError: a file is not there.
-        ValueError: the checkpoint cannot be read, may not be built, has no option of a name, or
-            does not fit its model, the data or their classes.
+    Attributes:
+        path: of the file, or of the folder of an export.
+        cfg: the configuration of the training.
+        weights: by name.
+        task_state: what the task has saved, such as the names of its classes.
     """
-    state = state or read(path)
-    check_trust(path, state)
-    overwrite_args_by_name(state["cfg"], overrides or {})  # fairseq would not, given a state
-    check_options(path, state, overrides or {})
-    data = getattr(state["cfg"].task, "data", None)
-    if data and task is None:
-        check_data(data)
-    with naming_faults(path, f"does not fit its model or {data}"):
-        # Read before building, which may drop a head; a task does not keep its saved classes.
-        size, classes = count_classes(state), (state.get("task_state") or {}).get("classes")
-        with limit_size(path, state["model"]), naming_missing(path, data):
-            (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-                [path], task=task, state=state
+
+    path: str
+    cfg: DictConfig
+    weights: Mapping[str, Tensor]
+    task_state: Any
+
+    @classmethod
+    def read(cls, path: str) -> "Checkpoint":
+        """The checkpoint in a file; for errors see :func:`.read_state`."""
+        state = read_state(path)
+        return cls(path, state["cfg"], state["model"], state.get("task_state") or {})
+
+    @property
+    def arch(self) -> str:
+        """The name of the architecture."""
+        return read_names(self.cfg)[0]
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of model that its task trains; None if that is not known."""
+        return Kind.of_task(read_names(self.cfg)[1])
+
+    @property
+    def regression(self) -> bool:
+        """Whether it predicts numbers."""
+        return bool(getattr(self.cfg.task, "regression_target", False))
+
+    @property
+    def num_classes(self) -> int | None:
+        """The number of classes that it was trained on; None if it is no classifier."""
+        if self.regression:
+            return None
+        head = getattr(self.cfg.task, "classification_head_name", None)
+        weight = self.weights.get(f"classification_heads.{head}.out_proj.weight")
+        return None if weight is None else len(weight)
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of the classes; None if they are not saved."""
+        return self.task_state.get("classes")
+
+    def build(
+        self, data: str | os.PathLike | None = None, task: FairseqTask | None = None, **options: Any
+    ) -> Trained:
+        """Build the model and its task.
+
+        fairseq sets up the task, which builds the model, and loads the weights; there the model
+        refuses other dictionaries than its own (:class:`.DictionaryDigest`).
+
+        Args:
+            data: folder with the dictionaries (default: the data set of the training).
+            task: used instead of the task of the checkpoint, as for the other models of an
+                ensemble.
+            options: new values of options of the training, by name.
+
+        Raises:
+            OSError: a file is not there.
+            ValueError: the model may not be built (see :func:`.check_trust`), has no option of a
+                name, or does not fit the weights, the data or their classes.
+        """
+        if data is not None:
+            options["data"] = str(data)
+        check_trust(self.path, self.cfg, self.weights)
+        self._check_names(options)
+        cfg = copy.deepcopy(self.cfg)
+        overwrite_args_by_name(cfg, options)
+        folder = getattr(cfg.task, "data", None)
+        if folder and task is None:
+            check_data(folder)
+        with naming_faults(self.path, f"does not fit its model or {folder}"):
+            state = {"cfg": cfg, "model": dict(self.weights), "task_state": self.task_state}
+            with limit_size(self.path, self.weights), naming_missing(self.path, folder):
+                (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+                    [self.path], task=task, state=state
+                )
+            if self.num_classes is not None:
+                self._check_classes(task)
+        return Trained(model, task, cfg)
+
+    def _check_names(self, options: Mapping[str, Any]) -> None:
+        """Check that the training has options of these names; fairseq ignores others.
+
+        Raises:
+            ValueError: it lacks one.
+        """
+        parts = (vars(p) if isinstance(p, Namespace) else p for p in self.cfg.values())
+        nested = (part for part in parts if isinstance(part, Mapping))
+        known = {*self.cfg, *SET_ALWAYS}.union(*nested)
+        for name in options:
+            if name not in known:
+                arch, task = read_names(self.cfg)
+                remedy = did_you_mean(name, known) or (
+                    f"fairseq-train --task {task} --arch {arch} --help names them"
+                )
+                raise ValueError(f"{self.path} has no option {name}; {remedy}")
+
+    def _check_classes(self, task: FairseqTask) -> None:
+        """Check that the model was trained on the classes of the data.
+
+        Raises:
+            ValueError: the data have other classes, or the same in another order.
+        """
+        names = class_names(task.label_dictionary)
+        data = getattr(task.cfg, "data", "the task")
+        expected = min(getattr(task.cfg, "num_classes", len(names)), len(names))
+        if self.num_classes != expected:
+            raise ValueError(
+                f"{self.path} was trained on {self.num_classes} classes, but {data} has "
+                f"{expected}: {', '.join(names)}"
             )
-        if size is not None:
-            check_classes(path, task, size, classes)
-    return Trained(model, task, cfg)
-
-
-def check_options(path: str, state: dict, names: Iterable[str]) -> None:
-    """Check that a checkpoint has options of these names; fairseq ignores others.
-
-    Raises:
-        ValueError: it lacks one.
-    """
-    parts = (vars(p) if isinstance(p, Namespace) else p for p in state["cfg"].values())
-    nested = (part for part in parts if isinstance(part, Mapping))
-    known = {*state["cfg"], *SET_ALWAYS}.union(*nested)
-    for name in names:
-        if name not in known:
-            arch, task = read_names(state["cfg"])
-            remedy = did_you_mean(name, known) or (
-                f"fairseq-train --task {task} --arch {arch} --help names them"
+        if self.classes not in (None, names):
+            raise ValueError(
+                f"{self.path} was trained on the classes {', '.join(self.classes)}, but {data} "
+                f"has, in order, {', '.join(names)}"
             )
-            raise ValueError(f"{path} has no option {name}; {remedy}")
 
 
 @contextmanager
@@ -127,37 +199,3 @@ def check_data(data: str) -> None:
                 f"data {folder}: no such folder; give the one with the dictionaries, data-bin "
                 "of odeformers prepare"
             )
-
-
-def count_classes(state: dict) -> int | None:
-    """The number of classes that a checkpoint was trained on; None if it is of no classifier."""
-    task = state["cfg"].task
-    if getattr(task, "regression_target", False):
-        return None
-    head = getattr(task, "classification_head_name", None)
-    weight = state["model"].get(f"classification_heads.{head}.out_proj.weight")
-    return None if weight is None else len(weight)
-
-
-def check_classes(path: str, task: FairseqTask, size: int, classes: list[str] | None) -> None:
-    """Check that a checkpoint was trained on the classes of the data.
-
-    Args:
-        size: the number of classes of the checkpoint.
-        classes: their names, if the checkpoint has them.
-
-    Raises:
-        ValueError: the data have other classes, or the same in another order.
-    """
-    names = class_names(task.label_dictionary)
-    data = getattr(task.cfg, "data", "the task")
-    expected = min(getattr(task.cfg, "num_classes", len(names)), len(names))
-    if size != expected:
-        raise ValueError(
-            f"{path} was trained on {size} classes, but {data} has {expected}: {', '.join(names)}"
-        )
-    if classes not in (None, names):
-        raise ValueError(
-            f"{path} was trained on the classes {', '.join(classes)}, but {data} has, in "
-            f"order, {', '.join(names)}"
-        )

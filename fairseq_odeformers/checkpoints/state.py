@@ -20,8 +20,8 @@ from fairseq_odeformers.files import reading
 
 from .weights import CONFIG, read_export
 
-# fairseq's own function. A patch makes fairseq's commands call read() instead (``patches.table``),
-# and read() calls the original, which the replacement keeps as ``__wrapped__``.
+# fairseq's own function. A patch makes fairseq's commands call read_state() instead
+# (``patches.table``), and that calls the original, which the replacement keeps as ``__wrapped__``.
 unpickle = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
 
 
@@ -35,14 +35,14 @@ class Damaged(ValueError):
         super().__init__(f"{path} {FAULT} ({reason})")
 
 
-def read(
+def read_state(
     path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False
 ) -> dict[str, Any]:
     """What fairseq's trainer saved to a file, or ``odeformers export`` wrote to a folder.
 
     It has the arguments of fairseq's ``load_checkpoint_to_cpu``, and takes its place: fairseq's
-    commands read checkpoints here, too. It reads a checkpoint of any model; whether that model may
-    be built is another question, see :func:`~fairseq_odeformers.checkpoints.trust.check_trust`.
+    commands read checkpoints here, too; others take a :class:`.Checkpoint`. It reads a checkpoint
+    of any model; whether that model may be built is another question, see :func:`.check_trust`.
 
     Args:
         arg_overrides: new values of options, by name.
@@ -70,7 +70,6 @@ def read(
             with explaining_refusal(path):
                 check_sums(path)
                 state = unpickle(path, arg_overrides, load_on_all_ranks)
-        state["args"] = None  # cfg was made from args; fairseq would read args first
         if not {"model", "task"} <= set(state["cfg"]) or not isinstance(state["model"], dict):
             raise Damaged(path, "it has no model, or no configuration of a model and a task")
     if fairseq.__version__ == "0.12.2":

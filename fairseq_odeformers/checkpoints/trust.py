@@ -4,7 +4,7 @@ Its model and task must be safe, its weights finite, and its model no larger tha
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 
@@ -24,21 +24,18 @@ SAFE = {
 }
 
 
-def check_trust(path: str, state: dict) -> None:
-    """Check what is in a checkpoint before a model is built from it.
-
-    Args:
-        state: the result of :func:`~fairseq_odeformers.checkpoints.state.read` for *path*.
+def check_trust(path: str, cfg, weights: Mapping[str, Tensor]) -> None:
+    """Check the configuration and the weights of a checkpoint before a model is built from it.
 
     Raises:
         ValueError: its model or task is not registered, or is one of fairseq's that is not known to
             be safe; or a weight is not finite.
     """
     with naming_faults(path, "is not a checkpoint of a training"):
-        arch, task = read_names(state["cfg"])
+        arch, task = read_names(cfg)
         check_name(path, "architecture", arch, ARCH_MODEL_REGISTRY)
         check_name(path, "task", task, TASK_REGISTRY)
-        check_finite(path, dict(state["model"]))
+        check_finite(path, weights)
 
 
 def read_names(cfg) -> tuple[str, str]:
@@ -72,7 +69,7 @@ def check_name(path: str, kind: str, name: str, registry: dict) -> None:
         )
 
 
-def check_finite(path: str, weights: dict[str, Tensor]) -> None:
+def check_finite(path: str, weights: Mapping[str, Tensor]) -> None:
     """Check the weights of a checkpoint.
 
     Raises:
@@ -84,7 +81,7 @@ def check_finite(path: str, weights: dict[str, Tensor]) -> None:
 
 
 @contextmanager
-def limit_size(path: str, weights: dict[str, Tensor]) -> Iterator[None]:
+def limit_size(path: str, weights: Mapping[str, Tensor]) -> Iterator[None]:
     """Have the block build no model that has far more parameters than a checkpoint has.
 
     Some more are allowed: a model may register a parameter twice, or have a head that the
@@ -138,5 +135,5 @@ def check_if_required(path: str, state: dict) -> None:
     limit = _required.get()
     if limit is not None:
         limit.close()  # the one of the file before, in an ensemble
-        check_trust(path, state)
+        check_trust(path, state["cfg"], state["model"])
         limit.enter_context(limit_size(path, state["model"]))

@@ -9,30 +9,30 @@ extra ``export``.
 import hashlib
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_odeformers.files import reading, replacing_folder, sha256, writing
 
+if TYPE_CHECKING:
+    from .checkpoint import Checkpoint
+
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 OWN_SUM = "sha256 of the above"  # of CONFIG
 
 
-def write_export(state: dict, folder: Path) -> None:
-    """Write the model of a checkpoint, without the state of the training.
+def write_export(checkpoint: "Checkpoint", folder: Path) -> None:
+    """Write a checkpoint to a new folder.
 
     A tensor of several parameters, such as tied embeddings, is written once.
-
-    Args:
-        state: the result of :func:`~fairseq_odeformers.checkpoints.state.read`.
-        folder: for both files.
     """
     from safetensors.torch import save_file
 
     weights: dict[str, Tensor] = {}
     shared, places = {}, {}
-    for name, tensor in state["model"].items():
+    for name, tensor in checkpoint.weights.items():
         place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         if tensor.numel() and place in places:
             shared[name] = places[place]
@@ -42,8 +42,8 @@ def write_export(state: dict, folder: Path) -> None:
     with replacing_folder(folder) as temporary, writing(folder):
         save_file(weights, temporary / WEIGHTS)
         config = {
-            "config": OmegaConf.to_container(state["cfg"], resolve=True, enum_to_str=True),
-            "classes": state.get("task_state", {}).get("classes"),
+            "config": OmegaConf.to_container(checkpoint.cfg, resolve=True, enum_to_str=True),
+            "classes": checkpoint.classes,
             "shared": shared,
             "sha256": sha256(temporary / WEIGHTS),
         }
@@ -52,7 +52,11 @@ def write_export(state: dict, folder: Path) -> None:
 
 
 def read_export(folder: Path) -> dict:
-    """A checkpoint from what :func:`write_export` has written, unless it is damaged."""
+    """What :func:`write_export` has written, as :func:`.read_state` returns it.
+
+    Raises:
+        ValueError: it is damaged.
+    """
     from safetensors.torch import load_file
 
     with reading(folder / CONFIG, "is not of an export, or damaged"):

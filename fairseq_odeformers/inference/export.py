@@ -4,16 +4,18 @@ import argparse
 import ast
 from pathlib import Path
 
-from fairseq_odeformers.checkpoints import check_trust, read
+from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.checkpoints.trust import check_trust
 from fairseq_odeformers.checkpoints.weights import CONFIG, WEIGHTS, write_export
 from fairseq_odeformers.options import add_user_dir
+from fairseq_odeformers.parser import Parser
 
 PROGRAM = ".pt2"
 
 
 def main(arguments=None) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="odeformers export",
         description=f"Export a trained model: to a folder, as {WEIGHTS} and {CONFIG}; or a "
         f"classifier or encoder to a {PROGRAM} file that torch runs without fairseq.",
@@ -48,9 +50,9 @@ def main(arguments=None) -> None:
                 f"{args.out}: a folder keeps the training's options and needs no data; leave "
                 f"--data and --model-overrides out, or give a {PROGRAM} file"
             )
-        state = read(args.checkpoint)
-        check_trust(args.checkpoint, state)
-        write_export(state, args.out)
+        checkpoint = Checkpoint.read(args.checkpoint)
+        check_trust(checkpoint.path, checkpoint.cfg, checkpoint.weights)
+        write_export(checkpoint, args.out)
     print(f"wrote {args.out}")
 
 

@@ -6,8 +6,8 @@
                                  bpe_codes="code").cuda().half()
     translator.translate(["ein mann geht .", "eine frau liest ."], beam=5)
 
-A loader reads a file (``checkpoints.read``), builds the model and its task from what is in it
-(``checkpoints.load``), and hands both to a :class:`.Generator` or a :class:`.Classifier`. The
+A loader reads a file (:class:`.Checkpoint`), builds the model and its task from what is in it, and
+hands both to a :class:`.Generator` or a :class:`.Classifier`. The
 result is a module of torch, which ``cuda``, ``to``, ``half`` and the like move and convert.
 Translators and language models are fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`,
 which ``from_pretrained`` of their classes returns as well.
@@ -18,8 +18,9 @@ unless the task truncates the data set, as with the options ``truncate_source=Tr
 and ``shorten_method="truncate"`` of other models.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fairseq import utils
 from fairseq.models import (
@@ -28,9 +29,7 @@ from fairseq.models import (
     FairseqLanguageModel,
 )
 
-from fairseq_odeformers.checkpoints import load, read
-from fairseq_odeformers.checkpoints.trained import count_classes
-from fairseq_odeformers.checkpoints.trust import read_names
+from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.data.moses import read_raw_pairs
 from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.files import check_joined, naming_faults
@@ -52,7 +51,8 @@ def load_translator(checkpoint, data=None, tokenized: bool = True, **options) ->
     """A translator; its ``translate(sentences, beam=5)`` returns a translation of each sentence.
 
     Args:
-        checkpoint: file, or several separated by colons, which translate together.
+        checkpoint: file, or several separated by colons, which translate together; or a
+            :class:`.Checkpoint`.
         data: folder with the dictionaries (default: the data set of the training).
         tokenized: whether sentences are tokens between spaces, and translations as well. If not,
             raw text is tokenised (and lower-cased) as ``odeformers prepare`` did it for the data,
@@ -66,7 +66,13 @@ def load_translator(checkpoint, data=None, tokenized: bool = True, **options) ->
         ValueError: it is not a checkpoint, or one of another kind of model; or raw text is asked
             for, and the data set was not made by ``odeformers prepare``.
     """
-    return make_translator(read_each(checkpoint), data, tokenized, **options)
+    translator = _load_generator(
+        checkpoint, data, options, FairseqEncoderDecoderModel, "a translator"
+    )
+    if not tokenized:
+        cfg = translator.task.cfg
+        translator.raw = read_raw_pairs(cfg.data, cfg.source_lang, cfg.target_lang)
+    return translator
 
 
 def load_language_model(checkpoint, data=None, **options) -> Generator:
@@ -74,8 +80,7 @@ def load_language_model(checkpoint, data=None, **options) -> Generator:
 
     For arguments and errors see :func:`load_translator`.
     """
-    files = read_each(checkpoint)
-    return make_generator(files, data, options, FairseqLanguageModel, "a language model")
+    return _load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
 
 
 def load_classifier(checkpoint, data=None, **options) -> Classifier:
@@ -84,73 +89,57 @@ def load_classifier(checkpoint, data=None, **options) -> Classifier:
     For arguments and errors see :func:`load_translator`; of several checkpoints the probabilities
     are averaged. Classes other than those of the data are an error, too.
     """
-    return make_classifier(read_each(checkpoint), data, **options)
-
-
-def read_each(checkpoint) -> Iterator[tuple[str, dict]]:
-    """The path of each of several checkpoints, separated by colons, and what it holds.
-
-    A file is read when its model is about to be built.
-
-    Raises:
-        ValueError: there is a file or folder whose name has the colon; or see :func:`.read`.
-    """
-    check_joined(str(checkpoint))
-    for path in utils.split_paths(str(checkpoint)):
-        yield path, read(path)
-
-
-def make_classifier(files: Iterable[tuple[str, dict]], data=None, **options) -> Classifier:
-    """See :func:`load_classifier`; for the result of :func:`read_each`."""
     models, task = [], None
-    if data is not None:
-        options["data"] = str(data)
-    for path, state in files:
-        if count_classes(state) is None:
-            raise ValueError(f"{path} is not the checkpoint of a classifier{advise(state)}")
-        model, task, _ = load(path, options, task, state)
+    for each in read_each(checkpoint):
+        if each.num_classes is None:
+            raise ValueError(f"{each.path} is not the checkpoint of a classifier{advise(each)}")
+        model, task, _ = each.build(data, task, **options)
         models.append(model)
     return Classifier(models, task)
 
 
-def make_translator(
-    files: Iterable[tuple[str, dict]], data=None, tokenized: bool = True, **options
-) -> Generator:
-    """See :func:`load_translator`; for the result of :func:`read_each`."""
-    translator = make_generator(files, data, options, FairseqEncoderDecoderModel, "a translator")
-    if not tokenized:
-        cfg = translator.task.cfg
-        translator.raw = read_raw_pairs(cfg.data, cfg.source_lang, cfg.target_lang)
-    return translator
+def read_each(checkpoint) -> Iterator[Checkpoint]:
+    """Several checkpoints, whose paths are separated by colons, or the one that is given.
+
+    A file is read when its model is about to be built.
+
+    Raises:
+        ValueError: there is a file or folder whose name has the colon; or see
+            :meth:`.Checkpoint.read`.
+    """
+    if isinstance(checkpoint, Checkpoint):
+        yield checkpoint
+        return
+    check_joined(str(checkpoint))
+    yield from map(Checkpoint.read, utils.split_paths(str(checkpoint)))
 
 
-def make_generator(files, data, options: dict, base: type, name: str) -> Generator:
+def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name: str) -> Generator:
     """See :func:`load_translator`; *name* is what messages call models that derive from *base*."""
     models, task, cfg = [], None, None
-    for path, state in files:
-        arch, _ = read_names(state["cfg"])
-        model_class = ARCH_MODEL_REGISTRY.get(arch, base)  # load refuses others
+    for each in read_each(checkpoint):
+        model_class = ARCH_MODEL_REGISTRY.get(each.arch, base)  # build refuses others
         if not issubclass(model_class, base):
-            raise ValueError(f"{path} is of a {model_class.__name__}, not {name}{advise(state)}")
-        overrides = {**find_text_options(state["cfg"].task, data), **options}
-        model, task, cfg = load(path, overrides, task, state)
+            fault = f"is of a {model_class.__name__}, not {name}"
+            raise ValueError(f"{each.path} {fault}{advise(each)}")
+        overrides = {**find_text_options(each.cfg.task, data), **options}
+        model, task, cfg = each.build(task=task, **overrides)
         models.append(model)
     # The last file's options make the tokenizer and the subwords of an ensemble.
     if overrides.get("bpe") == "subword_nmt" and (codes := overrides.get("bpe_codes")):
         read_codes(Path(codes))  # fairseq would end the program, and name no file
-    with naming_faults(path, "does not fit its tokenizer or subwords"):
+    with naming_faults(each.path, "does not fit its tokenizer or subwords"):
         return Generator(cfg, task, models).eval()
 
 
-def advise(state: dict) -> str:
+def advise(checkpoint: Checkpoint) -> str:
     """What takes a checkpoint of another kind, as the end of a message; "" if nothing does."""
-    if getattr(state["cfg"].task, "regression_target", False):
+    if checkpoint.regression:
         return (
             "; it predicts numbers (--regression-target): fairseq-validate scores it, and "
             "odeformers predict STS-B-bin --glue-submission writes predictions for STS-B"
         )
-    kind = Kind.of_task(read_names(state["cfg"])[1])
-    return f"; {USES[kind]} take it" if kind in USES else ""
+    return f"; {USES[checkpoint.kind]} take it" if checkpoint.kind in USES else ""
 
 
 def find_text_options(cfg, data=None) -> dict[str, str]:

@@ -15,11 +15,10 @@ from fairseq import utils
 from scipy.stats import binomtest
 from tqdm import tqdm
 
-from fairseq_odeformers.blame import did_you_mean
-from fairseq_odeformers.checkpoints import load
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
 from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.options import add_user_dir, output_path, positive_int
+from fairseq_odeformers.parser import Parser, did_you_mean
 
 from .classifier import Classifier, average_probabilities
 from .hub import load_classifier, read_each
@@ -32,7 +31,7 @@ MAX_SCORE = 5  # of STS-B; a data set's targets are divided by it
 
 def make_parser() -> argparse.ArgumentParser:
     """The options of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="odeformers predict",
         description="Write a classifier's predictions for a split, with its accuracy, or for lines "
         "of text.",
@@ -125,13 +124,13 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
     """
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     task, models = None, []
-    for path, state in read_each(args.path):
-        if not getattr(state["cfg"].task, "regression_target", False):
+    for checkpoint in read_each(args.path):
+        if not checkpoint.regression:
             raise ValueError(
-                f"{path} was not trained with --regression-target, as {SCORED} needs; see its part "
-                "of examples/macaron/glue.yaml"
+                f"{checkpoint.path} was not trained with --regression-target, as {SCORED} needs; "
+                "see its part of examples/macaron/glue.yaml"
             )
-        model, task, _ = load(path, {"data": args.data, **cuts}, task, state)
+        model, task, _ = checkpoint.build(args.data, task, **cuts)
         models.append(model.eval().to(device))
     ids, _, values = outputs(task, models, "test", args.batch_size, mean_outputs)
     scores = (MAX_SCORE * values).clamp(0, MAX_SCORE)

@@ -30,7 +30,7 @@ from fairseq.models.transformer import TransformerEncoderBase
 from fairseq.modules import SinusoidalPositionalEmbedding
 from torch import Tensor, nn
 
-from fairseq_odeformers.checkpoints import Trained, load, read
+from fairseq_odeformers.checkpoints import Checkpoint, Trained
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos
 from fairseq_odeformers.data.word_pieces import load_tokenizer
@@ -44,13 +44,11 @@ DESCRIPTION = "description.json"
 
 
 def load_for_program(path: str, data: str | None, overrides: dict) -> Trained:
-    """A trained model without what only training needs; for errors see :func:`.load`."""
-    state = read(path)
+    """A trained model without what only training needs; for errors see :class:`.Checkpoint`."""
+    checkpoint = Checkpoint.read(path)
     training = ("checkpoint_activations", "adjoint")
-    options = {name: False for name in training if name in state["cfg"].model} | overrides
-    if data is not None:
-        options["data"] = data
-    return load(path, options, state=state)
+    options = {name: False for name in training if name in checkpoint.cfg.model}
+    return checkpoint.build(data, **{**options, **overrides})
 
 
 def write_program(model: nn.Module, task, path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from fairseq.file_io import PathManager
 
-from fairseq_odeformers.checkpoints.state import Damaged, read
+from fairseq_odeformers.checkpoints.state import Damaged, read_state
 from fairseq_odeformers.checkpoints.trust import check_if_required
 from fairseq_odeformers.files import replacing, writing
 from fairseq_odeformers.options import flag
@@ -23,7 +23,7 @@ LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-di
 
 
 def load_checkpoint_to_cpu(original, path, *args, **kwargs):
-    """fairseq's function; see :func:`~fairseq_odeformers.checkpoints.state.read`.
+    """fairseq's function; see :func:`~fairseq_odeformers.checkpoints.state.read_state`.
 
     What fairseq reads nevertheless of another model than ours only causes a warning.
 
@@ -34,7 +34,7 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
     if PathManager.path_requires_pathmanager(path):  # not on this machine
         return original(path, *args, **kwargs)
     try:
-        state = read(path, *args, **kwargs)
+        state = read_state(path, *args, **kwargs)
     except Damaged as fault:
         try:
             state = original(path, *args, **kwargs)
@@ -80,8 +80,8 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
             raise
         if isinstance(error.__context__, ValueError):
             sys.exit(f"error: {match[1]} does not fit the model: {error.__context__}")
-        state = read(match[1])
-        differ = differing_options(state["cfg"].model, trainer.cfg.model)
+        saved = read_state(match[1])["cfg"].model
+        differ = differing_options(saved, trainer.cfg.model)
         reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]
         sys.exit(
             f"error: {match[1]} does not fit the model: {reason.strip()}; give the same, or begin "

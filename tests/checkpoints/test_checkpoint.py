@@ -11,9 +11,9 @@ from helpers import OLD
 from make_checkpoints import PATHS
 
 from fairseq_odeformers import load_classifier, load_translator
-from fairseq_odeformers.checkpoints import average, load, read, weights
+from fairseq_odeformers.checkpoints import Checkpoint, average, weights
 from fairseq_odeformers.checkpoints import state as state_module
-from fairseq_odeformers.checkpoints.trained import naming_missing
+from fairseq_odeformers.checkpoints.checkpoint import naming_missing
 from fairseq_odeformers.inference import export
 from fairseq_odeformers.lab.analysis import sentence
 from fairseq_odeformers.models.macaron.models import MacaronTransformerModel
@@ -85,7 +85,7 @@ READERS = {
 def test_a_task_state_of_no_sense_is_named(task_state, change):
     path = change("transject", lambda state: state.update(task_state=task_state))
     with pytest.raises(ValueError, match="^checkpoint.pt does not fit its model or words"):
-        load(path, {"data": "words"})
+        Checkpoint.read(path).build("words")
 
 
 @pytest.mark.parametrize("use", ["load_translator", "from_pretrained", "program"])
@@ -113,8 +113,8 @@ def test_a_file_is_read_once(reader, change, monkeypatch):
 def test_an_export_is_read_as_carefully(change, tmp_path):
     """Even with check sums that fit."""
     pytest.importorskip("safetensors")
-    state = read(change("macaron_transformer", lambda state: None))
-    weights.write_export(state, tmp_path / "out")
+    found = Checkpoint.read(change("macaron_transformer", lambda state: None))
+    weights.write_export(found, tmp_path / "out")
     config = json.loads((tmp_path / "out/config.json").read_text())
     config["config"]["model"] = {"_name": "fconv", "encoder_layers": CODE}
     del config[weights.OWN_SUM]
@@ -138,7 +138,7 @@ def test_options_of_known_models_are_not_evaluated(name, options, change, tmp_pa
     """By the loaders, and by fairseq's own commands."""
     path = change(name, lambda state: state["cfg"]["model"].update(options))
     with pytest.raises(ValueError, match="checkpoint.pt does not fit its model"):
-        load(path, {"data": "words"})
+        Checkpoint.read(path).build("words")
     with pytest.raises(Exception):  # noqa: B017  whatever fairseq makes of it
         checkpoint_utils.load_model_ensemble_and_task([path], {"data": "words"})
     assert not (tmp_path / "trace").exists()
@@ -150,7 +150,7 @@ def test_a_translator_is_not_loaded_on_data_without_pairs(change, tmp_path):
     path = change("macaron_transformer", lambda state: state["cfg"]["task"].update(no_languages))
     (tmp_path / "texts").mkdir()
     with pytest.raises(FileNotFoundError, match="^texts has no sentence pairs, .*; give data"):
-        load(path, {"data": "texts"})
+        Checkpoint.read(path).build("texts")
 
 
 def test_a_missing_dictionary_is_named_with_its_remedy(tmp_path):

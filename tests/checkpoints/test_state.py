@@ -10,8 +10,8 @@ import torch
 from fairseq import checkpoint_utils
 from helpers import checkpoint_of
 
-from fairseq_odeformers.checkpoints import read
 from fairseq_odeformers.checkpoints import state as state_module
+from fairseq_odeformers.checkpoints.state import read_state
 
 STATE = checkpoint_of({"weight": torch.rand(2000)})
 
@@ -57,7 +57,7 @@ def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):
     remedy = "give a whole checkpoint of fairseq-train"
     raw = r".*(Error|Errno|indices|no \d|fairseq)"
     with pytest.raises(ValueError, match=rf"^{path} cannot be loaded; {remedy} \((?!{raw})"):
-        read(str(path))
+        read_state(str(path))
 
 
 def test_a_plugin_may_wrap_fairseqs_function(path, monkeypatch):
@@ -79,7 +79,7 @@ def test_the_sum_of_each_part_is_compared(path):
         end = part.header_offset + 30 + name + extra + part.file_size
         path.write_bytes(whole[: end - 1] + bytes([whole[end - 1] ^ 1]) + whole[end:])
         with pytest.raises(ValueError, match=f"^{path} .*CRC-32 of {part.filename} is not the one"):
-            read(str(path))
+            read_state(str(path))
 
 
 @pytest.mark.parametrize("zipped, sums", [(True, True), (False, True), (True, False)])
@@ -89,21 +89,21 @@ def test_whole_checkpoints_load(zipped, sums, path):
     switch(sums)
     path.write_bytes(saved(STATE, _use_new_zipfile_serialization=zipped))
     switch(True)
-    loaded = read(str(path))
+    loaded = read_state(str(path))
     assert torch.equal(loaded["model"]["weight"], STATE["model"]["weight"])
 
 
 def test_reading_does_not_call_itself(path):
     """Even if the module is imported after the patch, by which fairseq's function calls it."""
     importlib.reload(state_module)
-    assert torch.equal(read(str(path))["model"]["weight"], STATE["model"]["weight"])
+    assert torch.equal(read_state(str(path))["model"]["weight"], STATE["model"]["weight"])
 
 
 def test_a_missing_file_is_an_error_of_the_system(tmp_path):
     with pytest.raises(
         FileNotFoundError, match="absent.pt: there is no such .* such as checkpoint_best.pt"
     ):
-        read(str(tmp_path / "absent.pt"))
+        read_state(str(tmp_path / "absent.pt"))
 
 
 def test_the_checkpoints_beside_a_missing_one_are_named(tmp_path):
@@ -111,4 +111,4 @@ def test_the_checkpoints_beside_a_missing_one_are_named(tmp_path):
     torch.save(STATE, tmp_path / "there.pt")
     for path in (tmp_path / "absent.pt", tmp_path):
         with pytest.raises(FileNotFoundError, match=f"^{path}: .*; give {tmp_path}/there.pt"):
-            read(str(path))
+            read_state(str(path))

@@ -1,12 +1,14 @@
 """Weights as safetensors: tied embeddings, classes, and damaged files."""
 
+import dataclasses
 import json
 
 import pytest
 from fairseq import checkpoint_utils
 
 from fairseq_odeformers import load_translator
-from fairseq_odeformers.checkpoints import read
+from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.checkpoints.state import read_state
 from fairseq_odeformers.checkpoints.weights import OWN_SUM, write_export
 from odeformers import main
 
@@ -37,15 +39,15 @@ def test_tied_embeddings_are_written_once_and_stay_tied(data, exported):
 def test_classes_are_kept(exported, tmp_path):
     """By which the loaders refuse a data set of others."""
     path, _ = exported("transject")
-    state = {**read(str(path)), "task_state": {"classes": ["b", "a"]}}
-    write_export(state, tmp_path / "named")
-    assert read(str(tmp_path / "named"))["task_state"] == {"classes": ["b", "a"]}
+    named = dataclasses.replace(Checkpoint.read(str(path)), task_state={"classes": ["b", "a"]})
+    write_export(named, tmp_path / "named")
+    assert Checkpoint.read(str(tmp_path / "named")).classes == ["b", "a"]
 
 
 def test_options_of_an_export_can_be_changed(data, exported):
     """As those of a checkpoint, and by fairseq's own function, which takes the folder, too."""
     for path in map(str, exported("transject")):
-        assert read(path, {"data": "other"})["cfg"].task.data == "other"
+        assert read_state(path, {"data": "other"})["cfg"].task.data == "other"
         overrides = {"data": str(data / "words")}
         (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path], overrides)
         assert task.cfg.data == overrides["data"]
@@ -56,7 +58,7 @@ def test_damaged_files_are_named(exported):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     with pytest.raises(ValueError, match="model.safetensors is damaged .its SHA-256"):
-        read(str(folder))
+        Checkpoint.read(str(folder))
     config = (folder / "config.json").read_text()
     flipped = config.replace('"seed": ', '"seed": 1')
     parts = json.loads(config)
@@ -66,4 +68,4 @@ def test_damaged_files_are_named(exported):
         assert damaged != config
         (folder / "config.json").write_text(damaged)
         with pytest.raises(ValueError, match="config.json is not of an export, or damaged"):
-            read(str(folder))
+            Checkpoint.read(str(folder))

@@ -7,7 +7,7 @@ import torch
 from helpers import make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
-from fairseq_odeformers.checkpoints import load
+from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.lab.check.command import check
 from fairseq_odeformers.options import import_plugins
 
@@ -65,7 +65,7 @@ def plugin():
 
 def test_the_option_reaches_the_layers(plugin, checkpoint):
     """fairseq's layers take fairseq's config, which has it."""
-    model, *_ = load(str(checkpoint))
+    model, *_ = Checkpoint.read(str(checkpoint)).build()
     assert [layer.iterations for layer in model.encoder.layers] == [4, 4]
 
 

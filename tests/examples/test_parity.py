@@ -14,7 +14,7 @@ from fairseq import options
 from helpers import make_classifier
 from script_helpers import USER_DIR, command
 
-from fairseq_odeformers.checkpoints import load
+from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.tasks.parity import ParityConfig, ParityTask
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "parity"
@@ -294,7 +294,7 @@ def test_trajectories_and_steps(memory, tmp_path, monkeypatch):
     assert (out / "trajectories.png").read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(open(out / "steps.csv")))
     assert [row["string"] for row in rows][-1] == "1111" and len(rows) == 30
-    model, task, _ = load(str(checkpoint))
+    model, task, _ = Checkpoint.read(str(checkpoint)).build()
     for row in rows[::7]:
         assert row["parity"] == ("even", "odd")[row["string"].count("1") % 2]
         tokens = trajectories.encode(row["string"], task)

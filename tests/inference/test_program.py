@@ -10,7 +10,8 @@ from fairseq.models import FairseqEncoderDecoderModel
 from helpers import EOS, HEAD, PAD
 from make_checkpoints import PATHS
 
-from fairseq_odeformers import checkpoints, load_classifier
+from fairseq_odeformers import load_classifier
+from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.inference import program
 from odeformers import main
 
@@ -39,7 +40,7 @@ def load(data, checkpoint, monkeypatch):
     monkeypatch.chdir(data)
 
     def load(name, **overrides):
-        model, task, _ = checkpoints.load(str(checkpoint(name)), overrides)
+        model, task, _ = Checkpoint.read(str(checkpoint(name))).build(**overrides)
         return model.eval(), task
 
     return load

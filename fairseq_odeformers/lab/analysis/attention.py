@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 from torch import Tensor
 
-from fairseq_odeformers.checkpoints import load
+from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.inference.predict import batches, naming_split
 from fairseq_odeformers.lab.plots import group_by, legend, lines, panels
 
@@ -25,7 +25,7 @@ SHOWN = 5  # tokens shown with the highest bias, and with the lowest
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
     """The tables of a checkpoint."""
-    model, task, _ = load(path, {"data": args.data})
+    model, task, _ = Checkpoint.read(path).build(args.data)
     check_maps(path, model)
     model = model.to(args.device).eval()
     with naming_split(task, args.split):

@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import torch
 
-from fairseq_odeformers.checkpoints import read
-from fairseq_odeformers.checkpoints.trained import count_classes
-from fairseq_odeformers.inference.hub import make_classifier, make_translator
+from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.inference.hub import load_classifier, load_translator
 from fairseq_odeformers.lab.plots import group_by
 
 from .heat_maps import CAPTIONS, draw
@@ -61,18 +60,18 @@ def encode(path: str, args: argparse.Namespace):
     ``</s>`` first; a query is named by the token that it predicts. The translation of a classifier
     is None.
     """
-    state = read(path)
-    if count_classes(state) is not None:
+    checkpoint = Checkpoint.read(path)
+    if checkpoint.num_classes is not None:
         if args.tokenized:
             raise ValueError(
                 f"--tokenized: {path} is a classifier, which tokenises --text as "
                 "odeformers predict; leave it out"
             )
-        classifier = make_classifier([(path, state)], args.data).to(args.device)
+        classifier = load_classifier(checkpoint, args.data).to(args.device)
         net_input = classifier.collate([classifier.encode(args.text)])
         source = [classifier.task.source_dictionary[n] for n in net_input["src_tokens"][0]]
         return classifier.models[0], net_input, {"encoder": (source, source)}, None
-    translator = make_translator([(path, state)], args.data, args.tokenized).to(args.device)
+    translator = load_translator(checkpoint, args.data, args.tokenized).to(args.device)
     ids = translator.encode(args.text)
     hypotheses = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MOST_TOKENS - 1)
     translation = hypotheses[0][0]["tokens"].to(args.device)

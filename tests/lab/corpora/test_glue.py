@@ -177,10 +177,16 @@ def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
         assert lines == ["index\tprediction", *expected]
 
 
-def files_of(task):
+def files_of(task, models=()):
     """Stands for the function that reads checkpoints: those of a training on a task."""
-    state = {"cfg": Namespace(task=task.cfg)}
-    return lambda paths: [(path, state) for path in paths.split(":")]
+    loaded, regression = iter(models), task.cfg.regression_target
+
+    def build(*args):
+        return next(loaded), task, None
+
+    return lambda paths: [
+        Namespace(path=path, regression=regression, build=build) for path in paths.split(":")
+    ]
 
 
 @pytest.mark.parametrize("biases", [(0.2, 0.6), (2.0, 3.0), (-3.0, -2.0)])
@@ -195,9 +201,7 @@ def test_a_submission_of_scores(biases, out, tmp_path, monkeypatch):
         torch.nn.init.normal_(last.weight, std=0.1)
         torch.nn.init.constant_(last.bias, bias)
         models.append(model.eval())
-    loaded = iter(models)
-    monkeypatch.setattr(predict, "read_each", files_of(setup))
-    monkeypatch.setattr(predict, "load", lambda *args: (next(loaded), setup, None))
+    monkeypatch.setattr(predict, "read_each", files_of(setup, models))
     line = ["--path", "a.pt:b.pt", "--cpu", "--batch-size", "4", "--glue-submission"]
     odeformers.main(["predict", str(out / "STS-B-bin"), *line, "--output", str(tmp_path)])
     header, *rows = (tmp_path / "STS-B.tsv").read_text().splitlines()
