@@ -19,8 +19,8 @@ from .block import DiffEqCausalBlock, DiffEqDecoderBlock, DiffEqEncoderBlock
 from .spec import BlockSpec
 
 
-def one_block(cfg: DictConfig, spec: BlockSpec) -> TransformerConfig:
-    """fairseq's config of a stack whose one layer is a block of a spec."""
+def one_block(cfg: DictConfig) -> TransformerConfig:
+    """fairseq's config of a stack whose one layer is a block."""
     return stack_config(
         cfg,
         encoder_layers=1,
@@ -29,7 +29,6 @@ def one_block(cfg: DictConfig, spec: BlockSpec) -> TransformerConfig:
         decoder_normalize_before=True,
         checkpoint_activations=False,  # the block's, step by step
         dropout=cfg.embedding_dropout,
-        spec=spec,
     )
 
 
@@ -40,11 +39,11 @@ class DiffEqEncoder(EncoderOfDepths, TransformerEncoderBase):
     block_class = DiffEqEncoderBlock
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        spec = self.spec_class.from_options(cfg, "encoder")
-        super().__init__(one_block(cfg, spec), dictionary, embed_tokens)
+        self.spec = self.spec_class.from_options(cfg, "encoder")  # before the block is built
+        super().__init__(one_block(cfg), dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        return self.block_class(cfg.spec)
+        return self.block_class(self.spec)
 
 
 class DiffEqDecoder(DecoderOfDepths, TransformerDecoderBase):
@@ -54,13 +53,13 @@ class DiffEqDecoder(DecoderOfDepths, TransformerDecoderBase):
     block_class: type[DiffEqCausalBlock] = DiffEqDecoderBlock
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        spec = self.spec_class.from_options(cfg, "decoder")
-        super().__init__(one_block(cfg, spec), dictionary, embed_tokens)
+        self.spec = self.spec_class.from_options(cfg, "decoder")  # before the block is built
+        super().__init__(one_block(cfg), dictionary, embed_tokens)
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> nn.Module:
-        return self.block_class(cfg.spec)
+        return self.block_class(self.spec)
 
 
 class DiffEqCausalDecoder(DiffEqDecoder):
