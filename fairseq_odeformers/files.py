@@ -18,7 +18,7 @@ from typing import IO, Any
 
 logger = logging.getLogger(__name__)
 
-PREPARATION = "recipe.json"  # how a folder was made; no recipe of odeformers compare
+MADE_FROM = "recipe.json"  # what a folder was made from; older data have the name
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 MARK = "\ufeff"  # byte order mark
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # with which such a file begins
@@ -171,7 +171,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
             is left alone.
     """
     inputs = json.loads(json.dumps(inputs))
-    kept = folder / PREPARATION
+    kept = folder / MADE_FROM
     if kept.exists():
         with reading(kept, f"is damaged; remove {folder}"):
             same = json.loads(kept.read_bytes()) == inputs
@@ -184,7 +184,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
         )
     with replacing_folder(folder) as temporary:
         make(temporary)
-        (temporary / PREPARATION).write_text(json.dumps(inputs, indent=2) + "\n")
+        (temporary / MADE_FROM).write_text(json.dumps(inputs, indent=2) + "\n")
 
 
 TEMPORARY = ".odeformers-tmp"  # the end of names that nobody else gives

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.files import PREPARATION, reading
+from fairseq_odeformers.files import MADE_FROM, reading
 
 FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 
@@ -49,10 +49,10 @@ def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
     """
     from sacremoses import MosesDetokenizer
 
-    path = Path(data, PREPARATION)
+    path = Path(data, MADE_FROM)
     if not path.exists():
         raise ValueError(
-            f"{data} has no {PREPARATION} of odeformers prepare, which tells how raw text is "
+            f"{data} has no {MADE_FROM} of odeformers prepare, which tells how raw text is "
             "tokenised; give tokenised text (--tokenized)"
         )
     with reading(path, "does not tell how sentences were prepared"):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ UNK = "[UNK]"
 # Beside a vocab.txt, how its texts are normalised. Without the file, accents are stripped.
 NORMALIZATION = "word_pieces.json"
 SPECIAL = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
+LONGEST_WORD = 100  # letters; longer ones are unknown, as to BERT
+LONG_RUN = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
 
 
 def read_pieces(path: Path) -> list[str]:
@@ -51,6 +54,7 @@ def load_tokenizer(vocab: Path):
 def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: bool = True) -> None:
     """Write *size* word pieces learned on *texts*, or fewer if the texts have no more.
 
+    Words that are too long to be divided are left out: learning is quadratic in their length.
     Ties between pieces are broken by the numbers of their parts, which ``tokenizers`` gives to the
     characters within words in no order. They are learned first, therefore, and numbered.
 
@@ -58,6 +62,7 @@ def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: boo
         ValueError: the texts have too many characters for *size*.
     """
     logger.info(f"learning at most {size:,} word pieces")
+    texts = [drop_long_words(text, strip_accents) for text in texts]
     learned = _learn(texts, 0, SPECIAL, strip_accents)
     inner = sorted(piece for piece in learned if piece.startswith("##"))
     pieces = _learn(texts, size, [*SPECIAL, *inner], strip_accents)
@@ -67,6 +72,15 @@ def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: boo
             f"{len(pieces):,}"
         )
     write_lines(path, pieces)
+
+
+def drop_long_words(text: str, strip_accents: bool) -> str:
+    """A text without the words that are unknown for their length."""
+    if not LONG_RUN.search(text):
+        return text
+    tokenizer = make_tokenizer([UNK], strip_accents)
+    words = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text))
+    return " ".join(word for word, _ in words if len(word) <= LONGEST_WORD)
 
 
 def _learn(texts: Sequence[str], size: int, first: Sequence[str], strip_accents: bool) -> list[str]:
@@ -95,7 +109,7 @@ def make_tokenizer(pieces: Sequence[str], strip_accents: bool = True):
     from tokenizers.pre_tokenizers import BertPreTokenizer
 
     vocab = {piece: number for number, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(WordPiece(vocab, unk_token=UNK))
+    tokenizer = Tokenizer(WordPiece(vocab, unk_token=UNK, max_input_chars_per_word=LONGEST_WORD))
     tokenizer.normalizer = BertNormalizer(lowercase=True, strip_accents=strip_accents)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer

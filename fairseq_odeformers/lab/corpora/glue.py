@@ -49,7 +49,6 @@ ENTAILMENT = ("entailment", "not_entailment")
 MAX_SCORE = 5
 UNDECIDED = "-"  # MultiNLI's label of pairs on which the annotators do not agree
 
-# MRPC is published as Microsoft's corpus and a list of the pairs that are GLUE's development set.
 MSR_TRAIN, MSR_TEST, MSR_DEV_IDS = MSR_FILES = (
     "msr_paraphrase_train.txt",
     "msr_paraphrase_test.txt",
@@ -148,7 +147,8 @@ def read_table(
 
 def split_mrpc(files: Files) -> dict[str, File]:
     """MRPC's ``train.tsv``, ``dev.tsv`` and ``test.tsv`` from Microsoft's files."""
-    columns = (MRPC.label, *MRPC.sentences)
+    tables = TABLES["MRPC"]
+    columns = (tables.label, *tables.sentences)
     dev_ids = {line.strip() for line in files[MSR_DEV_IDS].lines()}
     splits = {"train": ["\t".join(columns)], "dev": ["\t".join(columns)]}
     for _, row in read_table(files[MSR_TRAIN], ("#1 ID", "#2 ID", *columns)):
@@ -156,96 +156,58 @@ def split_mrpc(files: Files) -> dict[str, File]:
         splits[split].append("\t".join(row[2:]))
     if len(splits["dev"]) == 1:
         raise ValueError(f"{MSR_DEV_IDS} names no pair of {MSR_TRAIN}")
-    tables = {f"MRPC/{split}.tsv": "\n".join(lines).encode() for split, lines in splits.items()}
-    contents = {name: File(name, content) for name, content in tables.items()}
+    texts = {f"MRPC/{split}.tsv": "\n".join(lines).encode() for split, lines in splits.items()}
+    contents = {name: File(name, content) for name, content in texts.items()}
     return {**contents, "MRPC/test.tsv": files[MSR_TEST]}
 
 
-def make_task(name: str, tables: Tables, archive: str = "", sha256: str = "") -> Corpus[Labels]:
-    """A task whose tables are in one archive."""
-    names = [f"{name}/{file}" for file in tables.files.values()]
-    download = Download(archive and f"{URL}/glue/data/{archive}", names, sha256)
-    return Corpus(Source([download]), tables.read, Labels(tables.labels, len(tables.sentences)))
-
-
-MRPC = Tables(("#1 String", "#2 String"), "Quality")
-MSR = {
-    "senteval/senteval_data/msr_paraphrase_train.txt": (
-        "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"
-    ),
-    "senteval/senteval_data/msr_paraphrase_test.txt": (
-        "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"
-    ),
-    "glue/data/mrpc_dev_ids.tsv": (
-        "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7"
-    ),
-}
-MSR_CORPUS = Corpus(
-    Source([Download(f"{URL}/{path}", [Path(path).name], sha) for path, sha in MSR.items()]),
-    MRPC.read,
-    Labels(BINARY, inputs=2),
-)
 PAIR = ("sentence1", "sentence2")
 NLI = ("entailment", "neutral", "contradiction")
-TASKS = {  # each with the ways to name its files
-    "CoLA": [
-        make_task(
-            "CoLA",
-            Tables(("sentence",), header=("source", "label", "star", "sentence")),
-            "CoLA.zip",
-            "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff",
-        )
-    ],
-    "SST-2": [
-        make_task(
-            "SST-2",
-            Tables(("sentence",)),
-            "SST-2.zip",
-            "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
-        )
-    ],
-    "MRPC": [make_task("MRPC", MRPC), MSR_CORPUS],
-    "STS-B": [
-        make_task(
-            "STS-B",
-            Tables(PAIR, "score", labels=()),
-            "STS-B.zip",
-            "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85",
-        )
-    ],
-    "QQP": [
-        make_task(
-            "QQP",
-            Tables(("question1", "question2"), "is_duplicate", ragged=True),
-            "QQP-clean.zip",
-            "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
-        )
-    ],
-    "MNLI": [
-        make_task(
-            "MNLI",
-            Tables(PAIR, "gold_label", NLI, MNLI_SPLITS),
-            "MNLI.zip",
-            "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
-        )
-    ],
-    "QNLI": [
-        make_task(
-            "QNLI",
-            Tables(("question", "sentence"), labels=ENTAILMENT),
-            "QNLIv2.zip",
-            "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5",
-        )
-    ],
-    "RTE": [
-        make_task(
-            "RTE",
-            Tables(PAIR, labels=ENTAILMENT),
-            "RTE.zip",
-            "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee",
-        )
-    ],
+TABLES = {
+    "CoLA": Tables(("sentence",), header=("source", "label", "star", "sentence")),
+    "SST-2": Tables(("sentence",)),
+    "MRPC": Tables(("#1 String", "#2 String"), "Quality"),
+    "STS-B": Tables(PAIR, "score", labels=()),
+    "QQP": Tables(("question1", "question2"), "is_duplicate", ragged=True),
+    "MNLI": Tables(PAIR, "gold_label", NLI, MNLI_SPLITS),
+    "QNLI": Tables(("question", "sentence"), labels=ENTAILMENT),
+    "RTE": Tables(PAIR, labels=ENTAILMENT),
 }
+# What is at each address, below URL. MRPC is published as Microsoft's corpus and a list of the
+# pairs that are GLUE's development set.
+SHA256 = {
+    "glue/data/CoLA.zip": "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff",
+    "glue/data/SST-2.zip": "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
+    "glue/data/STS-B.zip": "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85",
+    "glue/data/QQP-clean.zip": "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
+    "glue/data/MNLI.zip": "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
+    "glue/data/QNLIv2.zip": "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5",
+    "glue/data/RTE.zip": "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee",
+    f"senteval/senteval_data/{MSR_TRAIN}": (
+        "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"
+    ),
+    f"senteval/senteval_data/{MSR_TEST}": (
+        "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"
+    ),
+    f"glue/data/{MSR_DEV_IDS}": "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",
+}
+ARCHIVES = {"QQP": "QQP-clean", "QNLI": "QNLIv2"}  # that are not called as the task
+
+
+def make_corpora(name: str) -> list[Corpus[Labels]]:
+    """A task, for each way to name its files."""
+    tables = TABLES[name]
+    names = [f"{name}/{file}" for file in tables.files.values()]
+    path = f"glue/data/{ARCHIVES.get(name, name)}.zip"
+    downloads = [[Download(f"{URL}/{path}" if path in SHA256 else "", names, SHA256.get(path, ""))]]
+    if name == "MRPC":
+        paths = [path for file in MSR_FILES for path in SHA256 if Path(path).name == file]
+        downloads += [[Download(f"{URL}/{p}", [Path(p).name], SHA256[p]) for p in paths]]
+    labels = Labels(tables.labels, len(tables.sentences))
+    return [Corpus(Source(parts), tables.read, labels) for parts in downloads]
+
+
+TASKS = {name: make_corpora(name) for name in TABLES}
 
 
 def prepare(

@@ -1,5 +1,6 @@
 """Published files and tables become the examples they hold, in word pieces; bad ones are named."""
 
+import random
 from collections import Counter
 from dataclasses import replace
 
@@ -357,3 +358,18 @@ def test_labels_that_look_alike(prepare, tmp_path, vocab, warnings):
     assert dictionary.symbols[dictionary.nspecial :][:3] == sorted(["bad", hidden, composed])
     alike = "classes that look alike: 'bad', 'b\\u200bad'"
     assert any(line.endswith(alike) for line in warnings(log))
+
+
+def test_a_word_without_end_teaches_no_pieces(prepare, tmp_path):
+    """Learning takes the square of its length; no piece of it would be used, as it is unknown."""
+    word = "".join(random.Random(1).choices("abcdefghij", k=300_000))
+    pieces = []
+    for name, row in (("with", f"no\tText 7, a {word} one."), ("without", "no\tText 7, a one.")):
+        table = {**TABLE, "train.tsv": [*TABLE["train.tsv"], row]}
+        out = tmp_path / f"{name}-out"
+        prepare(f"{LINE} tsv --vocab-size 80", write(tmp_path / name, table), out=out)
+        pieces.append((out / "data-bin" / "vocab.txt").read_text())
+    assert pieces[0] == pieces[1]
+    assert "text 7 , a <unk> one ." in dict(
+        map(reversed, load(tmp_path / "with-out/data-bin", "train"))
+    )

@@ -34,7 +34,8 @@ def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path],
         logger.info(f"{what} ...")
         start = time.monotonic()
         make(temporary)
-        logger.info(f"{what}: done in {describe(time.monotonic() - start)}")
+        if (seconds := time.monotonic() - start) >= 1:
+            logger.info(f"{what}: done in {describe(seconds)}")
 
     build(folder, inputs, make_and_log)
 
