@@ -40,7 +40,6 @@ COMMANDS = {
 # By the module that a command could not import: its library, and the extra that installs it.
 EXTRAS = {
     "PIL": ("pillow", "corpora"),
-    "markdown": ("markdown", "compare"),
     "matplotlib": ("matplotlib", "plots"),
     "rich": ("rich", "compare"),
     "sacremoses": ("sacremoses", "corpora"),
@@ -48,7 +47,6 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "analysis"),
     "submitit": ("submitit", "compare"),
     "subword_nmt": ("subword-nmt", "corpora"),
-    "tabulate": ("tabulate", "compare"),
     "tokenizers": ("tokenizers", "corpora"),
 }
 

@@ -17,7 +17,7 @@ import struct
 import tempfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing import Pipe
 from pathlib import Path
@@ -29,17 +29,15 @@ import yaml
 from fairseq import tasks
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from helpers import EOS
-from lab.compare.test_results import write_log
+from lab.compare.comparisons import write_comparison, write_run
 from make_checkpoints import PATHS, parsed, training_line, write_data, write_rows, write_splits
 
 from fairseq_odeformers import load_language_model, load_translator
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.weights import write_export
-from fairseq_odeformers.lab.compare.entry import Entry
-from fairseq_odeformers.lab.compare.plan import Plan, save_plan
-from fairseq_odeformers.lab.compare.recipe import Recipe, read_recipe
-from fairseq_odeformers.lab.compare.report import sections
-from fairseq_odeformers.lab.compare.results import read_results
+from fairseq_odeformers.lab.compare.recipe import read_recipe
+from fairseq_odeformers.lab.compare.report import make_sections
+from fairseq_odeformers.lab.compare.results import read_comparison
 from odeformers import main
 
 CPU_SECONDS, SECONDS = 60, 300  # after which a reader hangs; the machine may be busy
@@ -52,8 +50,8 @@ ARCHS = {
 }
 PARTS = ("input0", "label")  # of a data set
 RUNS = {  # predictions of a run, by the folder of a comparison
-    "classes": "classes/b-seed1/checkpoint_best.test.tsv",
-    "texts": "texts/b-seed1/checkpoint_best.test.out",
+    "classes": "classes/b-seed1/checkpoint_best.test.csv",
+    "texts": "texts/b-seed1/checkpoint_best.test.csv",
 }
 
 
@@ -125,17 +123,17 @@ RECIPE = {
 
 def write_runs(folder, task):
     """Two runs of a comparison that have ended."""
-    recipe = Recipe("absent", {"task": task, "target-lang": "en"}, {"a": {}, "b": {}})
-    entries = tuple(Entry(name, {"arch": "transformer"}, 5) for name in "ab")
-    save_plan(Plan(recipe, entries, test_sets={"test": None}), folder)
-    for name in "ab":
-        run = folder / f"{name}-seed1"
-        run.mkdir()
-        write_log(run / "train.log", (9, 2, 1))
-        rows = "".join(f"{n}\ty\t{'yn'[n % 2]}\t0.5\t0.5\n" for n in range(6))
-        (run / "checkpoint_best.test.tsv").write_text(f"id\ttarget\tprediction\tp(y)\tp(n)\n{rows}")
-        rows = "".join(f"S-{n}\tein\nT-{n}\ta cat\nH-{n}\t-0.1\ta {name}\n" for n in range(6))
-        (run / "checkpoint_best.test.out").write_text(rows)
+    classes = task == "sentence_prediction"
+    references = ["y"] * 6 if classes else ["a cat"] * 6
+    outputs = (
+        {"a": ["y", "n"] * 3, "b": ["y"] * 6} if classes else {"a": ["a a"] * 6, "b": ["a"] * 6}
+    )
+    metric = {"metric": "accuracy"} if classes else {"metric": "BLEU", "score": 3.0}
+    runs = (
+        write_run(folder, name, outputs=outputs[name], references=references, task=task, **metric)
+        for name in "ab"
+    )
+    write_comparison(folder, *runs)
 
 
 # --- readers ----------------------------------------------------------------
@@ -166,7 +164,7 @@ def score():
 
 def reporting(kind: str):
     """A reader that makes the tables of a report, and writes none of its figures."""
-    return lambda: [section.table for section in sections(read_results(Path(kind)))]
+    return lambda: [section.tables for section in make_sections(read_comparison(Path(kind)))]
 
 
 def set_up(arch, task, options):
@@ -359,10 +357,8 @@ CODES = [b"#version: 0.2\na\n", b"\xff", b"#version: 9\n", b"a b c\n"]
 DICTIONARIES = [b"", b"a b c", b"\xff 1", b"a 1\na 1\n", b"a 9" + b"9" * 5000, b"<pad> 1\n"]
 TEXTS = [b"\xff\n", b"1\t2\n", b"\0\n", b"", b"\n\n", b"\r\n1\r\n", b"\xef\xbb\xbf1 2\n", b"1 \xc2"]
 TEXTS += ["\u202e1 2\n", "1 2\n".encode("utf-16"), b"1 " * 10**6, b"1" * 2**20]
-PLAN = {"recipe": asdict(Recipe("absent", {"a": 1}, {"a": {}})), "entries": []}
-PLANS = ["", "1", "[]", "{}", "entries: []", "a: &a [*a]", "\0", "!!python/name:os.system x"]
-for bad in ({"entries": 3}, {"entries": [3]}, {"recipe": []}, {"recipe": {"seeds": 3}}):
-    PLANS.append(yaml.safe_dump({**PLAN, **bad}))
+RESULTS = ["", "1", "schema\n1\n", "\0", "[" * 9999, "a,b\n" * 3, ",".join(map(str, range(50)))]
+CURVES = ["", "updates\n1\n", "updates,seconds,loss,metric,train_loss,best\n1,1,x,1,1,True\n"]
 ROW = {"what": "a", "unit": "ms", "length": 8, "layers": 1, "model": "a", "value": 2, "ratio": 1}
 MEASURED = ["", "[" * 10**5, "null", "{}", *(f'{{"rows": {rows}}}' for rows in (3, [], [3], [{}]))]
 for bad in ({"ratio": "x"}, {"length": [1]}, {"value": None}):
@@ -386,8 +382,8 @@ ARTEFACTS = [
     ("words/train.de-en.en.idx", COMPARE, 3, False, INDICES[:3]),
     ("words/vocab.txt", TEXT, 0, False, [b"", b"a\na\n", b"\xff", b"a b\n", b"x\n"]),
     ("words/code", TEXT, 0, True, CODES),
-    *((f"{kind}/plan.yaml", reporting(kind), 6, True, PLANS) for kind in RUNS),
-    *((f"{kind}/b-seed1/train.log", reporting(kind), 4, False, []) for kind in RUNS),
+    *((f"{kind}/results.csv", reporting(kind), 8, True, RESULTS) for kind in RUNS),
+    *((f"{kind}/b-seed1/curve.csv", reporting(kind), 6, True, CURVES) for kind in RUNS),
     *((table, reporting(kind), 8, True, []) for kind, table in RUNS.items()),
     ("table.json", GROWTH, 6, True, MEASURED),
     ("recipe.yaml", load_recipe, 12, True, RECIPES),
@@ -405,8 +401,6 @@ def texts():
         yield from mutations(path, use, count)
         yield from devices(path, use) if replaced else ()
         yield from files(path, use, contents)
-    for kind in RUNS:
-        yield from devices(f"{kind}/b-seed1/train.log", reporting(kind), accepted=["/dev/null"])
     yield from files("words/dict.de.txt", translate, DICTIONARIES, "")
     yield from files("lines", TEXT, TEXTS, "")
 

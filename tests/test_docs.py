@@ -15,7 +15,7 @@ from fairseq import options
 from hydra._internal.utils import get_args_parser
 
 import odeformers
-from fairseq_odeformers.lab.compare import caveats, outcomes
+from fairseq_odeformers.lab.compare import notes
 from fairseq_odeformers.options import import_plugins  # registers what the commands name
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -110,22 +110,22 @@ def test_the_reference_has_every_command():
 def test_the_notes_of_a_report_have_their_thresholds():
     page = (ROOT / "docs/comparing.md").read_text(encoding="utf-8")
     for note, threshold in (
-        ("Too few texts", f"{caveats.FEW} test texts"),
-        ("Unequal effort", f"{caveats.UNEQUAL:.0%}"),
-        ("The budget was missed", f"{caveats.UNEQUAL:.0%}"),
-        ("The budget is for equal time", f"{caveats.UNEQUAL:.0%}"),
-        ("Still improving at the end", f"{caveats.SLIGHT:.0%}"),
-        ("Best checkpoints come early", {0.5: "first half"}[caveats.EARLY]),
-        ("Scores are near 100", f"above {caveats.CEILING}"),
-        ("averages are clearly worse", f"{caveats.WORSE:.0%}"),
+        ("Unequal effort", f"{notes.INCOMPARABLE:.0%}"),
+        ("Seeds took unequal time", f"{notes.UNEQUAL:.0%}"),
+        ("... of the words of test are unknown", f"above {notes.UNKNOWN:.0%}"),
+        ("Too few texts", f"{notes.FEW} test texts"),
+        ("Unequal effort", f"{notes.UNEQUAL:.0%}"),
+        ("The budget was missed", f"{notes.UNEQUAL:.0%}"),
+        ("The budget is for equal time", f"{notes.UNEQUAL:.0%}"),
+        ("Still improving at the end", f"{notes.SLIGHT:.0%}"),
     ):
         (row,) = re.findall(rf"^\| `{note}.*", page, re.M)
         assert threshold in row, note
     reasons = page[page.rindex("`Too little training to compare`") :]
     for threshold in (
-        f"more than {caveats.MARKED:.0%}",
-        f"below {outcomes.LEAST_BLEU},",
-        f"than {outcomes.LEAST_VOCABULARY:.0%}",
+        f"more than {notes.MARKED:.0%}",
+        f"below {notes.LEAST_BLEU},",
+        f"than {notes.LEAST_VOCABULARY:.0%}",
     ):
         assert threshold in reasons
 

@@ -52,7 +52,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / PACKAGE).rglob("*.py")}
-    data = "lab/compare/defaults.yaml py.typed"
+    data = "lab/compare/defaults.yaml lab/compare/report.html py.typed"
     data = {f"{PACKAGE}/{name}" for name in data.split()}
     assert names == modules | data | {"odeformers.py"}
 

@@ -18,8 +18,7 @@ from pairs import detokenize, write_corpus
 from sacrebleu import corpus_bleu
 
 from fairseq_odeformers.files import read_lines
-from fairseq_odeformers.lab.compare.fairseq_commands import fairseq_command, stream
-from fairseq_odeformers.lab.compare.logs import log_stats
+from fairseq_odeformers.lab.commands import fairseq_command, log_stats, stream
 from odeformers import share_cores
 
 PAIRS = {"test": 500, "valid": 500, "train": 20_000}

@@ -8,42 +8,45 @@ Rows of runs whose folders are removed, or on another machine, stay in the table
 
 import argparse
 import csv
-import re
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import write_csv
-from fairseq_odeformers.lab.compare.logs import Training, read_training
+from fairseq_odeformers.lab.compare.results import read_curve, read_rows
 from fairseq_odeformers.lab.plots import legend, panels, save, styles
 
 HERE = Path(__file__).parent
-COLUMNS = ("arch", "seed", "parameters", "updates", "loss", "seconds")
+COLUMNS = {
+    **{"arch": str, "seed": int, "parameters": int},
+    **{"updates": int, "loss": float, "seconds": int},
+}
+Training = list[dict[str, Any]]  # a row of the table for each validation
 Trainings = dict[tuple[str, int], Training]  # by architecture and seed
 
 
 def read_table(table: Path) -> Trainings:
-    """The trainings that :func:`write_table` has written."""
-    trainings: Trainings = defaultdict(Training)
+    """The trainings of a table."""
+    trainings: Trainings = defaultdict(list)
     with open(table, encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            training = trainings[row["arch"], int(row["seed"])]
-            training.parameters = int(row["parameters"])
-            training.updates.append(int(row["updates"]))
-            training.losses.append(float(row["loss"]))
-            training.seconds.append(float(row["seconds"]))
+        for cells in csv.DictReader(file):
+            row = {name: kind(cells[name]) for name, kind in COLUMNS.items()}
+            trainings[row["arch"], row["seed"]].append(row)
     return trainings
 
 
-def write_table(table: Path, trainings: Trainings) -> None:
-    """A row for each validation of each training."""
-    rows = [
-        dict(zip(COLUMNS, (arch, seed, run.parameters, updates, loss, round(seconds))))
-        for (arch, seed), run in sorted(trainings.items())
-        for updates, loss, seconds in zip(run.updates, run.losses, run.seconds)
-    ]
-    write_csv(table, rows)
+def read_runs(out: Path) -> Trainings:
+    """The trainings of a comparison."""
+    trainings: Trainings = defaultdict(list)
+    for run in read_rows(out):
+        if run.curve and not run.metric:
+            curve = read_curve(out / run.curve)
+            name = run.architecture, run.seed, run.parameters
+            for point in zip(curve.updates, curve.loss, map(round, curve.seconds)):
+                trainings[name[:2]].append(dict(zip(COLUMNS, name + point)))
+    return trainings
 
 
 def draw(trainings: Trainings) -> Figure:
@@ -51,19 +54,19 @@ def draw(trainings: Trainings) -> Figure:
 
     A line is a training, and its marker the validation whose checkpoint is scored.
     """
-    runs = trainings.values()
-    lowest = min(min(run.losses) for run in runs)
-    highest = max(run.losses[len(run.losses) * 2 // 3] for run in runs)
+    losses = {name: [row["loss"] for row in training] for name, training in trainings.items()}
+    lowest = min(map(min, losses.values()))
+    highest = max(each[len(each) * 2 // 3] for each in losses.values())
     room = 0.1 * (highest - lowest) or 0.1
     figure, grid = panels(2, 2, 4.2, 3.4, margins=(0.6, 0.3), sharey=True)
     looks = styles(dict.fromkeys(arch for arch, _ in trainings))
     costs = ("updates", 1, "updates"), ("seconds", 60, "minutes of training")
     for axes, (column, unit, name) in zip(grid, costs):
         starts = []
-        for (arch, _), run in sorted(trainings.items()):
-            x = [value / unit for value in getattr(run, column)]
-            axes.plot(x, run.losses, label=arch, markevery=[run.find_best()], **looks[arch])
-            starts.append(next(at for at, loss in zip(x, run.losses) if loss <= highest))
+        for (arch, seed), training in sorted(trainings.items()):
+            x, loss = [row[column] / unit for row in training], losses[arch, seed]
+            axes.plot(x, loss, label=arch, markevery=[loss.index(min(loss))], **looks[arch])
+            starts.append(next(at for at, each in zip(x, loss) if each <= highest))
         axes.set(xlabel=name, xlim=(0.85 * min(starts), None))
     grid[0].set_ylabel("validation loss\n(label-smoothed, bits per token)")
     grid[0].set_ylim(lowest - room, highest + room)
@@ -77,12 +80,10 @@ def main() -> None:
     parser.add_argument("--table", metavar="CSV", type=Path, default=HERE / "trainings.csv")
     parser.add_argument("--out", metavar="PNG", type=Path, default=HERE / "curves.png")
     args = parser.parse_args()
-    trainings = read_table(args.table) if args.table.exists() else defaultdict(Training)
+    trainings = read_table(args.table) if args.table.exists() else {}
     if args.runs:
-        for log in args.runs.glob("*-seed*/train.log"):
-            arch, seed = re.fullmatch(r"(.+)-seed(\d+)", log.parent.name).groups()
-            trainings[arch, int(seed)] = read_training(log)
-        write_table(args.table, trainings)
+        trainings |= read_runs(args.runs)
+        write_csv(args.table, [row for _, rows in sorted(trainings.items()) for row in rows])
     save(draw, trainings, args.out)
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from experiments import Ensemble, Result, choose, make_parser, read_results, results_file
 from tqdm import tqdm
 
-from fairseq_odeformers.lab.compare.fairseq_commands import CommandFailed, fairseq_command, stream
-from fairseq_odeformers.lab.compare.logs import log_stats
+from fairseq_odeformers.lab.commands import CommandFailed, fairseq_command, log_stats, stream
 from fairseq_odeformers.options import positive_int
 
 # What fairseq's trainer or the ODE's solver prints when a run diverges.

@@ -6,8 +6,10 @@ import sys
 
 import numpy as np
 import pytest
-from lab.compare.test_results import write_log
+from lab.compare.comparisons import write_comparison, write_run
 from script_helpers import ROOT, lines
+
+from fairseq_odeformers.lab.compare.results import Curve
 
 
 @pytest.fixture
@@ -47,10 +49,10 @@ def test_curves_of_runs_are_kept_without_them(tmp_path, draw):
     table.write_text(
         "arch,seed,parameters,updates,loss,seconds\none,1,1234,10,6.0,7\none,2,1234,10,5.0,8\n"
     )
-    folder = tmp_path / "runs" / "one-seed2"
-    folder.mkdir(parents=True)
-    write_log(folder / "train.log", (20, 4.5, 9))
-    draw("multi30k/curves.py", tmp_path / "runs", "--table", table, "--out", picture)
+    curve = Curve([20], [9.1], [4.5], [4.5], [4.0], 0)
+    runs = tmp_path / "runs"
+    write_comparison(runs, write_run(runs, "one", 2, score=70.0, curve=curve))
+    draw("multi30k/curves.py", runs, "--table", table, "--out", picture)
     assert lines(table)[1:] == ["one,1,1234,10,6.0,7", "one,2,1234,20,4.5,9"]
     assert picture.read_bytes().startswith(b"\x89PNG")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from fairseq_odeformers.inference.texts import read_texts
-from fairseq_odeformers.lab.compare.plan import PLAN, load_plan
+from fairseq_odeformers.lab.compare.results import RESULTS, read_comparison
 from fairseq_odeformers.options import add_user_dir, positive_int
 from fairseq_odeformers.parser import Parser
 
@@ -141,11 +141,20 @@ def leave_out_rejected(paths: list[str]) -> list[str]:
 def is_rejected(path: str) -> bool:
     """Whether a checkpoint is of a candidate that ``odeformers compare`` has not chosen."""
     folder = Path(path).absolute().parent
-    if not (folder.parent / PLAN).is_file():
-        return False
-    from fairseq_odeformers.lab.compare.tuning import rejected_folders  # needs the extra `compare`
+    runs = read_runs(folder.parent)
+    return folder.name in runs and not runs[folder.name]
 
-    return folder.name in rejected_folders(folder.parent)
+
+def read_runs(out: Path) -> dict[str, bool]:
+    """The runs of a comparison in the order of its report, and whether each is of its settings."""
+    if not (out / RESULTS).is_file():
+        return {}
+    comparison = read_comparison(out)
+    chosen = [row.run for runs in comparison.rows.values() for _, row in sorted(runs.items())]
+    return {
+        **dict.fromkeys(chosen, True),
+        **{row.run: row.run in chosen for row in comparison.all_rows},
+    }
 
 
 def order_runs(paths: list[str]) -> list[str]:
@@ -154,11 +163,9 @@ def order_runs(paths: list[str]) -> list[str]:
     So the baseline comes first. Paths in an order of the user's stay as they are.
     """
     folders = [Path(path).absolute().parent for path in paths]
-    runs = []
-    for out in dict.fromkeys(folder.parent for folder in folders):
-        if (out / PLAN).is_file():
-            plan = load_plan(out)
-            runs += [out / e.folder(seed) for e in plan.entries for seed in plan.recipe.seeds]
+    runs = [
+        out / run for out in {folder.parent: None for folder in folders} for run in read_runs(out)
+    ]
     if paths != sorted(paths) or not {*folders} <= {*runs}:
         return paths
     return sorted(paths, key=lambda path: runs.index(Path(path).absolute().parent))

@@ -25,11 +25,10 @@ from .continue_plan import plan_experiment
 from .experiments import choose_experiments, parse_architecture
 from .jobs import choose_machine
 from .overview import overview, print_plan
-from .pages import csv_table, latex_table, markdown_page
 from .plan import PLAN, add_time, load_plan, save_plan
 from .recipe import Recipe, parse_words
 from .report import DOCUMENT, PAGE, write_report
-from .results import read_results
+from .results import RESULTS, read_comparison
 from .runs import Run, make_runs
 from .scoreboard import write_scoreboard
 from .watch import execute_plan
@@ -197,7 +196,9 @@ def compare(
         runs = execute_plan(plan, recipe.seeds, machine, out)
     finally:
         add_time(time.monotonic() - start, out)
-    write_report(read_results(out), out)
+    for run in runs:
+        run.note_unfinished()
+    write_report(read_comparison(out), out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return runs
 
@@ -236,29 +237,21 @@ def report(arguments: Sequence[str] | None = None) -> None:
         help="write a scoreboard of all RUNS: page, CSV, picture",
     )
     parser.add_argument(
-        "--csv", type=output_folder, metavar="DIR", help="also write the tables as CSV"
+        "--baseline", metavar="ARCH", help="compare the others with this (default: as compare did)"
     )
-    parser.add_argument(
-        "--latex", type=output_folder, metavar="DIR", help="also write them as LaTeX"
-    )
-    args = parser.parse_args(arguments)
-    if args.out and (args.csv or args.latex):
-        raise ValueError("--csv and --latex: for the report of one comparison, without --out")
+    args, others = parser.parse_known_args(arguments)
+    for word in others:
+        if word.partition("=")[0] in ("--csv", "--latex"):
+            raise ValueError(f"{word}: {args.runs[0]}/{RESULTS} has all figures, for any program")
+    if others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
     if args.out:
         print(write_scoreboard(args.runs, args.out))
         return
     out = Path(args.runs[0])
     if len(args.runs) > 1 or "=" in args.runs[0] and not out.exists():
         raise ValueError(f"{' '.join(args.runs)}: for a scoreboard give --out DIR as well")
-    sections = write_report(read_results(out), out)
-    for folder, suffix, make in ((args.csv, "csv", csv_table), (args.latex, "tex", latex_table)):
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-            for section in sections:
-                if section.table and section.title:
-                    name = re.sub(r"\W+", "-", section.title).strip("-").lower()
-                    (folder / f"{name}.{suffix}").write_text(make(section.table), encoding="utf-8")
-    print(markdown_page(sections))
+    print(write_report(read_comparison(out, args.baseline or ""), out))
 
 
 def seeds(text: str) -> list[int]:

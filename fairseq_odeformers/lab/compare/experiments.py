@@ -11,13 +11,13 @@ from typing import Any
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 
+from fairseq_odeformers.lab.commands import python_command
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
 from fairseq_odeformers.models.common.papers import BASELINES, OWN, family_of, paper_of
 from fairseq_odeformers.parser import explain_missing
 
 from .defaults import default_recipe
-from .fairseq_commands import python_command
 from .recipe import Options, Recipe, merge, name_options, parse_words, read_recipe
 
 # Options that each run has a value of its own for, and those that --budget takes the place of.

@@ -24,7 +24,7 @@ from fairseq_odeformers.lab.plots import (
     title,
 )
 
-from .logs import Training
+from .results import Curve
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
 LEAST_SPAN = 0.1  # of an axis, as a share of its end: less makes noise look like a gap
@@ -38,46 +38,43 @@ MARKER = {
 class Quality(NamedTuple):
     """What the trainings of an architecture cost, and how good they are."""
 
-    seconds: float  # of a training
+    seconds: float  # that a training has cost
     parameters: int
     scores: Sequence[float]  # of each seed
     error: float  # half of the 95% interval; 0 if unknown
 
 
 @rc_context(STYLE)
-def learning_curves(
-    trainings: Mapping[str, Sequence[Training]],
-    best: Mapping[str, Sequence[int]],
-    unit: str,
-    metric: str = "loss",
+def draw_learning_curves(
+    curves: Mapping[str, Sequence[Curve]], unit: str, metric: str = "loss"
 ) -> Figure:
     """Validation loss, and magnified the metric that chooses, against updates and against time.
 
     Args:
-        trainings: by architecture, one training per seed.
-        best: the number of the best validation of each training.
+        curves: by architecture, one per seed.
         unit: of the loss.
         metric: by which the best validations were chosen.
     """
-    last = max(run.seconds[-1] for runs in trainings.values() for run in runs)
+    last = max(curve.seconds[-1] for of_seeds in curves.values() for curve in of_seeds)
     seconds, unit_of_time = choose_time_unit(last)
     loss = f"validation loss\n({unit})"
-    chosen = ("losses", loss) if metric == "loss" else ("metrics", f"validation {metric}")
+    chosen = ("loss", loss) if metric == "loss" else ("metric", f"validation {metric}")
     figure, grid = panels(4, 2, 4.5, 2.9)
-    shown = product((("losses", loss), chosen), (("updates", 1), ("seconds", seconds)))
+    shown = product((("loss", loss), chosen), (("updates", 1), ("seconds", seconds)))
     for axes, ((values, label), (cost, scale)) in zip(grid, shown):
-        for (name, runs), look in zip(trainings.items(), distinct(trainings)):
-            x = [[each / scale for each in getattr(run, cost)] for run in runs]
-            draw_curves(axes, x, [getattr(run, values) for run in runs], best[name], name, look)
+        for (name, of_seeds), look in zip(curves.items(), distinct(curves)):
+            x = [[each / scale for each in getattr(curve, cost)] for curve in of_seeds]
+            y = [getattr(curve, values) for curve in of_seeds]
+            draw_curves(axes, x, y, [curve.best for curve in of_seeds], name, look)
         if cost == "updates":
             axes.set_ylabel(label)
-    runs = [(run, at) for name in trainings for run, at in zip(trainings[name], best[name])]
-    limits = span_best_thirds([(getattr(run, chosen[0]), at) for run, at in runs])
+    every = [curve for of_seeds in curves.values() for curve in of_seeds]
+    limits = span_best_thirds([(getattr(curve, chosen[0]), curve.best) for curve in every])
     for axes in grid[2:]:
         axes.set_ylim(limits)
         axes.set_title("axis fitted to the best third of each training")
     headline, mark = "Learning curves", "best checkpoint"
-    if len(runs) > len(trainings):
+    if len(every) > len(curves):
         headline += ": mean of the seeds, and band from lowest to highest"
         mark += " of each seed"
     headline += f"\nmarkers: {mark}, by validation {metric}"
@@ -120,8 +117,13 @@ def span_best_thirds(runs: Sequence[tuple[Sequence[float], int]]) -> tuple[float
 
 
 @rc_context(STYLE)
-def quality_against(
-    points: Mapping[str, Quality], quality: str, headline: str, interval: str, caveat: str = ""
+def draw_quality(
+    points: Mapping[str, Quality],
+    quality: str,
+    headline: str,
+    interval: str,
+    caveat: str = "",
+    of: str = "training",
 ) -> Figure:
     """A figure of quality against the time of a training and, where they differ, parameters.
 
@@ -131,11 +133,12 @@ def quality_against(
         headline: what the score is of.
         interval: what the errors are over, seeds or texts.
         caveat: of the times.
+        of: what the times are of, training by the clock or the CPU.
     """
     times = [point.seconds for point in points.values()]
     sizes = [point.parameters for point in points.values()]
     unit, unit_of_time = choose_time_unit(max(times))
-    costs = {f"{unit_of_time} of training": [time / unit for time in times]}
+    costs = {f"{unit_of_time} of {of}": [time / unit for time in times]}
     if max(sizes) > SAME_SIZE * min(sizes):
         costs["parameters (millions)"] = [size / 1e6 for size in sizes]
     figure, grid = panels(len(costs), 2, 4.2 if len(costs) > 1 else 7.4, 3, sharey=True)

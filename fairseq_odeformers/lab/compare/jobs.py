@@ -20,8 +20,8 @@ import torch
 from submitit.core.utils import FailedJobError
 
 from fairseq_odeformers.files import reason
+from fairseq_odeformers.lab.commands import end_with_parent
 
-from .fairseq_commands import end_with_parent
 from .runs import Run
 
 FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again

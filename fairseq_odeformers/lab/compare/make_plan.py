@@ -17,12 +17,12 @@ from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.lab.benchmark.timing import Stopwatch, describe_environment
 from fairseq_odeformers.lab.check.command import require
+from fairseq_odeformers.lab.commands import check_program
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.sizes import NEUTRAL, split_sizes
 from fairseq_odeformers.options import underscore
 
 from .entry import Entry, make_entry, plugin_digest
-from .fairseq_commands import check_program
 from .lengths import check_lengths
 from .logs import report_progress
 from .matching import WIDTHS, fit_budget, match_width

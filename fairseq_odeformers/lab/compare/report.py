@@ -1,322 +1,487 @@
-"""The report of a comparison: the results of its runs as tables and pictures."""
+"""The report of a comparison: its results as tables and pictures, in Markdown and HTML."""
 
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain, islice
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from jinja2 import Environment
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
+from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_odeformers.files import markdown_table, replacing
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .caveats import (
-    Outcomes,
-    any_of,
-    explain_comparison,
-    find_ceiling,
-    find_missing_texts,
-    find_obstacles,
-    find_open_choices,
-    find_reservations,
-    find_sampling_error,
-    find_unequal_times,
-    find_worse_averages,
-)
-from .figures import Quality, learning_curves, quality_against
-from .intervals import (
+from .figures import Quality, draw_learning_curves, draw_quality
+from .logs import clock
+from .notes import (
     ENOUGH,
-    SPREAD,
-    Difference,
-    correct_by_holm,
-    difference_interval,
+    EQUAL,
+    RULES_OUT,
+    Note,
+    Statistics,
+    compute_statistics,
+    count_decimals,
+    different_defaults,
+    find_majority,
+    find_notes,
     half_interval,
     over_seeds,
+    parse_tuned,
 )
-from .logs import clock, report_progress
-from .outcomes import Classes, Outcome, better, count_decimals
-from .pages import Section, Table, html_page, literal, markdown_page, png
-from .plan import Plan
-from .recipe import count_validation_texts, to_words
-from .results import Results, count_seeds
-from .runs import AVERAGED, BEST
+from .recipe import to_words
+from .results import Comparison, Predictions, Row, Table
+from .scores import score_outputs
 
-PAGE, DOCUMENT = "report.md", "report.html"
+PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
     Kind.TRANSLATION: "label-smoothed, bits per token",
     Kind.CLASSIFICATION: "bits per example",
     Kind.LANGUAGE_MODEL: "bits per token",
     Kind.MASKED_LM: "bits per token",
 }
+SPREAD = (
+    "± gives the standard deviation over seeds, brackets the 95% interval of the mean, with three "
+    "seeds or more, unless all are equal."
+)
+TESTS = {  # of significance, by the kind of models
+    Kind.TRANSLATION: "a paired bootstrap over the texts",
+    Kind.CLASSIFICATION: "McNemar's exact test",
+}
+BEST = "best checkpoint"  # whose scores count
+SHOWN = 5  # texts on which models differ
 
 
-def write_report(results: Results, out: Path) -> list[Section]:
-    """Write ``report.md`` with its pictures, and ``report.html``; returns the sections."""
-    parts = list(sections(results))
-    for section in parts:
-        if section.figure:
-            name, figure = section.figure
-            with replacing(out / name) as path:
-                path.write_bytes(png(figure))
-    for name, make in ((PAGE, markdown_page), (DOCUMENT, html_page)):
+class Number(str):
+    """A cell with a figure, whose interval follows in brackets."""
+
+
+class Verbatim(str):
+    """A cell with a text of the data, which is shown as it is."""
+
+
+@dataclass
+class Picture:
+    """A picture, and the name of its file."""
+
+    name: str
+    figure: Figure
+
+    @cached_property
+    def png(self) -> bytes:
+        buffer = io.BytesIO()
+        self.figure.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+    @property
+    def base64(self) -> str:
+        return base64.b64encode(self.png).decode()
+
+
+@dataclass
+class Section:
+    """A part of the report: notes above, tables, lines of Markdown below, and a picture."""
+
+    title: str
+    tables: Sequence[list[list[str]]] = ()  # the header of each first
+    above: Sequence[Note] = ()
+    below: Sequence[str] = field(default_factory=list)
+    picture: Picture | None = None
+
+
+def write_report(comparison: Comparison, out: Path) -> str:
+    """Write ``report.md`` with its pictures, and ``report.html``; returns the former."""
+    sections = list(make_sections(comparison))
+    for section in sections:
+        if section.picture:
+            with replacing(out / section.picture.name) as path:
+                path.write_bytes(section.picture.png)
+    page = "\n".join(["# Comparison\n", *map(to_markdown, sections)])
+    for name, text in ((PAGE, page), (DOCUMENT, to_html(sections))):
         with replacing(out / name) as path:
-            path.write_text(make(parts), encoding="utf-8")
-    return parts
+            path.write_text(text, encoding="utf-8")
+    return page
 
 
-def sections(results: Results) -> Iterator[Section]:
+# --- pages -----------------------------------------------------------------------------
+
+
+def to_markdown(section: Section) -> str:
+    """A section as Markdown; its picture is a file beside the page."""
+    parts = [f"## {section.title}\n" if section.title else ""]
+    parts += [f"**{note.sentence}**\n" for note in section.above]
+    parts += [
+        markdown_table([list(map(escape_cell, row)) for row in table]) for table in section.tables
+    ]
+    parts.append("  \n".join(section.below))
+    if section.picture:
+        parts.append(f"![{section.title}]({section.picture.name})")
+    return "\n".join(filter(None, parts)) + "\n"
+
+
+def escape_cell(cell: str) -> str:
+    """A cell of a table in Markdown."""
+    if isinstance(cell, Verbatim):
+        text = re.sub(r"([\\`*_\[\]#|])", r"\\\1", cell).replace("<", "&lt;")
+        return " ".join(text.splitlines())
+    return cell.replace("|", "\\|")
+
+
+def to_html(sections: Sequence[Section]) -> str:
+    """The report as one HTML file, with its pictures in it."""
+    environment = Environment(autoescape=True)
+    environment.tests["figure"] = lambda cell: isinstance(cell, Number)
+    environment.filters |= {"inline": mark_code, "breakable": let_break}
+    text = files("fairseq_odeformers.lab.compare").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    return environment.from_string(text).render(sections=sections)
+
+
+def mark_code(line: str) -> Markup:
+    """A line of Markdown whose only marks are those of code."""
+    parts = str(escape(line)).split("`")
+    return Markup("".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts)))
+
+
+def let_break(text: str) -> Markup:
+    """A name that may break after its parts; a text of the data breaks at its spaces alone."""
+    escaped = str(escape(text))
+    if isinstance(text, Verbatim) or " " in text:
+        return Markup(escaped)
+    return Markup(re.sub("([_-])", r"\1<wbr>", escaped))
+
+
+# --- sections --------------------------------------------------------------------------
+
+
+def make_sections(comparison: Comparison) -> Iterator[Section]:
     """All parts of the report."""
-    recipe = results.plan.recipe
-    last = f"average of the last {recipe.average} checkpoints"
-    titles = {BEST: "best checkpoint", AVERAGED: last}
-    yield describe_comparison(results.plan)
-    yield describe_trainings(results)
-    yield from describe_tuning(results)
-    yield from (Section("", text) for text in find_missing_texts(results))
-    warning = ""
-    for (split, checkpoint), outcomes in results.outcomes.items():
-        scores = compare_scores(results, f"{split}, {titles[checkpoint]}", outcomes)
-        repeated, warning = scores.warning == warning, scores.warning
-        yield replace(scores, warning="As above.") if warning and repeated else scores
-        if checkpoint == AVERAGED:
-            best = results.outcomes.get((split, BEST), {})
-            yield from (Section("", text) for text in find_worse_averages(best, outcomes))
-        if lines := results.scores[split, checkpoint]:
-            yield Section("", table=[["run", recipe.score[split]], *lines])
-        if checkpoint == BEST:
-            yield from tabulate_confusion(split, outcomes)
-            yield from draw_quality(results, split)
-            if not scores.warning:
-                yield from show_differences(results, split)
-    if results.trainings:
-        runs = {name: list(having.values()) for name, having in results.trainings.items()}
-        best = {name: [run.find_best(recipe.best) for run in runs[name]] for name in runs}
-        logged = all(
-            len(run.metrics) == len(run.losses) for of_name in runs.values() for run in of_name
-        )
-        metric = recipe.metric if logged else "loss"
-        figure = learning_curves(runs, best, UNITS[recipe.kind], metric)
-        yield Section("Learning curves", figure=("curves.png", figure))
-    yield describe_options(results.plan)
+    yield describe_comparison(comparison)
+    yield describe_trainings(comparison)
+    yield from describe_tuning(comparison)
+    on_trainings = find_notes(comparison)
+    before: list[Note] = []
+    for table in comparison.tables:
+        notes = [*on_trainings, *find_notes(comparison, table)]
+        statistics = compute_statistics(table, notes)
+        section = compare_scores(comparison, table, statistics, notes)
+        repeats = bool(section.above) and section.above == before
+        before = list(section.above)
+        yield replace(section, above=[Note(RULES_OUT, (), "As above.")]) if repeats else section
+        yield from show_printed(comparison, table)
+        if table.checkpoint == BEST:
+            yield from tabulate_confusion(table)
+            yield from picture_quality(comparison, table, statistics, notes)
+            if not section.above:
+                yield from show_differences(table)
+    if comparison.curves:
+        kind, rows = kind_of(comparison), [*comparison.trained.values()]
+        metric = next(iter(rows[0].values())).validated
+        curves = {name: list(of_seeds.values()) for name, of_seeds in comparison.curves.items()}
+        figure = draw_learning_curves(curves, UNITS[kind], metric)
+        yield Section("Learning curves", picture=Picture("curves.png", figure))
+    yield describe_options(comparison)
 
 
-def describe_comparison(plan: Plan) -> Section:
-    """What is compared, on which machine, and how long it took."""
-    models = len(plan.entries)
-    count = "1 model" if models == 1 else f"{models} models"
-    lines = [f"{count} for {plan.recipe.kind.purpose}, data `{plan.recipe.data}`."]
-    if plan.environment:
-        facts = (f"{name} {value}" for name, value in plan.environment.items())
-        lines.append(f"Environment: {', '.join(facts)}.")
-    if plan.command_seconds:
-        spent = clock(plan.command_seconds)
-        lines.append(f"All commands together took {spent}, with planning and evaluation.")
-    return Section("", "  \n".join(lines))
+def kind_of(comparison: Comparison) -> Kind:
+    """The kind of models that are compared."""
+    return Kind.of_task(first_row(comparison).task) or Kind.TRANSLATION
 
 
-def describe_trainings(results: Results) -> Section:
-    """Size, length and loss of the trainings."""
-    recipe = results.plan.recipe
-    metric, unit = recipe.metric, UNITS[recipe.kind]
-    rows = []
-    for entry in results.plan.entries:
-        runs = results.trainings.get(entry.name, {}).values()
-        row = {
-            "architecture": entry.name,
-            "parameters": f"{entry.parameters:,}",
-            "seeds": str(len(runs)),
-            "unfinished": "; ".join(results.unfinished.get(entry.name, ())),
-            "budget": clock(60 * entry.budget) if entry.budget else "",
-        }
-        if runs:
-            times = [clock(run.seconds[-1]) for run in runs]
-            best_losses = [run.losses[run.find_best(recipe.best)] for run in runs]
-            row |= {
-                "updates": f"{fmean(run.updates[-1] for run in runs):,.0f}",
-                "time": clock(fmean(run.seconds[-1] for run in runs)),
-                "time, seed by seed": ", ".join(times) if len(times) > 1 else "",
-                "tokens per second": f"{fmean(run.tokens_per_second for run in runs):,.0f}",
-                f"validation loss ({unit})": over_seeds(best_losses, 3),
-                "training loss, last full epoch": over_seeds(
-                    [run.train_losses[-1] for run in runs], 3
-                ),
-            }
-        if runs and metric != "loss" and all(run.metrics for run in runs):
-            bests = [recipe.best(run.metrics) for run in runs]
-            row[f"validation {metric}"] = over_seeds(bests, count_decimals(metric))
-        rows.append(row)
-    notes = [SPREAD] if len(recipe.seeds) > 1 else []
-    if texts := count_validation_texts(recipe):
-        notes.append(f"Best checkpoints are chosen by the {metric} on {texts:,} validation texts.")
-    return Section("Trainings", "  \n".join([*notes, *find_reservations(results)]), table_of(rows))
+def first_row(comparison: Comparison) -> Row:
+    return next(row for runs in comparison.rows.values() for row in runs.values())
 
 
-def describe_tuning(results: Results) -> Iterator[Section]:
-    """What was tried with the first seed, and what was chosen."""
-    if not results.candidates:
-        return
-    recipe = results.plan.recipe
-    rows, digits = [], count_decimals(recipe.metric)
-    for entry, value in results.candidates:
-        row = {"architecture": entry.name, **{name: str(v) for name, v in entry.tried.items()}}
-        row["updates"] = f"{entry.updates:,}"
-        if value is not None:
-            row[f"best validation {recipe.metric}"] = over_seeds([value], digits)
-            row[""] = "chosen" if entry in results.plan.entries else ""
-        rows.append(row)
-    notes = [f"All candidates were trained with seed {recipe.seeds[0]}."]
-    notes += find_open_choices(results)
-    yield Section("Tuning", "  \n".join(notes), table_of(rows))
-
-
-def compare_scores(results: Results, title: str, outcomes: Outcomes) -> Section:
-    """The scores on a split, with tests against the first architecture, seed by seed."""
-    plan, first = results.plan, any_of(outcomes)
-    baseline = plan.entries[0].name
-    obstacles = dict(find_obstacles(results, outcomes))
-    comparable = outcomes.keys() - {*chain(*obstacles.values())}
-    others = [n for n in outcomes if n != baseline and {n, baseline} <= comparable]
-    tests = compare_runs(outcomes, others, baseline, title)
-    differences = {name: compare_seeds(outcomes[name], outcomes[baseline]) for name in others}
-    rows = []
-    for name, runs in outcomes.items():
-        row = {"architecture": name, "seeds": str(len(runs))}
-        for column in first.scores:
-            values = [run.scores[column] for run in runs.values()]
-            row[column] = over_seeds(values, first.digits)
-        mains = (over_seeds([run.scores[first.main]], first.digits) for run in runs.values())
-        row["seed by seed"] = ", ".join(mains)
-        row[f"{first.main} against {baseline}"] = str(differences.get(name, ""))
-        row[f"p against {baseline}"] = ", ".join(f"{p:.3f}" for p in tests.get(name, ()))
-        paper = sorted(plan.recipe.paper.get(name, {}).items())
-        rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper})
-    if isinstance(first, Classes):
-        name, scores = first.majority()
-        scores = {column: over_seeds([value], first.digits) for column, value in scores.items()}
-        rows.append({"architecture": f"always {name}", **scores})
-    notes = [f"{name}: `{text}`" for name, text in first.signatures.items()]
-    notes += [*find_ceiling(outcomes), *find_sampling_error(outcomes)]
-    notes += explain_comparison(outcomes, differences, tests)
-    return Section(title, "  \n".join(notes), table_of(rows), warning=" ".join(obstacles))
-
-
-def compare_seeds(runs: Mapping[int, Outcome], others: Mapping[int, Outcome]) -> Difference:
-    """By how much runs score better than others."""
-    ours, theirs = signed_scores(runs), signed_scores(others)
-    mean, digits = fmean(ours) - fmean(theirs), next(iter(runs.values())).digits
-    return Difference(mean, difference_interval(ours, theirs), digits)
-
-
-def signed_scores(runs: Mapping[int, Outcome]) -> list[float]:
-    """The first score of each run; a higher one is better."""
-    return [better(run.main) * run.scores[run.main] for run in runs.values()]
-
-
-def compare_runs(
-    outcomes: Outcomes, others: Sequence[str], baseline: str, title: str
-) -> dict[str, list[float]]:
-    """p-values of other architectures, seed by seed, corrected by Holm's method."""
-    p_values: list[tuple[str, float]] = []
-    for name in others:
-        for seed in outcomes[name].keys() & outcomes[baseline].keys():
-            report_progress(f"testing {title}: {name}, seed {seed}")
-            p = outcomes[name][seed].p_value(outcomes[baseline][seed])
-            p_values += [(name, p)] if p is not None else []
-    tests: dict[str, list[float]] = {}
-    for (name, _), p in zip(p_values, correct_by_holm([p for _, p in p_values])):
-        tests.setdefault(name, []).append(p)
-    return tests
-
-
-def tabulate_confusion(split: str, outcomes: Outcomes) -> Iterator[Section]:
-    """How often each class is predicted as each, in percent of its texts, over all seeds."""
-    first = any_of(outcomes)
-    if not isinstance(first, Classes):
-        return
-    classes = np.unique(first.targets).tolist()
-    rows = [["architecture", "class", "texts", *(f"as {name}" for name in classes)]]
-    for name, runs in outcomes.items():
-        targets, predictions = (
-            np.concatenate([getattr(run, kind) for run in runs.values()])
-            for kind in ("targets", "predictions")
-        )
-        for true in classes:
-            of_class = predictions[targets == true]
-            shares = [over_seeds([100 * (of_class == each).mean()], 0) for each in classes]
-            rows.append([name, true, f"{(first.targets == true).sum():,}", *shares])
-    yield Section(f"Classes, {split}", "Percent of the texts of each class, over all seeds.", rows)
-
-
-def draw_quality(results: Results, split: str) -> Iterator[Section]:
-    """A picture of the first score against the time of a training and the size of the model.
-
-    Its bars are intervals over the seeds, or over the texts where there are too few seeds.
-    """
-    outcomes = results.outcomes[split, BEST]
-    column = any_of(outcomes).main
-    fewest, most = (choose(map(len, outcomes.values())) for choose in (min, max))
-    kind, points = "seeds" if fewest >= ENOUGH else "texts", {}
-    for entry in results.plan.entries:
-        if entry.name in outcomes and entry.name in results.trainings:
-            runs = outcomes[entry.name].values()
-            seconds = fmean(run.seconds[-1] for run in results.trainings[entry.name].values())
-            scores = [run.scores[column] for run in runs]
-            of_texts = (run.error() for run in runs)
-            error = half_interval(scores) if kind == "seeds" else fmean(of_texts)
-            points[entry.name] = Quality(seconds, entry.parameters, scores, error)
-    if points:
-        seeds = count_seeds(most) if fewest == most else f"{fewest} to {most} seeds"
-        headline = f"{column} on {split}, best checkpoint, {seeds}"
-        figure = quality_against(points, column, headline, kind, find_unequal_times(results))
-        yield Section(f"{column} against cost", figure=(f"quality-{split}.png", figure))
-
-
-def show_differences(results: Results, split: str) -> Iterator[Section]:
-    """Five texts on which the models of the first seeds differ most in quality.
-
-    Their tables are text of the section, which ``--csv`` and ``--latex`` leave out.
-    """
-    outcomes = results.outcomes[split, BEST]
-    firsts = {name: next(iter(runs.values())) for name, runs in outcomes.items()}
-    examples = any_of(outcomes).examples
-    if len(firsts) < 2 or not examples:
-        return
-    spread = np.ptp([run.qualities() for run in firsts.values()], axis=0)
-
-    def outputs(index: int) -> dict[str, str]:
-        return {name: str(run.examples[index][2]) for name, run in firsts.items()}
-
-    differ = (index for index in np.argsort(spread)[::-1] if len({*outputs(index).values()}) > 1)
-    tables = []
-    for number, index in enumerate(islice(differ, 5), start=1):
-        source, reference, _ = examples[index]
-        texts = {"source": source, "reference": reference, **outputs(index)}
-        rows = [["", f"{split}, text {number}"]]
-        rows += [[name, literal(str(text))] for name, text in texts.items()]
-        tables.append(markdown_table(rows))
-    none = "Nowhere: on each text their outputs are the same."
-    title = f"Where they differ most: {split}, best checkpoint, first seed"
-    yield Section(title, "\n".join(tables) or none)
-
-
-def describe_options(plan: Plan) -> Section:
-    """The options of all trainings and evaluations, and the others for each architecture."""
-    first, *others = (entry.options for entry in plan.entries)
-    shared = {k: v for k, v in first.items() if all(o.get(k) == v for o in others)}
-    rows = []
-    for entry in plan.entries:
-        own = to_words({k: v for k, v in entry.options.items() if k not in shared})
-        own_options = {"its own options": shlex.join(own), "size": entry.note}
-        rows.append({"architecture": entry.name, **own_options})
-    text = f"All trainings: `fairseq-train {plan.recipe.data} {shlex.join(to_words(shared))}`"
-    if plan.recipe.evaluate:
-        text += f"  \nAll evaluations: `{shlex.join(to_words(plan.recipe.evaluate))}`"
-    return Section("Options", text, table_of(rows))
-
-
-def table_of(rows: Sequence[Mapping[str, str]]) -> Table:
+def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
     """A table of rows, which have their cells by column; a column without any is left out."""
     columns = dict.fromkeys(name for row in rows for name, cell in row.items() if cell)
     return [[*columns], *([row.get(name, "") for name in columns] for row in rows)]
+
+
+def figures_over(values: Sequence[float], digits: int) -> Number:
+    return Number(over_seeds(values, digits))
+
+
+def describe_comparison(comparison: Comparison) -> Section:
+    """What is compared, and on which machine."""
+    models, row = len(comparison.rows), first_row(comparison)
+    count = "1 model" if models == 1 else f"{models} models"
+    lines = [f"{count} for {kind_of(comparison).purpose}, data `{row.data}`."]
+    if row.environment:
+        lines.append(f"Environment: {row.environment}.")
+    return Section("", below=lines)
+
+
+def describe_trainings(comparison: Comparison) -> Section:
+    """Sizes, costs and validations, and what to keep in mind when they are compared."""
+    unit, rows = UNITS[kind_of(comparison)], []
+    validations: list[Row] = []
+    for name, of_seeds in comparison.rows.items():
+        runs = list(comparison.trained.get(name, {}).values())
+        validations += runs
+        one = next(iter(of_seeds.values()))
+        row: dict[str, str] = {
+            "architecture": name,
+            "parameters": Number(f"{one.parameters:,}"),
+            "seeds": Number(len(runs)),
+            "unfinished": "; ".join(
+                f"seed {seed}: {each.state}" for seed, each in of_seeds.items() if each.state
+            ),
+            "budget": Number(clock(60 * one.budget)) if one.budget else "",
+        }
+        if runs:
+            row |= describe_costs(runs)
+            curves = [curve for curve in comparison.curves.get(name, {}).values()]
+            loss = f"validation loss ({unit})"
+            if curves:
+                row[loss] = figures_over([curve.loss[curve.best] for curve in curves], 3)
+                row["training loss, last full epoch"] = figures_over(
+                    [curve.train_loss[-1] for curve in curves], 3
+                )
+            metric = runs[0].validated
+            if metric != "loss":
+                digits = count_decimals(metric)
+                row[f"validation {metric}"] = figures_over(
+                    [r.validation or 0 for r in runs], digits
+                )
+        rows.append(row)
+    notes = [SPREAD] if any(len(runs) > 1 for runs in comparison.rows.values()) else []
+    if validations and (texts := validations[0].validation_texts):
+        metric = validations[0].validated
+        notes.append(f"Best checkpoints are chosen by the {metric} on {texts:,} validation texts.")
+    notes += [note.sentence for note in find_notes(comparison) if note.kind != RULES_OUT]
+    return Section("Trainings", [table_of(rows)], below=notes)
+
+
+def describe_costs(runs: Sequence[Row]) -> dict[str, str]:
+    """The updates and times of the seeds of an architecture."""
+    updates, seconds = ([getattr(run, k) or 0 for run in runs] for k in ("updates", "seconds"))
+    cpu = [run.cpu_seconds for run in runs if run.cpu_seconds is not None]
+    costs = [clock(run.cost) for run in runs]
+    return {
+        "updates": Number(f"{fmean(updates):,.0f}"),
+        "time": Number(clock(fmean(seconds))),
+        "CPU time": Number(clock(fmean(cpu))) if len(cpu) == len(runs) else "",
+        f"{'CPU ' * bool(cpu)}time, seed by seed": ", ".join(costs) if len(costs) > 1 else "",
+        "tokens per second": Number(f"{fmean(run.tokens_per_second or 0 for run in runs):,.0f}"),
+    }
+
+
+def describe_tuning(comparison: Comparison) -> Iterator[Section]:
+    """What was tried with the first seed, and what was chosen."""
+    if not comparison.candidates:
+        return
+    chosen = {name: next(iter(runs.values())).tuned for name, runs in comparison.rows.items()}
+    rows = []
+    for row in comparison.candidates:
+        cells = {"architecture": row.architecture, **parse_tuned(row.tuned)}
+        cells["updates"] = Number(f"{row.updates or 0:,}")
+        if row.validation is not None:
+            digits = count_decimals(row.validated)
+            cells[f"best validation {row.validated}"] = figures_over([row.validation], digits)
+            cells[""] = "chosen" if chosen[row.architecture] == row.tuned else ""
+        rows.append(cells)
+    seed = comparison.candidates[0].seed
+    yield Section(
+        "Tuning", [table_of(rows)], below=[f"All candidates were trained with seed {seed}."]
+    )
+
+
+def compare_scores(
+    comparison: Comparison, table: Table, statistics: Statistics, notes: Sequence[Note]
+) -> Section:
+    """The scores on a split, with tests against the baseline, seed by seed.
+
+    Args:
+        notes: on the trainings and on the scores.
+    """
+    main = table.metrics[0]
+    digits, rows = count_decimals(main, table.first.texts), []
+    for name, scores in table.scores.items():
+        runs = table.main[name]
+        row: dict[str, str] = {"architecture": name, "seeds": Number(len(runs))}
+        for metric, of_seeds in scores.items():
+            row[metric] = figures_over([each.value for each in of_seeds.values()], digits)
+        row["seed by seed"] = ", ".join(over_seeds([each.value], digits) for each in runs.values())
+        if error := statistics.errors.get(name):
+            row["± over texts"] = Number(f"{error:.{digits}f}")
+        row[f"{main} against {table.baseline}"] = Number(statistics.differences.get(name, ""))
+        p_values = statistics.p_values.get(name, ())
+        row[f"p against {table.baseline}"] = ", ".join(f"{p:.3f}" for p in p_values)
+        paper = json.loads(next(iter(runs.values())).paper or "{}")
+        rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper.items()})
+    rows += measure_majority(table, digits)
+    below = [
+        f"{metric}: `{next(iter(of_seeds.values())).signature}`"
+        for metric, of_seeds in next(iter(table.scores.values())).items()
+        if next(iter(of_seeds.values())).signature
+    ]
+    below += explain_statistics(table, statistics)
+    others = [*find_notes(comparison, table), *find_notes(comparison, table, statistics)]
+    below += [note.sentence for note in others if note.kind != RULES_OUT]
+    above = [note for note in notes if note.kind == RULES_OUT]
+    title = f"{table.split}, {table.checkpoint}"
+    return Section(title, [table_of(rows)], above, below)
+
+
+def measure_majority(table: Table, digits: int) -> Iterator[dict[str, str]]:
+    """A row with the scores of predicting the most frequent class for all texts."""
+    if table.metrics[0] == Kind.CLASSIFICATION.score and table.first.predictions:
+        predictions = next(iter(next(iter(table.predictions.values())).values()))
+        name, _ = find_majority(predictions)
+        scores = score_outputs(predictions.reference, [name] * len(predictions.reference))
+        yield {
+            "architecture": f"always {name}",
+            **{metric: figures_over([score], digits) for metric, score in scores.items()},
+        }
+
+
+def explain_statistics(table: Table, statistics: Statistics) -> Iterator[str]:
+    """What differences, p-values and intervals over the texts mean."""
+    row = table.first
+    if statistics.errors:
+        yield (
+            f"± over texts gives the 95% interval of a score over the {row.texts:,} texts, beside "
+            "the variation between seeds."
+        )
+    if statistics.differences:
+        yield "Of differences, positive is better."
+    if any(difference.interval for difference in statistics.differences.values()):
+        yield (
+            "Their brackets give Welch's 95% interval over the seeds, not corrected for several "
+            f"comparisons; there is none where {EQUAL}."
+        )
+    if tested := sum(map(len, statistics.p_values.values())):
+        test = TESTS[Kind.of_task(row.task) or Kind.TRANSLATION]
+        yield f"p-values test the difference in {row.metric} for each seed ({test})."
+        if tested > 1:
+            yield f"They are corrected by Holm's method for {tested} comparisons."
+
+
+def show_printed(comparison: Comparison, table: Table) -> Iterator[Section]:
+    """What a recipe's own commands have printed."""
+    place = table.split, table.checkpoint
+    printed = [row for row in comparison.printed if (row.split, row.checkpoint) == place]
+    if printed:
+        rows = [["run", printed[0].metric]]
+        rows += [[f"{row.architecture}, seed {row.seed}", row.printed] for row in printed]
+        yield Section("", [rows])
+
+
+def tabulate_confusion(table: Table) -> Iterator[Section]:
+    """How often each class is predicted as each, in percent of its texts, over all seeds."""
+    if table.metrics[0] != Kind.CLASSIFICATION.score or not table.first.predictions:
+        return
+    some = next(iter(next(iter(table.predictions.values())).values()))
+    classes = sorted({*some.reference})
+    rows = [["architecture", "class", "texts", *(f"as {name}" for name in classes)]]
+    for name, runs in table.predictions.items():
+        targets, outputs = (
+            np.array([text for each in runs.values() for text in getattr(each, kind)])
+            for kind in ("reference", "output")
+        )
+        for true in classes:
+            of_class = outputs[targets == true]
+            shares = [figures_over([100 * (of_class == each).mean()], 0) for each in classes]
+            rows.append([name, true, Number(f"{some.reference.count(true):,}"), *shares])
+    text = "Percent of the texts of each class, over all seeds."
+    yield Section(f"Classes, {table.split}", [rows], below=[text])
+
+
+def picture_quality(
+    comparison: Comparison, table: Table, statistics: Statistics, notes: Sequence[Note]
+) -> Iterator[Section]:
+    """A picture of the first score against the cost of a training and the size of the model.
+
+    Its bars are intervals over the seeds, or over the texts where there are too few seeds.
+    """
+    main, metric = table.main, table.metrics[0]
+    fewest, most = (choose(map(len, main.values())) for choose in (min, max))
+    kind, points = "seeds" if fewest >= ENOUGH else "texts", {}
+    for name in filter(comparison.trained.__contains__, main):
+        trained = list(comparison.trained[name].values())
+        scores = [row.value for row in main[name].values()]
+        error = half_interval(scores) if kind == "seeds" else statistics.errors.get(name, 0.0)
+        cost = fmean(row.cost for row in trained)
+        points[name] = Quality(cost, trained[0].parameters, scores, error)
+    if points:
+        seeds = count_seeds(most) if fewest == most else f"{fewest} to {most} seeds"
+        headline = f"{metric} on {table.split}, {table.checkpoint}, {seeds}"
+        unequal = [n.sentence for n in notes if n.sentence.startswith("Unequal effort")]
+        caveat = unequal[0].partition(";")[0] if unequal else ""
+        cpu = all(row.cpu_seconds for runs in comparison.trained.values() for row in runs.values())
+        clock_of = "CPU" if cpu else "training"
+        figure = draw_quality(points, metric, headline, kind, caveat, clock_of)
+        picture = Picture(f"quality-{table.split}.png", figure)
+        yield Section(f"{metric} against cost", picture=picture)
+
+
+def count_seeds(number: int) -> str:
+    return "one seed" if number == 1 else f"{number} seeds"
+
+
+def show_differences(table: Table) -> Iterator[Section]:
+    """Texts on which the models of the first seeds differ most in quality."""
+    firsts = {name: next(iter(r.values())) for name, r in table.predictions.items() if r}
+    if len(firsts) < 2:
+        return
+    some = next(iter(firsts.values()))
+    spread = np.ptp([rate_outputs(each) for each in firsts.values()], axis=0)
+
+    def outputs(index: int) -> dict[str, str]:
+        return {name: each.output[index] for name, each in firsts.items()}
+
+    differ = (index for index in np.argsort(spread)[::-1] if len({*outputs(index).values()}) > 1)
+    tables = []
+    for number, index in enumerate(islice(differ, SHOWN), start=1):
+        texts = {"source": some.source[index], "reference": some.reference[index], **outputs(index)}
+        rows = [["", f"{table.split}, text {number}"]]
+        tables.append([*rows, *([name, Verbatim(text)] for name, text in texts.items())])
+    none = [] if tables else ["Nowhere: on each text their outputs are the same."]
+    yield Section(f"Where they differ most: {table.split}, {BEST}, first seed", tables, below=none)
+
+
+def rate_outputs(predictions: Predictions) -> Sequence[float]:
+    """How good each output is: the probability of the right class, or chrF of the sentence."""
+    if predictions.probability:
+        return predictions.probability
+    lowercase = not any(text != text.lower() for text in predictions.output)
+    score = CHRF(lowercase=lowercase).sentence_score
+    pairs = zip(predictions.output, predictions.reference)
+    return [score(text, [right]).score for text, right in pairs]
+
+
+def describe_options(comparison: Comparison) -> Section:
+    """The options of all trainings and evaluations, and the others for each architecture."""
+    rows = {name: next(iter(runs.values())) for name, runs in comparison.rows.items()}
+    given = {name: json.loads(row.options or "{}") for name, row in rows.items()}
+    first, *others = given.values()
+    shared = {k: v for k, v in first.items() if all(other.get(k) == v for other in others)}
+    cells = []
+    for name, row in rows.items():
+        own = {k: v for k, v in given[name].items() if k not in shared}
+        defaults = different_defaults(comparison, name)
+        cells.append(
+            {
+                "architecture": name,
+                "its own options": shlex.join(to_words(own)),
+                "defaults that differ": ", ".join(f"{k} {v}" for k, v in defaults.items()),
+                "size": row.size,
+            }
+        )
+    row = first_row(comparison)
+    text = [f"All trainings: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
+    if row.evaluation not in ("", "{}"):
+        text.append(f"All evaluations: `{shlex.join(to_words(json.loads(row.evaluation)))}`")
+    return Section("Options", [table_of(cells)], below=text)

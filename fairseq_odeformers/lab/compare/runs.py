@@ -10,7 +10,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +18,15 @@ import submitit
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.files import replacing, sha256
+from fairseq_odeformers.lab.commands import end_with_parent, python_command
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .entry import Entry, evaluation_command, train_options
-from .fairseq_commands import end_with_parent, python_command
-from .logs import explain_failure, read_progress
+from .logs import explain_failure
 from .plan import Plan
-from .recipe import Recipe, to_words
+from .recipe import Recipe, count_validation_texts, to_words
+from .results import RESULTS, collect_rows, write_rows
+from .scores import Facts, make_rows, read_progress
 
 LOCK, FAILURE, LOG = ".lock", "failed.txt", "train.log"
 TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
@@ -96,6 +98,7 @@ class Run:
     data_digest: str = ""  # when the comparison was begun
     training_seconds: float = 0.0  # that it may take
     evaluation_seconds: float = 0.0
+    facts: Facts | None = None
 
     def __call__(self) -> None:
         """Make all products that are missing; a fork of ``jobs.py`` calls this, or submitit."""
@@ -106,14 +109,28 @@ class Run:
                     step.make_product(self.folder)
                 if not self.tuning:
                     self.remove_checkpoints()
+                self.write_results()
         except Timeout:
             return  # busy
         except Exception as error:
             self.fail(str(error))
 
+    def write_results(self) -> None:
+        """Write the rows of what there is of the run, and the file of the comparison."""
+        if self.facts:
+            rows = make_rows(self.facts, self.folder, self.unfinished)
+            write_rows(self.folder / RESULTS, rows)
+            collect_rows(self.folder.parent)
+
     def lock(self) -> FileLock:
         """The lock of whoever executes it; to enter it raises a Timeout if another process has."""
         return FileLock(self.folder / LOCK, timeout=0)
+
+    def note_unfinished(self) -> None:
+        """Write what a run that has ended early lacks, unless another process is executing it."""
+        if self.folder.exists() and self.unfinished:
+            with suppress(Timeout), self.lock():
+                self.write_results()
 
     def check_data(self) -> None:
         """Check before a training that nobody has replaced the data."""
@@ -190,11 +207,40 @@ def make_runs(plan: Plan, out: Path, seeds: Sequence[int] = ()) -> list[Run]:
             data_digest=plan.data_digest,
             training_seconds=entry.training_seconds,
             evaluation_seconds=entry.evaluation_seconds,
+            facts=make_facts(plan, entry, seed, number),
         )
         for seed in seeds or plan.recipe.seeds
-        for entry in plan.entries
+        for number, entry in enumerate(plan.entries)
         for folder in [out / entry.folder(seed)]
     ]
+
+
+def make_facts(plan: Plan, entry: Entry, seed: int, number: int) -> Facts:
+    """What is known of a run before it begins."""
+    recipe = plan.recipe
+    return Facts(
+        architecture=entry.name,
+        seed=seed,
+        task=recipe.task,
+        data=recipe.data,
+        options=entry.options,
+        tried=entry.tried,
+        evaluate=recipe.evaluate,
+        average=recipe.average or 0,
+        test_sets=plan.test_sets or {},
+        score=recipe.score,
+        bleu_tokenize=recipe.bleu_tokenize,
+        paper=recipe.paper.get(entry.name, {}),
+        parameters=entry.parameters,
+        budget=entry.budget,
+        updates=entry.updates,
+        epoch_updates=entry.epoch_updates,
+        size=entry.note,
+        baseline=plan.entries[0].name,
+        environment=", ".join(f"{name} {value}" for name, value in plan.environment.items()),
+        begun=f"{number:03}",
+        validation_texts=count_validation_texts(recipe) or None,
+    )
 
 
 def make_steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:

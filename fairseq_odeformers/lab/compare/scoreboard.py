@@ -1,55 +1,35 @@
 """Scoreboards: several comparisons on one page, each family's difference from a baseline.
 
-A comparison is a column, and a family of architectures a row. A file of finished runs, such as
-``examples/scoreboard/trainings.csv``, replaces the folders of comparisons that are gone.
+A comparison is a column, and a family of architectures a row.
 """
 
-import csv
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, get_type_hints
+from typing import Any
 
 from matplotlib.figure import Figure
 
-from fairseq_odeformers.files import markdown_table, reading, replacing, write_csv
+from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from fairseq_odeformers.lab.plots import panels, save, title
-from fairseq_odeformers.models.common.papers import family_of
 
-from .caveats import (
-    find_ceiling,
-    find_obstacles,
-    find_open_choices,
-    find_reservations,
-    find_sampling_error,
+from .notes import (
+    ENOUGH,
+    EQUAL,
+    RULES_OUT,
+    Note,
+    add_decimals,
+    compare_seeds,
+    compute_statistics,
+    find_notes,
 )
-from .intervals import ENOUGH, EQUAL, difference_interval
-from .outcomes import add_decimals, better
-from .results import count_seeds, read_results
-from .runs import BEST, LOG
+from .report import BEST, count_seeds
+from .results import Comparison, Row, Table, read_comparison, read_rows, write_rows
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A finished run, a line of a file of runs; a column's first line is of its baseline."""
-
-    column: str
-    family: str
-    architecture: str
-    tuned: str  # the values of tuned options, such as ``lr 1e-3``
-    seed: int
-    parameters: int
-    updates: int
-    validated: str  # the metric of the validation
-    validation: float
-    metric: str  # the metric of the test
-    test: float
-    obstacles: str = ""  # why it cannot be compared, as its report says
-    reservations: str = ""  # what to keep in mind
 
 
 @dataclass(frozen=True)
@@ -68,8 +48,8 @@ class Cell:
     # Of its 95% interval (Welch); None where a side has too few seeds, or all equal.
     low: float | None
     high: float | None
-    obstacles: str
-    reservations: str
+    obstacles: str  # notes that rule its comparison out
+    reservations: str  # other notes on the column
 
     def __str__(self) -> str:
         if self.obstacles:
@@ -86,21 +66,24 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
     """Write the page, the cells and runs as CSV and the forest plot, and return the page.
 
     Args:
-        sources: folders of comparisons or files of runs; ``NAME=`` before a folder names its
+        sources: folders of comparisons or files of rows; ``NAME=`` before a folder names its
             column, which otherwise has the folder's name.
     """
-    runs = [run for source in sources for run in read_runs(source)]
-    identities = Counter((run.column, run.architecture, run.tuned, run.seed) for run in runs)
-    ((column, architecture, _, seed), count), *_ = identities.most_common(1)
-    if count > 1:
-        raise ValueError(
-            f"{' '.join(sources)}: the column {column} has seed {seed} of {architecture} twice; "
-            "give folders of one name as NAME=RUNS"
-        )
-    cells = compare_families(runs)
+    cells: list[Cell] = []
+    rows: list[Row] = []
+    for source in sources:
+        for column, comparison in read_columns(source):
+            if any(cell.column == column for cell in cells):
+                raise ValueError(
+                    f"{' '.join(sources)}: the column {column} comes twice; give folders of one "
+                    "name as NAME=RUNS"
+                )
+            notes = read_notes(comparison)
+            cells += make_cells(column, comparison, notes)
+            rows += keep_rows(column, comparison, notes)
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / CELLS, [round_figures(asdict(cell)) for cell in cells])
-    write_csv(out / RUNS, [asdict(run) for run in runs])
+    write_rows(out / RUNS, rows)
     save(draw, cells, out / PICTURE)
     page = describe(cells)
     with replacing(out / PAGE) as path:
@@ -113,116 +96,99 @@ def round_figures(row: dict[str, Any]) -> dict[str, Any]:
     return {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}
 
 
-# --- runs ------------------------------------------------------------------------------
-
-
-def read_runs(source: str) -> list[Finished]:
-    """The finished runs of a folder of a comparison, or of a file of runs."""
-    name, _, path = source.rpartition("=")
-    is_file = Path(path).suffix == ".csv"
-    column = name or Path(path).resolve().name
-    runs = read_file(Path(path)) if is_file else list(reduce_folder(column, Path(path)))
-    if not runs:
-        raise ValueError(f"{source}: no run has finished with a test set; leave it out")
-    return runs
-
-
-def read_file(path: Path) -> list[Finished]:
-    """The runs of a file, which has the fields of :class:`Finished` as its columns.
-
-    Files of earlier versions lack the last two.
-    """
-    types = get_type_hints(Finished)
-    with reading(path), open(path, encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        if reader.fieldnames not in (list(types), list(types)[:-2]):
-            raise ValueError(f"{path}, line 1: give the columns {', '.join(types)}")
-        runs = []
-        for row in reader:
-            try:
-                values = {name: types[name](row[name]) for name in reader.fieldnames}
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
-            runs.append(Finished(**values))
-    return runs
-
-
-def reduce_folder(column: str, folder: Path) -> Iterable[Finished]:
-    """The runs of a comparison whose checkpoint that validated best has a test score."""
-    results = read_results(folder)
-    recipe = results.plan.recipe
-    splits = [split for split, _ in results.outcomes]
-    split = "test" if "test" in splits else next(iter(splits), "")
-    outcomes = results.outcomes.get((split, BEST))
-    if not outcomes:
-        return
-    obstacles = [*find_obstacles(results, outcomes)]
-    notes = [*find_reservations(results), *find_open_choices(results), *find_ceiling(outcomes)]
-    reservations = " ".join([*notes, *find_sampling_error(outcomes)])
-    for entry in results.plan.entries:
-        for seed, outcome in sorted(outcomes.get(entry.name, {}).items()):
-            training = results.trainings[entry.name].get(seed)
-            if training is None:
-                raise ValueError(
-                    f"{folder / entry.folder(seed) / LOG}: no validation, but the run has "
-                    f"predictions; restore the log, or give odeformers compare --redo {entry.name}"
-                )
-            yield Finished(
-                column=column,
-                family=family_of(entry.options["arch"]),
-                architecture=entry.name,
-                tuned=" ".join(f"{name} {value}" for name, value in entry.tried.items()),
-                seed=seed,
-                parameters=entry.parameters,
-                updates=training.updates[-1],
-                validated=recipe.metric,
-                validation=round(recipe.best(training.metrics or training.losses), 4),
-                metric=outcome.main,
-                test=round(outcome.scores[outcome.main], 4),
-                obstacles=" ".join(why for why, held in obstacles if entry.name in held),
-                reservations=reservations,
-            )
-
-
 # --- cells -----------------------------------------------------------------------------
 
 
-def compare_families(runs: Sequence[Finished]) -> list[Cell]:
-    """The cells of all columns; the first of each column is its baseline."""
-    cells = []
-    for column in dict.fromkeys(run.column for run in runs):
-        of_column = [run for run in runs if run.column == column]
-        chosen = {
-            family: choose([run for run in of_column if run.family == family])
-            for family in dict.fromkeys(run.family for run in of_column)
-        }
-        baseline = next(iter(chosen.values()))
-        cells += [make_cell(group, baseline) for group in chosen.values()]
+def read_columns(source: str) -> Iterator[tuple[str, Comparison]]:
+    """The comparisons of a source, by the names of their columns.
+
+    Raises:
+        ValueError: no run has finished with a test set.
+    """
+    name, _, path = source.rpartition("=")
+    folder = Path(path)
+    if folder.suffix != ".csv":
+        columns = {name or folder.resolve().name: read_comparison(folder)}
+    else:
+        rows, columns = read_rows(folder), {}
+        for each in dict.fromkeys(row.comparison for row in rows):
+            of_column = [row for row in rows if row.comparison == each]
+            columns[name or each] = Comparison(of_column, folder.parent)
+    columns = {name: each for name, each in columns.items() if find_table(each)}
+    if not columns:
+        raise ValueError(f"{source}: no run has finished with a test set; leave it out")
+    yield from columns.items()
+
+
+def find_table(comparison: Comparison) -> Table | None:
+    """The scores of best checkpoints on the test set, or on the first of several."""
+    tables = [table for table in comparison.tables if table.checkpoint == BEST]
+    tests = (table for table in tables if table.split == "test")
+    return next(tests, next(iter(tables), None))
+
+
+def read_notes(comparison: Comparison) -> list[Note]:
+    """The notes of a comparison's report, or those that its rows have kept of it."""
+    table = find_table(comparison)
+    assert table is not None  # read_columns has found one
+    if table.first.notes:
+        return [
+            Note(kind, tuple(names), told) for kind, names, told in json.loads(table.first.notes)
+        ]
+    notes = [*find_notes(comparison), *find_notes(comparison, table)]
+    return notes + find_notes(comparison, table, compute_statistics(table, notes))
+
+
+def keep_rows(column: str, comparison: Comparison, notes: Sequence[Note]) -> list[Row]:
+    """The rows of a column with its notes, since its predictions and curves stay elsewhere."""
+    kept = json.dumps([[note.kind, note.subjects, note.sentence] for note in notes])
+    changes = {"comparison": column, "notes": kept, "predictions": "", "curve": ""}
+    return [replace(row, **changes) for row in comparison.all_rows]
+
+
+def make_cells(column: str, comparison: Comparison, notes: Sequence[Note]) -> list[Cell]:
+    """The cells of a column; the first is its baseline."""
+    table = find_table(comparison)
+    assert table is not None  # read_columns has found one
+    obstacles = [note for note in notes if note.kind == RULES_OUT]
+    others = " ".join(note.sentence for note in notes if note.kind != RULES_OUT)
+    chosen: dict[str, str] = {}  # architectures, by family
+    for name, runs in table.main.items():
+        family = next(iter(runs.values())).family
+        best = chosen.setdefault(family, name)
+        if validate(comparison, name) > validate(comparison, best):
+            chosen[family] = name
+    base, cells = next(iter(chosen.values())), []
+    for family, name in chosen.items():
+        runs, excluded = table.main[name], [n for n in obstacles if {name, base} & {*n.subjects}]
+        row, difference = next(iter(runs.values())), compare_seeds(runs, table.main[base])
+        low, high = (difference.interval if name != base else None) or (None, None)
+        cells.append(
+            Cell(
+                column=column,
+                family=family,
+                architecture=name,
+                tuned=row.tuned,
+                seeds=len(runs),
+                parameters=row.parameters,
+                metric=row.metric,
+                mean=fmean(each.value for each in runs.values()),
+                difference=difference.mean,
+                low=low,
+                high=high,
+                obstacles=" ".join(note.sentence for note in excluded),
+                reservations=others,
+            )
+        )
     return cells
 
 
-def choose(runs: Sequence[Finished]) -> list[Finished]:
-    """The runs of one architecture at one setting: what validates best with the first seed."""
-    first = min(run.seed for run in runs)
-    tried = [run for run in runs if run.seed == first]
-    sign = better(tried[0].validated)
-    best = max(tried, key=lambda run: sign * run.validation)
-    setting = best.architecture, best.tuned
-    return [run for run in runs if (run.architecture, run.tuned) == setting]
-
-
-def make_cell(runs: Sequence[Finished], baseline: Sequence[Finished]) -> Cell:
-    """The difference of a family's runs from the baseline's."""
-    sign = better(runs[0].metric)
-    ours, theirs = ([sign * run.test for run in group] for group in (runs, baseline))
-    interval = difference_interval(ours, theirs) if runs is not baseline else None
-    low, high = interval or (None, None)
-    run = runs[0]
-    return Cell(
-        *(run.column, run.family, run.architecture, run.tuned, len(runs), run.parameters),
-        *(run.metric, sign * fmean(ours), fmean(ours) - fmean(theirs), low, high),
-        *(run.obstacles or baseline[0].obstacles, run.reservations),
-    )
+def validate(comparison: Comparison, name: str) -> float:
+    """How well an architecture has validated with its first seed, the higher the better."""
+    row = next(iter(comparison.trained.get(name, {}).values()), None)
+    if row is None or row.validation is None:
+        return -inf
+    return row.validation if row.maximized else -row.validation
 
 
 # --- the page --------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from .entry import Entry
-from .logs import read_training
 from .plan import Plan, load_plan
 from .runs import LOG, TRAINED, Run, make_runs
+from .scores import read_log
 
 
 def make_tuning_runs(plan: Plan, out: Path) -> list[Run]:
@@ -47,7 +47,7 @@ def validate_candidates(plan: Plan, out: Path, redo: Collection[str] = ()) -> di
     for entry in plan.entries:
         folder = out / entry.folder(plan.recipe.seeds[0])
         if entry.tried and entry.name not in redo and (folder / TRAINED).exists():
-            metrics = read_training(folder / LOG, plan.recipe.metric).metrics
+            metrics = read_log(folder / LOG, plan.recipe.metric).curve.metric
             if finite := [value for value in metrics if math.isfinite(value)]:
                 validated[entry.label] = plan.recipe.best(finite)
     return validated

@@ -11,9 +11,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from .jobs import Cluster, Job, Machine
-from .logs import clock, read_progress
+from .logs import clock
 from .plan import Plan
 from .runs import FAILURE, LOG, Run, make_runs
+from .scores import read_progress
 from .tuning import choose_candidates, make_tuning_runs
 
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data import Dictionary
 
-from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.lab.compare.defaults import (
     DESCRIPTIONS,
     Batches,
@@ -35,7 +34,6 @@ from fairseq_odeformers.lab.compare.recipe import (
     read_recipe,
     to_words,
 )
-from fairseq_odeformers.lab.compare.results import read_split_texts
 from fairseq_odeformers.lab.compare.runs import make_runs
 from fairseq_odeformers.lab.compare.trial import build
 
@@ -308,15 +306,6 @@ def test_an_evaluation_gets_the_languages_and_positions_of_its_model(recipe):
     line = " ".join(run.steps[2].words)
     assert "--source-lang en --target-lang pt-br --max-source-positions 2000 " in line
     assert run.steps[2].product == "checkpoint_best.test.2016.out"
-
-
-def test_texts_of_word_pieces_are_words(tmp_path):
-    dictionary = make_dictionary(["un", "##believ", "##able", "film"])
-    dictionary.save(str(tmp_path / "dict.txt"))
-    builder = indexed_dataset.make_builder(str(tmp_path / "test.bin"), "mmap", len(dictionary))
-    builder.add_item(dictionary.encode_line("un ##believ ##able film", append_eos=True).long())
-    builder.finalize(str(tmp_path / "test.idx"))
-    assert read_split_texts(tmp_path / "test.idx") == ["unbelievable film"]
 
 
 def test_other_files_do_not_make_a_folder_a_translation(folders, tmp_path):

@@ -8,7 +8,8 @@ import pytest
 from filelock import FileLock
 
 from fairseq_odeformers.files import sha256
-from fairseq_odeformers.lab.compare import fairseq_commands, runs
+from fairseq_odeformers.lab import commands
+from fairseq_odeformers.lab.compare import runs
 from fairseq_odeformers.lab.compare.runs import Run, Step
 
 # In place of fairseq's commands: says that it was called, and writes to the log and its own file.
@@ -48,8 +49,8 @@ FORK = multiprocessing.get_context("fork")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "program.py").write_text(PROGRAM)
-    modules = dict.fromkeys(fairseq_commands.MODULES, "program")
-    monkeypatch.setattr(fairseq_commands, "MODULES", modules)
+    modules = dict.fromkeys(commands.MODULES, "program")
+    monkeypatch.setattr(commands, "MODULES", modules)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

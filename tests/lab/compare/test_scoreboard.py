@@ -1,53 +1,59 @@
 """Scoreboards: differences with intervals whose values are known, and the page that is kept."""
 
+import csv
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab.compare.test_results import EVALUATED, write_log
-from scipy.stats import t as student
+from lab.compare.comparisons import LANGUAGE_MODEL, write_comparison, write_run
 from scipy.stats import ttest_ind
 
 import odeformers
 from fairseq_odeformers.lab.compare import scoreboard
-from fairseq_odeformers.lab.compare.entry import Entry
-from fairseq_odeformers.lab.compare.intervals import correct_by_holm
-from fairseq_odeformers.lab.compare.plan import Plan, save_plan
-from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.scoreboard import Finished, compare_families, read_file
+from fairseq_odeformers.lab.compare.notes import correct_by_holm
+from fairseq_odeformers.lab.compare.results import read_rows
 from fairseq_odeformers.models.common.papers import family_of
 
 ROOT = Path(__file__).resolve().parents[3]
-RUN = Finished("topic", "base", "a", "lr 1", 1, 10, 5, "accuracy", 80.0, "accuracy", 80.0)
+CLASSES = ["x", "y"] * 60
 
 
-def runs(family, *tests, tuned="lr 1", validation=80.0, **changes):
-    changes |= {"family": family, "architecture": family, "tuned": tuned, "validation": validation}
-    return [replace(RUN, seed=n, test=test, **changes) for n, test in enumerate(tests, start=1)]
+def write_column(out, metric=None, **scores):
+    """A comparison of families, each with a score per seed."""
+    runs = [
+        write_run(out, name, seed, score, **(metric or {}), **{"tuned": "lr 1"})
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds, start=1)
+    ]
+    return write_comparison(out, *runs)
 
 
-def test_differences_have_welch_s_interval():
-    """Of (84, 86, 88) from (80, 81, 82): a mean of 5, variances over sizes 4/3 and 1/3."""
-    base, ours = compare_families(
-        [*runs("base", 80.0, 81.0, 82.0), *runs("ours", 84.0, 86.0, 88.0)]
+def board(out, *sources):
+    """The page of a scoreboard, and its cells by family."""
+    odeformers.main(["report", *map(str, sources), "--out", str(out)])
+    with open(out / "scoreboard.csv", encoding="utf-8", newline="") as file:
+        cells = {row["family"]: row for row in csv.DictReader(file)}
+    return (out / "scoreboard.md").read_text("utf-8"), cells
+
+
+def test_differences_have_welch_s_interval(tmp_path):
+    scores = {"a": [80.0, 81.0, 82.0], "ours": [84.0, 86.0, 88.0]}
+    page, cells = board(tmp_path / "board", write_column(tmp_path / "runs", **scores))
+    low, high = ttest_ind(scores["ours"], scores["a"], equal_var=False).confidence_interval()
+    found = [float(cells["ours"][name]) for name in ("mean", "difference", "low", "high")]
+    assert found == pytest.approx([86, 5, low, high], abs=1e-3)
+    assert cells["a"]["low"] == "" and float(cells["a"]["difference"]) == 0
+    assert "| ours | +5.0 (+0.8 to +9.2) |" in page and "| a | 81.0 (3 seeds) |" in page
+
+
+@pytest.mark.parametrize("metric, difference", [("perplexity", "+4.0"), ("accuracy", "-4.0")])
+def test_positive_is_better(metric, difference, tmp_path):
+    out = write_column(
+        tmp_path / "runs", {**LANGUAGE_MODEL, "metric": metric}, a=[84.0], ours=[80.0]
     )
-    a, b = 4 / 3, 1 / 3
-    freedom = (a + b) ** 2 / (a**2 / 2 + b**2 / 2)
-    half = student.ppf(0.975, freedom) * (a + b) ** 0.5
-    assert (base.difference, base.low) == (0, None)
-    assert ours.difference == pytest.approx(5)
-    assert (ours.low, ours.high) == pytest.approx((5 - half, 5 + half))
-
-
-@pytest.mark.parametrize(
-    "metric, difference", [("ppl", 4.0), ("masked_lm_loss", 4.0), ("accuracy", -4.0)]
-)
-def test_positive_is_better(metric, difference):
-    changes = {"metric": metric}
-    _, ours = compare_families([*runs("base", 84.0, **changes), *runs("ours", 80.0, **changes)])
-    assert (ours.mean, ours.difference) == (80, difference)
-    assert str(ours) == f"{difference:+.1f} (one seed)"
+    page, _ = board(tmp_path / "board", out)
+    assert f"| ours | {difference} (one seed) |" in page
 
 
 @pytest.mark.parametrize(
@@ -57,50 +63,63 @@ def test_positive_is_better(metric, difference):
         ([80.0, 81.0, 82.0], [81.5, 81.5, 81.5], "+0.5 (3 seeds)"),
     ],
 )
-def test_few_or_equal_seeds_have_no_interval(base, ours, cell, recwarn):
+def test_few_or_equal_seeds_have_no_interval(base, ours, cell, tmp_path, recwarn):
     """Equal ones happen where texts are few, and say nothing of the variance; a note tells them."""
-    cells = compare_families([*runs("base", *base), *runs("ours", *ours)])
-    assert str(cells[1]) == cell and not recwarn
-    told = "- topic, ours: no interval, since one side's seeds are all equal.\n"
-    assert (told in scoreboard.describe(cells)) == (len(base) == 3)
+    page, _ = board(tmp_path / "board", write_column(tmp_path / "runs", a=base, ours=ours))
+    assert f"| ours | {cell} |" in page and not recwarn
+    told = "- runs, ours: no interval, since one side's seeds are all equal.\n"
+    assert (told in page) == (len(base) == 3)
 
 
-@pytest.mark.parametrize("validated, chosen", [("accuracy", "lr 2"), ("loss", "lr 1")])
-def test_the_setting_validates_best_with_the_first_seed(validated, chosen):
-    """Whatever its test says, and whatever another seed validates."""
-    changes = {"validated": validated}
-    tried = [
-        *runs("ours", 99.0, tuned="lr 1", validation=1.0, **changes),
-        *runs("ours", 70.0, 71.0, tuned="lr 2", validation=2.0, **changes),
-    ]
-    _, ours = compare_families([*runs("base", 80.0), *tried])
-    assert (ours.tuned, ours.seeds) == (chosen, 2 if chosen == "lr 2" else 1)
+@pytest.mark.parametrize("maximized, chosen", [(True, "y"), (False, "x")])
+def test_a_family_is_its_architecture_that_validates_best(maximized, chosen, tmp_path):
+    """Whatever its test says."""
+    runs = [write_run(tmp_path, "a", score=80.0)]
+    for name, validation, score in (("x", 1.0, 99.0), ("y", 2.0, 70.0)):
+        more = {"family": "ours", "validation": validation, "maximized": maximized}
+        runs.append(write_run(tmp_path, name, score=score, **more))
+    _, cells = board(tmp_path / "board", write_comparison(tmp_path, *runs))
+    assert cells["ours"]["architecture"] == chosen
 
 
-def test_a_family_without_a_run_in_a_column_says_so():
-    columns = [*runs("base", 80.0), *runs("ours", 81.0), *runs("base", 99.953, column="structure")]
-    page = scoreboard.describe(compare_families(columns))
+def test_columns_are_beside_each_other(tmp_path):
+    """Named by their folders or as told; a family without a run in a column says so."""
+    first = write_column(tmp_path / "one", a=[80.0], ours=[81.0])
+    second = write_column(tmp_path / "two", a=[99.953])
+    page, _ = board(tmp_path / "board", first, f"structure={second}")
+    assert "| family | one, accuracy ‡ | structure, accuracy ‡ |" in page, "one seed leaves it open"
     assert "99.95 (one seed)" in page, "not 100.0"
     assert "| ours | +1.0 (one seed) | not run |" in page
 
 
 def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
     """Its cells and points are left out; the page has its report's words, also from a file."""
-    told = {"obstacles": "Too little training.", "reservations": "Not tuned."}
-    columns = [
-        *(*runs("base", 80.0), *runs("ours", 81.0)),
-        *(*runs("base", 20.0, column="late", **told), *runs("ours", 22.0, column="late", **told)),
-    ]
-    scoreboard.write_csv(tmp_path / "runs.csv", [asdict(run) for run in columns])
-    cells = compare_families(read_file(tmp_path / "runs.csv"))
-    page = scoreboard.describe(cells)
-    assert "| topic, accuracy | late, accuracy ‡ |" in page
+    late = tmp_path / "late"
+    runs = (
+        write_run(late, name, outputs=CLASSES, references=CLASSES, epoch_updates=31)
+        for name in ("a", "ours")
+    )
+    write_comparison(late, *runs)
+    topic = write_column(tmp_path / "topic", a=[80.0], ours=[81.0])
+    page, cells = board(tmp_path / "board", topic, late)
+    assert "| topic, accuracy ‡ | late, accuracy ‡ |" in page
     assert "| ours | +1.0 (one seed) | not compared † |" in page
-    assert "- late: † Too little training.\n- late: ‡ Not tuned.\n" in page
-    topic, late = scoreboard.draw(cells).axes
-    assert (topic.get_title(), late.get_title()) == ("topic", "late †")
-    assert len(topic.lines) == len(late.lines) + 1, "a point"
-    assert [text.get_text() for text in late.texts] == ["n=1", "not compared", "n=1"]
+    assert "- late: † Too little training to compare: a (less than an epoch); ours (less" in page
+    again, _ = board(tmp_path / "again", tmp_path / "board" / "trainings.csv")
+    assert again == page, "though runs and predictions are elsewhere"
+    drawn = scoreboard.draw(make_cells(tmp_path / "board" / "trainings.csv")).axes
+    assert [axes.get_title() for axes in drawn] == ["topic", "late †"]
+    assert len(drawn[0].lines) == len(drawn[1].lines) + 1, "a point"
+    assert [text.get_text() for text in drawn[1].texts] == ["n=1", "not compared", "n=1"]
+
+
+def make_cells(path):
+    """The cells of a file of rows."""
+    return [
+        cell
+        for column, comparison in scoreboard.read_columns(str(path))
+        for cell in scoreboard.make_cells(column, comparison, scoreboard.read_notes(comparison))
+    ]
 
 
 def test_families_are_those_of_the_papers():
@@ -145,12 +164,12 @@ def test_the_readme_has_the_board():
 
 def test_pages_give_the_smallest_p_value_of_the_board():
     """Of Welch's tests behind its intervals, alone and corrected for their number."""
-    runs = read_file(ROOT / "examples/scoreboard/trainings.csv")
-    cells = compare_families(runs)
+    path = ROOT / "examples/scoreboard/trainings.csv"
+    cells, rows = make_cells(path), [row for row in read_rows(path) if row.metric]
 
     def scores(cell):
         place = cell.column, cell.architecture, cell.tuned
-        return [run.test for run in runs if (run.column, run.architecture, run.tuned) == place]
+        return [r.score for r in rows if (r.comparison, r.architecture, r.tuned) == place]
 
     bases = {cell.column: scores(cell) for cell in reversed(cells)}  # the first of each column
     p_values = [
@@ -167,100 +186,36 @@ def test_pages_give_the_smallest_p_value_of_the_board():
         assert figures in " ".join((ROOT / page).read_text("utf-8").split()), page
 
 
-def test_a_damaged_file_of_runs_is_named_with_its_line(tmp_path):
-    path = tmp_path / "runs.csv"
-    text = (ROOT / "examples/scoreboard/trainings.csv").read_text(encoding="utf-8")
-    path.write_text(text.replace("954", "many", 1))
-    with pytest.raises(ValueError, match=r"runs\.csv, line 2: .*many"):
-        read_file(path)
-    old = "\n".join(line.rsplit(",", 2)[0] for line in text.splitlines())
-    path.write_text(old)  # of an earlier version
-    assert len(read_file(path)) == text.count("\n") - 1
-    path.write_text(text.replace("column", "colour", 1))
-    with pytest.raises(ValueError, match=r"runs\.csv, line 1: give the columns column, family"):
-        read_file(path)
+def test_scores_are_of_the_best_checkpoint_on_the_test_set(tmp_path):
+    """Also where a comparison has averaged checkpoints and other splits."""
+    rows = write_run(tmp_path, "a", score=70.0)
+    rows.insert(1, replace(rows[1], checkpoint="average of the last 2 checkpoints", score=75.0))
+    rows.insert(1, replace(rows[2], split="other", score=60.0))
+    _, cells = board(tmp_path / "board", write_comparison(tmp_path, rows))
+    assert float(cells["a"]["mean"]) == 70
 
 
-def test_a_run_that_is_given_twice_is_refused(tmp_path):
+def test_a_run_without_a_test_set_has_no_column(tmp_path):
+    write_comparison(tmp_path / "runs", write_run(tmp_path / "runs", "a"))
+    with pytest.raises(ValueError, match=f"^{tmp_path}/runs: no run has finished with a test set"):
+        scoreboard.write_scoreboard([str(tmp_path / "runs")], tmp_path / "board")
+
+
+def test_a_column_that_is_given_twice_is_refused(tmp_path):
     path = str(ROOT / "examples/scoreboard/trainings.csv")
-    with pytest.raises(ValueError, match=r"topic has seed 1 of .* twice; give .*NAME=RUNS"):
+    with pytest.raises(ValueError, match=r"the column topic comes twice; give .*NAME=RUNS"):
         scoreboard.write_scoreboard([path, path], tmp_path / "board")
     assert not (tmp_path / "board").exists()
 
 
-def test_scores_are_of_the_best_checkpoint(tmp_path):
-    """For every family, also where a comparison has averaged checkpoints as well.
-
-    The number of parameters is the plan's, as in the report.
-    """
-    recipe = Recipe("absent", {"task": "language_modeling"}, {}, average=2)
-    options = {"arch": "transformer_lm"}
-    entry, other = (
-        Entry("a", options, 1230, epoch_updates=20, tried={"lr": rate}) for rate in "12"
-    )
-    save_plan(Plan(recipe, (entry, other), test_sets={"test": None}), tmp_path)
-    folder = tmp_path / "a-lr-1-seed1"
-    folder.mkdir()
-    (folder / "trained").touch()
-    write_log(folder / "train.log", (10, 5.0, 7))
-    for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):
-        (folder / f"{name}.test.out").write_text(EVALUATED.format(120, perplexity))
-    (run,) = scoreboard.read_runs(str(tmp_path))
-    assert (run.test, run.parameters) == (8, 1230)
-    assert run.obstacles.startswith("Too little training to compare: a (less than an epoch)")
-    assert "a chose the smallest lr, 1; " in run.reservations
-    assert "best" in scoreboard.describe(compare_families([run]))
-    (folder / "train.log").unlink()
-    with pytest.raises(ValueError, match="a-lr-1-seed1/train.log: no validation, .* --redo a$"):
-        scoreboard.read_runs(str(tmp_path))
-
-
-def test_a_column_tells_how_many_test_texts_it_has(tmp_path):
-    """And how far they let a score be off, and which models have learned too little, as its report.
-
-    The second model predicts one class.
-    """
-    recipe = Recipe("absent", {"task": "sentence_prediction"}, {})
-    entries = tuple(Entry(name, {"arch": "transject"}) for name in ("ab", "aa"))
-    save_plan(Plan(recipe, entries, test_sets={"test": None}), tmp_path)
-    for entry in entries:
-        folder = tmp_path / f"{entry.name}-seed1"
-        folder.mkdir()
-        write_log(folder / "train.log", (10, 5.0, 7))
-        rows = (f"{n}\ta\t{entry.name[n % 2]}\t0.5\t0.5\n" for n in range(100))
-        table = "".join(["id\ttarget\tprediction\tp(a)\tp(b)\n", *rows])
-        (folder / "checkpoint_best.test.tsv").write_text(table)
-    sound, idle = scoreboard.read_runs(str(tmp_path))
-    assert "With 100 texts, the 95% interval of a score is about ±9.8" in sound.reservations
-    assert (sound.obstacles, idle.obstacles[:44]) == (
-        "",
-        "Too little training to compare: aa (it predi",
-    )
-
-
-@pytest.mark.parametrize(
-    "line, told",
-    [
-        ("{} --out board --csv tables", "--csv and --latex: for the report of one comparison"),
-        ("topic={}", "topic={}: for a scoreboard give --out DIR"),
-        ("{} {}", "{} {}: for a scoreboard give --out DIR"),
-        ("{}", "{}: it has no plan.yaml; give a folder that was --out"),
-    ],
-)
-def test_a_scoreboard_is_told_from_a_report(line, told, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        odeformers.main(["report", *line.replace("{}", str(tmp_path)).split()])
-    assert told.replace("{}", str(tmp_path)) in capsys.readouterr().err
-
-
-def test_a_model_that_diverges_does_not_hide_the_others():
+def test_a_model_that_diverges_does_not_hide_the_others(tmp_path):
     """Its interval leaves the picture, which shows the other intervals.
 
     Arrows tell it, and the difference in figures; the baseline is at 0.
     """
-    groups = {"base": (80, 80.5, 81), "a": (82, 82.5, 83), "b": (81, 82, 82.5)}
-    groups |= {"c": (82, 82.2, 82.4), "wide": (84, 84, 50)}
-    cells = compare_families([run for name, tests in groups.items() for run in runs(name, *tests)])
+    groups = {"a": (80, 80.5, 81), "b": (82, 82.5, 83), "c": (81, 82, 82.5)}
+    groups |= {"d": (82, 82.2, 82.4), "wide": (84, 84, 50)}
+    cells = make_cells(write_column(tmp_path, **groups))
     (axes,) = scoreboard.draw(cells).axes
     low, high = axes.get_xlim()
     *others, wide = cells[1:]

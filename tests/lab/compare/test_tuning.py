@@ -2,25 +2,20 @@
 
 import multiprocessing
 import re
-import time
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import torch
 import yaml
-from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
-from fairseq_odeformers.lab.analysis.command import leave_out_rejected, order_runs
+from fairseq_odeformers.lab import commands
+from fairseq_odeformers.lab.analysis.command import leave_out_rejected
 from fairseq_odeformers.lab.compare import (
     command,
     continue_plan,
     experiments,
-    fairseq_commands,
     trial,
     watch,
 )
-from fairseq_odeformers.lab.compare.caveats import find_open_choices
 from fairseq_odeformers.lab.compare.defaults import default_recipe
 from fairseq_odeformers.lab.compare.entry import Entry
 from fairseq_odeformers.lab.compare.experiments import parse_tuning
@@ -29,8 +24,6 @@ from fairseq_odeformers.lab.compare.make_plan import check_tuned_widths, make_pl
 from fairseq_odeformers.lab.compare.overview import overview
 from fairseq_odeformers.lab.compare.plan import Plan, save_plan
 from fairseq_odeformers.lab.compare.recipe import Recipe
-from fairseq_odeformers.lab.compare.report import describe_trainings, write_report
-from fairseq_odeformers.lab.compare.results import Results, read_results
 from fairseq_odeformers.lab.compare.tuning import choose_candidates
 from fairseq_odeformers.lab.compare.watch import execute_plan
 
@@ -62,7 +55,7 @@ FORK = multiprocessing.get_context("fork")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "program.py").write_text(PROGRAM)
-    monkeypatch.setattr(fairseq_commands, "MODULES", {"fairseq-train": "program"})
+    monkeypatch.setattr(commands, "MODULES", {"fairseq-train": "program"})
     monkeypatch.setattr(watch, "LOOK", 0)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -83,40 +76,6 @@ def execute(plan, folder):
     names = {entry.name for entry in plan.entries}
     kept = save_plan(plan, folder / "runs").keep(lambda entry: entry.name in names)
     return execute_plan(kept, plan.recipe.seeds, Machine(1, 0), folder / "runs")
-
-
-def test_the_best_candidate_continues_with_all_seeds(folder):
-    """Two architectures, three rates and two seeds are eight trainings, also if killed."""
-    plan = tuned("ab", ["1", "2", "3"], [5, 6])
-    (folder / "wait").touch()
-    process = FORK.Process(target=execute, args=(plan, folder))
-    process.start()
-    calls = folder / "calls"
-    while not calls.exists() or len(calls.read_text().split()) < 4:
-        time.sleep(0.05)
-    process.kill()
-    process.join()
-    (folder / "wait").unlink()
-    runs = execute(plan, folder)
-    tuning = [f"{name}-lr-{rate}-seed5" for name in "ab" for rate in (1, 2, 3)]
-    chosen = ["a-lr-2-seed6", "b-lr-3-seed6"]
-    killed = tuning[3]
-    assert sorted(calls.read_text().split()) == sorted([*tuning, killed, *chosen])
-    assert [run.folder.name for run in runs] == ["a-lr-2-seed5", "b-lr-3-seed5", *chosen]
-    assert all(run.finished for run in runs)
-    assert not list(folder.glob("runs/*/checkpoint_last.pt"))
-    execute(plan, folder)
-    assert len(calls.read_text().split()) == 9, "what is finished is not repeated"
-    write_report(read_results(folder / "runs"), folder / "runs")
-    report = (folder / "runs/report.md").read_text()
-    for row in (
-        "a | 1 | 0 | 1.000 |  |",
-        "a | 2 | 0 | 0.000 | chosen |",
-        "b | 3 | 0 | 0.000 | chosen |",
-    ):
-        assert f"| {row}\n" in report
-    assert "\nb chose the largest lr, 3; values beyond it may be better.\n" in report
-    assert "| a | 0 | 2 | 1 |" in report, "one row for both seeds, by the architecture's name"
 
 
 def test_the_estimate_counts_each_tuning_run_once(tmp_path, monkeypatch):
@@ -147,48 +106,6 @@ def test_other_values_and_seeds_extend_a_tuning(folder):
     assert leave_out_rejected(found[1:3]) == found[1:3], "alone, they are meant"
     with pytest.raises(ValueError, match="begun with other settings .a: tune lr → unset"):
         execute(Plan(Recipe("/data", {}, {}), (Entry("a", {"arch": "a", "lr": "1"}),)), folder)
-
-
-def test_an_analysis_has_the_order_of_the_report(folder):
-    """Unless the user has given another one, or other checkpoints beside the runs."""
-    save_plan(tuned("ba", ["1", "2"], [5, 6]), folder / "runs")
-    found = [f"runs/{name}-lr-1-seed{seed}/best.pt" for name in "ab" for seed in (5, 6)]
-    assert order_runs(found) == found[2:] + found[:2]
-    for paths in (found[::-1], [*found, "s/best.pt"]):
-        assert order_runs(paths) == paths
-
-
-def test_a_candidate_that_diverges_is_not_chosen(folder):
-    """It is no failure of the comparison, unless none of an architecture's candidates converges."""
-    runs = execute(tuned("a", ["9", "3"], [1, 2]), folder)
-    assert [run.folder.name for run in runs] == ["a-lr-3-seed1", "a-lr-3-seed2"]
-    (run,) = execute(tuned("b", ["9"], [1, 2]), folder)
-    assert not run.finished and "Nan/Inf" in str(run.failure)
-    write_report(read_results(folder / "runs"), folder / "runs")
-    assert "| b | 0 | 0 |" in (folder / "runs/report.md").read_text()
-
-
-@pytest.mark.parametrize("best, told", [(59.9, True), (60.1, False)])
-def test_accuracies_that_few_texts_cannot_tell_apart_are_named(best, told, tmp_path):
-    """The second best is right on half of 50 texts: a difference has a standard error of 10 points.
-
-    A candidate without a value is none, and values that are no numbers have no edge.
-    """
-    (folder := tmp_path / "input0").mkdir()
-    builder = MMapIndexedDatasetBuilder(str(folder / "valid.bin"), dtype=np.uint16)
-    for _ in range(50):
-        builder.add_item(torch.zeros(1))
-    builder.finalize(str(folder / "valid.idx"))
-    train = {"task": "sentence_prediction", "best-checkpoint-metric": "accuracy"}
-    entries = [Entry("a", {}, tried={"activation-fn": name}) for name in ("relu", "gelu", "tanh")]
-    candidates = [*zip(entries, (50.0, best, None)), (Entry("b", {}), None)]
-    plan = Plan(Recipe(str(tmp_path), train, {}), (entries[1],))
-    results = Results(plan, candidates=candidates)
-    notes = [*find_open_choices(results)]
-    assert [note.split(" differ ")[0] for note in notes] == ["The two best accuracies of a"] * told
-    assert "by the accuracy on 50 validation texts" in describe_trainings(results).text
-    plan.recipe.train["valid-subset"] = "test"
-    assert "validation texts" not in describe_trainings(results).text
 
 
 def test_the_larger_metric_is_the_better_where_the_recipe_says_so(folder):

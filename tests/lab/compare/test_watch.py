@@ -9,21 +9,7 @@ from rich.console import Console
 from fairseq_odeformers.files import TEMPORARY
 from fairseq_odeformers.lab.compare import watch
 from fairseq_odeformers.lab.compare.jobs import Machine
-from fairseq_odeformers.lab.compare.logs import read_progress
 from fairseq_odeformers.lab.compare.runs import Run, Step
-
-
-def test_the_updates_are_those_of_the_last_line(tmp_path):
-    """That of an epoch's end, too, which --log-interval may not divide."""
-    log = tmp_path / "train.log"
-    assert read_progress(log)["updates"] == 0
-    start = "2026-11-24 08:31:02 | INFO |"
-    inner = f'{start} train_inner | {{"epoch": 2, "num_updates": "140", "ups": "1.5"}}\n'
-    log.write_text(inner)
-    assert read_progress(log) == {"updates": 140, "epoch": "2", "ups": "1.5"}
-    valid = f'{start} valid | {{"epoch": 2, "valid_loss": "8.1", "valid_num_updates": "150"}}\n'
-    log.write_text(inner + valid + "half of a li")
-    assert read_progress(log) == {"updates": 150, "epoch": "2", "ups": "1.5", "loss": "8.1"}
 
 
 def test_progress_says_what_is_left(tmp_path):

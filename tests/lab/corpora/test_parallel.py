@@ -12,7 +12,7 @@ from published import write_folder
 from script_helpers import binarized_lines, lines
 
 from fairseq_odeformers.lab.compare.recipe import Recipe, find_test_sets
-from fairseq_odeformers.lab.compare.results import read_split_texts
+from fairseq_odeformers.lab.compare.scores import read_texts
 
 LANGS = ("de", "en")
 WORDS = {"de": "Hund Katze Maus läuft".split(), "en": "dog cat mouse runs".split()}
@@ -82,7 +82,7 @@ def test_comparisons_have_the_references_as_they_come(prepare, tmp_path):
     prepare(LINE, folder_of(tmp_path / "own", **files(test=pairs)))
     options = {"task": "translation", "source-lang": "de", "target-lang": "en"}
     recipe = Recipe(str(tmp_path / "out" / "data-bin"), options, {})
-    assert read_split_texts(Path(find_test_sets(recipe)["test"])) == references
+    assert read_texts(Path(find_test_sets(recipe)["test"])) == references
     assert not (tmp_path / "out" / "plain" / "train.en").exists()
 
 

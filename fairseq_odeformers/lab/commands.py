@@ -1,7 +1,9 @@
-"""Commands of fairseq, and of this package, that this Python runs."""
+"""Commands of fairseq and of this package that Python starts, and what they log."""
 
 import ctypes
+import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 MODULES = {
-    "fairseq-train": "fairseq_cli.train",
+    "fairseq-train": "fairseq_odeformers.lab.compare.training",
     "fairseq-generate": "fairseq_cli.generate",
     "fairseq-eval-lm": "fairseq_cli.eval_lm",
     "odeformers": "fairseq_odeformers",
@@ -46,6 +48,15 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
 
+def log_stats(line: str, kind: str) -> dict[str, str] | None:
+    """The statistics in a line that fairseq-train logs as JSON, if they are of this kind.
+
+    A kind is ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation set.
+    """
+    match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
+    return json.loads(match.group(1)) if match else None
+
+
 class CommandFailed(RuntimeError):
     """A command has ended with a status other than 0; the message has the end of its output."""
 
@@ -53,7 +64,7 @@ class CommandFailed(RuntimeError):
 def fairseq_command(name: str, *options: object) -> list[str]:
     """The words of a command such as ``fairseq-train`` with the plugin, as one would type them."""
     program = os.path.relpath(Path(sys.executable).with_name(name))
-    plugin = os.path.relpath(Path(__file__).parents[2])
+    plugin = os.path.relpath(Path(__file__).parents[1])
     return [program, *map(str, options), "--user-dir", plugin]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_odeformers.lab.compare.fairseq_commands import CommandFailed, fairseq_command, stream
+from fairseq_odeformers.lab.commands import CommandFailed, fairseq_command, stream
 
 
 def python(program):

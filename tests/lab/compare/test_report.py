@@ -1,0 +1,229 @@
+"""The command ``odeformers report``: what its page says of rows, and how it looks."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from lab.compare.comparisons import (
+    LANGUAGE_MODEL,
+    TRANSLATION,
+    write_comparison,
+    write_run,
+)
+
+import odeformers
+from fairseq_odeformers.lab.compare.report import Number, Section, Verbatim, to_html, to_markdown
+from fairseq_odeformers.lab.compare.results import Curve
+
+CLASSES = ["x", "y", "x"] * 40
+BEFORE = Curve()
+
+
+def report(out):
+    """The lines of a report."""
+    odeformers.main(["report", str(out)])
+    return (out / "report.md").read_text("utf-8").splitlines()
+
+
+def cells(lines, start):
+    """The cells of a row of a table, by the names of its columns."""
+    place = next(n for n, line in enumerate(lines) if line.startswith(f"| {start} |"))
+    header = place
+    while lines[header - 1].startswith("|"):
+        header -= 1
+    names, row = ([c.strip() for c in lines[n].strip("|").split(" | ")] for n in (header, place))
+    return dict(zip(names, row))
+
+
+def part(lines, heading):
+    """The lines of a part of the report."""
+    begin = lines.index(f"## {heading}")
+    ends = (n for n in range(begin + 1, len(lines)) if lines[n].startswith("## "))
+    return lines[begin : next(ends, len(lines))]
+
+
+def test_trainings_are_a_row_for_each_architecture(tmp_path):
+    """The baseline first; what a training lacks is in a column of its own."""
+    more = {"validated": "mcc", "maximized": True, "validation": 0.5}
+    runs = [
+        write_run(tmp_path, "b", 1, budget=0.5, state="1 of 9 updates", **more),
+        *(write_run(tmp_path, "a", s, cpu_seconds=10.0 * s, validation=s / 10) for s in (1, 2)),
+    ]
+    lines = report(write_comparison(tmp_path, *runs))
+    table = part(lines, "Trainings")
+    a, b = cells(table, "a"), cells(table, "b")
+    assert a["parameters"] == "1,234" and (a["seeds"], a["updates"]) == ("2", "30")
+    assert (a["time"], a["CPU time"]) == ("0:00:06", "0:00:15")
+    assert a["CPU time, seed by seed"] == "0:00:10, 0:00:20"
+    assert a["validation loss (bits per example)"] == "2.000 ± 0.000", "of the scored checkpoint"
+    assert a["training loss, last full epoch"] == "2.000 ± 0.000"
+    assert (b["unfinished"], b["budget"]) == ("seed 1: 1 of 9 updates", "0:00:30")
+    assert b["validation mcc"] == "0.500"
+    assert [line[:4] for line in table if line[:1] == "|"][2:] == ["| a ", "| b "]
+
+
+def test_scores_are_beside_their_differences(tmp_path):
+    """And beside the paper's; always the most frequent class is the last row."""
+    wrong = ["y", *CLASSES[1:]]
+    runs = [
+        write_run(tmp_path, "a", outputs=CLASSES, references=CLASSES, paper='{"accuracy": 88.8}'),
+        write_run(tmp_path, "b", outputs=wrong, references=CLASSES),
+    ]
+    lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
+    a, b, always = (cells(lines, name) for name in ("a", "b", "always x"))
+    assert (a["accuracy"], b["accuracy"], always["accuracy"]) == ("100.0", "99.2", "66.7")
+    assert (b["accuracy against a"], b["p against a"]) == ("-0.8", "1.000")
+    assert (a["± over texts"], b["± over texts"]) == ("", "1.6"), "each has its own"
+    assert a["paper: accuracy"] == "88.8" and a["accuracy against a"] == ""
+    (text,) = (line for line in lines if line.startswith("± over texts"))
+    assert "over the 120 texts" in text
+
+
+def test_differences_of_perplexities_have_no_p_values(tmp_path):
+    runs = (write_run(tmp_path, n, score=s, **LANGUAGE_MODEL) for n, s in (("a", 8.25), ("b", 7)))
+    lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
+    assert cells(lines, "b")["perplexity against a"] == "+1.25"
+    assert not any("p against" in line or "p-values" in line for line in lines)
+
+
+def test_what_rules_a_comparison_out_takes_the_place_of_tests(tmp_path):
+    """And is not repeated for averaged checkpoints."""
+    runs = [write_run(tmp_path, name, outputs=CLASSES[:9], references=CLASSES[:9]) for name in "ab"]
+    for rows in runs:
+        rows.append(replace(rows[-1], checkpoint="average of the last 2 checkpoints"))
+    lines = report(write_comparison(tmp_path, *runs))
+    table = part(lines, "test, best checkpoint")
+    assert table[2] == "**Too few texts to compare: 9; test on 100 or more.**"
+    assert not any("against a" in line for line in lines)
+    assert not any("differ most" in line for line in lines)
+    assert part(lines, "test, average of the last 2 checkpoints")[2] == "**As above.**"
+
+
+def test_another_baseline_may_be_named(tmp_path, capsys):
+    runs = (write_run(tmp_path, n, score=s) for n, s in (("a", 70.0), ("b", 71.0)))
+    write_comparison(tmp_path, *runs)
+    odeformers.main(["report", str(tmp_path), "--baseline", "b"])
+    table = part(capsys.readouterr().out.splitlines(), "test, best checkpoint")
+    assert cells(table, "b")["accuracy against b"] == ""
+    assert cells(table, "a")["accuracy against b"] == "-1.0"
+
+
+def test_what_was_tried_and_chosen(tmp_path):
+    tried = {"1e-3": 2.5, "2e-3": 1.5, "4e-3": 2.0}
+    runs = [
+        write_run(tmp_path, "a", tuned=f"lr {rate}", validation=loss, score=loss)
+        for rate, loss in tried.items()
+    ]
+    runs.append(write_run(tmp_path, "a", 2, tuned="lr 2e-3", validation=0.5, score=0.5))
+    lines = report(write_comparison(tmp_path, *runs))
+    table = [line for line in part(lines, "Tuning") if line.startswith("| a ")]
+    assert table == [
+        "| a | 1e-3 | 30 | 2.500 |  |",
+        "| a | 2e-3 | 30 | 1.500 | chosen |",
+        "| a | 4e-3 | 30 | 2.000 |  |",
+    ]
+    assert cells(part(lines, "test, best checkpoint"), "a")["seed by seed"] == "1.5, 0.5"
+
+
+def test_what_a_recipe_s_own_command_has_printed(tmp_path):
+    rows = write_run(tmp_path, "a", score=70.0)
+    metric = "odeformers score-wmt14 en-de {output}"
+    rows.append(replace(rows[-1], metric=metric, score=None, printed="tokenized: BLEU = 27.55"))
+    lines = report(write_comparison(tmp_path, rows))
+    assert cells(lines, "a, seed 1")[metric] == "tokenized: BLEU = 27.55"
+
+
+def test_a_confusion_is_in_percent_of_the_texts_of_a_class(tmp_path):
+    outputs = ["x"] * 60 + ["y"] * 60
+    run = write_run(tmp_path, "a", outputs=outputs, references=["x"] * 90 + ["y"] * 30)
+    lines = part(report(write_comparison(tmp_path, run)), "Classes, test")
+    assert [line for line in lines if line.startswith("| a ")] == [
+        "| a | x | 90 | 67 | 33 |",
+        "| a | y | 30 | 0 | 100 |",
+    ]
+
+
+def test_texts_on_which_models_differ_have_different_outputs(tmp_path):
+    """Shown as they are, the greatest difference in quality first."""
+    texts = [f"text {n} of the <unk> | *" for n in range(120)]
+    other = [texts[0] + " here", "nothing", *texts[2:]]
+    runs = (
+        write_run(tmp_path, name, score=50.0, outputs=outputs, references=texts, **TRANSLATION)
+        for name, outputs in (("a", texts), ("b", other))
+    )
+    title = "Where they differ most: test, best checkpoint, first seed"
+    lines = part(report(write_comparison(tmp_path, *runs)), title)
+    rows = [line for line in lines if line.startswith("| b ")]
+    assert rows == ["| b | nothing |", r"| b | text 0 of the &lt;unk> \| \* here |"]
+    assert "<td>text 0 of the &lt;unk&gt; | * here</td>" in (tmp_path / "report.html").read_text()
+
+
+def test_options_that_differ_are_told_and_defaults_that_nobody_has_set(tmp_path):
+    options = {"arch": "transformer", "adam-betas": "(0.9, 0.98)", "fp16": True}
+    defaults = {"encoder-normalize-before": True, "dropout": 0.1}
+    runs = [
+        write_run(tmp_path, "a", options=json.dumps(options), defaults=json.dumps(defaults)),
+        write_run(
+            tmp_path,
+            "b",
+            options=json.dumps({**options, "arch": "mine"}),
+            defaults=json.dumps({**defaults, "encoder-normalize-before": False}),
+            size="encoder-ffn-embed-dim 64 -> 60",
+        ),
+    ]
+    lines = part(report(write_comparison(tmp_path, *runs)), "Options")
+    b = cells(lines, "b")
+    assert b["its own options"] == "--arch mine" and b["size"].endswith("-> 60")
+    assert b["defaults that differ"] == "encoder-normalize-before False"
+    assert "`fairseq-train /data --adam-betas '(0.9, 0.98)' --fp16`" in lines[-1], "for a shell"
+
+
+def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
+    """Of what has begun, there are sizes."""
+    (rows,) = [write_run(tmp_path, "a", state="seed 1 failed")]
+    row = replace(rows[0], curve="", validation=None, updates=None, seconds=None, cpu_seconds=None)
+    lines = report(write_comparison(tmp_path, [row]))
+    assert cells(lines, "a")["seeds"] == "0"
+
+
+def test_a_report_is_the_same_wherever_its_folder_is(tmp_path):
+    """Without the runs' data, logs and checkpoints; the picture of costs as well."""
+    runs = (
+        write_run(tmp_path / "runs", name, outputs=CLASSES, references=CLASSES) for name in "ab"
+    )
+    write_comparison(tmp_path / "runs", *runs)
+    first = report(tmp_path / "runs")
+    (tmp_path / "runs").rename(tmp_path / "elsewhere")
+    assert report(tmp_path / "elsewhere") == first
+    for name in ("curves.png", "quality-test.png"):
+        assert (tmp_path / "elsewhere" / name).read_bytes().startswith(b"\x89PNG")
+        assert f"]({name})" in "\n".join(first)
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("{} --csv tables", "--csv: {}/results.csv has all figures"),
+        ("{} --latex tables", "--latex: {}/results.csv has all figures"),
+        ("topic={}", "topic={}: for a scoreboard give --out DIR"),
+        ("{} {}", "{} {}: for a scoreboard give --out DIR"),
+        ("{}", "{}: it has no results.csv; give a folder that was --out"),
+    ],
+)
+def test_what_is_no_report_is_told_in_a_line(line, told, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        odeformers.main(["report", *line.replace("{}", str(tmp_path)).split()])
+    assert told.replace("{}", str(tmp_path)) in capsys.readouterr().err
+
+
+def test_a_page_in_html_shows_figures_and_texts_as_they_are():
+    """An interval is below its mean, names may break, and only backticks mark code."""
+    table = [["loss", "of_all"], [Number("0.7 ± 0.1 (-0.6 to +0.8)"), Verbatim("<b>a_b</b> (c)")]]
+    section = Section("Trainings", [table], below=["give `--tune <x>` & more"])
+    page = to_html([section])
+    assert '<td class="number">0.7 ± 0.1<br>(-0.6 to +0.8)</td>' in page
+    assert "<td>&lt;b&gt;a_b&lt;/b&gt; (c)</td>" in page and "<th>of_<wbr>all</th>" in page
+    assert "give <code>--tune &lt;x&gt;</code> &amp; more" in page
+    assert r"| 0.7 ± 0.1 (-0.6 to +0.8) | &lt;b>a\_b&lt;/b> (c) |" in to_markdown(section)
+    assert not re.search(r"https?://", page), "it needs no other file"

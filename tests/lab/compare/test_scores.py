@@ -1,0 +1,261 @@
+"""What logs and outputs of runs come to, on ones with known statistics."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from fairseq.data import indexed_dataset
+from sacrebleu import corpus_bleu, corpus_chrf
+
+from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.lab.compare.scores import (
+    Facts,
+    count_unknown,
+    make_rows,
+    read_log,
+    read_progress,
+    read_texts,
+    score_classes,
+    score_language_model,
+    score_translations,
+)
+
+REFERENCES = [
+    "Two young, White males are outside near many bushes.",
+    "Several men in hard hats are operating a giant pulley system.",
+    "A man in a blue shirt is standing on a ladder cleaning a window.",
+    "Someone's dog isn't in the house.",
+] * 3
+PERFECT = [
+    "two young , white males are outside near many bushes .",
+    "several men in hard hats are operating a giant pulley system .",
+    "a man in a blue shirt is standing on a ladder cleaning a window .",
+    "someone &apos;s dog isn &apos;t in the house .",
+] * 3
+WORSE = [text.replace("a ", "one ").replace("are", "is") for text in PERFECT]
+HEADER = "id\ttarget\tprediction\tp(a)\tp(b)\n"
+EVALUATED = "INFO:fairseq_cli.eval_lm:Evaluated {} tokens in 0.1s\nLoss: 3, Perplexity: {}\n"
+
+
+def write_log(path, *epochs, speeds=(7, 900, 8)):
+    """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds."""
+    text = (
+        "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,300 (num. trained: "
+        "1,234)\n"
+    )
+    for speed in speeds:
+        stats = {"epoch": 1, "num_updates": "1", "wps": str(speed)}
+        text += f"2026-11-22 16:38:37 | INFO | train_inner | {json.dumps(stats)}\n"
+    for updates, loss, seconds in epochs:
+        valid = {"valid_loss": loss, "valid_num_updates": updates, "valid_mcc": 10 - loss}
+        valid["epoch"] = 1
+        train = {"train_train_wall": seconds, "train_num_updates": updates, "train_loss": loss}
+        train["train_cpu"] = seconds / 2
+        for kind, stats in (("valid", valid), ("train", train)):
+            stats = json.dumps({name: str(value) for name, value in stats.items()})
+            text += f"2026-11-22 16:38:37 | INFO | {kind} | {stats}\n"
+    path.write_text(text)
+    return path
+
+
+def print_translations(path, texts, of_data=PERFECT):
+    """Translations as fairseq-generate prints them, the last sentence first."""
+    pairs = enumerate(zip(of_data, texts))
+    lines = [f"S-{n}\tein\nT-{n}\t{right}\nH-{n}\t-0.1\t{text}\n" for n, (right, text) in pairs]
+    path.write_text("".join(reversed(lines)))
+    return path
+
+
+def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
+    """Seconds are of training alone; the speed is the median."""
+    log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
+    found = read_log(log, "mcc", maximize=True)
+    assert (found.parameters, found.tokens_per_second) == (1234, 8)
+    assert (found.seconds, found.cpu_seconds) == (20, 10)
+    curve = found.curve
+    assert (curve.updates, curve.seconds) == ([10, 20, 30], [7, 16, 20])
+    assert (curve.loss, curve.metric, curve.best) == ([5.0, 4.0, 4.2], [5.0, 6.0, 5.8], 1)
+
+
+def test_the_best_the_last_and_the_smallest_loss_are_told_apart(tmp_path):
+    """The metric chooses, and its checkpoint's loss is reported; without the metric, the loss."""
+    log = write_log(tmp_path / "log", (10, 3.0, 1), (20, 1.0, 1), (30, 2.0, 1), (40, 2.5, 1))
+    assert read_log(log, "mcc", maximize=False).curve.best == 0
+    assert read_log(log, "loss").curve.best == 1
+    found = read_log(log, "accuracy", maximize=True)
+    assert (found.curve.best, found.metric) == (1, False)
+
+
+def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
+    """Epochs of 10 updates and 7 and 9 seconds; validations after 5 and 15 updates."""
+    log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.0, 9))
+    text = log.read_text()
+    for update in (5, 15):
+        stats = json.dumps({"valid_loss": "3", "valid_num_updates": str(update)})
+        text += f"2026-11-22 16:38:37 | INFO | valid | {stats}\n"
+    log.write_text(text)
+    curve = read_log(log).curve
+    assert curve.updates == [5, 10, 15, 20]
+    assert curve.seconds == pytest.approx([3.5, 7, 11.5, 16])
+    assert curve.train_loss == pytest.approx([5, 5, 4.5, 4])
+
+
+def test_a_training_loss_is_of_a_full_epoch(tmp_path):
+    """The last epoch may end after a batch, whose loss says little."""
+    log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.0, 9), (21, 0.5, 1))
+    assert read_log(log).curve.train_loss == [5.0, 4.0, 4.0]
+
+
+def test_the_updates_are_those_of_the_last_line(tmp_path):
+    """That of an epoch's end, too, which --log-interval may not divide."""
+    log = tmp_path / "train.log"
+    assert read_progress(log)["updates"] == 0
+    start = "2026-11-24 08:31:02 | INFO |"
+    inner = f'{start} train_inner | {{"epoch": 2, "num_updates": "140", "ups": "1.5"}}\n'
+    log.write_text(inner)
+    assert read_progress(log) == {"updates": 140, "epoch": "2", "ups": "1.5"}
+    valid = f'{start} valid | {{"epoch": 2, "valid_loss": "8.1", "valid_num_updates": "150"}}\n'
+    log.write_text(inner + valid + "half of a li")
+    assert read_progress(log) == {"updates": 150, "epoch": "2", "ups": "1.5", "loss": "8.1"}
+
+
+def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):
+    """In the order of the sentences, without case where the data have none."""
+    detokenised = [text.replace(" ,", ",").replace(" .", ".") for text in WORSE]
+    detokenised = [text.replace(" &apos;", "'") for text in detokenised]
+    references = [list(map(str.lower, REFERENCES))]
+    bleu, chrf = (score(detokenised, references).score for score in (corpus_bleu, corpus_chrf))
+    found = score_translations(print_translations(tmp_path / "out", WORSE), "en", REFERENCES)
+    assert found.values == pytest.approx({"BLEU": bleu, "chrF": chrf})
+    assert "case:lc" in found.signatures["BLEU"] and "tok:13a" in found.signatures["BLEU"]
+    assert found.predictions.output == detokenised and found.predictions.reference == REFERENCES
+    perfect = score_translations(print_translations(tmp_path / "out", PERFECT), "en", REFERENCES)
+    assert perfect.values == pytest.approx({"BLEU": 100, "chrF": 100})
+
+
+def test_cased_data_are_scored_with_their_case(tmp_path):
+    cased = ["The dog sleeps in the Old house ."]
+    path = print_translations(tmp_path / "out", [cased[0].lower()], cased)
+    found = score_translations(path, "en")
+    assert found.values["BLEU"] < 60 and "case:mixed" in found.signatures["BLEU"]
+
+
+def test_translations_of_other_sentences_are_refused(tmp_path):
+    path = print_translations(tmp_path / "out", PERFECT[1:])
+    with pytest.raises(ValueError, match=f"{tmp_path}/out has 11 translations, .* 12 references"):
+        score_translations(path, "en", REFERENCES)
+
+
+@pytest.mark.parametrize("language", ["zh", "zh-CN", "zh.hans", "ja", "th", "ko"])
+def test_a_perfect_translation_without_spaces_has_a_bleu_of_100(tmp_path, language):
+    """The signature names the tokenizer; a half of it right is more than 0."""
+    text = "今天天气很好我们去公园散步吧"
+    path = print_translations(tmp_path / "test.txt", [text], [text])
+    found = score_translations(path, language, [text])
+    assert found.values["BLEU"] == pytest.approx(100)
+    tokenizer = "zh" if language.startswith("zh") else "char|mecab"
+    assert re.search(f"tok:[a-z-]*({tokenizer})", found.signatures["BLEU"])
+    assert score_translations(path, language, [text[: len(text) // 2] + "x"]).values["BLEU"] > 0
+
+
+def test_a_tokenizer_may_be_chosen(tmp_path):
+    path = print_translations(tmp_path / "out", ["b c d e"], ["b c d e"])
+    found = score_translations(path, "en", ["b c d e"], tokenize="char")
+    assert "tok:char" in found.signatures["BLEU"]
+
+
+def test_classes(tmp_path):
+    """Seven of ten right, of one class: F1 of 2 * 7 / 17, and 0 of the class that is not there."""
+    rows = [f"{n}\ta\t{'a' if n < 7 else 'b'}\t0.{n}\t0.5\n" for n in range(10)]
+    path = tmp_path / "test.tsv"
+    path.write_text(HEADER + "".join(rows))
+    found = score_classes(path)
+    assert found.values == pytest.approx({"accuracy": 70, "macro-F1": 100 * 14 / 17})
+    assert found.predictions.probability == pytest.approx([n / 10 for n in range(10)])
+    assert found.predictions.source[3] == "example 3"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        *("0\t\ta\t0.5\t0.5", "0\ta\t\t0.5\t0.5", "0\ta", "0\ta\ta\t"),
+        *("0\tc\ta\t0.5\t0.5", "0\ta\tc\t0.5\t0.5", "0\ta\ta\t0.5\t0.5\t1", ""),
+    ],
+)
+def test_what_is_no_prediction_is_no_result(tmp_path, row):
+    """A row without a class or a probability, of a class that is no column, too long, or none."""
+    path = tmp_path / "test.tsv"
+    path.write_text(f"{HEADER}{row}\n")
+    place = "line 2 is not the prediction" if row else "has no predictions"
+    with pytest.raises(ValueError, match=f"{path},? {place}.*; remove"):
+        score_classes(path)
+
+
+def test_a_perplexity_of_no_token_is_none(tmp_path):
+    """fairseq-eval-lm logs 1.00 if all texts are longer than it is told to take."""
+    path = tmp_path / "checkpoint_best.test.out"
+    path.write_text(EVALUATED.format(120, 8.25))
+    assert score_language_model(path).values == {"perplexity": 8.25}
+    path.write_text(EVALUATED.format(0, 1.0))
+    with pytest.raises(ValueError, match=f"{path} has no perplexity; remove it"):
+        score_language_model(path)
+
+
+def write_text(folder, split, lines):
+    """Binarised text in a folder."""
+    dictionary = make_dictionary(["un", "##believ", "##able", "film"])
+    dictionary.save(str(folder / "dict.txt"))
+    builder = indexed_dataset.make_builder(str(folder / f"{split}.bin"), "mmap", len(dictionary))
+    for line in lines:
+        tokens = dictionary.encode_line(line, add_if_not_exist=False, append_eos=True)
+        builder.add_item(tokens.long())
+    builder.finalize(str(folder / f"{split}.idx"))
+    return folder / f"{split}.idx"
+
+
+def test_texts_of_word_pieces_are_words(tmp_path):
+    path = write_text(tmp_path, "test", ["un ##believ ##able film"])
+    assert read_texts(path) == ["unbelievable film"]
+
+
+def test_unknown_words_are_counted(tmp_path):
+    """Three of eight, ends of sentences included."""
+    path = write_text(tmp_path, "test", ["film strange film", "odd film", "odder"])
+    assert count_unknown(path) == pytest.approx(3 / 9)
+
+
+def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
+    """Of each checkpoint and split, and what the recipe's own command has printed."""
+    data, folder = tmp_path / "data", tmp_path / "a-lr-1-seed2"
+    data.mkdir()
+    folder.mkdir()
+    write_text(data, "test", ["film strange film"])
+    write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
+    for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):
+        (folder / f"{name}.test.out").write_text(EVALUATED.format(120, perplexity))
+    (folder / "averaged.test.score").write_text("one\ntwo\n")
+    facts = Facts(
+        architecture="a",
+        seed=2,
+        task="language_modeling",
+        data=str(data),
+        options={"arch": "transformer_lm_prenorm", "lr": "1"},
+        tried={"lr": "1"},
+        average=3,
+        test_sets={"test": None},
+        score={"test": "measure {output}"},
+    )
+    training, best, averaged, *printed = make_rows(facts, folder, "not evaluated")
+    assert (training.metric, training.score, training.state) == ("", None, "not evaluated")
+    assert (best.checkpoint, best.score) == ("best checkpoint", 8)
+    assert (averaged.checkpoint, averaged.score) == ("average of the last 3 checkpoints", 7)
+    assert [row.printed for row in printed] == ["one", "two"]
+    assert {row.metric for row in printed} == {"measure {output}"}
+    assert best.unknown == pytest.approx(1 / 4) and best.family == "pre-norm Transformer"
+    assert (best.updates, best.validation, best.tuned) == (20, 4.0, "lr 1")
+    assert json.loads(best.options) == facts.options
+    assert np.genfromtxt(tmp_path / best.curve, delimiter=",", names=True)["loss"].tolist() == [
+        5,
+        4,
+    ]
