@@ -11,16 +11,17 @@ from helpers import COPY
 from make_checkpoints import parsed, training_config
 from script_helpers import IN_MAIN_THREAD, trainings
 
-ALIGNED = ["macaron_transformer", "ode_transformer", "transformer_prenorm"]
+ALIGNED = ["macaron_transformer", "ode_transformer", "pcformer", "transformer_prenorm"]
 TRANSLATION = [*ALIGNED, "transevolve", "node_transformer_mt", "diffeq_transformer"]
 LANGUAGE_MODELS = [
     *("macaron_transformer_lm", "ode_transformer_lm", "transject_lm", "transformer_lm_orthogonal"),
     *("transevolve_lm", "node_transformer_lm", "transformer_lm_prenorm", "diffeq_transformer_lm"),
+    "pcformer_lm",
 ]
 EVERY = [*TRANSLATION, *LANGUAGE_MODELS]
 FAMILIES = [
     *("macaron_transformer", "transevolve", "node_transformer_mt", "ode_transformer"),
-    *("transject_lm", "transformer_lm_orthogonal", "diffeq_transformer"),
+    *("transject_lm", "transformer_lm_orthogonal", "diffeq_transformer", "pcformer"),
 ]
 
 

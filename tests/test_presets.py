@@ -21,15 +21,15 @@ OURS = sorted(
 )
 # Patterns of names.
 MACARON = "macaron_transformer(?!_lm).*|transformer_.*_macaron.*"
-BASE, BIG = "macaron_transformer|(?!ode).*wmt_en_de(_macaron_v2)?", "(?!ode).*_big.*"
-IWSLT, BERT = ".*iwslt.*", "macaron_bert.*"
+BASE, BIG = "macaron_transformer|(?!ode|pc).*wmt_en_de(_macaron_v2)?", "(?!ode|pc).*_big.*"
+IWSLT, BERT = "(?!pc).*iwslt.*", "macaron_bert.*"
 CLASSIFIERS = "transformer_classifier.*"
 LANGUAGE_MODELS = "transformer_lm_.*"
 TRANSLATION, SMALL = "transevolve(?!_classifier).*", "transevolve_classifier.*"
 TRANSJECT, LRA = "transject.*", "transject_lra.*"
 PARITY = "node_transformer|vanilla_transformer"
-ODE, ODE_BASE = "ode_transformer.*", "ode_transformer(_wmt_en_de(_rk4)?)?"
-ODE_BIG = "ode_transformer_wmt_en_de_big.*"
+ODE, ODE_BASE = "ode_transformer.*", "ode_transformer(_wmt_en_de(_dense)?(_rk4)?)?"
+ODE_BIG = "ode_transformer_wmt_en_de(_dense)?_big.*"
 
 # Architectures and their options, * for encoder and decoder; by where the options are from.
 PRESETS = {
@@ -51,12 +51,26 @@ PRESETS = {
         ("ode_.*_rk4", "rk_order=4"),
         ("ode_transformer_wmt.*", "rk_field=released"),
         ("ode_transformer(_lm|_classifier)?", "rk_field=textbook"),
+        ("ode_.*_dense.*", "dense_history=True"),
+        ("ode_(?!.*_dense).*", "dense_history=False"),
     ],
     "the code of Lu et al. 2019; docs/papers/macaron.md": [
         (MACARON, "attention_dropout=0.1 activation_dropout=0.1"),
         (f"{MACARON}|macaron_classifier", "*_normalize_before=True"),
         (IWSLT, "*_ffn_embed_dim=512"),
         (BERT, "activation_fn=gelu *_normalize_before=True encoder_learned_pos=True"),
+    ],
+    "the code of Li et al. 2024; docs/papers/pcformer.md": [
+        ("pcformer(_wmt_en_de)?", "*_layers=6 *_embed_dim=512 *_attention_heads=8 dropout=0.1"),
+        ("pcformer(_wmt_en_de)?", "*_ffn_embed_dim=2048"),
+        ("pcformer_wmt_en_de_big", "*_embed_dim=1024 *_attention_heads=16 *_ffn_embed_dim=4096"),
+        ("pcformer_iwslt_de_en", "*_embed_dim=512 *_attention_heads=4 *_ffn_embed_dim=1024"),
+        ("pcformer_(wmt_en_de_big|iwslt_de_en)", "*_layers=6 dropout=0.3"),
+        ("pcformer_wmt.*", "rk_order=4 rk_field=released"),
+        ("pcformer_iwslt_de_en", "rk_order=2 rk_field=released"),
+        ("pcformer(_lm|_classifier)?", "rk_order=2 rk_field=textbook"),
+        ("(?!.*classifier)pcformer.*", "attention_dropout=0.1 activation_dropout=0.1"),
+        ("pcformer.*", "*_normalize_before=True rk_norm=False alpha_per_layer=False"),
     ],
     "this project; docs/papers/diffeq_transformer.md": [
         ("diffeq_transformer.*", "*_steps=6 time_embed_dim=None time_frequencies=4"),

@@ -20,7 +20,7 @@ KINDS = {
 }
 FAMILIES = [
     *("macaron_transformer", "transevolve", "transject_lm", "ode_transformer"),
-    *("node_transformer", "node_transformer_mt", "diffeq_transformer"),
+    *("node_transformer", "node_transformer_mt", "diffeq_transformer", "pcformer"),
     *("transformer_lm_orthogonal", "transformer_classifier_rezero"),
 ]
 BERT = "bert"  # whose two losses share a forward pass

@@ -1,9 +1,10 @@
 """Layers that the models of two papers or more share, and what those need.
 
 ``transformer_layer`` has what stands in fairseq's stacks of layers, and ``runge_kutta`` layers that
-take a step of a method of ``tableaus``, with the ``coefficients`` of its slopes. ``kept`` is for
-what evaluation computes once, such as the matrices of ``orthogonal``, which stay orthogonal;
-``classification_head``, the pooling and scores of classifiers; ``intensity_embedding``, pixels as
-numbers; ``segment_embedding``, BERT's two segments. ``dropout`` and ``linear`` take the place of
-torch's. ``incremental`` keeps the state of generation; ``precision`` leaves half precision.
+take a step of a method of ``tableaus``, with the ``coefficients`` of its slopes; ``layer_history``
+combines all layers. ``kept`` is for what evaluation computes once, such as the matrices of
+``orthogonal``, which stay orthogonal; ``classification_head``, the pooling and scores of
+classifiers; ``intensity_embedding``, pixels as numbers; ``segment_embedding``, BERT's two segments.
+``dropout`` and ``linear`` take the place of torch's. ``incremental`` keeps the state of generation;
+``precision`` leaves half precision.
 """

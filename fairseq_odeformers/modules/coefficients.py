@@ -1,4 +1,4 @@
-"""How a block sums its slopes F_1, ..., F_s: by fixed, learned or gated coefficients.
+"""How a block sums its slopes F_1, ..., F_s: by fixed, learned, gated or falling coefficients.
 
 One such module serves all blocks of an encoder or decoder.
 """
@@ -55,6 +55,22 @@ class GatedCoefficients(nn.Module):
         first, second = slopes
         g = self.gate(torch.cat([first, second], -1)).sigmoid()  # T, B, 1
         return g * first + (1 - g) * second
+
+
+class ExponentialCoefficients(nn.Module):
+    r""":math:`\sum_j \alpha (1-\alpha)^{s-j} F_j`: the last slopes count most.
+
+    alpha is learned and starts at 1/2. The weights sum to 1 - (1 - alpha)^s, not to 1.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.full((1,), 0.5))
+
+    def forward(self, slopes: Sequence[Tensor]) -> Tensor:
+        """The increment (T, B, C) of s slopes (T, B, C)."""
+        falling = reversed(range(len(slopes)))
+        return weighted_sum([self.alpha * (1 - self.alpha) ** n for n in falling], slopes)
 
 
 def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:

@@ -50,16 +50,21 @@ class RungeKuttaLayer(nn.Module):
         Args:
             evaluate: fairseq's layer, of the number of the evaluation and a state.
         """
-        return y + self.coefficients(self.slopes(evaluate, y))
+        return y + self.coefficients(self.slopes(evaluate, y, y))
 
-    def slopes(self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor) -> list[Tensor]:
-        """F_1, ..., F_s (T, B, C); the arguments are those of :meth:`step`."""
-        slopes = []
-        for row in ((), *self.matrix):
-            x = y + weighted_sum(row, slopes) if slopes else y
-            out = evaluate(len(slopes), x)
-            slopes.append(out if self.released else out - x)
+    def slopes(
+        self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, base: Tensor
+    ) -> list[Tensor]:
+        """F_1, ..., F_s (T, B, C): the first at y, the others from *base* on."""
+        slopes = [self.slope(evaluate, 0, y)]
+        for index, row in enumerate(self.matrix, start=1):
+            slopes.append(self.slope(evaluate, index, base + weighted_sum(row, slopes)))
         return slopes
+
+    def slope(self, evaluate: Callable[[int, Tensor], Tensor], index: int, x: Tensor) -> Tensor:
+        """F(x) (T, B, C), by the evaluation of this number."""
+        out = evaluate(index, x)
+        return out if self.released else out - x
 
 
 class RungeKuttaEncoderLayer(RungeKuttaLayer, EncoderLayer):

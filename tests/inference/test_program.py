@@ -26,6 +26,7 @@ QUICK = (
     "transject_lra_random",
     "ode_transformer",
     "diffeq_transformer",
+    "pcformer",
 )
 NAMES = [
     pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)

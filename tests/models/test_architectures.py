@@ -29,6 +29,7 @@ LANGUAGE_MODELS = [
     *("macaron_transformer_lm", "transformer_lm_rezero", "transformer_lm_orthogonal"),
     *("ode_transformer_lm", "ode_transformer_lm --rk-order 4 --rk-field released"),
     *("ode_transformer_lm --rk-order 3", "ode_transformer_lm --rk-coefficients learned"),
+    *("pcformer_lm", "ode_transformer_lm --dense-history"),
     *("transformer_lm_prenorm", *MASKING),
 ]
 TRANSLATING = [
@@ -44,6 +45,7 @@ TRANSLATING = [
     "diffeq_transformer",
     "ode_transformer",
     "ode_transformer_wmt_en_de_rk4",
+    "pcformer --rk-norm --alpha-per-layer",
 ]
 DECODING = [*TRANSLATING, *LANGUAGE_MODELS]
 EVERY = [*CLASSIFYING, "macaron_bert", *DECODING]

@@ -10,6 +10,7 @@ PAPERS = {
     "node_transformer": "N-ODE Transformer (Baier-Reinio and De Sterck 2020)",
     "ode_transformer": "ODE Transformer (Li et al. 2022)",
     "diffeq_transformer": "DiffEqFormer (Tong et al. 2025)",
+    "pcformer": "PCformer (Li et al. 2024)",
     "baselines": "baselines",
 }
 # By the ends of names of baselines.

@@ -6,6 +6,7 @@ from typing import Optional
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 
+from fairseq_odeformers.models.common.history import check_history
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.prenorm_transformer import (
@@ -47,6 +48,11 @@ class RungeKuttaConfig(FairseqDataclass):
         "code",
         choices=FIELDS,
     )
+    dense_history: bool = option(
+        False,
+        "let each layer, of the decoder, too, read a learned combination of what all layers before "
+        "it returned, normalised",
+    )
 
 
 class RungeKuttaModel(BaseModel):
@@ -61,6 +67,8 @@ class RungeKuttaModel(BaseModel):
                 f"--rk-coefficients {cfg.rk_coefficients}: a block of --rk-order {cfg.rk_order} "
                 "has fixed ones alone; give --rk-order 2, or --rk-coefficients fixed"
             )
+        if cfg.dense_history:
+            check_history(cfg)
 
 
 # --- translation -----------------------------------------------------------
@@ -84,9 +92,11 @@ class ODETransformerModel(RungeKuttaModel, PreNormTransformer):
     decoder_class = ODETransformerDecoder
 
 
-# The models of the released code: F(y) is the output of a layer.
+# The models of the released code: F(y) is the output of a layer. Those named dense also have its
+# history of layers.
 RK2 = {"rk_order": 2, "rk_field": "released"}
 RK4 = {"rk_order": 4, "rk_field": "released"}
+DENSE = {"dense_history": True}
 BIG = {
     "encoder_embed_dim": 1024,
     "encoder_ffn_embed_dim": 4096,
@@ -98,6 +108,10 @@ register_preset("ode_transformer", "ode_transformer_wmt_en_de", **RK2)
 register_preset("ode_transformer", "ode_transformer_wmt_en_de_rk4", **RK4)
 register_preset("ode_transformer", "ode_transformer_wmt_en_de_big", **RK2, **BIG)
 register_preset("ode_transformer", "ode_transformer_wmt_en_de_big_rk4", **RK4, **BIG)
+register_preset("ode_transformer", "ode_transformer_wmt_en_de_dense", **RK2, **DENSE)
+register_preset("ode_transformer", "ode_transformer_wmt_en_de_dense_rk4", **RK4, **DENSE)
+register_preset("ode_transformer", "ode_transformer_wmt_en_de_dense_big", **RK2, **BIG, **DENSE)
+register_preset("ode_transformer", "ode_transformer_wmt_en_de_dense_big_rk4", **RK4, **BIG, **DENSE)
 
 
 # --- language model --------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from torch import nn
 
+from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths
+from fairseq_odeformers.models.common.history import keep_history
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 from fairseq_odeformers.modules.coefficients import make_coefficients
 from fairseq_odeformers.modules.runge_kutta import (
@@ -23,6 +25,8 @@ class RungeKuttaStack(nn.Module):
         self.coefficients = make_coefficients(cfg.rk_order, form, blocks[0].embed_dim)
         for block in blocks:
             block.share(self.coefficients)
+        if cfg.dense_history:
+            keep_history(self)
 
 
 def default_coefficients(order: int) -> str:
@@ -30,19 +34,24 @@ def default_coefficients(order: int) -> str:
     return "gated" if order == 2 else "fixed"
 
 
-class ODETransformerEncoder(RungeKuttaStack, Encoder):
+class ODETransformerEncoder(EncoderOfDepths, RungeKuttaStack, Encoder):
     """fairseq's Transformer encoder over Runge-Kutta blocks."""
 
     layer_class = RungeKuttaEncoderLayer
 
 
-class ODETransformerDecoder(Decoder):
-    """fairseq's Transformer decoder, as it is: the paper's blocks are the encoder's."""
+class ODETransformerDecoder(DecoderOfDepths, Decoder):
+    """fairseq's Transformer decoder over its own layers: the paper's blocks are the encoder's."""
 
     layer_class = DecoderLayer
 
+    def __init__(self, cfg, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        if cfg.dense_history:
+            keep_history(self)
 
-class ODELanguageModelDecoder(RungeKuttaStack, Decoder):
+
+class ODELanguageModelDecoder(DecoderOfDepths, RungeKuttaStack, Decoder):
     """fairseq's decoder of a language model over Runge-Kutta blocks."""
 
     layer_class = RungeKuttaDecoderLayer

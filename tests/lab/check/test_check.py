@@ -53,6 +53,7 @@ VARIANTS = [  # options that choose another form of a layer
     "macaron_transformer --cross-self-attention --no-cross-attention",
     *("ode_transformer_lm --rk-order 4 --rk-field released", "ode_transformer_lm --rk-order 3"),
     "ode_transformer_lm --rk-coefficients learned",
+    "pcformer_lm --rk-order 4 --rk-field released --rk-norm --alpha-per-layer",
     "node_transformer --adaptivity sequence",
 ]
 

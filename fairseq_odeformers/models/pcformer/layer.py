@@ -1,0 +1,99 @@
+"""Layers that predict and correct: fairseq's, each evaluated s + 1 times to pass it once."""
+
+from collections.abc import Callable, Sequence
+
+from fairseq.models.transformer import TransformerConfig
+from fairseq.modules import LayerNorm
+from torch import Tensor, nn
+
+from fairseq_odeformers.modules.coefficients import weighted_sum
+from fairseq_odeformers.modules.layer_history import Combination, LayerHistory
+from fairseq_odeformers.modules.runge_kutta import RungeKuttaLayer
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer, Output, RepeatedDecoderLayer
+
+
+class StageNorms(nn.Module):
+    """LayerNorms of the residual term and of each stage, or none (``--rk-norm``)."""
+
+    def __init__(self, embed_dim: int, stages: int, wanted: bool):
+        super().__init__()
+        norms = [LayerNorm(embed_dim) if wanted else nn.Identity() for _ in range(stages + 1)]
+        self.residual, self.stages = norms[0], nn.ModuleList(norms[1:])
+
+
+class PredictorCorrectorLayer(RungeKuttaLayer):
+    """Mixin of fairseq's Transformer layer, which becomes F of a predictor and a corrector.
+
+    Attributes:
+        norms: the LayerNorms that all layers of a stack share. They are a child of the stack, and
+            so are the coefficients if these are shared, too.
+    """
+
+    norms: StageNorms
+
+    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        self.prediction_layer_norm = LayerNorm(self.embed_dim)
+
+    def share_norms(self, norms: StageNorms) -> None:
+        """Take the LayerNorms of the stack, which stays their owner."""
+        self.__dict__["norms"] = norms
+
+    def correct(
+        self,
+        evaluate: Callable[[int, Tensor], Tensor],
+        y: Tensor,
+        past: Tensor,
+        weight: Tensor,
+    ) -> Tensor:
+        """F(z) (T, B, C), where z = past + w_kk LN_k(P).
+
+        Args:
+            evaluate: fairseq's layer, of the number of the evaluation and a state.
+            y: y_k (T, B, C).
+            past: sum of w_ki h_i over i < k (T, B, C).
+            weight: w_kk (1).
+        """
+        base = self.norms.residual(y)
+        slopes = self.slopes(evaluate, y, base)
+        prediction = base + self.coefficients([n(f) for n, f in zip(self.norms.stages, slopes)])
+        z = past + weight * self.prediction_layer_norm(prediction)
+        return self.slope(evaluate, len(slopes), z)
+
+
+class PredictorCorrectorEncoderLayer(PredictorCorrectorLayer, EncoderLayer):
+    """Layer of an encoder."""
+
+    def forward(
+        self, x: Tensor, encoder_padding_mask: Tensor | None, past: Tensor, weight: Tensor
+    ) -> Tensor:
+        """See :meth:`correct`."""
+        layer = super().forward
+        return self.correct(lambda _, y: layer(y, encoder_padding_mask), x, past, weight)
+
+
+class PredictorCorrectorDecoderLayer(PredictorCorrectorLayer, RepeatedDecoderLayer):
+    """Layer of a decoder without an encoder: causal self-attention and FFN."""
+
+    def forward(self, x: Tensor, *args, past: Tensor, weight: Tensor, **kwargs) -> Output:
+        """See :meth:`correct`; without attention weights."""
+
+        def evaluate(index: int, y: Tensor) -> Tensor:
+            return self.evaluate(index, y, *args, **kwargs)[0]
+
+        return self.correct(evaluate, x, past, weight), None, None
+
+
+class PredictorCorrectorHistory(LayerHistory):
+    """The layers of a stack with their history; its combinations are the rows of w'."""
+
+    def __init__(self, layers: nn.ModuleList, embed_dim: int):
+        super().__init__(layers, embed_dim)
+        self.correctors: Sequence[Combination] = nn.ModuleList(  # w
+            Combination(n + 2) for n in range(len(layers))
+        )  # pyright: ignore[reportAttributeAccessIssue]
+
+    def inputs(self, index: int, states: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The sum over the history that the corrector takes, and the weight of the prediction."""
+        weight = self.correctors[index].weight
+        return {"past": weighted_sum(weight[:-1].unbind(), states), "weight": weight[-1:]}

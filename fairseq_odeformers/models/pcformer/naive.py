@@ -1,0 +1,67 @@
+"""PCformer as its paper writes it, for reading.
+
+The equations of Li et al. (2024) as functions of tensors. Tests hold the layers against them. A
+state is one sequence (T, d), without padding. F is a function from states to slopes: what a
+Transformer layer adds to its input, or in the released code what it returns.
+"""
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+
+Function = Callable[[Tensor], Tensor]
+
+
+def rk2_stages(y: Tensor, base: Tensor, f: Function) -> list[Tensor]:
+    """F_1 = F(y), F_2 = F(base + F_1); base is y, or LN(y)."""
+    f1 = f(y)
+    return [f1, f(base + f1)]
+
+
+def rk4_stages(y: Tensor, base: Tensor, f: Function) -> list[Tensor]:
+    """F_1 = F(y), F_2 = F(base + F_1 / 2), F_3 = F(base + F_2 / 2), F_4 = F(base + F_3)."""
+    f1 = f(y)
+    f2 = f(base + f1 / 2)
+    f3 = f(base + f2 / 2)
+    return [f1, f2, f3, f(base + f3)]
+
+
+def predict(base: Tensor, stages: Sequence[Tensor], alpha: Tensor) -> Tensor:
+    """P = base + sum_j alpha (1 - alpha)^(s-j) F_j, for j = 1, ..., s."""
+    s = len(stages)
+    for j, stage in enumerate(stages, start=1):
+        base = base + alpha * (1 - alpha) ** (s - j) * stage
+    return base
+
+
+def combine(weights: Sequence[Tensor], states: Sequence[Tensor]) -> Tensor:
+    """w_0 h_0 + w_1 h_1 + ..."""
+    return sum((w * h for w, h in zip(weights, states)), 0 * states[0])
+
+
+def layer(
+    y: Tensor,
+    history: list[Tensor],
+    f: Function,
+    stages: Callable[[Tensor, Tensor, Function], list[Tensor]],
+    alpha: Tensor,
+    weights: tuple[Sequence[Tensor], Sequence[Tensor]],
+    norms: tuple[Function, Function],
+    rk_norms: tuple[Function, Sequence[Function]],
+) -> tuple[Tensor, list[Tensor]]:
+    """y_(k+1), and the history with h_k.
+
+    Args:
+        history: h_0, ..., h_(k-1); h_0 is the embedding, which is y_1, too.
+        stages: :func:`rk2_stages` or :func:`rk4_stages`.
+        weights: rows k of w and w', each of k + 1 numbers.
+        norms: LN_k of the prediction, and LN'_k of the correction.
+        rk_norms: optional LayerNorms of the residual term and of each stage, of all layers.
+    """
+    residual_norm, stage_norms = rk_norms
+    base = residual_norm(y)
+    slopes = stages(y, base, f)
+    prediction = predict(base, [norm(s) for norm, s in zip(stage_norms, slopes)], alpha)
+    z = combine(weights[0], [*history, norms[0](prediction)])
+    history = [*history, norms[1](f(z))]
+    return combine(weights[1], history), history

@@ -1,0 +1,70 @@
+"""A history of layers: each reads a learned combination of what all layers before it returned.
+
+Wang et al. 2019, "Learning Deep Transformer Models for Machine Translation".
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from fairseq.modules import LayerNorm
+from torch import Tensor, nn
+
+from .coefficients import weighted_sum
+from .transformer_layer import Block, Output
+
+
+class Combination(nn.Module):
+    """w_0 h_0 + ... + w_k h_k, with learned weights that start at the mean.
+
+    Args:
+        count: number of states, k + 1.
+    """
+
+    def __init__(self, count: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((count,), 1 / count))
+
+    def forward(self, states: Sequence[Tensor]) -> Tensor:
+        """The combination (T, B, C) of states (T, B, C)."""
+        return weighted_sum(self.weight.unbind(), states)
+
+
+class LayerHistory(Block):
+    r"""Layers of an encoder or decoder, as one block.
+
+    .. math::
+        h_0 = y_0, \quad h_k = \mathrm{LN}_k(\mathrm{layer}_k(y_{k-1})), \quad
+        y_k = \sum_{i \le k} w_{ki} h_i
+
+    Args:
+        layers: fairseq's layers.
+        embed_dim: width C.
+    """
+
+    def __init__(self, layers: nn.ModuleList, embed_dim: int):
+        super().__init__()
+        self.depths = layers
+        self.output_layer_norms = nn.ModuleList(LayerNorm(embed_dim) for _ in layers)
+        self.combinations = nn.ModuleList(Combination(n + 2) for n in range(len(layers)))
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor | Output:
+        """As the layers, from and to (T, B, C); a decoder's other results are the last layer's."""
+        states, out = [x], x
+        wanted = {name: value for name, value in kwargs.items() if name.startswith("need_")}
+        kwargs = {**kwargs, **dict.fromkeys(wanted, False)}  # attention weights
+        for index, layer in enumerate(self.depths):
+            if index == len(self.depths) - 1:
+                kwargs |= wanted
+            out = layer(x, *args, **kwargs, **self.inputs(index, states))
+            states.append(self.output_layer_norms[index](out[0] if isinstance(out, tuple) else out))
+            x = self.combinations[index](states)
+        return (x, *out[1:]) if isinstance(out, tuple) else x
+
+    def inputs(self, index: int, states: Sequence[Tensor]) -> dict[str, Tensor]:
+        """What a layer takes of the states before it, beside its input."""
+        return {}
+
+    def state_modules(self) -> Sequence[nn.Module]:
+        """The modules whose outputs are the states (T, B, C) after each layer."""
+        return [*self.combinations]

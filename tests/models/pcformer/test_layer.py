@@ -1,0 +1,95 @@
+"""Layers that predict and correct against the paper's equations."""
+
+import math
+
+import pytest
+import torch
+from fairseq.models.transformer import TransformerConfig
+from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
+from helpers import assert_same_gradients, sub_layers
+from torch import nn
+
+from fairseq_odeformers.models.ode_transformer import naive as ode
+from fairseq_odeformers.models.pcformer import naive
+from fairseq_odeformers.models.pcformer.layer import (
+    PredictorCorrectorDecoderLayer,
+    PredictorCorrectorEncoderLayer,
+    PredictorCorrectorHistory,
+    StageNorms,
+)
+from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
+
+C, H, INNER, L = 8, 2, 12, 3
+
+
+def make_history(cls, order, field, rk_norm):
+    torch.manual_seed(0)
+    sizes = dict(embed_dim=C, ffn_embed_dim=INNER, attention_heads=H, normalize_before=True)
+    cfg = TransformerConfig(
+        encoder=EncDecBaseConfig(**sizes), decoder=DecoderConfig(**sizes), dropout=0.0
+    )
+    cfg.rk_order, cfg.rk_field = order, field
+    without_encoder = [True] * (cls is PredictorCorrectorDecoderLayer)
+    history = PredictorCorrectorHistory(
+        nn.ModuleList(cls(cfg, *without_encoder) for _ in range(L)), C
+    )
+    history.norms, history.coefficients = StageNorms(C, order, rk_norm), ExponentialCoefficients()
+    for layer in history.depths:
+        layer.share_norms(history.norms)
+        layer.share(history.coefficients)
+    for parameter in history.parameters():
+        parameter.data.add_(torch.randn_like(parameter), alpha=0.2)
+    return history
+
+
+def formula(history, x, order, field, causal):
+    """The layers by the paper's equations, from and to (T, C)."""
+    make_ffn, make_attention = sub_layers(ode, H)
+    states, y = [x], x
+    for index, layer in enumerate(history.depths):
+        parts = (
+            make_attention(layer.self_attn, layer.self_attn_layer_norm, causal=causal),
+            make_ffn(layer.fc1, layer.fc2, layer.final_layer_norm),
+        )
+        slope = ode.released_vector_field if field == "released" else ode.vector_field
+        y, states = naive.layer(
+            y,
+            states,
+            lambda y, parts=parts, slope=slope: slope(y, *parts),
+            naive.rk2_stages if order == 2 else naive.rk4_stages,
+            history.coefficients.alpha,
+            (history.correctors[index].weight, history.combinations[index].weight),
+            (layer.prediction_layer_norm, history.output_layer_norms[index]),
+            (history.norms.residual, history.norms.stages),
+        )
+    return y
+
+
+@pytest.mark.parametrize("rk_norm", [False, True])
+@pytest.mark.parametrize("field", ["textbook", "released"])
+@pytest.mark.parametrize("order", [2, 4])
+@pytest.mark.parametrize("cls", [PredictorCorrectorEncoderLayer, PredictorCorrectorDecoderLayer])
+def test_layers_equal_the_formula(float64, cls, order, field, rk_norm):
+    """Output, and gradients of the input and of all parameters, alpha and both w included.
+
+    fairseq's causal attention takes its softmax in float32, whatever the input.
+    """
+    history = make_history(cls, order, field, rk_norm)
+    x = torch.randn(5, 1, C, requires_grad=True)
+    causal = cls is PredictorCorrectorDecoderLayer
+    if causal:
+        ours, _, _ = history(x, self_attn_mask=torch.full((5, 5), -math.inf).triu(1))
+    else:
+        ours = history(x, encoder_padding_mask=None)
+    theirs = formula(history, x[:, 0], order, field, causal)
+    inputs = [x, *history.parameters()]
+    assert_same_gradients(ours[:, 0], theirs, inputs, 1e-6 if causal else 1e-9)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_weights_of_a_prediction_fall_and_do_not_sum_to_one(order):
+    """At the start, alpha = 1/2: 1/2, 1/4, ... from the last slope, 1 - 2^-s together."""
+    slopes = torch.eye(order)
+    weights = ExponentialCoefficients()(slopes)
+    assert weights.tolist() == [2.0 ** (n - order) for n in range(order)]
+    assert weights.sum() == 1 - 0.5**order

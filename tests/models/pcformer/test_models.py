@@ -1,0 +1,82 @@
+"""Parameters of the models, how often a layer is evaluated, and options that are refused."""
+
+import pytest
+import torch
+from helpers import Task, call, count_parameters, make_any, source_batch
+
+from fairseq_odeformers.models.pcformer.layer import PredictorCorrectorLayer
+
+SIDES = {"pcformer": "encoder", "pcformer_classifier": "encoder", "pcformer_lm": "decoder"}
+every = pytest.mark.parametrize("arch, side", SIDES.items())
+
+
+@every
+@pytest.mark.parametrize("line, alphas", [("", 1), ("--alpha-per-layer", 6), ("--rk-norm", 1)])
+def test_alpha_is_one_for_all_layers_or_one_per_layer(arch, side, line, alphas):
+    """It starts at 1/2, and has one name; LayerNorms of stages are shared."""
+    model = make_any(arch, *line.split())
+    found = [p for name, p in model.named_parameters() if name.endswith("coefficients.alpha")]
+    assert [alpha.item() for alpha in found] == [0.5] * alphas
+    norms = [name for name, _ in model.named_parameters() if ".norms." in name]
+    assert len(norms) == (2 * 3 if line == "--rk-norm" else 0)
+
+
+@every
+@pytest.mark.parametrize("order", [2, 4])
+def test_a_layer_is_evaluated_once_more_than_the_order(arch, side, order):
+    model, tokens = make_any(arch, "--rk-order", str(order)), source_batch()[0]
+    layers = [m for m in model.modules() if isinstance(m, PredictorCorrectorLayer)]
+    calls = []
+    for layer in layers:
+        layer.fc1.register_forward_hook(lambda *call: calls.append(call))
+    model(**call(model, tokens, tokens))
+    assert len(layers) == 6 and len(calls) == 6 * (order + 1)
+
+
+def test_rows_start_at_the_mean():
+    """Of the embedding and of all layers so far, in the encoder twice."""
+    model = make_any("pcformer")
+    (encoder,), (decoder,) = model.encoder.layers, model.decoder.layers
+    for rows in (encoder.correctors, encoder.combinations, decoder.combinations):
+        for count, row in enumerate(rows, start=2):
+            assert torch.equal(row.weight, torch.full((count,), 1 / count))
+
+
+@pytest.mark.parametrize("size, width, layers", [("", 512, 6), ("_big", 1024, 6)])
+def test_parameters_beside_the_transformer_s(size, width, layers):
+    """Encoder: two LayerNorms and two rows per layer, one alpha; decoder: one of each."""
+    tied = "--share-all-embeddings"
+    norms = "--encoder-normalize-before --decoder-normalize-before"
+    ours, transformer, dense, ode = (
+        count(f"{arch} {tied} {more}")
+        for arch, more in (
+            (f"pcformer_wmt_en_de{size}", ""),
+            (f"transformer_wmt_en_de{size}", norms),
+            (f"ode_transformer_wmt_en_de_dense{size}_rk4", ""),
+            (f"ode_transformer_wmt_en_de{size}_rk4", ""),
+        )
+    )
+    row = sum(range(2, layers + 2))
+    assert ours == transformer + 3 * (2 * width * layers + row) + 1
+    assert dense == ode + 2 * (2 * width * layers + row)
+
+
+def count(line):
+    arch, *options = line.split()
+    with torch.device("meta"):
+        return count_parameters(make_any(arch, *options, task=Task(1000), sizes=[]))
+
+
+@pytest.mark.parametrize(
+    "arch, option, message",
+    [
+        ("pcformer", "--encoder-layerdrop 0.1", "--encoder-layerdrop 0.1: a history has a weight"),
+        ("pcformer", "--decoder-layers-to-keep 0,2", "--decoder-layers-to-keep 0,2: a history"),
+        ("pcformer_lm", "--no-decoder-normalize-before", "--no-decoder-normalize-before: a hist"),
+        ("ode_transformer --dense-history", "--encoder-layerdrop 0.1", "a weight for each layer"),
+        ("pcformer", "--rk-order 3", "--rk-order 3: give a multiple of 2"),
+    ],
+)
+def test_options_that_a_history_rules_out(arch, option, message):
+    with pytest.raises(ValueError, match=message):
+        make_any(*arch.split(), *option.split())
