@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+BASELINE = "transformer_classifier_prenorm"
 TABLES = {  # page, what stands before the table, and the columns of the results
     "multi30k": ("multi30k", "The recipe as it stands", slice(3, 6)),
     "multi30k-embedding-dropout": ("multi30k", "With 0.3 of the embeddings", slice(3, 6)),
@@ -151,13 +152,25 @@ def summaries():
         per_seed("l10n-paired-bootstrap", "p", arch)
         for arch in ("transevolve_fullff_2_prenorm", "macaron_transformer")
     )
+    costs = {row["architecture"]: row["seconds"] for row in read("examples/scoreboard/cost.csv")}
+    del costs["batches per epoch"]
+    seconds = {arch: float(value) for arch, value in costs.items()}
+    cost = {arch: each / seconds[BASELINE] for arch, each in seconds.items()}
     for page, texts in {
         "README": (
+            f"TransJect takes about {cost['transject']:.1f} times as long",
             f"[{slowest} to {fastest} times](docs/speed.md#growth-with-length) as fast as "
             f"fairseq's at 1,024 to 8,192 tokens, with {least} to {most} times the memory",
             f"TransJect's {faster} at 1,024",
         ),
+        "examples/scoreboard/README": (
+            f"| {' | '.join(f'{ratio:.2f}' for ratio in cost.values())} |",
+            f"is {on_captions.replace(', 0.001', ' and 0.001')} on captions, "
+            f"{on_software.replace(', ', ' and ')} on software",
+        ),
         "docs/choosing": (
+            f"| TransJect {cost['transject']:.1f} |",
+            f"for research only | {cost['node_transformer']:.1f} |",
             f"the Transformer has {transformer} BLEU, the Macaron Net {macaron} (three seeds each)",
             f"TransEvolve has {once} BLEU, the Transformer {once_baseline}, with two seeds",
             f"TransJect trains {faster} as fast",
