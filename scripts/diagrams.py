@@ -177,8 +177,13 @@ def stage(d: Drawing, y: float, text: str) -> float:
     """What a Transformer layer adds, evaluated once, from y on; returns where it ends."""
     d.rectangle("layer", MIDDLE - 66, y, 132, 62)
     d.text(MIDDLE, y + 20, text)
-    d.box("attention", y + 28, "Attention", x=94.5, width=81)
-    return 6 + d.box("ffn", y + 28, "FFN", x=158.5, width=39)
+    return 6 + branches(d, y + 28)
+
+
+def branches(d: Drawing, y: float) -> float:
+    """Attention and FFN side by side, from y on; returns where they end."""
+    d.box("attention", y, "Attention", x=94.5, width=81)
+    return d.box("ffn", y, "FFN", x=158.5, width=39)
 
 
 def ode_transformer(d: Drawing) -> float:
@@ -212,6 +217,25 @@ def diffeq_transformer(d: Drawing) -> float:
     return d.add(y, 18, 181, (MIDDLE, 16, 180))
 
 
+def pcformer(d: Drawing) -> float:
+    """P = y + alpha (1 - alpha) F_1 + alpha F_2 predicts. The layers so far and Norm(P) are mixed
+    to z, Norm(F(z)) takes the place of Norm(P), and a second mixture is the output.
+    """
+    d.wire((MIDDLE, START), (MIDDLE, 114))
+    y = stage(d, 114, "F₁, F₂")
+    d.wire((MIDDLE, 107), (LEFT, 107), (LEFT, y + 34), (MIDDLE - 66, y + 34))
+    d.dot(MIDDLE, 107)
+    d.wire((MIDDLE, y), (MIDDLE, y + 10))
+    y = d.box("solver", y + 10, "y + α(1−α)F₁", "+ αF₂")
+    y = d.box("norm", y + 4, "Norm")
+    d.wire((MIDDLE, y), (MIDDLE, y + 10))
+    y = d.box("solver", y + 10, "mix of all layers")
+    d.wire((MIDDLE, y), (MIDDLE, y + 10))
+    y = d.box("norm", branches(d, y + 10) + 4, "Norm")
+    d.wire((MIDDLE, y), (MIDDLE, y + 10))
+    return d.box("solver", y + 10, "mix of all layers")
+
+
 # A block's name; in two lines, the solver's step that it is; and what its input is called.
 Block = tuple[Callable[[Drawing], float], str, str, str, str]
 BLOCKS: tuple[Block, ...] = (
@@ -228,6 +252,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     (ode_transformer, "ODE Transformer", "Runge–Kutta step:", "one layer, 2 to 4 times", "y"),
     (diffeq_transformer, "DiffEqFormer", "L Euler steps of 1/L,", "weights depend on time", "x"),
+    (pcformer, "PCformer", "Runge–Kutta predictor,", "multistep corrector", "y"),
 )
 
 
