@@ -12,7 +12,8 @@ def python(tmp_path_factory):
     program, server = warm_python.serve(tmp_path_factory.mktemp("python"))
     sys.executable = str(program)
     yield
-    server.kill()
+    server.terminate()
+    server.join()
     sys.executable = before
 
 

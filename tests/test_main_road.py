@@ -1,0 +1,197 @@
+"""What README and the tutorials tell a newcomer to type, typed: from data to a report and a result.
+
+The commands are those of the pages, in their order, each a process in a folder where nothing is but
+the user's data. Options of :data:`SMALLER` are added, and the programs have imported fairseq
+already. ``MAIN_ROAD=printed`` types README's commands as they are printed, which takes minutes.
+"""
+
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import warm_python
+from script_helpers import ROOT
+
+PRINTED = os.environ.get("MAIN_ROAD") == "printed"
+PROGRAMS = {
+    "odeformers": "odeformers",
+    "fairseq-train": "fairseq_cli.train",
+    "fairseq-validate": "fairseq_cli.validate",
+}
+SETUP = ("cd", "export", "make", ".")  # the first words of what precedes the commands
+SCORES = {"parallel": "BLEU", "text-classification": "accuracy", "lm": "perplexity"}
+# Options at the end of a command, where they override earlier ones.
+SMALLER = {
+    "odeformers prepare listops": "--train 60 --valid 12 --test 12",
+    "odeformers compare": "--seeds 1 --size small --width 16 --heads 2",
+    "odeformers translate": "--beam 1",
+    "fairseq-train": "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --max-epoch 1",
+}
+COMPARE = {"--budget": "--budget 1s", "--tune": "--tune lr=1e-3,2e-3 --epochs 1"}
+
+
+def read_blocks(page):
+    """The commands of each block of bash, as words; ``>`` is one of them."""
+    text = (ROOT / page).read_text("utf-8")
+    for block in re.findall(r"^```bash\n(.*?)^```", text, re.M | re.S):
+        lines = block.replace("\\\n", " ").splitlines()
+        typed = (shlex.split(line, comments=True) for line in lines)
+        yield [words for words in typed if words and words[0] not in SETUP]
+
+
+def read_roads():
+    """By name, the commands of README for each kind of data, and those of each tutorial."""
+    roads = {}
+    for block in read_blocks("README.md"):
+        if any(words[:2] == ["odeformers", "prepare"] for words in block):
+            roads[f"README, {block[0][2]}"] = block
+    if not PRINTED:
+        for page in sorted(ROOT.glob("docs/tutorials/*.md")):
+            roads[page.stem] = sum(read_blocks(page), [])
+    return roads
+
+
+ROADS = read_roads()
+
+
+def test_the_pages_have_their_commands():
+    """Else a page that loses them, or writes them otherwise, would not be tested below."""
+    kinds = {name: {" ".join(words[:2]) for words in road} for name, road in ROADS.items()}
+    for task in SCORES:
+        assert kinds[f"README, {task}"] >= {"odeformers prepare", "odeformers compare"}
+    needed = {"translate": ["README, parallel", "translation"]}
+    needed["predict"] = ["README, text-classification", "classification"]
+    for command, names in needed.items():
+        for name in names:
+            assert PRINTED or f"odeformers {command}" in kinds[name], name
+    assert PRINTED or "fairseq-train" in {words[0] for words in ROADS["classification"]}
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """Where the programs are found: those that are installed, or the same with warm imports."""
+    folder = tmp_path_factory.mktemp("bin")
+    if PRINTED:
+        yield {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        return
+    python, server = warm_python.serve(folder)
+    for name, module in PROGRAMS.items():
+        (folder / name).write_text(f'#!/bin/bash\nexec {python} -m {module} "$@"\n')
+        (folder / name).chmod(0o755)
+    yield {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    server.terminate()
+    server.join()
+
+
+@pytest.mark.parametrize("name", ROADS)
+def test_a_road_leads_to_its_end(name, tmp_path, environment):
+    (tmp_path / "fairseq_odeformers").symlink_to(ROOT / "fairseq_odeformers")
+    road = ROADS[name]
+    for words in road:
+        write_data(tmp_path, words)
+    for words in road:
+        line = shlex.join([*words, *added(words)]).replace(" '>' ", " > ")
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        check_result(tmp_path, words, done.stdout)
+
+
+def added(words):
+    """The options that make a command of a page small."""
+    line, options = " ".join(words), []
+    if not PRINTED:
+        for start, more in SMALLER.items():
+            options += more.split() if line.startswith(start) else []
+        if words[1] == "compare":
+            shorter = [COMPARE[option] for option in COMPARE if option in words]
+            options += " ".join(shorter or ["--epochs 1"]).split()
+    return options
+
+
+def value(words, option):
+    return words[words.index(option) + 1]
+
+
+NOUNS = {"hund": "dog", "katze": "cat", "vogel": "bird", "fisch": "fish", "wolf": "wolf"}
+VERBS = {"sieht": "sees", "hört": "hears", "mag": "likes"}
+
+
+def draw_pairs(number):
+    """Sentences and translations, all different."""
+    draw = random.Random(1)
+    for n in range(number):
+        (first, one), (second, two) = (draw.choice([*NOUNS.items()]) for _ in range(2))
+        verb, translated = draw.choice([*VERBS.items()])
+        yield (
+            f"{n} Mal {verb} ein {first} den {second}.",
+            f"{n} times a {one} {translated} the {two}.",
+        )
+
+
+def write_data(folder, words):
+    """Write the user's data, by the paths that a command names."""
+    line = " ".join(words)
+    if line.startswith("odeformers prepare") and "--from" in words:
+        path, kind = folder / value(words, "--from"), words[2]
+        pairs = [*draw_pairs(130)]
+        if kind == "parallel":
+            path.write_text("".join(f"{pair[0]}\t{pair[1]}\n" for pair in pairs), "utf-8")
+        else:
+            path.mkdir()
+            texts = [text for _, text in pairs]
+            labelled = [f"{'cat' if 'cat' in text else 'other'}\t{text}" for text in texts]
+            ending, lines = (".txt", texts) if kind == "lm" else (".tsv", labelled)
+            for split, start in (("train", 0), ("valid", 100), ("test", 115)):
+                part = lines[start : start + (100 if split == "train" else 15)]
+                (path / f"{split}{ending}").write_text("".join(f"{one}\n" for one in part))
+    elif "--text" in words:
+        (folder / value(words, "--text")).write_text("3 Mal sieht ein hund den wolf.\n" * 2)
+
+
+def check_result(folder, words, printed):
+    """What a command has to leave or print."""
+    match words[:2]:
+        case ["odeformers", "prepare"]:
+            assert any((folder / value(words, "--out")).glob("data-bin/**/train*.idx"))
+        case ["odeformers", "check"]:
+            assert "pass" in printed and "FAIL" not in printed
+        case ["odeformers", "compare"]:
+            archs = words[words.index("--archs") + 1 :]
+            check_report((folder / value(words, "--out") / "report.md").read_text("utf-8"), archs)
+        case ["odeformers", "translate"]:
+            assert len(printed.splitlines()) == 2 and all(printed.splitlines())
+        case ["odeformers", "predict"]:
+            path = folder / value(words, "--output") if "--output" in words else None
+            header, *rows = (path.read_text() if path else printed).splitlines()
+            classes = re.findall(r"p\((\w+)\)", header)
+            assert rows and all(row.split("\t")[2] in classes for row in rows)
+        case ["fairseq-validate", _]:
+            assert "accuracy" in printed
+        case ["fairseq-train", _]:
+            assert (folder / value(words, "--save-dir") / "checkpoint_best.pt").exists()
+        case ["echo", _]:
+            pass
+        case _:
+            pytest.fail(f"{words[:2]}: say here what it leaves, or that it is set-up")
+
+
+def check_report(report, archs):
+    """A table of scores has a number for every architecture."""
+    tables = (block.splitlines() for block in report.split("\n\n") if block.startswith("| "))
+    scored = {}
+    for header, _, *rows in tables:
+        names = [cell.strip() for cell in header.split("|")]
+        for metric in SCORES.values():
+            if metric in names:
+                for row in rows:
+                    cells = [cell.strip() for cell in row.split("|")]
+                    scored[cells[1].split("[")[0]] = cells[names.index(metric)]
+    for arch in archs:
+        assert float(scored[arch].split()[0]) >= 0, report
