@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 BASELINE = "transformer_classifier_prenorm"
@@ -53,6 +54,43 @@ def test_tables_repeat_the_results(experiment):
             expected[row["arch"]][row["measure"]].append(row["value"])
     expected = {arch: [*measures.values()] for arch, measures in expected.items()}
     assert {arch: values for arch, values in found.items() if any(values)} == expected
+
+
+def read_updates():
+    """CPU seconds of an update of each model of long text, by the length of its texts."""
+    *rows, _ = read("examples/scoreboard/long_text/updates.csv")
+    lengths = [name for name in rows[0] if name.isdecimal()]
+    return {row["architecture"]: {n: float(row[n]) for n in lengths} for row in rows}
+
+
+def test_speed_at_equal_size_is_the_ratio_of_the_updates():
+    (_, *models), rows = table("docs/speed.md", "**At equal size**")
+    seconds = read_updates()
+    for length, *cells in rows:
+        place = length.replace(",", "")
+        ratios = [seconds[BASELINE][place] / seconds[model][place] for model in models]
+        assert cells == [f"{ratio:.2f}" for ratio in ratios]
+
+
+def test_trainings_of_long_text_take_equal_time():
+    """The recipe's updates are what fill 60 CPU minutes, a multiple of its eight validations."""
+    text = (ROOT / "examples/lra/long_text.yaml").read_text("utf-8")
+    architectures = yaml.safe_load(text)["architectures"]
+    *rows, _ = read("examples/scoreboard/long_text/updates.csv")
+    fitting = {row["architecture"]: int(row["updates"]) // 8 * 8 for row in rows}
+    assert {arch: options["max-update"] for arch, options in architectures.items()} == fitting
+    _, shown = table("examples/scoreboard/PROTOCOL.md", "--rounds 5")
+    assert {row[0]: int(row[3].replace(",", "")) for row in shown} == fitting
+
+
+@pytest.mark.parametrize("page", ["README", "docs/choosing", "examples/scoreboard/README"])
+def test_differences_and_intervals_are_on_the_board(page):
+    def intervals(path):
+        text = " ".join((ROOT / path).read_text("utf-8").split())
+        return set(re.findall(rf"{sign} \({sign} to {sign}\)", text))
+
+    sign = r"[+-]\d+\.\d"
+    assert set() < intervals(f"{page}.md") <= intervals("examples/scoreboard/scoreboard.md")
 
 
 SPEED = defaultdict(list)
@@ -152,6 +190,11 @@ def summaries():
         per_seed("l10n-paired-bootstrap", "p", arch)
         for arch in ("transevolve_fullff_2_prenorm", "macaron_transformer")
     )
+    updates = read_updates()
+
+    def faster_at_equal_size(arch):
+        return f"{updates[BASELINE]['2048'] / updates[arch]['2048']:.1f}"
+
     costs = {row["architecture"]: row["seconds"] for row in read("examples/scoreboard/cost.csv")}
     del costs["batches per epoch"]
     seconds = {arch: float(value) for arch, value in costs.items()}
@@ -170,6 +213,8 @@ def summaries():
         ),
         "docs/choosing": (
             f"| TransJect {cost['transject']:.1f} |",
+            f"trains {faster_at_equal_size('transformer_classifier_linear')} times as fast, "
+            f"TransJect {faster_at_equal_size('transject')} times",
             f"for research only | {cost['node_transformer']:.1f} |",
             f"the Transformer has {transformer} BLEU, the Macaron Net {macaron} (three seeds each)",
             f"TransEvolve has {once} BLEU, the Transformer {once_baseline}, with two seeds",
