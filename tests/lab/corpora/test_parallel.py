@@ -200,6 +200,36 @@ def test_bad_text_is_named(changes, named, prepare, tmp_path):
     assert " train, " not in log and (" for valid" not in log or "whose sides" in named)
 
 
+@pytest.mark.parametrize("header", ["", "source\ttarget\n", "DE\tEN\n", '"German"\t"English"\n'])
+def test_a_spreadsheet_is_read_as_the_pairs_that_it_shows(header, prepare, tmp_path):
+    """Its quotes and its header are no text."""
+    pairs = [(f'der "{n}". Hund', f"the {n}th dog") for n in range(40)]
+    outs = [tmp_path / "plain", tmp_path / "quoted"]
+    prepare(LINE, write_pairs(tmp_path / "plain.tsv", pairs), out=outs[0])
+    quoted = [(f'"{source.replace(QUOTE, QUOTE * 2)}"', target) for source, target in pairs]
+    source = write_pairs(tmp_path / "quoted.tsv", quoted)
+    source.write_text(header + source.read_text())
+    prepare(LINE, source, out=outs[1])
+    assert plain_splits(outs[0]) == plain_splits(outs[1])
+    assert "der &quot; 39 &quot; . hund" in "".join(lines(outs[1] / "tokenized" / "train.de"))
+
+
+QUOTE = '"'
+
+
+def test_quotes_of_plain_text_stay(prepare, tmp_path):
+    pairs = [(f'"{n}" sagt er', f'"{n}"') for n in range(40)]
+    prepare(LINE, write_pairs(tmp_path / "own.tsv", pairs))
+    splits = plain_splits(prepare.out)
+    assert all("&quot;" in target for part in splits.values() for _, target in part)
+
+
+def test_a_table_that_may_be_read_in_two_ways_is_refused(prepare, tmp_path):
+    pairs = [*sentences(20, 1), ('"er sagt ""ja"""', "x"), ('ein "Wort"', "y")]
+    named = "own.tsv, line 22: a quotation mark that is not doubled, while line 21 is quoted"
+    prepare.refuses(named, LINE, write_pairs(tmp_path / "own.tsv", pairs))
+
+
 @pytest.mark.parametrize(
     "options, named",
     [

@@ -5,7 +5,7 @@ Pairs, labelled examples and lines are looked at in the same way, as ``fairseq-t
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
@@ -51,13 +51,14 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
     """
     splits = read_splits(data_bin)
     train = splits.get("train", [])
+    trained = hash_texts(train)
     for split, columns in splits.items():
         if split != "train":
-            warn_of_training_texts(split, train, columns)
+            warn_of_training_texts(split, trained, columns)
             warn_of_unknown_tokens(split, train, columns)
             warn_of_empty_texts(split, columns)
-        if positions:
-            warn_of_long_texts(split, columns, positions)
+    if positions:
+        warn_of_long_texts(splits, positions)
     sizes = [len(columns[0].sizes) for split, columns in splits.items() if split[:4] == "test"]
     if (size := min(sizes, default=FEW)) < FEW:
         logger.warning(
@@ -86,47 +87,59 @@ def read_column(name: str, index: Path) -> Column:
     return Column(name, np.array(found.sizes, np.int64), tokens)
 
 
-def warn_of_training_texts(split: str, train: Sequence[Column], columns: Sequence[Column]) -> None:
+def warn_of_training_texts(
+    split: str, trained: Sequence[np.ndarray], columns: Sequence[Column]
+) -> None:
     """Warn of texts that the training set has, too, and of their share of a split.
 
-    Empty texts are left out. Of sentence pairs, one side is enough; both inputs of a classifier
-    make one text.
+    Empty texts are left out. One side of a sentence pair is enough.
+
+    Args:
+        trained: what :func:`hash_texts` makes of the training set.
     """
-    digests, trained = ([hash_texts(column) for column in part] for part in (columns, train))
-    if columns[0].name.startswith("input"):
-        digests, trained = [np.stack(digests).sum(axis=0)], [np.stack(trained).sum(axis=0)]
     filled = np.any([column.sizes > 1 for column in columns], axis=0)
-    seen = filled & np.any([np.isin(*hashes) for hashes in zip(digests, trained)], axis=0)
-    if seen.any():
-        share = seen.sum() / filled.sum()
-        what = "pairs have a side" if len(digests) > 1 else "texts are"
+    seen = [np.isin(*hashes) for hashes in zip(hash_texts(columns), trained)]
+    count, total = (filled & np.any(seen, axis=0)).sum(), filled.sum()
+    if count:
+        what = "pairs have a side" if len(seen) > 1 else "texts are"
         logger.log(
-            logging.WARNING if share >= LEAK else logging.INFO,
-            f"{split}: {seen.sum():,} of {filled.sum():,} {what} in the training set "
-            f"({share:.1%}); a model may know them by heart",
+            logging.WARNING if count >= LEAK * total else logging.INFO,
+            f"{split}: {count:,} of {total:,} {what} in the training set ({count / total:.1%}); "
+            "scores on them are too good",
         )
 
 
-def hash_texts(column: Column) -> np.ndarray:
-    """A number (N) for each text, which hardly any other text or column has."""
+def hash_texts(columns: Sequence[Column]) -> list[np.ndarray]:
+    """A number for each text (N), which hardly any other text has.
+
+    The sides of sentence pairs are texts of their own; the inputs of a classifier make one text.
+    """
+    hashes = [hash_column(column) for column in columns]
+    joined = any(column.name.startswith("input") for column in columns)
+    return [np.sum(hashes, axis=0, dtype=np.uint64)] if joined else hashes
+
+
+def hash_column(column: Column) -> np.ndarray:
+    """The sum of its tokens (N), each times a random number of its place, modulo 2^64."""
     longest = int(column.sizes.max(initial=0))
     seed = sum(map(ord, column.name))  # the inputs of a classifier must not be interchangeable
     factors = 2 * np.random.default_rng(seed).integers(1 << 63, size=longest, dtype=np.uint64) + 1
-    digests = [np.empty(0, np.uint64)]
+    hashes = [np.empty(0, np.uint64)]
     for sizes, tokens in column.blocks():
         starts = np.cumsum(sizes) - sizes
         places = np.arange(len(tokens)) - np.repeat(starts, sizes)
         terms = (tokens.astype(np.uint64) + np.uint64(1)) * factors[places]
-        sums = np.append(np.zeros(1, np.uint64), np.cumsum(terms))  # modulo 2^64
-        digests.append(sums[starts + sizes] - sums[starts])
-    return np.concatenate(digests)
+        sums = np.append(np.zeros(1, np.uint64), np.cumsum(terms))
+        hashes.append(sums[starts + sizes] - sums[starts])
+    return np.concatenate(hashes)
 
 
 def warn_of_unknown_tokens(split: str, train: Sequence[Column], columns: Sequence[Column]) -> None:
     """Warn of a split with many tokens ``<unk>``, which a language model predicts with ease."""
     for column, trained in zip(columns, train):
         share = unknown_share(column)
-        if share >= MANY_UNKNOWN or share >= max(SOME_UNKNOWN, 2 * unknown_share(trained)):
+        some = share >= SOME_UNKNOWN and share >= 2 * unknown_share(trained)
+        if some or share >= MANY_UNKNOWN:
             logger.warning(
                 f"{split}: {share:.1%} of the tokens {of(column)}are unknown (<unk>); a score that "
                 "counts them is not comparable with one on other text"
@@ -151,16 +164,18 @@ def warn_of_empty_texts(split: str, columns: Sequence[Column]) -> None:
             )
 
 
-def warn_of_long_texts(split: str, columns: Sequence[Column], positions: int) -> None:
+def warn_of_long_texts(splits: Mapping[str, Sequence[Column]], positions: int) -> None:
     """Warn of examples with more tokens than models take, over all inputs of a classifier."""
-    sizes = [column.sizes for column in columns]
-    longest = (
-        np.sum(sizes, axis=0) if columns[0].name.startswith("input") else np.max(sizes, axis=0)
-    )
-    if count := int((longest > positions).sum()):
+    found = []
+    for split, columns in splits.items():
+        join = np.sum if columns[0].name.startswith("input") else np.max
+        long = join([column.sizes for column in columns], axis=0) > positions
+        if long.any():
+            found.append(f"{long.sum():,} of {len(long):,} in {split}")
+    if found:
         logger.warning(
-            f"{split}: {count:,} of {len(longest):,} texts have more than {positions:,} tokens, "
-            "which models take by default; longer ones are truncated or refused"
+            f"more than {positions:,} tokens, which models take by default: {', '.join(found)}; "
+            "longer texts are truncated or refused"
         )
 
 

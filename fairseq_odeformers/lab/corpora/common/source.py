@@ -109,6 +109,7 @@ class Source:
         source = self.fetch(given, out)
         contents = {}
         for origin, names in self.origins(source).items():
+            logger.info(f"reading {origin} ...")
             for name, content in read_files(origin, names, self.optional).items():
                 contents[name] = File(str(origin / name), content)
         return contents

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import pytest
 from published import write_folder
 
+from fairseq_odeformers.lab.corpora.common import checks
+
 WORDS = "alder birch cedar elm fir hazel juniper larch maple oak pine rowan spruce yew".split()
 KINDS = {
     "pairs": "parallel -s de -t en --keep-case --max-ratio 9 --max-tokens 2000",
@@ -40,8 +42,12 @@ def corpus(kind, **splits: Sequence[str]):
 
 
 @pytest.fixture
-def said(prepare, tmp_path, warnings):
-    """The warnings of a preparation, but that of a small test set; or its whole log."""
+def said(prepare, tmp_path, monkeypatch, warnings):
+    """The warnings of a preparation, but that of a small test set; or its whole log.
+
+    Texts are looked at in several blocks.
+    """
+    monkeypatch.setattr(checks, "BLOCK", 50)
 
     def run(kind, log=False, **splits):
         found = prepare(KINDS[kind], write_folder(tmp_path / "raw", corpus(kind, **splits)))
@@ -95,6 +101,12 @@ def test_a_text_in_a_hundred_is_a_warning(said):
         )
 
 
+def test_half_of_the_words_are_unknown(said):
+    """The ends of lines are no words."""
+    [warning] = said("lines", train=TRAIN, valid=VALID, test=["<unk> oak", "pine <unk>"] * 50)
+    assert warning.startswith("test: 50.0% of the tokens are unknown (<unk>); ")
+
+
 def test_unknown_words(said):
     """Also of a text that has fairseq's own symbol; the published share is no surprise."""
     unknown = [f"<unk> {text}".replace(" birch", " <unk>") for text in TEST]
@@ -144,4 +156,5 @@ def test_texts_of_more_tokens_than_models_take(kind, positions, said):
     long = [" ".join(["oak"] * (positions - more)) for more in (0, 1)]
     found = said(kind, train=TRAIN, valid=VALID, test=[long[0], *TEST, long[1]])
     [warning] = found
-    assert warning.startswith(f"test: 1 of 42 texts have more than {positions:,} tokens, which")
+    assert warning.startswith(f"more than {positions:,} tokens, ")
+    assert "default: 1 of 42 in test; longer" in warning
