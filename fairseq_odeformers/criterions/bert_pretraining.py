@@ -27,9 +27,10 @@ class BertPretrainingCriterionConfig(FairseqDataclass):
 class BertPretrainingCriterion(FairseqCriterion):
     """Mean loss of the masked tokens plus mean loss of next-sentence prediction.
 
-    As in fairseq's ``masked_lm``, the loss is summed over masked tokens: the second mean is
-    multiplied by their number. ``mlm_loss`` is the loss of ``masked_lm``; ``nsp_loss`` is in bits,
-    too, and ``next_sentence_accuracy`` in percent.
+    As in fairseq's ``masked_lm``, the loss is summed over masked tokens. A pair counts in the
+    second mean as often as it has masked tokens, so that an update is the same however it is
+    divided into batches. What is logged counts each pair once: ``nsp_loss``, in bits as
+    ``mlm_loss``, which is the loss of ``masked_lm``, and ``next_sentence_accuracy``, in percent.
     """
 
     def __init__(self, cfg: BertPretrainingCriterionConfig, task: FairseqTask):
@@ -54,16 +55,15 @@ class BertPretrainingCriterion(FairseqCriterion):
             ignore_index=self.padding_idx,
         )
         scores = model.classification_heads[NEXT_SENTENCE](features).float()
-        nsp_loss = F.cross_entropy(scores, follows, reduction="sum")
-        nsentences = follows.numel()
-        loss = mlm_loss + nsp_loss * sample_size / nsentences
+        nsp_losses = F.cross_entropy(scores, follows, reduction="none")
+        loss = mlm_loss + (nsp_losses * masked.sum(1)).sum()
         logging_output = {
             "loss": loss.detach(),
             "mlm_loss": mlm_loss.detach(),
-            "nsp_loss": nsp_loss.detach(),
+            "nsp_loss": nsp_losses.detach().sum(),
             "ncorrect": (scores.argmax(1) == follows).sum(),
             "ntokens": sample["ntokens"],
-            "nsentences": nsentences,
+            "nsentences": follows.numel(),
             "sample_size": sample_size,
         }
         return loss, sample_size, logging_output

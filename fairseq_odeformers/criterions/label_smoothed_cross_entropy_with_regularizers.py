@@ -30,7 +30,9 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     fairseq's own, which is the default of ``odeformers compare`` for translation.
 
     The loss is the mean over tokens, plus the weight of each regulariser times its mean over
-    sequences; so a weight means the same whatever the length.
+    sequences, where a sequence counts as often as it has target tokens (with ``--sentence-avg``
+    once). So a weight means the same whatever the length, and an update is the same however it is
+    divided into batches.
     """
 
     def __init__(self, cfg: RegularizedCrossEntropyConfig, task: FairseqTask):
@@ -52,8 +54,9 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
         nsentences = sample["target"].size(0)
         sample_size = nsentences if self.sentence_avg else sample["ntokens"]
-        regularizer, logged = self.regularizers.weighted_sum(net_output[1], model)
-        loss = loss + regularizer * sample_size / nsentences
+        shares = None if self.sentence_avg else sample["target"].ne(self.padding_idx).sum(1)
+        regularizer, logged = self.regularizers.weighted_sum(net_output[1], model, shares)
+        loss = loss + regularizer
         logging_output = {
             "loss": loss.data,
             "nll_loss": nll_loss.data,

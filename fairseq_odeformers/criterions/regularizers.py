@@ -58,13 +58,15 @@ class Regularizers:
         return model(**inputs)
 
     def weighted_sum(
-        self, extra: Any, model: nn.Module
+        self, extra: Any, model: nn.Module, shares: Tensor | None = None
     ) -> tuple[Tensor | float, dict[str, Tensor]]:
-        """The weighted sum over regularisers and sequences, to add to a loss summed over sequences.
+        """The weighted sum over regularisers and sequences, to add to a summed loss.
 
         Args:
             extra: second part of the model's output.
             model: the one that made it; it determines the :meth:`weights`.
+            shares: of each sequence (B) in the sample size; by default it is 1. An update divides
+                the sum by its sample size, so the result is the same whatever its batches are.
 
         Returns:
             The sum (0 without weights), and for :meth:`log_means` the sum over sequences of each
@@ -78,7 +80,8 @@ class Regularizers:
         total: Tensor | float = 0.0
         for name, weight in self.weights(model).items():
             if weight and name in values:
-                total = total + weight * values[name].float().sum()
+                value = values[name].float()
+                total = total + weight * (value if shares is None else value * shares).sum()
             elif weight and model.training:
                 raise ValueError(
                     f"--{name}-weight {weight}: {type(unwrap(model)).__name__} does not compute "

@@ -57,12 +57,17 @@ def reduced(logging_outputs):
 
 @pytest.mark.parametrize("tpu", [False, True])
 def test_the_loss_is_the_sum_of_two_means(model, tpu):
-    """Also of what a TPU computes: all tokens, whose shapes do not depend on the masks."""
+    """The second counts a pair as often as it has masked tokens.
+
+    A TPU computes the same of all tokens, whose shapes do not depend on the masks.
+    """
     sample = make_sample(6)
     loss, size, _ = make_criterion(tpu)(model, sample)
     masked_lm, masked, _ = MaskedLmLoss(MaskedLmConfig(tpu=False), TASK)(model, sample)
-    expected = F.cross_entropy(scores_of(model, sample), sample["next_sentence"])
-    assert size == masked
+    losses = F.cross_entropy(scores_of(model, sample), sample["next_sentence"], reduction="none")
+    shares = sample["target"].ne(PAD).sum(1)
+    assert shares.unique().numel() > 1 and size == masked == shares.sum()
+    expected = (losses * shares).sum() / shares.sum()
     torch.testing.assert_close(loss / size, masked_lm / masked + expected)
 
 
