@@ -3,9 +3,11 @@
 import codecs
 import csv
 import glob
+import gzip
 import hashlib
 import json
 import logging
+import lzma
 import os
 import secrets
 import shutil
@@ -22,6 +24,16 @@ MADE_FROM = "recipe.json"  # what a folder was made from; older data have the na
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 MARK = "\ufeff"  # byte order mark
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # with which such a file begins
+BROKEN = "is damaged, cut off, or in another format"
+COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}  # by the ending of a name
+# With what compressed files begin, and the ending that they should have.
+COMPRESSIONS = {
+    b"\x1f\x8b": ".gz",
+    b"\xfd7zXZ": ".xz",
+    b"BZh": ".bz2",
+    b"PK\x03\x04": ".zip",
+    b"\x28\xb5\x2f\xfd": ".zst",
+}
 
 
 @contextmanager
@@ -249,26 +261,40 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def decompress(name: str, stream: IO[bytes]) -> IO[bytes]:
+    """The content of a file called *name* that is open as *stream*."""
+    return COMPRESSED.get(Path(name).suffix, lambda file: file)(stream)
+
+
 def read_lines(path: Path) -> Iterator[str]:
     r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
 
-    Byte order marks are left out, also within the file, where files have been joined.
+    A file called ``.gz`` or ``.xz`` is decompressed. Byte order marks are left out, also within the
+    file, where files have been joined.
 
     Raises:
         ValueError: a line is not UTF-8, or has no end.
     """
-    with open(path, "rb") as file:
-        yield from decode_lines(file, path)
+    with naming_faults(path, BROKEN), open(path, "rb") as file:
+        yield from decode_lines(decompress(path.name, file), path)
 
 
 def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
     r"""The same for the lines of a file called *name* that is open, or in an archive."""
+    start = b""
     for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
+        start = start or line
         if len(line) == LONGEST_LINE:
             raise ValueError(f"{name}, line {number}: longer than {LONGEST_LINE:,} bytes")
         try:
             yield line.decode("utf-8").rstrip("\n").replace(MARK, "")
         except UnicodeDecodeError as error:
+            for magic in filter(start.startswith, COMPRESSIONS):
+                ending = COMPRESSIONS[magic]
+                renamed = f", or call it {ending}" if ending in COMPRESSED else ""
+                raise ValueError(
+                    f"{name} is compressed ({ending}); decompress it{renamed}"
+                ) from error
             encoding = "utf-16" if line.startswith(UTF_16) else "latin1"
             raise ValueError(
                 f"{name}, line {number}: not UTF-8 ({error.reason}); convert the file, for example "

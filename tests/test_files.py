@@ -1,7 +1,11 @@
 """Steps are made once for each recipe, and completely or not at all."""
 
+import bz2
+import gzip
 import hashlib
+import lzma
 import os
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -240,3 +244,31 @@ def test_what_is_no_file_is_not_read(name, tmp_path):
             raise AssertionError
     with pytest.raises(ValueError, match=f"{tmp_path}/.* is a pipe"):
         check_regular(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name, pack", [("t.gz", gzip.compress), ("t.xz", lzma.compress), ("t.txt", bytes)]
+)
+def test_compressed_lines_are_read(name, pack, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(pack("grün\r\n\nrot".encode()))
+    assert [*read_lines(path)] == ["grün\r", "", "rot"]
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        (gzip.compress(b"text"), r"is compressed \(.gz\); decompress it, or call it .gz"),
+        (lzma.compress(b"text"), r"is compressed \(.xz\); decompress it, or call it .xz"),
+        (bz2.compress(b"text"), r"is compressed \(.bz2\); decompress it$"),
+        ("grün".encode("latin1"), "line 1: not UTF-8"),
+    ],
+)
+def test_bytes_that_are_no_text_are_named(content, told, tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"^{path}.* {told}"):
+        deque(read_lines(path))
+    (tmp_path / "t.gz").write_bytes(gzip.compress(content)[:-9])
+    with pytest.raises(ValueError, match=f"^{tmp_path}/t.gz is damaged, cut off"):
+        deque(read_lines(tmp_path / "t.gz"))

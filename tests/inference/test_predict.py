@@ -127,6 +127,20 @@ def test_unknown_symbols_are_named_with_their_line(predict, caplog):
     assert f"{said} (unknown: film)" in caplog.text
 
 
+def test_a_compressed_file_of_texts(predict):
+    Path("text").write_text("2 7 5\n7 7\n")
+    Path("text.gz").write_bytes(gzip.compress(b"2 7 5\n7 7\n"))
+    found, expected = (predict("classifier.pt", "--text", name)[0] for name in ("text.gz", "text"))
+    assert found == expected
+
+
+def test_a_labelled_file_is_told_from_texts(predict, capsys):
+    Path("text").write_text("left\t2 7 5\n")
+    with pytest.raises(SystemExit):
+        predict("classifier.pt", "--text", "text")
+    assert "text, line 1: a label before the text; give the column" in capsys.readouterr().err
+
+
 def test_text(predict, monkeypatch):
     """The same as for the same text in the data set, whether from a file or standard input.
 

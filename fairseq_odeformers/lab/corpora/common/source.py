@@ -1,10 +1,8 @@
 """Where a corpus is published, and its files: downloaded, or found in a folder or an archive."""
 
-import gzip
 import hashlib
 import io
 import logging
-import lzma
 import re
 import shutil
 import stat
@@ -20,15 +18,20 @@ from typing import IO, Any, NamedTuple
 
 from tqdm import tqdm
 
-from fairseq_odeformers.files import decode_lines, fingerprints, naming_faults, sha256
+from fairseq_odeformers.files import (
+    BROKEN,
+    decode_lines,
+    decompress,
+    fingerprints,
+    naming_faults,
+    sha256,
+)
 
 from .log import step
 
 logger = logging.getLogger(__name__)
 
 USER_AGENT = "fairseq-odeformers"  # some servers refuse urllib's own name
-BROKEN = "is damaged, cut off, or in another format"
-COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
 
 
 class Download(NamedTuple):
@@ -202,11 +205,6 @@ def download(url: str, path: Path, checksum: str = "") -> None:
 def strip_compression(name: str) -> str:
     """The name of a file without ``.gz`` or ``.xz``."""
     return name.removesuffix(".gz").removesuffix(".xz")
-
-
-def decompress(name: str, stream: IO[bytes]) -> IO[bytes]:
-    """The content of a file called *name* that is open as *stream*."""
-    return COMPRESSED.get(Path(name).suffix, lambda file: file)(stream)
 
 
 def _list_files(source: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
