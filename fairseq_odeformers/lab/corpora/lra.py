@@ -24,7 +24,7 @@ Here the order and the seed, and so the splits, are the same as in S4 (Gu et al.
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -71,33 +71,24 @@ Example = tuple[Sequence[np.ndarray], str]  # numbers of the symbols of its inpu
 Examples = Mapping[str, Iterable[Example]]  # of each split
 
 
-def read_listops(files: Files) -> Examples:
-    """Expressions and their values."""
-
-    def read(file: File) -> Iterator[Example]:
-        for tokens, label in listops.read(file):
-            yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
-
-    return name_splits(map(read, files.values()), files)
-
-
-def name_splits(examples: Iterable[Iterable[Example]], files: Files) -> Examples:
+def read_each(read: Callable[[File], Iterable[Example]], files: Files) -> Examples:
     """The examples of ``train``, ``valid`` and ``test``, one file each."""
-    return dict(zip(("train", "valid", "test"), map(check_examples, examples, files.values())))
+
+    def check(file: File) -> Iterator[Example]:
+        empty = True
+        for example in read(file):
+            empty = False
+            yield example
+        if empty:
+            raise ValueError(f"{file.name} has no examples")
+
+    return dict(zip(("train", "valid", "test"), map(check, files.values())))
 
 
-def check_examples(examples: Iterable[Example], file: File) -> Iterator[Example]:
-    """The examples of a file.
-
-    Raises:
-        ValueError: there are none.
-    """
-    empty = True
-    for example in examples:
-        empty = False
-        yield example
-    if empty:
-        raise ValueError(f"{file.name} has no examples")
+def read_listops(file: File) -> Iterator[Example]:
+    """Expressions and their values."""
+    for tokens, label in listops.read(file):
+        yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
 
 
 def read_imdb(files: Files, valid_fraction: float | None = None) -> Examples:
@@ -137,11 +128,7 @@ def hold_out_last(examples: list[Example], fraction: float) -> tuple[list[Exampl
     return kept, held_out
 
 
-def read_aan(files: Files) -> Examples:
-    return name_splits(map(read_papers, files.values()), files)
-
-
-def read_papers(file: File) -> Iterator[Example]:
+def read_aan(file: File) -> Iterator[Example]:
     r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
 
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
@@ -264,14 +251,14 @@ PIXELS_TO_CLASS = Labels(BINARY, symbols=INTENSITIES, eos=False)
 CORPORA = {
     "listops": Corpus(
         Source([Download(RELEASE, LISTOPS_FILES)]),
-        read_listops,
+        partial(read_each, read_listops),
         Labels([*listops.DIGITS], symbols=listops.VOCABULARY),
         extracted=True,
     ),
     "text": Corpus(Source([IMDB]), read_imdb, Labels(("neg", "pos"), symbols=BYTES)),
     "retrieval": Corpus(
         Source([Download(RELEASE, AAN_FILES)]),
-        read_aan,
+        partial(read_each, read_aan),
         Labels(BINARY, inputs=2, symbols=BYTES),
         extracted=True,
     ),
