@@ -9,27 +9,17 @@ not. To choose the best epoch by the test set, as papers do, train with ``--vali
 """
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 from fairseq_odeformers.data.classification import is_class_name
 
 from .common.corpus import Corpus
 from .common.labels import Labels
-from .common.source import Download, File, Files, Source
+from .common.source import Download, File, Source
 from .common.tables import read_rows
-from .common.texts import Text, prepare_texts
-
-
-def read_files(read: Callable[[File], Iterator[Text]], files: Files) -> dict[str, Iterator[Text]]:
-    """The texts of each split, which the first part of a file's name says."""
-    splits = {}
-    for split in ("train", "test", "valid"):
-        found = [file for name, file in files.items() if name.split("/")[0].split(".")[0] == split]
-        splits[split] = chain.from_iterable(map(read, found))
-    return splits
+from .common.texts import Text, by_split, prepare_texts
 
 
 def read_imdb(file: File) -> Iterator[Text]:
@@ -96,13 +86,13 @@ AG_NEWS_FILES = [
 ]
 TABLES = Download("", ["train.tsv", "valid.tsv", "test.tsv"])
 CORPORA = {
-    "imdb": Corpus(Source([IMDB]), partial(read_files, read_imdb), Labels(("neg", "pos"))),
+    "imdb": Corpus(Source([IMDB]), partial(by_split, read_imdb), Labels(("neg", "pos"))),
     "agnews": Corpus(
         Source(AG_NEWS_FILES, optional=["valid.csv"]),
-        partial(read_files, read_agnews),
+        partial(by_split, read_agnews),
         Labels(tuple(AG_NEWS.values())),
     ),
-    "tsv": Corpus(Source([TABLES], ["valid.tsv"]), partial(read_files, read_tsv), Labels(())),
+    "tsv": Corpus(Source([TABLES], ["valid.tsv"]), partial(by_split, read_tsv), Labels(())),
 }
 SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "

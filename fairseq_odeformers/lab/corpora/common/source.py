@@ -24,6 +24,7 @@ from fairseq_odeformers.files import (
     decompress,
     fingerprints,
     naming_faults,
+    read_lines,
     sha256,
 )
 
@@ -55,8 +56,8 @@ class File:
     """A file of a corpus.
 
     Attributes:
-        name: for messages.
-        content: its bytes, or its path on disk, where it may be compressed.
+        name: for messages; of a file on disk, its path.
+        content: its bytes, or its path, where it may be compressed.
     """
 
     name: str
@@ -73,13 +74,10 @@ class File:
         return sha256(self.content)
 
     def lines(self) -> Iterator[str]:
-        """See :func:`.decode_lines`.
-
-        Raises:
-            ValueError: the file is damaged or not UTF-8; the message names it.
-        """
-        with naming_faults(self.name, BROKEN), self.open() as stream:
-            yield from decode_lines(stream, self.name)
+        """See :func:`.decode_lines`."""
+        if isinstance(self.content, bytes):
+            return decode_lines(self.open(), self.name)
+        return read_lines(self.content)
 
 
 Files = Mapping[str, File]  # by their names, sorted by by_number

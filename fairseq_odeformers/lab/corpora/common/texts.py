@@ -11,8 +11,9 @@ import logging
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from unicodedata import normalize
@@ -34,7 +35,7 @@ from .command import add_number, add_path, make_parser, parse_options, preparing
 from .corpus import Corpus
 from .labels import Encoded, Labels, check_number
 from .log import step
-from .source import File, fingerprint
+from .source import File, Files, fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,16 @@ class Text(NamedTuple):
 Splits = dict[str, list[Text]]
 
 
-def read_splits(corpus: Corpus[Labels], files: Mapping[str, File]) -> Splits:
+def by_split(read: Callable[[File], Iterator[Text]], files: Files) -> dict[str, Iterator[Text]]:
+    """The texts of each split, which the first part of a file's name says."""
+    splits = {}
+    for split in ("train", "test", "valid"):
+        found = [file for name, file in files.items() if name.split("/")[0].split(".")[0] == split]
+        splits[split] = chain.from_iterable(map(read, found))
+    return splits
+
+
+def read_splits(corpus: Corpus[Labels], files: Files) -> Splits:
     """The texts of each split; ``valid`` may be missing.
 
     Raises:
