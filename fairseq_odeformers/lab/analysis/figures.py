@@ -175,10 +175,13 @@ def part_distances(tables: Tables) -> Figure:
     """The same distances in the output of each attention head, before they are joined, or in the
     states of each expert."""
     rows = tables["part_distances"]
+    kinds = {
+        row["model"]: row["parts"].removesuffix("s") for row in tables["models"] if row["parts"]
+    }
     shades = plots.shades(row["tokens"] for row in rows)
     across = max(row["part"] for row in rows)
     panels_of = [
-        (f"{model}, {part}", of_part)
+        (f"{model}, {kinds[model]} {part}", of_part)
         for model, of_model in group_by(rows)
         for part, of_part in group_by(of_model, "part")
     ]
