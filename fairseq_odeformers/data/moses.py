@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from fairseq_odeformers.files import MADE_FROM, reading
 
+from .detokenize import make_detokenizer
+
 FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 
 
@@ -47,8 +49,6 @@ def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
     Raises:
         ValueError: the folder does not tell how it was prepared.
     """
-    from sacremoses import MosesDetokenizer
-
     path = Path(data, MADE_FROM)
     if not path.exists():
         raise ValueError(
@@ -59,8 +59,7 @@ def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
         preparation = json.loads(path.read_text(encoding="utf-8"))
         hyphens, lowercase = preparation["aggressive_hyphens"], preparation["lowercase"]
     moses = make_moses_tokenizer(source_lang, hyphens)
-    detokenizer = MosesDetokenizer(target_lang)
     return RawPairs(
         lambda text: moses(text).lower() if lowercase else moses(text),
-        lambda tokens: detokenizer.detokenize(tokens.split()),
+        make_detokenizer(target_lang),
     )

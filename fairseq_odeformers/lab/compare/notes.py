@@ -20,6 +20,7 @@ from scipy.stats import binomtest, ttest_ind
 from scipy.stats import t as student
 
 from fairseq_odeformers.data.binarised import FEW
+from fairseq_odeformers.data.detokenize import RESTORED
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .logs import clock
@@ -514,6 +515,16 @@ def note_unknown_words(comparison: Comparison, table: Table) -> Iterator[Note]:
         )
 
 
+def note_restored_references(comparison: Comparison, table: Table) -> Iterator[Note]:
+    if match := re.search(rf"\|{RESTORED}:([\d.]+%)", table.first.signature):
+        yield Note(
+            REMARK,
+            tuple(table.main),
+            f"Tokens do not tell all spaces of {match[1]} of the references. Translations are "
+            "scored against what detokenisation makes of these, so that perfect tokens score 100.",
+        )
+
+
 def note_open_texts(table: Table, statistics: Statistics) -> Iterator[Note]:
     """Differences that hold for other seeds, perhaps not for other texts."""
     for name, p_values in statistics.p_values.items():
@@ -550,6 +561,7 @@ ON_SCORES: tuple[Callable[[Comparison, Table], Iterable[Note]], ...] = (
     note_few_texts,
     note_one_class,
     note_unknown_words,
+    note_restored_references,
 )
 ON_STATISTICS: tuple[Callable[[Table, Statistics], Iterable[Note]], ...] = (
     note_open_texts,

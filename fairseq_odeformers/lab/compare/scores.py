@@ -21,9 +21,9 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
-from sacremoses import MosesDetokenizer
 
 from fairseq_odeformers.data.classification import macro_f1
+from fairseq_odeformers.data.detokenize import RESTORED, choose_references, make_detokenizer
 from fairseq_odeformers.files import naming_faults, read_lines
 from fairseq_odeformers.lab.commands import log_stats
 from fairseq_odeformers.models.common.kinds import Kind
@@ -167,8 +167,9 @@ def score_translations(
     """BLEU and chrF of translations that fairseq-generate has printed.
 
     Args:
-        language: of the translations, which are detokenised by the rules of Moses.
-        references: the test set as published; by default, as the data have it, detokenised.
+        language: of the translations, which are detokenised.
+        references: the test set as published; by default, as the data have it, detokenised. See
+            :func:`.choose_references`.
         tokenize: sacrebleu's tokenizer for BLEU; by default that of :func:`bleu_tokenizer`.
     """
     printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
@@ -181,21 +182,26 @@ def score_translations(
             f"{path} has no translations, or not of all sentences; remove it, and compare makes it "
             "anew"
         )
-    detokenize = MosesDetokenizer(language).detokenize
+    detokenize = make_detokenizer(language)
     order = sorted(printed["H"])
     sources = [printed["S"].get(index, "") for index in order]
-    texts = [detokenize(printed["H"][index].split()) for index in order]
-    of_data = [detokenize(printed["T"].get(index, "").split()) for index in order]
+    texts = [detokenize(printed["H"][index]) for index in order]
+    tokens = [printed["T"].get(index, "") for index in order]
+    of_data = [*map(detokenize, tokens)]
     references = list(references or of_data)
     if len(references) != len(texts):
         raise ValueError(
             f"{path} has {len(texts):,} translations, but there are {len(references):,} references"
         )
+    references, restored = choose_references(tokens, references, detokenize)
     lowercase = not any(text != text.lower() for text in of_data)
     bleu = BLEU(lowercase=lowercase, tokenize=tokenize or bleu_tokenizer(language))
     metrics = {"BLEU": bleu, "chrF": CHRF(lowercase=lowercase)}
     values = {name: each.corpus_score(texts, [references]).score for name, each in metrics.items()}
     signatures = {name: metric.get_signature().format() for name, metric in metrics.items()}
+    if restored:
+        share = f"|{RESTORED}:{restored / len(texts):.1%}"
+        signatures = {name: signature + share for name, signature in signatures.items()}
     return Scores(values, Predictions(sources, references, texts, []), signatures)
 
 

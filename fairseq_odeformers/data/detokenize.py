@@ -1,0 +1,153 @@
+"""Tokens of Moses as text: Moses' own rules for spaces, and more where a rule is clear.
+
+Moses' tokeniser divides text at all quotes, brackets and apostrophes. Its detokeniser knows those
+of ASCII, and the contractions of a few languages.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+LEFT, RIGHT = "\ue000", "\ue001"  # no space before LEFT, none after RIGHT; private characters
+GLUED = re.compile(f" ?{LEFT}|{RIGHT} ?")
+
+CLOSING = {  # the marks that close a quote, by the one that opens it
+    **{"“": "”", "„": "“”", "‘": "’", "‚": "‘’"},
+    **{"«": "»", "»": "«", "‹": "›", "›": "‹"},
+}
+NORDIC = ("fi", "sv")  # their quotes open and close by ”
+SPACED = ("fr",)  # whose « quotes » have spaces inside
+BEFORE = "（「『【《〈〔"  # no space after them
+AFTER = "।॥،؛؟۔։。，、；：！？）」』】》〉〕"  # no space before them
+JOINERS = "\u200b\u200c\u200d\u2060"
+UNSPACED = ("ja", "zh")
+
+RESTORED = "restored"  # in signatures of scores: the share of references by choose_references
+
+APOSTROPHES = "'’"
+ELIDED = r"[bcçdghjklmnrstvxz]|(?:.*qu|aujourd|grand|un|(?:.*[^\W\d_])?(?:ll|st|nt))"
+# The words before and after an apostrophe that joins them, by language.
+JOINED = {
+    **dict.fromkeys(("be", "uk"), (r".*[^\W\d_]", "[яюєїеёіию].*")),
+    **dict.fromkeys(("de", "da", "sv", "no", "nb", "nn"), (r".*\w", "s")),
+    **dict.fromkeys(("fr", "it", "ga", "ca", "oc", "pt", "gl"), (ELIDED, r"\w.*")),
+    **dict.fromkeys(("tr", "az", "uz"), (r".*\w", r"[^\W\d_]+")),
+    "nl": (r".*\w", "s|tje|tjes|er|en"),
+}
+CONTRACTIONS = "s|t|re|ve|ll|d|m|em"  # of English, after ’ alone; Moses knows those after '
+CUT_AFTER = {"it": "po|mo|va|fa|da|di|sta|to|be"}  # words that end in an apostrophe
+CUT_BEFORE = {"nl": "t|n|k|s (?:avonds|morgens|middags|nachts|ochtends|winters|zomers)"}
+
+
+def make_detokenizer(lang: str) -> Callable[[str], str]:
+    """A function that makes text of the tokens of Moses, which spaces separate."""
+    from sacremoses import MosesDetokenizer
+
+    moses = MosesDetokenizer(lang)
+    base = re.split("[^a-z]", lang.lower())[0]
+
+    def detokenize(text: str) -> str:
+        tokens = moses.unescape_xml(text.replace(" @-@ ", "-")).split()
+        return GLUED.sub("", moses.detokenize(glue(tokens, base), unescape=False))
+
+    return detokenize
+
+
+def glue(tokens: Sequence[str], lang: str) -> list[str]:
+    """The same tokens, marked where more than Moses knows has no space before or after it."""
+    apostrophes = dict(find_apostrophes(tokens, lang))
+    opening, closing = find_quotes(tokens, lang, apostrophes)
+    glued = []
+    for index, token in enumerate(tokens):
+        left, right = apostrophes.get(index, (token in JOINERS, token in JOINERS))
+        left |= index in closing or token in AFTER
+        right |= index in opening or token in BEFORE
+        if lang in UNSPACED and (token in AFTER or token in BEFORE):
+            left |= index > 0 and unicodedata.east_asian_width(tokens[index - 1][-1]) in "FW"
+            right = True
+        glued.append(LEFT * left + token + RIGHT * right)
+    return glued
+
+
+def find_apostrophes(tokens: Sequence[str], lang: str) -> Iterator[tuple[int, tuple[bool, bool]]]:
+    """The places of apostrophes, each with whether no space is before it, and none after it."""
+    words = [token.lower() for token in tokens]
+    for index, token in enumerate(tokens[:-1]):
+        if token not in APOSTROPHES:
+            continue
+        before, after = words[index - 1] if index else "", words[index + 1]
+        following = " ".join(words[index + 1 : index + 3])
+        if lang == "en":
+            if token == "’" and re.fullmatch(CONTRACTIONS, after) and before[-1:].isalpha():
+                yield index, (True, True)
+            elif token == "’" and before.endswith("s") and "‘" not in tokens[:index]:
+                yield index, (True, False)
+        elif re.match(f"(?:{CUT_BEFORE.get(lang, '-')})\\b", following) and before != "zo":
+            yield index, (False, True)
+        elif re.fullmatch(CUT_AFTER.get(lang, "-"), before):
+            yield index, (True, False)
+        elif lang in JOINED:
+            first, second = JOINED[lang]
+            if re.fullmatch(first, before) and re.fullmatch(second, after):
+                yield index, (True, True)
+
+
+def find_quotes(
+    tokens: Sequence[str], lang: str, others: Collection[int]
+) -> tuple[set[int], set[int]]:
+    """The places of marks that open a quote, and of those that close it.
+
+    Languages differ in the direction of some: the first one opens. A quote that is not closed in
+    the same text has no clear direction.
+
+    Args:
+        others: places of marks that belong to no quote.
+    """
+    closers = {**CLOSING, "”": "”"} if lang in NORDIC else CLOSING
+    closers = {mark: closers[mark] for mark in closers if lang not in SPACED or mark not in "«»‹›"}
+    opening: set[int] = set()
+    closing: set[int] = set()
+    waiting: list[int] = []
+    for index, token in enumerate(tokens):
+        if index in others:
+            continue
+        for place in reversed(range(len(waiting))):
+            if token in closers[tokens[waiting[place]]]:
+                opening.add(waiting[place])
+                closing.add(index)
+                del waiting[place:]
+                break
+        else:
+            if token in closers:
+                waiting.append(index)
+    return opening, closing
+
+
+def choose_references(
+    tokens: Sequence[str], published: Sequence[str], detokenize: Callable[[str], str]
+) -> tuple[list[str], int]:
+    """References that translations are scored against, once these are detokenised.
+
+    They are the published texts. Where the tokens of one have its characters, but not its spaces
+    once they are detokenised, what they become takes its place: the same rules then make both
+    sides, and a translation of just these tokens is perfect.
+
+    Args:
+        tokens: of each reference, as translations have them; perhaps in lower case.
+        published: the references as published.
+
+    Returns:
+        The references, and how many of them are not as published.
+    """
+    references = []
+    for text, reference in zip(map(detokenize, tokens), published, strict=True):
+        same = remove_spaces(text) == remove_spaces(reference)
+        exact = text.lower() == " ".join(reference.lower().split())
+        references.append(text if same and not exact else reference)
+    return references, sum(map(str.__ne__, references, published))
+
+
+def remove_spaces(text: str) -> str:
+    """A text in lower case, without the spaces and control characters that no token has."""
+    characters = (one for one in text.lower() if not one.isspace())
+    return "".join(one for one in characters if unicodedata.category(one) != "Cc")

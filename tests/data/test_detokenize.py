@@ -1,0 +1,67 @@
+"""Text comes back from its tokens where a rule is clear; elsewhere references are as tokens."""
+
+import pytest
+
+from fairseq_odeformers.data.detokenize import choose_references, make_detokenizer
+from fairseq_odeformers.data.moses import make_moses_tokenizer
+
+CLEAR = {
+    "ar": ["مرحبا، كيف حالك؟", "قال: «نعم»؛ ثم ذهب."],
+    "ca": ["L'home d'or."],
+    "de": ["Er sagte: „Hallo“.", "»Ja«, rief sie.", "‚Nein‘, so Peter's Auto (rot)."],
+    "en": [
+        "He said “hello” to me.",
+        "It’s John’s dog’s bone, the dogs’ bone.",
+        "‘Yes, it’s ‹here›,’ she said.",
+        "“Quotes (in) here”, the Jones' house, don't; rock 'n' roll.",
+        '"Hi," he said, "it\'s 5 & 6 < 7 | 8."',
+    ],
+    "es": ["¿Qué? ¡Hola! «Sí», dijo."],
+    "fr": ["L'été, j'ai vu l'homme : « bien » !"],
+    "hi": ["यह एक किताब है।", "क्‍या पढ़ाई हुई?", '"नमस्ते", उसने कहा।'],
+    "it": ["Dammi l'altra.", "Un po' d'acqua all'una, va' via!", "L'80 percento."],
+    "nl": ["De auto's van Jan's broer.", "'s Avonds is 't koud.", "Hij zei: 'ja' (twee foto's)."],
+    "pl": ["Powiedział: „tak”."],
+    "pt": ["Um copo d'água.", "Ele disse: “sim”."],
+    "ru": ["Он сказал: «да»."],
+    "sv": ["Han sa ”hej” till mig."],
+    "tr": ["Türkiye'nin başkenti Ankara'dır."],
+    "uk": ["Він має п'ять яблук і м'яч.", "«Привіт», — сказав об’єкт."],
+    "zh": ["你好，世界。", "他说：“好”。"],
+}
+UNCLEAR = {
+    "de": ["50 % von 5 €", "Ein Satz, dessen Zitat“ woanders beginnt."],
+    "en": ["a/b, and a / b", "x - y – z"],
+    "he": ['צה"ל'],
+    "es": ["Dijo d'Artagnan."],
+}
+
+
+@pytest.mark.parametrize("lang", CLEAR)
+def test_text_comes_back(lang):
+    tokenize, detokenize = make_moses_tokenizer(lang), make_detokenizer(lang)
+    for text in CLEAR[lang]:
+        assert detokenize(tokenize(text)) == text
+
+
+@pytest.mark.parametrize("lang", sorted({*CLEAR, *UNCLEAR}))
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_perfect_tokens_are_the_reference(lang, lowercase):
+    """References that come back stay as published; others are what comes back."""
+    published = [*CLEAR.get(lang, []), *UNCLEAR.get(lang, [])]
+    tokenize, detokenize = make_moses_tokenizer(lang), make_detokenizer(lang)
+    tokens = [tokenize(text).lower() if lowercase else tokenize(text) for text in published]
+    references, changed = choose_references(tokens, published, detokenize)
+    assert references[: len(CLEAR.get(lang, []))] == CLEAR.get(lang, [])
+    assert changed == sum(map(str.__ne__, references, published))
+    assert changed == (len(UNCLEAR.get(lang, [])) if lang != "en" else 1)
+    for text, reference in zip(map(detokenize, tokens), references):
+        assert text.lower() == reference.lower()
+
+
+def test_a_reference_with_other_words_stays_as_published():
+    """Unknown words, or another text, are no matter of spaces."""
+    tokens = ["the <<unk>> ’ s bone", "a dog", "( a )"]
+    published = ["The dog ’s bone", "A cat", "(A)"]
+    found = choose_references(tokens, published, make_detokenizer("en"))
+    assert found == (published, 0)
