@@ -283,7 +283,12 @@ def prepare(name: str, corpus: Corpus[Labels], source: Path | None, out: Path, *
     def make(folder: Path) -> None:
         corpus.writer.write_numbers(corpus.read(files, **settings), folder)
 
-    step(f"{name}: writing the examples", out / f"{name}-bin", {"task": name, "from": digest, **settings}, make)
+    step(
+        f"{name}: writing the examples",
+        out / f"{name}-bin",
+        {"task": name, "from": digest, **settings},
+        make,
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -101,11 +101,11 @@ def warn_of_training_texts(
     seen = [np.isin(*hashes) for hashes in zip(hash_texts(columns), trained)]
     count, total = (filled & np.any(seen, axis=0)).sum(), filled.sum()
     if count:
-        what = "pairs have a side" if len(seen) > 1 else "texts are"
+        what, shared = ("pairs", "share a side with") if len(seen) > 1 else ("texts", "are also in")
         logger.log(
             logging.WARNING if count >= LEAK * total else logging.INFO,
-            f"{split}: {count:,} of {total:,} {what} in the training set ({count / total:.1%}); "
-            "scores on them are too good",
+            f"{split}: {count / total:.1%} of the {what} ({count:,} of {total:,}) {shared} the "
+            "training set; scores on them are too good",
         )
 
 
@@ -141,8 +141,8 @@ def warn_of_unknown_tokens(split: str, train: Sequence[Column], columns: Sequenc
         some = share >= SOME_UNKNOWN and share >= 2 * unknown_share(trained)
         if some or share >= MANY_UNKNOWN:
             logger.warning(
-                f"{split}: {share:.1%} of the tokens {of(column)}are unknown (<unk>); a score that "
-                "counts them is not comparable with one on other text"
+                f"{name(split, column, columns)}: {share:.1%} of the tokens are unknown (<unk>); a "
+                "score that counts them is not comparable with one on other text"
             )
 
 
@@ -155,12 +155,13 @@ def unknown_share(column: Column) -> float:
 def warn_of_empty_texts(split: str, columns: Sequence[Column]) -> None:
     """Warn of sentences and inputs without tokens; lines of running text may be blank."""
     for column in columns:
-        empty = np.flatnonzero(column.sizes <= 1)
+        empty, total = np.flatnonzero(column.sizes <= 1), len(column.sizes)
         if column.name and len(empty):
             lines = ", ".join(map(str, empty[:SHOWN] + 1)) + ", ..." * (len(empty) > SHOWN)
             logger.warning(
-                f"{split}: {len(empty):,} of {len(column.sizes):,} texts {of(column)}are empty "
-                f"(lines {lines}); they spoil a score"
+                f"{name(split, column, columns)}: {len(empty) / total:.1%} of the texts are empty "
+                f"({len(empty):,} of {total:,}, line {lines}); fill them, or leave these examples "
+                "out"
             )
 
 
@@ -179,6 +180,6 @@ def warn_of_long_texts(splits: Mapping[str, Sequence[Column]], positions: int) -
         )
 
 
-def of(column: Column) -> str:
+def name(split: str, column: Column, columns: Sequence[Column]) -> str:
     """Which texts are meant, for a message."""
-    return f"of {column.name} " if column.name else ""
+    return f"{split}, {column.name}" if len(columns) > 1 else split
