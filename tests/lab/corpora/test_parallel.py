@@ -86,6 +86,13 @@ def test_comparisons_have_the_references_as_they_come(prepare, tmp_path):
     assert not (tmp_path / "out" / "plain" / "train.en").exists()
 
 
+def test_references_whose_spaces_do_not_come_back_are_counted(prepare, tmp_path):
+    pairs = sentences(5, 3)
+    unclear = [*pairs[:3], ("Ein Hund", "a/b runs."), pairs[4]]
+    told = "test: 20% of the texts in en have other spaces .* line 4: 'a / b runs.'"
+    assert re.search(told, prepare(LINE, folder_of(tmp_path / "own", **files(test=unclear))))
+
+
 def test_training_pairs_are_cleaned_by_byte_pairs(prepare, tmp_path):
     """The log says how many were left out for what; other splits are kept whole."""
     rare = "αβγδεζηθικλμνξο"  # a token, and fifteen subwords

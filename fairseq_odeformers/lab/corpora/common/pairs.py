@@ -20,6 +20,7 @@ from typing import Any
 from sacremoses import MosesPunctNormalizer
 
 from fairseq_odeformers.data.binarised import count_examples
+from fairseq_odeformers.data.detokenize import choose_references, make_detokenizer
 from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.files import read_lines
 
@@ -31,6 +32,7 @@ from .source import File, Files
 
 logger = logging.getLogger(__name__)
 
+SPACES = 0.01  # of the texts of a test set: a warning if the spaces of more do not come back
 MUCH = 0.1  # of the training pairs: a warning if more are left out
 KINDS = ("bin", "idx")
 EVALUATION = (".sgm", ".xml")  # endings of evaluation sets of WMT and of IWSLT
@@ -178,6 +180,7 @@ class Pairs:
             merges = all_inputs["bpe_operations"] = tokens.fit_merges(train)
         references = partial(self.write_references, read)
         step("writing plain references", plain, {**inputs, "langs": self.langs}, references)
+        warn_of_spaces(tokenized, plain, self.langs[1])
         what = f"step 2 of 4: learning subwords (BPE, at most {merges:,} merges)"
         learn = partial(learn_codes, train, merges)
         step(what, codes, {**text_inputs, "bpe_operations": merges}, learn)
@@ -279,6 +282,21 @@ def flatten(splits: Mapping[str, Iterable[Pair]]) -> Iterator[SplitPair]:
     for split, pairs in splits.items():
         for pair in pairs:
             yield split, pair
+
+
+def warn_of_spaces(tokenized: Path, plain: Path, lang: str) -> None:
+    """Warn of references whose spaces do not come back from their tokens."""
+    detokenize = make_detokenizer(lang)
+    for path in sorted(plain.glob(f"test*.{lang}")):
+        published, of_tokens = list(read_lines(path)), list(read_lines(tokenized / path.name))
+        found, changed = choose_references(of_tokens, published, detokenize)
+        if changed and changed / len(published) >= SPACES:
+            line = next(n for n, text in enumerate(published) if text != found[n])
+            logger.warning(
+                f"{path.stem}: {changed / len(published):.0%} of the texts in {lang} have other "
+                f"spaces once they are detokenised, such as line {line + 1}: {found[line]!r}; "
+                "translations are compared with these"
+            )
 
 
 def learn_codes(texts: Sequence[Path], merges: int, folder: Path) -> None:
