@@ -90,15 +90,14 @@ def test_two_inputs_make_one_text(prepare, tmp_path, warnings):
     assert [line.split(" are")[0] for line in found] == ["valid: 25.0% of the texts (1 of 4)"]
 
 
-def test_a_text_in_a_hundred_is_a_warning(said):
+@pytest.mark.parametrize(
+    "size, said_as", [(100, "WARNING | test: 1.0%"), (200, "INFO | test: 0.5%")]
+)
+def test_a_text_in_a_hundred_is_a_warning(size, said_as, said):
     """Less is a line in the log."""
-    for share, level in ((1, "WARNING"), (0.5, "INFO")):
-        test = [*texts(199, 4), TRAIN[3]] if share == 0.5 else [*texts(99, 4), TRAIN[3]]
-        log = said("lines", log=True, train=TRAIN, valid=VALID, test=test)
-        assert (
-            f"| {level} | test: 1 of {len(test)} texts are in the training set ({share:.1f}%)"
-            in log
-        )
+    test = [*texts(size - 1, 4), TRAIN[3]]
+    log = said("lines", log=True, train=TRAIN, valid=VALID, test=test)
+    assert f"| {said_as} of the texts (1 of {size}) are also in the training set; " in log
 
 
 def test_half_of_the_words_are_unknown(said):
