@@ -15,7 +15,7 @@ from fairseq_odeformers.lab.compare.results import RESULTS, read_comparison
 from fairseq_odeformers.options import add_user_dir, positive_int
 from fairseq_odeformers.parser import Parser
 
-from . import attention, sentence, states
+from . import attention, sentence, spectra, states
 from .maps import NoMaps
 from .result import PAGE, Tables, check_free, file_name, write
 
@@ -29,9 +29,9 @@ def main(arguments: Sequence[str]) -> None:
     check_free(args.out, command)
     args.checkpoints = order_runs(leave_out_rejected(args.checkpoints))
     args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
-    analysis = states
-    if args.what == "attention":
-        analysis = sentence if args.text else attention
+    analysis = {"states": states, "spectra": spectra, "attention": attention}[args.what]
+    if args.what == "attention" and args.text:
+        analysis = sentence
     tables: Tables = defaultdict(list)
     skipped = []
     for name, path in zip(model_names(args.checkpoints), args.checkpoints):
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str]) -> None:
 def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(prog="odeformers analyse", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    for name, module, split in (("states", states, "test"), ("attention", attention, "valid")):
+    analyses = ("states", states, "test"), ("attention", attention, "valid")
+    for name, module, split in (*analyses, ("spectra", spectra, None)):
         command = commands.add_parser(name, help=module.__doc__, allow_abbrev=False)
         command.add_argument(
             "checkpoints",
@@ -70,10 +71,11 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             required=True,
             help="folder for the result, new or of the same command",
         )
-        command.add_argument("--split", default=split, help="(default: %(default)s)")
+        if split:
+            command.add_argument("--split", default=split, help="(default: %(default)s)")
         command.add_argument("--cpu", action="store_true", help="do not use a GPU")
         add_user_dir(command)
-    of_states, of_attention = commands.choices.values()
+    of_states, of_attention, _ = commands.choices.values()
     of_states.add_argument(
         "--texts",
         metavar="N",
@@ -104,7 +106,7 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
         help="draw this head, from 1 (default: mean over heads); needs --text",
     )
     args = parser.parse_args(arguments)
-    args.text = read_text(args.text)
+    args.text = read_text(getattr(args, "text", None))
     if args.text is not None and not args.text.strip():
         parser.error("--text: give a text")
     if args.what == "states" and bool(args.text) != bool(args.tokens):
