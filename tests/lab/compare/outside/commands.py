@@ -19,6 +19,8 @@ import odeformers
 
 EOS = 2
 PLUGIN = Path(__file__).parent / "scripted"
+BOTH = ["--archs", "scripted_base", "scripted_poor"]
+SHORT = ["--epochs", 2, "--average", 2]
 WAIT = 120  # seconds, after which a test fails that waits for another process
 
 
@@ -87,6 +89,20 @@ def wait_for(condition):
     return found
 
 
+def held(controls):
+    """The marks of processes that a file holds up; they end in the number of a process."""
+    return [*controls.glob("hold-*-*")]
+
+
+def alive(mark):
+    """Whether the process of a mark is there, and no zombie."""
+    try:
+        with open(f"/proc/{mark.name.rpartition('-')[2]}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def tables(page):
     """The tables of a page in Markdown: each a list of rows, dictionaries by the column."""
     found, rows = [], []
@@ -112,6 +128,12 @@ def cell(row, column):
     """The cell of a column whose name begins with a text."""
     (name,) = (name for name in row if name.startswith(column))
     return row[name]
+
+
+def scores(out):
+    """The accuracies in a report, by architecture."""
+    rows = table((out / "report.md").read_text("utf-8"), "macro-F1")
+    return {name: row["accuracy"] for name, row in rows.items()}
 
 
 def numbers(text):

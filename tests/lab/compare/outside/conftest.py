@@ -1,8 +1,9 @@
+import shutil
 import sys
 
 import pytest
 import warm_python
-from lab.compare.outside.commands import compare, write_labelled
+from lab.compare.outside.commands import BOTH, PLUGIN, SHORT, compare, write_labelled
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,3 +33,21 @@ def board(data, tmp_path_factory):
     archs = ["scripted_base", "scripted_good", "scripted_poor"]
     compare(data, out, "--archs", *archs, "--epochs", 4, "--seeds", 1, 2, 3)
     return out
+
+
+@pytest.fixture(scope="session")
+def finished(data, tmp_path_factory):
+    """Data, plugin and runs of two models with one seed."""
+    folder = tmp_path_factory.mktemp("finished")
+    shutil.copytree(data, folder / "data")
+    shutil.copytree(PLUGIN, folder / "plugin", ignore=shutil.ignore_patterns("__pycache__"))
+    compare(folder / "data", folder / "runs", *BOTH, *SHORT, plugin=folder / "plugin")
+    return folder
+
+
+@pytest.fixture
+def controls(tmp_path):
+    """A folder whose files hold scripted models up; an environment for their commands."""
+    folder = tmp_path / "controls"
+    folder.mkdir()
+    return folder

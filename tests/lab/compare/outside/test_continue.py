@@ -7,32 +7,24 @@ import signal
 import pytest
 import torch
 from lab.compare.outside.commands import (
-    PLUGIN,
+    BOTH,
+    SHORT,
     Command,
+    alive,
     compare,
+    held,
     line,
     refuse,
+    scores,
     table,
     wait_for,
 )
 from script_helpers import contents
 
-BOTH = ["--archs", "scripted_base", "scripted_poor"]
-SHORT = ["--epochs", 2, "--average", 2]
 PRODUCTS = [
     *("averaged.pt", "averaged.test.tsv"),
     *("checkpoint_best.pt", "checkpoint_best.test.tsv", "train.log"),
 ]
-
-
-@pytest.fixture(scope="module")
-def finished(data, tmp_path_factory):
-    """Data, plugin and runs of two models with one seed."""
-    folder = tmp_path_factory.mktemp("finished")
-    shutil.copytree(data, folder / "data")
-    shutil.copytree(PLUGIN, folder / "plugin", ignore=shutil.ignore_patterns("__pycache__"))
-    compare(folder / "data", folder / "runs", *BOTH, *SHORT, plugin=folder / "plugin")
-    return folder
 
 
 @pytest.fixture
@@ -63,12 +55,6 @@ def trainings(out, run):
     """How often a run was trained to its end, and how often that began from a checkpoint."""
     log = (out / run / "train.log").read_text("utf-8")
     return log.count("done training in"), log.count("Loaded checkpoint")
-
-
-def scores(out):
-    """The scores in the report, by architecture."""
-    rows = table((out / "report.md").read_text("utf-8"), " against ")
-    return {name: row["accuracy"] for name, row in rows.items()}
 
 
 def test_a_finished_run_has_its_products_and_no_other_checkpoint(finished):
@@ -160,19 +146,6 @@ def test_data_of_another_folder_are_refused(again, finished, tmp_path):
     assert str(other) in said
 
 
-@pytest.fixture
-def controls(tmp_path):
-    """A folder whose files hold scripted models up; an environment for their commands."""
-    folder = tmp_path / "controls"
-    folder.mkdir()
-    return folder
-
-
-def held(controls):
-    """The processes that a file holds up."""
-    return [*controls.glob("hold-*-*")]
-
-
 @pytest.mark.parametrize("place", ["training", "averaging", "evaluation"])
 def test_what_was_killed_resumes(place, finished, controls, tmp_path):
     """By SIGKILL; in the end there is what an uninterrupted command leaves, to the bit.
@@ -180,15 +153,14 @@ def test_what_was_killed_resumes(place, finished, controls, tmp_path):
     No process is left behind, and what was finished before is not repeated.
     """
     out = tmp_path / "runs"
-    words = line(finished / "data", out, *BOTH, *SHORT, plugin=finished / "plugin")
+    words = line(finished / "data", out, *BOTH, *SHORT, "--jobs", 1, plugin=finished / "plugin")
     hold = controls / f"hold-{place}"
     hold.touch()
     command = Command(*words, SCRIPTED=str(controls))
     (mark,) = wait_for(lambda: held(controls))
     command.kill()
     assert command.end().status == -signal.SIGKILL
-    process = int(mark.name.rpartition("-")[2])
-    wait_for(lambda: not alive(process))
+    wait_for(lambda: not alive(mark))
     hold.unlink()
     begun = runs(out)["scripted_base-seed1"]
     assert ("checkpoint_best.test.tsv" in begun, "averaged.pt" in begun) == (
@@ -209,15 +181,6 @@ def test_what_was_killed_resumes(place, finished, controls, tmp_path):
             assert one.keys() == other.keys()
             assert all(torch.equal(one[key], other[key]) for key in one), (run, name)
     assert scores(out) == scores(finished / "runs")
-
-
-def alive(process):
-    """Whether a process is there that is no zombie."""
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):

@@ -4,8 +4,9 @@ Each has a script: how many of its answers are right after each epoch, and how s
 The best answers, the last and those of the smallest loss are of three different epochs. A
 checkpoint keeps the number of its updates, which its answers tell.
 
-The folder of the variable ``SCRIPTED`` holds files that stop a training (``hold-training``) or an
-evaluation (``hold-evaluation``) as long as they are there.
+Files in the folder of the variable ``SCRIPTED`` hold up a training (``hold-training``) or an
+evaluation (``hold-evaluation``) as long as they are there, end a training (``fail-training``), or
+make the updates of a script four times as slow as at first (``slow-NAME``).
 """
 
 import os
@@ -14,7 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from fairseq.models import FairseqEncoder, register_model, register_model_architecture
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import (
+    FairseqDecoder,
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    register_model,
+    register_model_architecture,
+)
 from torch import nn
 
 from fairseq_odeformers.models.common.sequence_classifier import (
@@ -28,6 +36,7 @@ TEST = 4  # the first word of the test texts
 FIRST = 10  # the second word of the first text; the next one has the next word
 HELD = 30  # the update that waits
 SLOW = range(41, 61)  # updates that take longer
+TRIED = 2 * EPOCH  # which a trial does not exceed
 
 # By its name: how many answers of 120 are right after each epoch, by how much they are above the
 # other classes, and how the right ones are spread over the texts.
@@ -35,16 +44,20 @@ SCRIPTS = {
     "base": ((50, 80, 70, 60), (1.0, 6.0, 1.5, 3.0), 7),
     "good": ((50, 72, 88, 70), (3.0, 1.5, 12.0, 3.0), 11),
     "poor": ((30, 56, 46, 40), (1.0, 6.0, 1.0, 3.0), 13),
-    "peak": ((50, 100, 40, 30), (1.0, 9.0, 3.0, 3.0), 7),  # the best, but for its last, and loss
-    "steady": ((50, 60, 70, 80), (1.0, 0.9, 0.8, 0.7), 7),
+    "peak": ((50, 85, 40, 30), (3.0, 30.0, 3.0, 3.0), 7),  # the best, but for its last, and loss
+    "steady": ((50, 55, 62, 70), (1.0, 0.9, 0.8, 0.7), 7),
     "late": ((50, 60, 70, 110), (1.0, 1.0, 1.0, 3.0), 7),  # its loss falls to the end
     "idle": ((-1, -1, -1, -1), (0.1, 0.1, 0.2, 0.3), 7),  # always the first class
 }
 
 
+def control(name):
+    return Path(os.environ.get("SCRIPTED", "/nowhere"), name)
+
+
 def hold(name):
     """Wait while a file is there; a file beside it says that this process does."""
-    file = Path(os.environ.get("SCRIPTED", "/nowhere"), name)
+    file = control(name)
     if file.exists():
         file.with_name(f"{name}-{os.getpid()}").touch()
         while file.exists():
@@ -79,7 +92,7 @@ class Scripted(SequenceClassifier):
 
     def __init__(self, cfg, encoder, towers=1):
         super().__init__(cfg, encoder, towers)
-        self.luck = cfg.luck
+        self.luck, self.script, self.begun = cfg.luck, cfg.script, time.monotonic()
         self.right, self.margin, self.step = SCRIPTS[cfg.script]
         self.register_buffer("updates", torch.zeros(()))
         self.register_buffer("seed", torch.zeros(()))
@@ -96,8 +109,14 @@ class Scripted(SequenceClassifier):
             self.updates += 1
             if self.updates == HELD:
                 hold("hold-training")
+                if control("fail-training").exists():
+                    raise RuntimeError("no memory is left")
             if self.updates in SLOW:
                 time.sleep(0.002)
+            if self.updates <= TRIED:
+                self.pace = (time.monotonic() - self.begun) / self.updates.item()
+            elif control(f"slow-{self.script}").exists():
+                time.sleep(3 * self.pace)
         elif (src_tokens == TEST).any():
             hold("hold-evaluation")
         return 0 * scores + self.answer(src_tokens, scores.size(1)), extra
@@ -113,6 +132,56 @@ class Scripted(SequenceClassifier):
         hit = (number * self.step + 50 * seed) % 120 < right
         answer = (number + (~hit).long()) % classes
         return self.margin[place] * nn.functional.one_hot(answer, classes).float()
+
+
+@dataclass
+class CopyingConfig(FairseqDataclass):
+    encoder_embed_dim: int = option(8, "width", at_least=1)
+    wrong: int = option(0, "of 100 words, how many are written in lower case, or as the next word")
+
+
+class Source(FairseqEncoder):
+    def forward(self, src_tokens, src_lengths=None, **kwargs):
+        return {"encoder_out": [src_tokens]}
+
+    def reorder_encoder_out(self, encoder_out, new_order):
+        return {"encoder_out": [encoder_out["encoder_out"][0].index_select(0, new_order)]}
+
+    def max_positions(self):
+        return 100
+
+
+class Copy(FairseqDecoder):
+    """Writes the words of the source, whose dictionary has the same numbers; some are wrong."""
+
+    def __init__(self, cfg, dictionary):
+        super().__init__(dictionary)
+        self.wrong, self.step = cfg.wrong, 37 + cfg.wrong
+        self.scale = nn.Linear(cfg.encoder_embed_dim, 1)
+        self.lower = torch.tensor([dictionary.index(word.lower()) for word in dictionary.symbols])
+
+    def forward(self, prev_output_tokens, encoder_out, **kwargs):
+        source = encoder_out["encoder_out"][0]
+        padding = source.eq(self.dictionary.pad()).sum(1, keepdim=True)  # on the left
+        places = padding + torch.arange(prev_output_tokens.size(1))
+        words = source.gather(1, places.clamp(max=source.size(1) - 1))
+        chance = (words * self.step + places - padding + source.sum(1, keepdim=True)) % 100
+        other = torch.where(self.lower[words].eq(words), words + 1, self.lower[words])
+        wrong = (chance < self.wrong) & words.ge(self.dictionary.nspecial)
+        answer = torch.where(wrong, other.clamp(max=len(self.dictionary) - 1), words)
+        return 20 * nn.functional.one_hot(answer, len(self.dictionary)) + 0 * self.scale.bias, {
+            "attn": [None]
+        }
+
+    def max_positions(self):
+        return 100
+
+
+@register_model("copying", dataclass=CopyingConfig)
+class Copying(FairseqEncoderDecoderModel):
+    @classmethod
+    def build_model(cls, cfg, task):
+        return cls(Source(task.source_dictionary), Copy(cfg, task.target_dictionary))
 
 
 def register(script):

@@ -1,0 +1,109 @@
+"""Runs side by side, in time, on a cluster; what is left of those that fail or are ended."""
+
+import signal
+
+import pytest
+from lab.compare.outside.commands import (
+    BOTH,
+    Command,
+    alive,
+    compare,
+    held,
+    line,
+    refuse,
+    scores,
+    wait_for,
+)
+
+QUICK = ["--epochs", 2, "--average", 0]
+
+
+def test_as_many_runs_as_jobs_at_a_time(data, controls, tmp_path):
+    """Three runs, two of them together; without averages there is only the best checkpoint."""
+    (controls / "hold-training").touch()
+    words = ["--archs", "scripted_base", "scripted_poor", "scripted_good", *QUICK, "--jobs", 2]
+    command = Command(*line(data, tmp_path / "runs", *words), SCRIPTED=str(controls))
+    wait_for(lambda: len(held(controls)) == 2)
+    assert len([*tmp_path.glob("runs/*/train.log")]) == 2
+    (controls / "hold-training").unlink()
+    assert command.end().status == 0
+    for folder in tmp_path.glob("runs/*-seed1"):
+        names = {path.name for path in folder.iterdir()}
+        assert "checkpoint_best.pt" in names and not [n for n in names if "averaged" in n]
+    assert len(scores(tmp_path / "runs")) == 4, "of three models, and of the most frequent class"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_runs_end_with_their_command(number, data, controls, tmp_path):
+    (controls / "hold-training").touch()
+    command = Command(*line(data, tmp_path / "runs", *BOTH, *QUICK), SCRIPTED=str(controls))
+    marks = wait_for(lambda: held(controls))
+    command.kill(number)
+    assert command.end().status
+    wait_for(lambda: not any(map(alive, marks)))
+
+
+def test_a_run_that_fails_is_told_and_tried_again(data, controls, tmp_path):
+    """The others finish; so does a run that takes too long."""
+    out = tmp_path / "runs"
+    compare(data, out, "--archs", "scripted_base", *QUICK)
+    (controls / "fail-training").touch()
+    ended = Command(*line(data, out, *BOTH, *QUICK), SCRIPTED=str(controls)).end()
+    assert ended.status == 1
+    told = [row for row in ended.output.splitlines() if "no memory is left" in row]
+    assert any("scripted_poor-seed1" in row for row in told)
+    assert "1 of 2" in ended.errors
+    (controls / "fail-training").rename(controls / "hold-training")
+    ended = Command(*line(data, out, *BOTH, *QUICK, "--time", "1s"), SCRIPTED=str(controls)).end()
+    assert ended.status == 1 and "--time" in ended.output
+    wait_for(lambda: not any(map(alive, held(controls))))
+    (controls / "hold-training").unlink()
+    compare(data, out, *BOTH, *QUICK)
+    assert "scripted_poor" in scores(out)
+
+
+# Starts the jobs of an array one after the other, in the background.
+SBATCH = """\
+#!/bin/sh
+cp "$1" "{folder}"
+last=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\).*/\\1/p' "$1")
+export SLURM_ARRAY_JOB_ID=7 SLURM_NTASKS=1 SLURM_NNODES=1 SLURM_PROCID=0
+export SLURM_NODEID=0 SLURM_LOCALID=0
+(for task in $(seq 0 $last); do
+  export SLURM_ARRAY_TASK_ID=$task SLURM_JOB_ID=$((7 + task))
+  sh "$1"
+done) > /dev/null 2>&1 &
+echo Submitted batch job 7
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """Commands of Slurm's; returns the folder of what they got."""
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    scripts = {"sbatch": SBATCH.format(folder=folder), **dict.fromkeys(("srun", "scancel"), "")}
+    for name, text in scripts.items():
+        (folder / name).write_text(text or "#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder
+
+
+def test_runs_are_jobs_of_a_cluster(slurm, data, tmp_path):
+    """One array, with the options of its command; a limit of 90 seconds is two minutes."""
+    out = tmp_path / "runs"
+    options = ["--slurm-partition", "main", "--gpus-per-run", 3, "--time", "90s", "--jobs", 2]
+    compare(data, out, *BOTH, *QUICK, "--cluster", "slurm", *options)
+    (script,) = slurm.glob("*.sh")
+    asked = script.read_text()
+    for option in ("--partition=main", "--gpus-per-node=3", "--time=2", "--array=0-1%2"):
+        assert f"#SBATCH {option}\n" in asked
+    assert {"scripted_base", "scripted_poor"} < scores(out).keys()
+
+
+def test_what_sbatch_refuses_is_one_line(slurm, data, tmp_path):
+    (slurm / "sbatch").write_text("#!/bin/sh\necho 'error: no partition x' >&2\nexit 1\n")
+    words = [*BOTH, *QUICK, "--cluster", "slurm", "--slurm-partition", "x"]
+    said = refuse(*line(data, tmp_path / "runs", *words))
+    assert "--cluster slurm" in said and "no partition x" in said
