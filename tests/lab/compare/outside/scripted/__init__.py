@@ -6,7 +6,7 @@ checkpoint keeps the number of its updates, which its answers tell.
 
 Files in the folder of the variable ``SCRIPTED`` hold up a training (``hold-training``) or an
 evaluation (``hold-evaluation``) as long as they are there, end a training (``fail-training``), or
-make the updates of a script four times as slow as at first (``slow-NAME``).
+have the updates of a script take four times as long as at first (``slow-NAME``).
 """
 
 import os
@@ -92,7 +92,7 @@ class Scripted(SequenceClassifier):
 
     def __init__(self, cfg, encoder, towers=1):
         super().__init__(cfg, encoder, towers)
-        self.luck, self.script, self.begun = cfg.luck, cfg.script, time.monotonic()
+        self.luck, self.script, self.begun = cfg.luck, cfg.script, time.process_time()
         self.right, self.margin, self.step = SCRIPTS[cfg.script]
         self.register_buffer("updates", torch.zeros(()))
         self.register_buffer("seed", torch.zeros(()))
@@ -114,9 +114,11 @@ class Scripted(SequenceClassifier):
             if self.updates in SLOW:
                 time.sleep(0.002)
             if self.updates <= TRIED:
-                self.pace = (time.monotonic() - self.begun) / self.updates.item()
+                self.pace = (time.process_time() - self.begun) / self.updates.item()
             elif control(f"slow-{self.script}").exists():
-                time.sleep(3 * self.pace)
+                end = time.process_time() + 3 * self.pace
+                while time.process_time() < end:
+                    pass
         elif (src_tokens == TEST).any():
             hold("hold-evaluation")
         return 0 * scores + self.answer(src_tokens, scores.size(1)), extra

@@ -1,0 +1,124 @@
+"""Mistakes in a command line of ``odeformers compare`` end it in one line, before any training."""
+
+import re
+import shlex
+
+import pytest
+from script_helpers import ROOT, parallel_data
+
+import odeformers
+
+SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    parallel_data(folder, "de", "en", train=120, valid=8, test=11)
+    return folder / "data-bin"
+
+
+# Of the command line behind DATA; {folder} is an empty folder, {root} the checkout.
+MISTAKES = [
+    ("", "--archs: name the architectures to train on"),
+    ("--archs transformer_prenorn", "--archs transformer_prenorn: .*did you mean"),
+    ("--archs macaron", "--archs macaron: no .*; did you mean macaron_transformer or "),
+    ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm: give each"),
+    ("--archs transject", "--archs transject: it is for class.* such as transformer_prenorm "),
+    ("--archs macaron_transformer_lm", "it is for language .* such as macaron_transformer "),
+    ("--archs transformer,transject", "--archs transformer,transject: separate .* by spaces"),
+    ("--archs transject --task translation", "translation: it does not train --arch transject"),
+    ("--archs transformer[--dropout 0]", "transformer.--dropout: the bracket .*quote it: 'tra"),
+    ("--archs transformer[dropout]", "dropout: give an option such as --dropout"),
+    ("transformer --archs transformer", "transformer: give an option .* after --archs"),
+    (
+        "--archs transformer --encoder-depth 2",
+        "--encoder-depth 2; .* belong to transevolve.* 'transevolve.--enc",
+    ),
+    ("--archs 'transformer[--encoder-blocks 2]'", "transformer-encoder-blocks-2 .*unrecognized"),
+    ("--archs transformer --droput 0.1", "--droput 0.1; did you mean --dropout"),
+    ("--archs 'transformer[--layer 2]'", "--layer 2; did you mean --layers"),
+    ("--arch transformer,transevolve", "--arch: .* did you mean --archs"),
+    ("--archs transformer --budgett 1m", "--budgett: .* did you mean --budget"),
+    ("--archs transformer --learning-rate 1", "--learning-rate 1; fairseq calls it --lr"),
+    ("--archs transformer --tune lr=fast,1", "--tune lr=fast .*--lr: give a number, not 'fast'"),
+    ("--archs transformer --tune lr=-1e-3,1", "--tune lr=-1e-3 .*--lr: no value follows.*hyphen"),
+    ("--archs transformer --width 130 --heads 4", "--heads 4: give a divisor of --width 130"),
+    ("--archs transformer --layers 0", "--layers: 0: give a whole number"),
+    ("--archs 'transformer[--width x]'", "--width x: give a whole number"),
+    ("--archs 'transformer[--size big]'", "--size big: choose from small, base"),
+    ("--archs transevolve_fullff_2 --layers 3", "--layers 3: the architecture has 2 blocks"),
+    ("--archs transformer --lr x", "transformer .*--lr: .*x"),
+    ("--archs transformer --criterion crossentropy", "--criterion: .*crossentropy"),
+    ("--archs 'transevolve[--encoder-blocks 0]'", "--encoder-blocks 0: give at least 1"),
+    ("--archs macaron_transformer --encoder-attention-heads 3", "--encoder-attention-heads 3"),
+    ("--archs transformer --seed 3", "--seed 3: give --seeds; each run has its own"),
+    ("--archs 'transformer[--save-dir x]'", "--save-dir x: give --out"),
+    ("--archs transformer --seeds 1 2,1", "--seeds 1 2 1: give each once"),
+    ("--archs transformer --seeds 1;2", "--seeds: 1;2: give a whole number"),
+    ("--archs transformer_prenorm --average -1", "--average: -1"),
+    ("--archs transformer --epochs 0", "--epochs: .*0"),
+    ("--archs transformer --gpus-per-run -1", "--gpus-per-run: -1"),
+    ("--archs transformer --tune lr=1,1", "--tune lr=1,1: give each value once"),
+    ("--archs transformer --tune lr=1", "--tune lr=1: give two or more values"),
+    ("--archs transformer --seeds -1", "--seeds: -1: give a whole number"),
+    ("--archs transformer --lr -1", "--lr -1: give a rate above 0"),
+    ("--archs transformer --tune lr=0,1", "transformer --tune lr=0 .*--lr 0: give a rate above 0"),
+    ("--archs transformer --lr 1 --tune lr=1,2", "--lr is tuned; leave it out"),
+    ("--archs 'transformer[--lr 1]' --tune lr=1,2", "--lr is tuned; leave it out"),
+    ("--archs transformer --tune dropout=0,x", "transformer --tune dropout=x .*--dropout: .*x"),
+    ("--archs transformer --redo lstm", "--redo lstm: not among transformer"),
+    ("--archs transformer --part one", "--part one: for a RECIPE alone"),
+    ("--archs transformer --budget soon", "--budget: soon"),
+    ("--archs transformer --budget -1m", "--budget: -1m: give a time above 0"),
+    ("--archs transformer --budget 30", "--budget: 30: give a time above 0"),
+    ("--archs transformer --task parsing", "--task parsing: .* translation, "),
+    ("--archs transformer --source-lang fr", "fr"),
+    ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),
+    (
+        "--archs implicit_transformer_lm --user-dir {root}/examples/extending",
+        "give one such as implicit_transformer ",
+    ),
+    ("--archs implicit_transformer_ml --user-dir {root}/examples/extending", "did you mean impl"),
+    ("--archs transformer_prenorm --max-source-positions 4", "valid: .*8 .* examples are longer"),
+    ("--archs transformer_prenorm --best-checkpoint-metric bleu", "metric bleu: choose from loss,"),
+    ("--archs transformer_prenorm --disable-validation", "--disable-validation True: "),
+    ("--archs transformer_prenorm --cluster slurm", "--cluster slurm: .*srun"),
+    (
+        "--archs transformer_prenorm --epochs 3 --budget 30s",
+        "--epochs 3: --budget sets the updates",
+    ),
+    (
+        "--archs transformer --max-update 9 --budget 30s",
+        "--max-update 9: --budget sets the updates",
+    ),
+    (
+        "--archs 'transformer[--max-epoch 2]' --budget 1m",
+        "--max-epoch 2: --budget sets the updates",
+    ),
+    ("--archs transformer_prenorm --slurm-partition x", "--slurm-partition x: give --cluster"),
+    ("--archs transformer_prenorm --dry-run --out {root}/Makefile/a", "Makefile is a file; give"),
+    ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),
+    (
+        "--archs transformer_prenorm --max-tokens 2 --max-tokens-valid 100",
+        "no training example fits; check --max-tokens and --max-positions",
+    ),
+]
+
+
+@pytest.mark.parametrize("options, message", MISTAKES, ids=lambda value: value)
+def test_mistakes_are_refused_before_the_first_training(
+    options, message, pairs, tmp_path, monkeypatch, capsys
+):
+    line = [pairs, *shlex.split(options.format(folder=tmp_path, root=ROOT))]
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))  # without Slurm
+    out = tmp_path / "runs"
+    with pytest.raises(SystemExit) as stopped:
+        odeformers.main(["compare", "--out", str(out), *map(str, line), *SMALL])
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    message = message.replace("{folder}", str(tmp_path))
+    assert re.search(f"odeformers compare: error: .*{message}", said)
+    assert not out.exists()
