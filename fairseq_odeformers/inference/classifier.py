@@ -78,7 +78,7 @@ class Classifier(nn.Module):
         They are what the task makes of the same text in its data set.
 
         Args:
-            place: of the text, for the warning about unknown symbols.
+            place: of the text, for warnings about unknown symbols and truncation.
 
         Raises:
             TooLong: a text is longer than a model's positions, and the task does not truncate it.
@@ -96,7 +96,8 @@ class Classifier(nn.Module):
         cfg, always = self.task.cfg, hasattr(self.task, "towers")
         encoded = (add_special_tokens(self.task, part, self.appends_eos) for part in parts)
         return [
-            truncate(tokens, self.longest, cfg, dictionary, always=always) for tokens in encoded
+            truncate(tokens, self.longest, cfg, dictionary, always=always, place=place)
+            for tokens in encoded
         ]
 
     def split(self, text: str | Sequence[str]) -> list[str]:

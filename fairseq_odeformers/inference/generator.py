@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 
 import torch
 from fairseq.dataclass.configs import GenerationConfig
@@ -14,10 +14,8 @@ from fairseq_odeformers.parser import did_you_mean
 
 from .texts import apply_to_texts, check_text, truncate, warn_of_unknown
 
-GENERATION_OPTIONS = {
-    *(item.name for item in fields(GenerationConfig)),
-    *("prefix_allowed_tokens_fn", "inference_step_args"),
-}
+DEFAULTS = {item.name: item.default for item in fields(GenerationConfig)}
+GENERATION_OPTIONS = {*DEFAULTS, "prefix_allowed_tokens_fn", "inference_step_args"}
 
 
 class Generator(GeneratorHubInterface):
@@ -92,7 +90,10 @@ class Generator(GeneratorHubInterface):
     def generate(self, tokenized_sentences, beam=5, verbose=False, **options):
         """fairseq's method for tokens, which the others use; for errors see :meth:`translate`."""
         if not isinstance(beam, Integral) or beam < 1:
-            raise ValueError(f"beam {beam}: give a whole number from 1")
+            raise ValueError(f"beam {beam!r}: give a whole number from 1")
+        for name, value in options.items():
+            if type(DEFAULTS.get(name)) in (int, float) and not isinstance(value, Real):
+                raise ValueError(f"{name} {value!r}: give a number")
         for name in options.keys() - GENERATION_OPTIONS:
             remedy = did_you_mean(name, GENERATION_OPTIONS) or "fairseq-generate --help names them"
             raise TypeError(f"there is no option {name} of generation; {remedy}")

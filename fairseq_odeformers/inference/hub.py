@@ -2,9 +2,8 @@
 
     from fairseq_odeformers import load_translator
 
-    translator = load_translator("checkpoint_best.pt", "data-bin", bpe="subword_nmt",
-                                 bpe_codes="code").cuda().half()
-    translator.translate(["ein mann geht .", "eine frau liest ."], beam=5)
+    translator = load_translator("checkpoint_best.pt", "data-bin").cuda().half()
+    translator.translate(["Ein Mann geht.", "Eine Frau liest."], beam=5)
 
 A loader reads a file (:class:`.Checkpoint`), builds the model and its task from what is in it, and
 hands both to a :class:`.Generator` or a :class:`.Classifier`. The
@@ -32,8 +31,9 @@ from fairseq.models import (
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.data.moses import read_raw_pairs
 from fairseq_odeformers.data.raw_text import read_codes
-from fairseq_odeformers.files import check_joined, naming_faults
+from fairseq_odeformers.files import MADE_FROM, check_joined, naming_faults
 from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.parser import did_you_mean
 
 from .classifier import Classifier
 from .generator import Generator
@@ -47,7 +47,7 @@ USES = {
 CODES = ("code", "bpecodes")  # as fairseq's from_pretrained looks for them
 
 
-def load_translator(checkpoint, data=None, tokenized: bool = True, **options) -> Generator:
+def load_translator(checkpoint, data=None, tokenized: bool | None = None, **options) -> Generator:
     """A translator; its ``translate(sentences, beam=5)`` returns a translation of each sentence.
 
     Args:
@@ -56,7 +56,8 @@ def load_translator(checkpoint, data=None, tokenized: bool = True, **options) ->
         data: folder with the dictionaries (default: the data set of the training).
         tokenized: whether sentences are tokens between spaces, and translations as well. If not,
             raw text is tokenised (and lower-cased) as ``odeformers prepare`` did it for the data,
-            and translations are detokenised.
+            and translations are detokenised. By default text is raw where the folder of the data
+            tells how, and *options* have no ``tokenizer``.
         options: of fairseq, such as ``bpe``, ``bpe_codes`` and ``tokenizer``. By default sentences
             are split at spaces, and into subwords if the folder of the data, or the one above,
             has their codes as ``code`` or ``bpecodes``.
@@ -66,11 +67,16 @@ def load_translator(checkpoint, data=None, tokenized: bool = True, **options) ->
         ValueError: it is not a checkpoint, or one of another kind of model; or raw text is asked
             for, and the data set was not made by ``odeformers prepare``.
     """
+    for name in options.keys() - {"tokenizer"}:
+        if remedy := did_you_mean(name, ["tokenized"]):
+            raise ValueError(f"load_translator has no option {name}; {remedy}")
     translator = _load_generator(
         checkpoint, data, options, FairseqEncoderDecoderModel, "a translator"
     )
+    cfg = translator.task.cfg
+    if tokenized is None:
+        tokenized = "tokenizer" in options or not Path(cfg.data, MADE_FROM).exists()
     if not tokenized:
-        cfg = translator.task.cfg
         translator.raw = read_raw_pairs(cfg.data, cfg.source_lang, cfg.target_lang)
     return translator
 
@@ -120,7 +126,7 @@ def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name:
     for each in read_each(checkpoint):
         model_class = ARCH_MODEL_REGISTRY.get(each.arch, base)  # build refuses others
         if not issubclass(model_class, base):
-            fault = f"is of a {model_class.__name__}, not {name}"
+            fault = f"is of --arch {each.arch}, which is not {name}"
             raise ValueError(f"{each.path} {fault}{advise(each)}")
         overrides = {**find_text_options(each.cfg.task, data), **options}
         model, task, cfg = each.build(task=task, **overrides)

@@ -118,13 +118,20 @@ def allows_truncation(cfg) -> bool:
 
 
 def truncate(
-    tokens: Tensor, longest: int, cfg, dictionary: Dictionary, ending: int = 0, always: bool = False
+    tokens: Tensor,
+    longest: int,
+    cfg,
+    dictionary: Dictionary,
+    ending: int = 0,
+    always: bool = False,
+    place: str = "a text",
 ) -> Tensor:
     """Tokens (T); if there are more than *longest*, the first of them and the last *ending*.
 
     Args:
         cfg: the options of the task, which may allow it.
-        always: whether it is allowed whatever these are.
+        always: whether it is allowed whatever these are; the first text is warned of then.
+        place: of the text, for that warning.
 
     Raises:
         TooLong: there are more, which is not allowed.
@@ -137,6 +144,12 @@ def truncate(
             f"{dictionary.string(tokens[:40])[:40]!r}... has {len(tokens)} tokens, more than "
             f"{longest}, the longest that the model takes",
             f"shorten it, or load the model with {option}",
+        )
+    if not allows_truncation(cfg) and (key := f"more than {longest} tokens") not in WARNED:
+        WARNED.add(key)
+        logger.warning(
+            f"{place} has {len(tokens):,} tokens, and the model takes {longest:,}: the others are "
+            "left out; later texts are not reported"
         )
     return torch.cat([tokens[: longest - ending], tokens[len(tokens) - ending :]])
 

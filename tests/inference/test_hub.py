@@ -265,10 +265,20 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
             None,
             "a classifier; .*, odeformers analyse attention and",
         ),
-        (load_language_model, "transevolve", None, "is of a TransEvolveModel.*; .*translate"),
-        (load_translator, "transject", None, "is of a TransJect, not .*; odeformers predict, "),
-        (load_translator, "transject_lm", None, "TransJectLanguageModel.*; fairseq-eval-lm and"),
-        (load_translator, "node_transformer_lm", None, "is of a NodeTransformerLM"),
+        (
+            load_language_model,
+            "transevolve",
+            None,
+            "--arch transevolve, .*a language.*; .*translate",
+        ),
+        (
+            load_translator,
+            "transject",
+            None,
+            "--arch transject, .*a translator; odeformers predict, ",
+        ),
+        (load_translator, "transject_lm", None, "--arch transject_lm, .*; fairseq-eval-lm and"),
+        (load_translator, "node_transformer_lm", None, "--arch node_transformer_lm, "),
         (
             load_translator,
             "transevolve",
@@ -277,6 +287,8 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
         ),
         (load_translator, "transevolve", lambda m: m.translate("1", beam=0), "beam 0: "),
         (load_translator, "transevolve", lambda m: m.translate("1", beam=2.5), "beam 2.5: "),
+        (load_translator, "transevolve", lambda m: m.translate("1", beam="5"), "beam '5': "),
+        (load_translator, "transevolve", lambda m: m.translate("1", lenpen="a"), "lenpen 'a': "),
         (load_language_model, "transject_lm", lambda m: m.sample("1", beam=-1), "beam -1: "),
         (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),
         (load_classifier, "transject", lambda model: model.classify("1", "x"), "batch_size x: "),
@@ -313,6 +325,21 @@ def test_an_unknown_option_is_named(load, name, option, remedy, checkpoint, data
         load(checkpoint(name), data / "words", **{option: "truncate"})
 
 
+def test_a_truncated_text_is_told_once(checkpoint, data, caplog):
+    """But not where the loader is asked to truncate."""
+    long = "1 2 " * 2000
+    for options, times in (({"shorten_method": "truncate"}, 0), ({}, 1)):
+        WARNED.clear()
+        caplog.clear()
+        classifier = load_classifier(checkpoint("transject"), data / "words", **options)
+        classifier.task.towers = 1  # as long_range_arena, which always truncates
+        found = classifier.classify([long, "1 2", long])
+        assert found[0] == found[2] and found[0].label
+        assert (
+            len(re.findall(r"a text has 4,00\d tokens, and the model takes", caplog.text)) == times
+        )
+
+
 def test_an_empty_path_is_refused(checkpoint, data):
     """Else it would be the current folder, which may have an export in it."""
     for path in ("", f"{checkpoint('transject')}:"):
@@ -329,7 +356,7 @@ def test_models_without_a_data_set_are_refused(load, checkpoint):
         saved["cfg"][part] = OmegaConf.to_container(getattr(cfg, part))
     saved["model"] = setup_task(cfg.task).build_model(cfg.model).state_dict()
     torch.save(saved, path)
-    with pytest.raises(ValueError, match="is of a NodeTransformer, not a (trans|lang)"):
+    with pytest.raises(ValueError, match="node_transformer, which is not a (trans|lang)"):
         load(path)
 
 

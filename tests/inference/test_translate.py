@@ -26,13 +26,19 @@ def test_there_and_back(tmp_path, lowercase):
 
 def test_raw_text_is_translated_as_its_tokens(prepared, checkpoint):
     path = checkpoint("macaron_transformer")
-    raw = load_translator(path, prepared, tokenized=False)
-    plain = load_translator(path, prepared)
+    raw = load_translator(path, prepared)
+    plain = load_translator(path, prepared, tokenized=True)
     options = {"beam": 2, "max_len_b": 5}
     expected = [raw.raw.detokenize(text) for text in plain.translate(TOKENS, **options)]
     assert raw.translate(TEXTS, **options) == expected
     assert raw.translate(TEXTS[0], **options) == expected[0]
     assert expected[1] == ""
+    asked = load_translator(path, prepared, tokenized=False)
+    assert asked.translate(TEXTS, **options) == expected
+    own = load_translator(path, prepared, tokenizer="space")
+    assert own.translate(TOKENS, **options) == plain.translate(TOKENS, **options)
+    with pytest.raises(ValueError, match="no option tokenised; did you mean tokenized"):
+        load_translator(path, prepared, tokenised=True)
 
 
 def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_path, capsys):
