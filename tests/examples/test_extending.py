@@ -1,14 +1,20 @@
 """The example of an architecture of one's own, and the one of the page, do what they say."""
 
+import re
 import sys
 
 import pytest
 import torch
+from fairseq.models import register_model
 from helpers import make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.lab.check.command import check
+from fairseq_odeformers.models.common.transformer_classifier import (
+    TransformerClassifier,
+    TransformerClassifierConfig,
+)
 from fairseq_odeformers.options import import_plugins
 
 PLUGIN = ROOT / "examples" / "extending"
@@ -83,6 +89,36 @@ def test_the_step_of_the_page_is_of_order_2(page_plugin, alpha):
     x = torch.ones(3, 2, 8)
     y = page_plugin.rk2_step(lambda number, y: y + y / 2, x, alpha)
     assert torch.allclose(y, x * (1 + 1 / 2 + 1 / 8))
+
+
+@pytest.fixture(scope="module")
+def multistep():
+    """The block of the page whose layers share slopes, as a classifier."""
+    page = (ROOT / "docs/extending.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python\n((?:(?!```).)*AdamsBashforth.*?)^```", page, re.M | re.S)
+    names = {"__name__": "multistep"}
+    exec(code, names)
+
+    @register_model("adams_bashforth_classifier", dataclass=TransformerClassifierConfig)
+    class Classifier(TransformerClassifier):
+        encoder_class = names["AdamsBashforthEncoder"]
+
+    return names["AdamsBashforthBlock"]
+
+
+def test_slopes_of_a_block_are_those_of_adams_and_bashforth(multistep):
+    """Of y' = y, whose slope is y: 1, 2, then 2 + 3/2 2 - 1/2 = 9/2, then 9/2 + 27/4 - 1."""
+    block = multistep.__new__(multistep)
+    torch.nn.Module.__init__(block)
+    block.layers = [lambda y: y + y] * 3
+    assert block(torch.ones(1)).item() == 4.5 + 1.5 * 4.5 - 1
+
+
+@pytest.mark.parametrize("options", [[], ["--checkpoint-activations"]])
+def test_a_block_with_slopes_has_the_properties_of_check(multistep, options):
+    """Also where layers are evaluated again in the backward pass."""
+    verdicts = check("adams_bashforth_classifier", *options)
+    assert [str(verdict) for verdict in verdicts if verdict.fault] == []
 
 
 IMPLICIT = [f"implicit_transformer{suffix}" for suffix in ("", "_classifier", "_lm")]
