@@ -8,7 +8,6 @@ from functools import cache
 import fairseq
 import torch
 from fairseq import options
-from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.data import Dictionary
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
@@ -19,9 +18,9 @@ from fairseq.models import (
     build_model,
 )
 from fairseq.models.roberta import RobertaModel
-from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 
+from fairseq_odeformers.lab.dataless import make_parts
 from fairseq_odeformers.models.common.kinds import kind_of
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 
@@ -77,21 +76,7 @@ def configs(line):
 
 @cache
 def parse(line):
-    args = options.parse_args_and_arch(options.get_training_parser(), line)
-    parts = {
-        "model": (args.arch, MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch])),
-        "task": (args.task, TASK_DATACLASS_REGISTRY.get(args.task)),
-        "criterion": (args.criterion, CRITERION_DATACLASS_REGISTRY.get(args.criterion)),
-    }
-    for part, (name, dataclass) in parts.items():
-        if dataclass is None:
-            parts[part] = args
-            continue
-        config = OmegaConf.create({part: dataclass.from_namespace(args), "common": vars(args)})
-        config[part]._name = name
-        plain = OmegaConf.to_container(config, resolve=True, enum_to_str=True)
-        parts[part] = OmegaConf.create(plain[part])
-    return Namespace(**parts)
+    return make_parts(options.parse_args_and_arch(options.get_training_parser(), line))
 
 
 def model_config(arch, *extra, task="translation"):

@@ -36,7 +36,7 @@ def judge(subject: Subject, prop: Property) -> Verdict:
     try:
         difference = prop.measure(subject)
     except Broken as broken:
-        origin = origin_of(broken, lambda: prop.measure(subject))
+        origin = origin_of(broken)
         first = origin and f", first from {origin}"
         return Verdict(prop.name, fault=f"{broken}{first}: {prop.advice}")
     except Exception as error:
@@ -60,7 +60,7 @@ def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
     with blaming():
         subject = Subject(arch, choose_kind(arch, task), *words)
     try:
-        size = sum(parameter.numel() for parameter in subject.build().parameters())
+        size = sum(parameter.numel() for parameter in subject.model.parameters())
     except Exception as error:
         options = {word.partition("=")[0] for word in words}
         named = re.findall(r"--[\w-]+", str(error))

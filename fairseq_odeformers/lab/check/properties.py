@@ -21,17 +21,28 @@ class Broken(Exception):
 
 
 class NotFinite(Broken):
-    """A number is NaN or infinity."""
+    """A number is NaN or infinity.
+
+    Attributes:
+        evaluate: computes it again.
+        model: whose modules may be to blame.
+    """
+
+    def __init__(self, name: str, model: BaseFairseqModel, evaluate: Callable[[], object]):
+        super().__init__(f"{name} has NaN or infinity")
+        self.model, self.evaluate = model, evaluate
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two evaluations of a model whose results must be equal."""
+    """Two evaluations of a model, or of a copy in the second, whose results must be equal."""
 
     model: BaseFairseqModel
     first: Callable[[], Iterable[Tensor]]
     second: Callable[[], Iterable[Tensor]]
-    # What must be equal inside the model, too: the slice of a dimension with these two sizes.
+    copy: BaseFairseqModel | None = None
+    # What must be equal inside the model, too: of a dimension with these two sizes, the slice of
+    # the longer one.
     parts: Mapping[tuple[int, int], slice] = field(default_factory=dict)
 
 
@@ -110,10 +121,13 @@ def relative_difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]
     return difference(ours.values(), theirs.values()) / scale
 
 
-def check_finite(tensors: Mapping[str, Tensor]) -> None:
+def check_finite(
+    tensors: Mapping[str, Tensor], model: BaseFairseqModel, evaluate: Callable[[], object]
+) -> None:
+    """Raise :class:`NotFinite` for the first tensor, by name, that is not finite."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
-            raise NotFinite(f"{name} has NaN or infinity")
+            raise NotFinite(name, model, evaluate)
 
 
 # --- without which the others say nothing --------------------------------------------
@@ -128,10 +142,11 @@ def check_finite(tensors: Mapping[str, Tensor]) -> None:
 )
 def finite(subject: Subject) -> float:
     model, sample = subject.build(), random_sample(subject)
-    for text, out in enumerate(subject.outputs(model, sample)):
-        check_finite({f"the output for text {text + 1}": out})
-    gradients = subject.gradients(model, sample)
-    check_finite({f"the gradient of {name}": value for name, value in gradients.items()})
+    evaluate = partial(subject.outputs, model, sample)
+    texts = enumerate(evaluate(), 1)
+    check_finite({f"the output for text {text}": out for text, out in texts}, model, evaluate)
+    gradients = subject.gradients(model, sample).items()
+    check_finite({f"the gradient of {name}": g for name, g in gradients}, model, evaluate)
     return 0.0
 
 
@@ -142,15 +157,21 @@ def finite(subject: Subject) -> float:
     decisive=True,
 )
 def stateless(subject: Subject) -> Iterator[Pair]:
-    model, sample = subject.build().eval(), random_sample(subject)
+    sample = random_sample(subject)
+    random.seed(2)
+    fresh = subject.build().eval()
+    random.seed(2)
+    used = subject.build().eval()
+    # Of the same shape, so that what is kept by it is kept; with other words and other padding.
+    subject.outputs(used, subject.sample(subject.texts(5, 9, 7), subject.texts(4, 7, 5, seed=3)))
 
-    def evaluate() -> list[Tensor]:
+    def evaluate(model: BaseFairseqModel) -> list[Tensor]:
         random.seed(2)
         np.random.seed(2)
         torch.manual_seed(2)
         return subject.outputs(model, sample)
 
-    yield Pair(model, evaluate, evaluate)
+    yield Pair(fresh, partial(evaluate, fresh), partial(evaluate, used), used)
 
 
 @holds_of_pairs(
@@ -161,12 +182,8 @@ def stateless(subject: Subject) -> Iterator[Pair]:
     decisive=True,
 )
 def repeatable(subject: Subject) -> Iterator[Pair]:
-    model, sample = subject.build().eval(), random_sample(subject)
-
-    def evaluate() -> list[Tensor]:
-        return subject.outputs(model, sample)
-
-    yield Pair(model, evaluate, evaluate)
+    evaluate = partial(subject.outputs, subject.model, random_sample(subject))
+    yield Pair(subject.model, evaluate, evaluate)
 
 
 # --- training ------------------------------------------------------------------------
@@ -193,8 +210,7 @@ def gradient(subject: Subject) -> float:
     "and several devices rely on it",
 )
 def additive(subject: Subject) -> float:
-    model = subject.build().eval()
-    texts = subject.texts(8, 8, 8, 8)
+    model, texts = subject.model, subject.texts(8, 8, 8, 8)
     halves = [subject.sample(part, part) for part in (texts[:2], texts[2:])]
     whole = subject.gradients(model, subject.sample(texts, texts))
     return relative_difference(subject.gradients(model, *halves), whole)
@@ -224,7 +240,7 @@ def seeded(subject: Subject) -> float:
     DECODERS,
 )
 def causal(subject: Subject) -> Iterator[Pair]:
-    model, (source,) = subject.build().eval(), subject.texts(9)
+    model, (source,) = subject.model, subject.texts(9)
     (target,) = subject.texts(9, seed=3)
     changed = target.clone()
     changed[5] = target[6]
@@ -235,7 +251,8 @@ def causal(subject: Subject) -> Iterator[Pair]:
         sample = subject.sample([text if reads else source], [text])
         return [subject.outputs(model, sample)[0][seen]]
 
-    yield Pair(model, lambda: evaluate(target), lambda: evaluate(changed), {(9, 9): seen})
+    whole, other = partial(evaluate, target), partial(evaluate, changed)
+    yield Pair(model, whole, other, parts={(9, 9): seen})
 
 
 @holds_of_pairs(
@@ -262,22 +279,22 @@ def padding(subject: Subject) -> Iterator[Pair]:
 def alone_and_together(
     subject: Subject, sources: list[Tensor], targets: list[Tensor]
 ) -> Iterator[Pair]:
-    """Each text alone, and as the first text of a batch of all."""
-    model, texts = subject.build().eval(), [*zip(sources, targets)]
+    """Each text alone, and in its place of a batch of all."""
+    model, texts = subject.model, [*zip(sources, targets)]
     left_pad = subject.kind is Kind.TRANSLATION  # of sources
 
-    def evaluate(*texts: tuple[Tensor, Tensor]) -> list[Tensor]:
-        return subject.outputs(model, subject.sample(*map(list, zip(*texts))))[:1]
+    def evaluate(place: int, *texts: tuple[Tensor, Tensor]) -> list[Tensor]:
+        return [subject.outputs(model, subject.sample(*map(list, zip(*texts))))[place]]
 
     for index, (source, target) in enumerate(texts):
         unpadded = slice(-len(source), None) if left_pad else slice(len(source))
         parts = {
-            (1, len(texts)): slice(1),
+            (1, len(texts)): slice(index, index + 1),
             (len(source), max(map(len, sources))): unpadded,
             (len(target), max(map(len, targets))): slice(len(target)),
         }
-        together = partial(evaluate, *texts[index:], *texts[:index])
-        yield Pair(model, partial(evaluate, texts[index]), together, parts)
+        alone, together = partial(evaluate, 0, texts[index]), partial(evaluate, index, *texts)
+        yield Pair(model, alone, together, parts=parts)
 
 
 # --- decoding ------------------------------------------------------------------------
@@ -297,7 +314,7 @@ def incremental(subject: Subject) -> Iterator[Pair]:
     for length in range(1, tokens.size(1) + 1):
         prefix = tokens[:, :length]
         full, step = partial(decoding.full, prefix), partial(decoding.step, prefix)
-        yield Pair(model, full, step, {(length, 1): slice(-1, None)})
+        yield Pair(model, full, step, parts={(length, 1): slice(-1, None)})
 
 
 @holds_of_pairs(
@@ -305,6 +322,7 @@ def incremental(subject: Subject) -> Iterator[Pair]:
     1e-4,
     "reorder all that a layer keeps in the incremental state, in reorder_incremental_state",
     DECODERS,
+    premises=(BATCH,),
 )
 def beams(subject: Subject) -> Iterator[Pair]:
     model, sources, tokens = decoding_inputs(subject)
@@ -323,7 +341,7 @@ def beams(subject: Subject) -> Iterator[Pair]:
 def decoding_inputs(subject: Subject) -> tuple[BaseFairseqModel, list[Tensor], Tensor]:
     """A model, the sources that a translator reads, and tokens (B, T) to follow each of them."""
     tokens = subject.collate(subject.texts(7, 7, 7, seed=3), move_eos_to_beginning=True)
-    return subject.build().eval(), subject.texts(*LENGTHS), tokens
+    return subject.model, subject.texts(*LENGTHS), tokens
 
 
 # --- files and precision -------------------------------------------------------------
@@ -336,13 +354,13 @@ def decoding_inputs(subject: Subject) -> tuple[BaseFairseqModel, list[Tensor], T
     "change",
 )
 def saved(subject: Subject) -> float:
-    model, other, file = subject.build(), subject.build(seed=4), io.BytesIO()
+    model, other, file = subject.model, subject.build(seed=4), io.BytesIO()
     torch.save(model.state_dict(), file)
     file.seek(0)
     state = torch.load(file, weights_only=True)
     other.load_state_dict(state, strict=True, model_cfg=subject.cfg.model)
     sample = random_sample(subject)
-    return difference(*(subject.outputs(m.eval(), sample) for m in (model, other)))
+    return difference(*(subject.outputs(m, sample) for m in (model, other.eval())))
 
 
 @holds(
@@ -352,15 +370,19 @@ def saved(subject: Subject) -> float:
     "-inf instead of a large number",
 )
 def half(subject: Subject) -> float:
-    model, sample, largest = subject.build().eval(), random_sample(subject), 0.0
+    sample, largest = random_sample(subject), 0.0
     with torch.no_grad():
-        single = subject.outputs(model, sample)
+        single = subject.outputs(subject.model, sample)
         scale = max(float(out.abs().max()) for out in single)
         for dtype in (torch.bfloat16, torch.float16):
             outputs = subject.outputs(subject.build().eval().to(dtype), sample)
             largest = max(largest, difference(outputs, single) / scale)
-    gradients = subject.gradients(subject.build().to(torch.bfloat16), sample)
-    check_finite({f"in bfloat16, the gradient of {name}": g for name, g in gradients.items()})
+    model = subject.build().to(torch.bfloat16)
+    evaluate = partial(subject.outputs, model, sample)
+    gradients = subject.gradients(model, sample).items()
+    check_finite(
+        {f"in bfloat16, the gradient of {name}": g for name, g in gradients}, model, evaluate
+    )
     return largest
 
 

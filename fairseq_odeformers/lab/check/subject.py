@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor, nn
 
-from fairseq_odeformers.lab.dataless import make_config, make_task
+from fairseq_odeformers.lab.dataless import make_parts, make_task, parse
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kind_of, kinds_of
 from fairseq_odeformers.models.common.sizes import default_options, size_options
@@ -64,22 +65,35 @@ class Subject:
             line += [flag(name), str(size)]
         if "share_all_embeddings" in default_options(arch):
             line.append("--share-all-embeddings")
-        self.cfg = make_config(kind, *line, *words)
+        self.cfg = make_parts(parse(kind, *line, *words))
         self.task = make_task(kind, self.cfg.task, WORDS)
         self.dictionary = self.task.source_dictionary or self.task.dictionary
 
     def build(self, seed: int = 0) -> BaseFairseqModel:
         """A model with parameters from a seed.
 
-        Parameters that start at zero may switch a branch off, so they get other values.
+        Parameters that start at zero may switch a branch off, so they get other values. Matrices
+        that start as small as BERT's, which has them in models of any width, get the usual size:
+        otherwise the outputs of a narrow model hardly depend on its text.
         """
         np.random.seed(seed)
         utils.set_torch_seed(seed)
         model = self.task.build_model(copy.deepcopy(self.cfg.model))
         for parameter in model.parameters():
+            usual = parameter[0].numel() ** -0.5 if parameter.dim() > 1 else 0.0
             if not parameter.any():
                 nn.init.normal_(parameter, std=0.5)
+            elif parameter.numel() > 1 and parameter.std() < usual / 2:
+                parameter.data *= usual / parameter.std()
         return model
+
+    @cached_property
+    def model(self) -> BaseFairseqModel:
+        """One model in evaluation, for all that changes nothing in it; to build one takes longer.
+
+        Whether earlier batches change nothing is proved first, on models of their own.
+        """
+        return self.build().eval()
 
     def criterion(self) -> FairseqCriterion:
         return self.task.build_criterion(self.cfg.criterion)

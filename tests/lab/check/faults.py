@@ -1,12 +1,8 @@
 """A plugin of models of three kinds, each with one fault; ``sound`` has none."""
 
-import random
-
-import numpy as np
 import torch
 from fairseq.models import register_model
 from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
-from torch import nn
 from torch.nn import functional
 
 import fairseq_odeformers  # noqa: F401
@@ -39,12 +35,6 @@ class LookAhead(Layer):
         return x + x.mean(0)
 
 
-class Unused(Layer):
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.unused = nn.Parameter(torch.ones(3))
-
-
 class NotANumber(Layer):
     def change(self, x):
         return x * torch.log(x.sum().mul(0).sub(1))
@@ -53,25 +43,6 @@ class NotANumber(Layer):
 class Shape(Layer):
     def change(self, x):
         return x[..., 1:]
-
-
-class Half(Layer):
-    def change(self, x):
-        return x @ torch.eye(x.size(-1))
-
-
-class StateDict(Layer):
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.factor = 1 + torch.rand(1).item()
-
-    def change(self, x):
-        return self.factor * x
-
-
-class Randomness(Layer):
-    def change(self, x):
-        return x * (1 + self.training * random.random())
 
 
 class Dropout(Layer):
@@ -85,11 +56,6 @@ class Memory(Layer):
     def change(self, x):
         self.calls += 1
         return x * self.calls
-
-
-class Noise(EncoderLayer):
-    def forward(self, x, *args, **kwargs):
-        return super().forward(x * (1 + np.random.rand()), *args, **kwargs)
 
 
 class Mistake(Layer):
@@ -135,12 +101,8 @@ class Batch(EncoderLayer):
 for name, layer in {
     "sound": Layer,
     "look_ahead": LookAhead,
-    "unused": Unused,
     "not_a_number": NotANumber,
     "shape": Shape,
-    "half": Half,
-    "state_dict": StateDict,
-    "randomness": Randomness,
     "dropout": Dropout,
     "memory": Memory,
     "mistake": Mistake,
@@ -157,7 +119,7 @@ class MaskedTranslator(PreNormTransformer):
     encoder_class = type("FaultyEncoder", (Encoder,), {"layer_class": Mask})
 
 
-for name, layer in {"padding": Padding, "batch": Batch, "noise": Noise}.items():
+for name, layer in {"padding": Padding, "batch": Batch}.items():
     encoder = type("FaultyEncoder", (Encoder,), {"layer_class": layer})
     model = type(f"Model_{name}", (TransformerClassifier,), {"encoder_class": encoder})
     config = type(f"Config_{name}", (TransformerClassifierConfig,), {})
