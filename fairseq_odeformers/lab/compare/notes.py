@@ -520,8 +520,8 @@ def note_restored_references(comparison: Comparison, table: Table) -> Iterator[N
         yield Note(
             REMARK,
             tuple(table.main),
-            f"Tokens do not tell all spaces of {match[1]} of the references. Translations are "
-            "scored against what detokenisation makes of these, so that perfect tokens score 100.",
+            f"{match[1]} of the references have spaces that tokens do not tell. Translations are "
+            "scored against what detokenisation makes of their tokens, so a perfect one scores 100.",
         )
 
 

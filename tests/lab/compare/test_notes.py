@@ -7,6 +7,7 @@ import pytest
 from lab.compare.comparisons import (
     ENDED,
     LANGUAGE_MODEL,
+    SIGNATURE,
     TRANSLATION,
     write_comparison,
     write_run,
@@ -381,6 +382,14 @@ def test_few_texts_rule_a_comparison_out(texts, told, tmp_path):
 def test_unknown_words_make_a_perplexity_look_better(share, told, tmp_path):
     run = write_run(tmp_path, "a", score=100.0, unknown=share, **LANGUAGE_MODEL)
     found = notes_of(write_comparison(tmp_path, run), "12.1% of the words of test are unknown")
+    assert len(found) == told
+
+
+@pytest.mark.parametrize("more, told", [("", False), ("|restored:46.7%", True)])
+def test_references_whose_spaces_do_not_come_back_are_told(more, told, tmp_path):
+    run = write_run(tmp_path, "a", score=20.0, **TRANSLATION)
+    run[1] = replace(run[1], signature=SIGNATURE + more)
+    found = notes_of(write_comparison(tmp_path, run), "46.7% of the references have spaces")
     assert len(found) == told
 
 

@@ -159,6 +159,19 @@ def test_a_perfect_translation_without_spaces_has_a_bleu_of_100(tmp_path, langua
     assert score_translations(path, language, [text[: len(text) // 2] + "x"]).values["BLEU"] > 0
 
 
+def test_a_perfect_translation_scores_100_whatever_the_spaces_of_the_reference(tmp_path):
+    """The signature has the share of references whose spaces do not come back."""
+    tokens = ["either this and / or that one .", "that dog ’ s bone is “ here ” ."]
+    path = print_translations(tmp_path / "out", tokens, tokens)
+    published = ["Either this and/or that one.", "That dog’s bone is “here”."]
+    found = score_translations(path, "en", published)
+    assert found.values == pytest.approx({"BLEU": 100, "chrF": 100})
+    assert all(signature.endswith("|restored:50.0%") for signature in found.signatures.values())
+    assert found.predictions.reference == ["either this and / or that one.", published[1]]
+    exact = score_translations(print_translations(tmp_path / "out", PERFECT), "en", REFERENCES)
+    assert "restored" not in exact.signatures["BLEU"]
+
+
 def test_a_tokenizer_may_be_chosen(tmp_path):
     path = print_translations(tmp_path / "out", ["b c d e"], ["b c d e"])
     found = score_translations(path, "en", ["b c d e"], tokenize="char")
