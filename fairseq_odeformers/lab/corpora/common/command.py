@@ -135,11 +135,13 @@ def preparing(args: argparse.Namespace, positions: int | None = None) -> Iterato
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
         (out / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
-        for data_bin in sorted(out.glob("*-bin")):
+        found = sorted(out.glob("*-bin"))
+        for data_bin in found:
+            logging.info(f"checking {data_bin} ...")
             check_data(data_bin, positions)
-        ready = ", ".join(str(data_bin) for data_bin in sorted(out.glob("*-bin")))
+        ready = f"{', '.join(map(str, found))} {'is' if len(found) == 1 else 'are'} ready"
         duration = describe(time.monotonic() - start)
-        logging.info(f"{ready} is ready for fairseq-train ({duration})")
+        logging.info(f"{ready} for fairseq-train ({duration})")
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:
