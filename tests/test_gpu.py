@@ -10,7 +10,10 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU"),
 ]
-TRANSLATION = ("transevolve", "transevolve_fullff_2_prenorm", "macaron_transformer")
+TRANSLATION = (
+    *("transevolve", "transevolve_fullff_2_prenorm", "macaron_transformer"),
+    *("diffeq_transformer", "pcformer"),
+)
 # Adaptive steps depend on the last digits, and with them what a block returns.
 FIXED_GRID = {"sizes": SMALL}, ["--ode-method", "rk4", "--ode-steps", "2"]
 

@@ -59,7 +59,7 @@ def check_maps(path: str, model) -> None:
     if "encoder" not in find_attentions(model).values():
         raise NoMaps(
             f"{path}: {type(model).__name__} has no encoder with attention maps; translators have "
-            "one, and all classifiers but TransJect"
+            "one, and all classifiers but TransJect; DiffEqFormer has none"
         )
 
 

@@ -25,8 +25,8 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
     """Mixin of fairseq's Transformer layer, which becomes F of a predictor and a corrector.
 
     Attributes:
-        norms: the LayerNorms that all layers of a stack share. They are a child of the stack, and
-            so are the coefficients if these are shared, too.
+        norms: the LayerNorms that all layers of a stack share, a child of the stack. Coefficients
+            that are shared are a child of the stack, too.
     """
 
     norms: StageNorms
