@@ -291,7 +291,8 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
         except UnicodeDecodeError as error:
             for magic in filter(start.startswith, COMPRESSIONS):
                 ending = COMPRESSIONS[magic]
-                renamed = f", or call it {ending}" if ending in COMPRESSED else ""
+                named = ending in COMPRESSED and os.path.exists(name)  # not standard input
+                renamed = f", or call it {ending}" if named else ""
                 raise ValueError(
                     f"{name} is compressed ({ending}); decompress it{renamed}"
                 ) from error

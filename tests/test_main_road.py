@@ -5,6 +5,7 @@ the user's data. Options of :data:`SMALLER` are added, and the programs have imp
 already. ``MAIN_ROAD=printed`` types README's commands as they are printed, which takes minutes.
 """
 
+import csv
 import os
 import random
 import re
@@ -163,8 +164,11 @@ def check_result(folder, words, printed):
         case ["odeformers", "check"]:
             assert "pass" in printed and "FAIL" not in printed
         case ["odeformers", "compare"]:
-            archs = words[words.index("--archs") + 1 :]
-            check_report((folder / value(words, "--out") / "report.md").read_text("utf-8"), archs)
+            archs, out = words[words.index("--archs") + 1 :], folder / value(words, "--out")
+            check_report((out / "report.md").read_text("utf-8"), archs)
+            with open(out / "results.csv", encoding="utf-8", newline="") as file:
+                rows = [row for row in csv.DictReader(file) if row["score"]]
+            assert {row["architecture"] for row in rows} == {*archs}
         case ["odeformers", "translate"]:
             assert len(printed.splitlines()) == 2 and all(printed.splitlines())
         case ["odeformers", "predict"]:

@@ -521,7 +521,7 @@ def note_restored_references(comparison: Comparison, table: Table) -> Iterator[N
             REMARK,
             tuple(table.main),
             f"{match[1]} of the references have spaces that tokens do not tell. Translations are "
-            "scored against what detokenisation makes of their tokens, so a perfect one scores 100.",
+            "scored against their detokenised tokens, so a perfect one scores 100.",
         )
 
 
