@@ -145,7 +145,7 @@ def preparing(args: argparse.Namespace, positions: int | None = None) -> Iterato
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The options that determine a result besides the files, which must be those of its folder."""
+    """The options that determine a result besides the files; a folder's must not change."""
     settings = {
         flag(name): value
         for name, value in vars(args).items()

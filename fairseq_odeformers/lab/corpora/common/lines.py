@@ -87,7 +87,7 @@ class Lines:
 
 
 def text_corpus(writer: Lines, downloads: Mapping[str, Download], archive: str = "") -> Corpus:
-    """A corpus of one file per split, of which that of ``test`` may be missing.
+    """A corpus of one file per split; the test set may be missing.
 
     Args:
         downloads: by the split; one URL may have several.

@@ -111,20 +111,17 @@ def find_classes(classes: Sequence[str], splits: Splits) -> Sequence[str]:
 
 
 def check_header(splits: Splits) -> None:
-    """Check that the files do not begin with the same line, whose class no other line has.
+    """Check that the files do not begin with the same line, with a class that no other line has.
 
     Raises:
         ValueError: they do.
     """
-    first = [texts[0] for texts in splits.values()]
-    label, text = first[0][:2]
-    labels = [text.label for texts in splits.values() for text in texts]
-    if (
-        label
-        and {one[:2] for one in first} == {(label, text)}
-        and labels.count(label) == len(first)
-    ):
-        raise ValueError(f"{first[0].place}: {label!r} looks like a header; remove it in each file")
+    first, *others = (texts[0] for texts in splits.values())
+    count = sum(text.label == first.label for texts in splits.values() for text in texts)
+    if first.label and count == len(splits) and all(text[:2] == first[:2] for text in others):
+        raise ValueError(
+            f"{first.place}: {first.label!r} looks like a header; remove it in each file"
+        )
 
 
 def keep_texts(texts: Sequence[Text], classes: Sequence[str]) -> list[Text]:
