@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-LEFT, RIGHT = "\ue000", "\ue001"  # no space before LEFT, none after RIGHT; private characters
+LEFT, RIGHT = "\ufdd0", "\ufdd1"  # no space before LEFT, none after RIGHT; no characters of text
 GLUED = re.compile(f" ?{LEFT}|{RIGHT} ?")
 
 CLOSING = {  # the marks that close a quote, by the one that opens it
@@ -142,12 +142,12 @@ def choose_references(
     references = []
     for text, reference in zip(map(detokenize, tokens), published, strict=True):
         same = remove_spaces(text) == remove_spaces(reference)
-        exact = text.lower() == " ".join(reference.lower().split())
+        exact = text.casefold() == " ".join(reference.casefold().split())
         references.append(text if same and not exact else reference)
     return references, sum(map(str.__ne__, references, published))
 
 
 def remove_spaces(text: str) -> str:
-    """A text in lower case, without the spaces and control characters that no token has."""
-    characters = (one for one in text.lower() if not one.isspace())
+    """A text without case, spaces, and control characters, which no token has."""
+    characters = (one for one in text.casefold() if not one.isspace())
     return "".join(one for one in characters if unicodedata.category(one) != "Cc")
