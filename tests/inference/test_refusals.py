@@ -1,5 +1,6 @@
 """What the commands for trained models refuse: each by one line, and nothing is written."""
 
+import gzip
 import math
 import shutil
 import sys
@@ -7,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from make_checkpoints import write_data, write_splits
+from make_checkpoints import PATHS, write_data, write_splits
+from script_helpers import times
 
 from fairseq_odeformers.data.classification import make_dictionary
 from odeformers import main
@@ -98,15 +100,27 @@ REFUSED = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path, checkpoint, monkeypatch):
-    """The current folder: data sets, texts and checkpoints, whole ones and others."""
-    state = torch.load(checkpoint("transject").rename(tmp_path / "classifier.pt"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "export").mkdir()
-    (tmp_path / "export" / "config.json").touch()
-    write_data(tmp_path)
-    write_splits(tmp_path, test=4)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The current folder: data sets, texts and checkpoints, whole ones and others.
+
+    One for all, since what is refused changes nothing in it.
+    """
+    folder = tmp_path_factory.mktemp("refused")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setitem(sys.modules, "safetensors.torch", None)
+        write_files(folder)
+        yield folder
+
+
+def write_files(folder):
+    Path("classifier.pt").write_bytes(gzip.decompress(PATHS["transject"].read_bytes()))
+    state = torch.load("classifier.pt")
+    Path("export").mkdir()
+    Path("export/config.json").touch()
+    write_data(folder)
+    write_splits(folder, test=4)
     for name, classes in (("two", "01"), ("turned", "210")):
         shutil.copytree("words", name)
         make_dictionary(classes).save(f"{name}/label/dict.txt")
@@ -136,8 +150,6 @@ def folder(tmp_path, checkpoint, monkeypatch):
     ):
         config = {**state["cfg"], "task": {**state["cfg"]["task"], **options}}
         torch.save({**state, "cfg": config}, name)
-    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
-    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -145,7 +157,7 @@ def folder(tmp_path, checkpoint, monkeypatch):
 )
 def test_refusals(line, more, folder, capsys):
     """On standard error, after the usage if an option is at fault."""
-    before = {path.name for path in folder.iterdir()}
+    before = times(folder)
     command, *arguments = line.split()
     with pytest.raises(SystemExit) as stop:
         main([command, *arguments, *more.split()])
@@ -153,4 +165,4 @@ def test_refusals(line, more, folder, capsys):
     for word in REFUSED[line][more].split():
         assert word in error
     assert "\n" not in error
-    assert {path.name for path in folder.iterdir()} == before
+    assert times(folder) == before
