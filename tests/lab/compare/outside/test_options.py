@@ -67,6 +67,7 @@ def test_a_run_is_trained_averaged_and_evaluated_by_printed_commands(matched):
     assert len({options["save-dir"] for options in trained}) == 6
     for options in trained:
         assert options["lr"] == "3e-3" and options["max-epoch"] == "10"
+        assert options["update-epoch-batch-itr"] == "True", "or what resumes has other batches"
         assert options["save-dir"].endswith(f"-seed{options['seed']}")
         averaged = commands(matched, "odeformers average", f"{options['save-dir']}'")
         assert [each["last"] for each in averaged] == ["2"]
