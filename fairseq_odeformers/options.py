@@ -82,17 +82,42 @@ def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
 
 
 WIDTH, COUNT = Bounds(at_least=1, at_most=65_536), Bounds(at_least=1, at_most=10_000)
-# Of options that declare none, such as fairseq's own, by the end of the name.
+POSITIVE, FRACTION = Bounds(at_least=1), Bounds(at_least=0, at_most=1)
+BELOW_ONE = Bounds(at_least=0, below=1)
+# Of options that declare none, such as fairseq's own.
 COMMON_BOUNDS = {
-    "embed_dim": WIDTH,
-    "put_dim": WIDTH,  # of language models, decoder_input_dim and _output_dim
-    **dict.fromkeys(("encoder_layers", "decoder_layers", "blocks", "depth", "experts"), COUNT),
-    **dict.fromkeys(("attention_heads", "max_positions", "num_classes"), Bounds(at_least=1)),
-    **dict.fromkeys(("dropout", "label_smoothing"), Bounds(at_least=0, below=1)),
-    **dict.fromkeys(
-        ("layerdrop", "quant_noise_pq", "quant_noise_scalar"), Bounds(at_least=0, at_most=1)
-    ),
+    "activation_dropout": BELOW_ONE,
+    "adaptive_softmax_dropout": BELOW_ONE,
+    "attention_dropout": BELOW_ONE,
+    "attention_weights_dropout": BELOW_ONE,
+    "dropout": BELOW_ONE,
+    "embedding_dropout": BELOW_ONE,
+    "label_smoothing": BELOW_ONE,
+    "pooler_dropout": BELOW_ONE,
+    "relu_dropout": BELOW_ONE,
+    "encoder_layerdrop": FRACTION,
+    "decoder_layerdrop": FRACTION,
+    "quant_noise_pq": FRACTION,
+    "quant_noise_scalar": FRACTION,
+    "encoder_attention_heads": POSITIVE,
+    "decoder_attention_heads": POSITIVE,
+    "max_positions": POSITIVE,
+    "num_classes": POSITIVE,
     "init_token": Bounds(at_least=0),
+    "encoder_embed_dim": WIDTH,
+    "encoder_ffn_embed_dim": WIDTH,
+    "decoder_embed_dim": WIDTH,
+    "decoder_ffn_embed_dim": WIDTH,
+    "decoder_input_dim": WIDTH,
+    "decoder_output_dim": WIDTH,
+    "encoder_layers": COUNT,
+    "encoder_blocks": COUNT,
+    "encoder_depth": COUNT,
+    "encoder_experts": COUNT,
+    "decoder_layers": COUNT,
+    "decoder_blocks": COUNT,
+    "decoder_depth": COUNT,
+    "decoder_experts": COUNT,
 }
 
 
@@ -131,8 +156,7 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
 
 def bounds_of(item) -> Bounds:
     """The bounds of a field: declared ones, or else its name's."""
-    ends = (bounds for end, bounds in COMMON_BOUNDS.items() if item.name.endswith(end))
-    return item.metadata.get("bounds") or next(ends, Bounds())
+    return item.metadata.get("bounds") or COMMON_BOUNDS.get(item.name, Bounds())
 
 
 def add_choices(parser: ArgumentParser, config: type) -> None:

@@ -57,7 +57,7 @@ class Bounded(Config):
     time_dim: int = option(8, "width of time", multiple_of=(2, "encoder_attention_heads"))
     tolerance: float = option(1e-3, "tolerance", above=0)
     dropout: float = option(0.1, "dropout")
-    layerdrop: float = option(0.0, "rate")
+    encoder_layerdrop: float = option(0.0, "rate")
     factor: float = option(1.0, "has no bounds")
 
 
@@ -75,7 +75,7 @@ class Bounded(Config):
         ("tolerance", float("nan"), "give above 0"),
         ("tolerance", float("inf"), "give above 0"),
         ("dropout", 1, "give at least 0 and below 1"),
-        ("layerdrop", 1.5, "give at least 0 and at most 1"),
+        ("encoder_layerdrop", 1.5, "give at least 0 and at most 1"),
         ("factor", float("nan"), "give a finite number"),
         ("factor", float("inf"), "give a finite number"),
     ],

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torchdiffeq import odeint_adjoint
 
-from .failures import check_finite, check_step
+from .failures import check_finite
 from .problem import Problem, Solution, VectorField
 from .solver import Adaptive, FixedGrid
 
@@ -99,7 +99,7 @@ def limit(solver: Adaptive, problem: Problem) -> Callable:
     def callback(t: Tensor, state: tuple[Tensor, ...], h: Tensor) -> None:
         taken, running = torch.tensor([next(steps)]), torch.tensor([True])
         t, h = t.cpu().view(1), h.cpu().view(1)
-        check_step(problem, t, h, taken, running, solver.max_steps, per_sequence=False)
+        solver.check_step(problem, t, h, taken, running)
 
     return callback
 

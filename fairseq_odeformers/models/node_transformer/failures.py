@@ -12,44 +12,6 @@ MORE_STEPS = (
 )
 
 
-def check_step(
-    problem: Problem,
-    t: Tensor,
-    h: Tensor,
-    steps: Tensor,
-    running: Tensor,
-    max_steps: int,
-    per_sequence: bool,
-) -> None:
-    """Check an adaptive step from t to t + h before it is taken.
-
-    Args:
-        t, h: its time and size, of the batch (1) or of each sequence (B), on the CPU.
-        steps: the numbers of steps before it.
-        running: where a step is to be taken.
-        max_steps: the most steps of a solve.
-        per_sequence: whether each sequence has its own steps.
-
-    Raises:
-        RuntimeError: *max_steps* are taken already, or h is too small for a float.
-    """
-    stuck = running & ~(t + h > t)
-    excessive = running & (steps >= max_steps)
-    if not (stuck | excessive).any():
-        return
-    index = int((excessive if excessive.any() else stuck).nonzero()[0])
-    where = f"{problem.name}, step {int(steps[index]) + 1:,} at t = {float(t[index]):.6g}"
-    if per_sequence:
-        where = f"{where} of sequence {index}"
-    where = f"{where} of {problem.final_time:g}"
-    if excessive.any():
-        raise RuntimeError(f"{where}: a solve may take {max_steps:,} steps; {MORE_STEPS}")
-    raise RuntimeError(
-        f"{where}: the state or its slope is not finite, or changes too fast for any step; "
-        f"{SMALLER_RATE}"
-    )
-
-
 def check_finite(problem: Problem, end: Tensor) -> None:
     """Raise a RuntimeError if X(T_F) is not finite; compiled code has no such branch."""
     compiled = end.device.type == "xla" or torch.compiler.is_compiling()

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from .controller import SMALLEST_FACTOR, Controller
-from .failures import check_finite, check_step
+from .failures import MORE_STEPS, SMALLER_RATE, check_finite
 from .methods import ADAPTIVE, FIXED_GRID
 from .problem import Problem, Solution
 
@@ -153,12 +153,12 @@ class Adaptive:
             running: the result of :meth:`running`.
 
         Raises:
-            RuntimeError: as :func:`check_step`.
+            RuntimeError: as :meth:`check_step`.
         """
         f, final, tableau = problem.f, problem.final_time, controller.tableau
         t, next_h, x, slope, integral, steps, accepted = progress
         h = next_h.minimum(final - t) * running  # 0 where nothing is left to do
-        check_step(problem, t, h, steps, running, self.max_steps, self.per_sequence)
+        self.check_step(problem, t, h, steps, running)
         size = controller.time(h, x)
         step = tableau.step(f, controller.time(t, x), size, x, slope)
         ratio = controller.error_ratio(size, step)
@@ -179,6 +179,35 @@ class Adaptive:
                 slope = merge(accept, f(controller.time(t, x), x), slope)
         next_h = controller.next_step(h, ratio)
         return Progress(t, next_h, x, slope, integral, steps + running, accepted + accept)
+
+    def check_step(
+        self, problem: Problem, t: Tensor, h: Tensor, steps: Tensor, running: Tensor
+    ) -> None:
+        """Check a step from t to t + h before it is taken.
+
+        Args:
+            t, h: its time and size, of the batch (1) or of each sequence (B), on the CPU.
+            steps: the numbers of steps before it.
+            running: where a step is to be taken.
+
+        Raises:
+            RuntimeError: ``max_steps`` are taken already, or h is too small for a float.
+        """
+        stuck = running & ~(t + h > t)
+        excessive = running & (steps >= self.max_steps)
+        if not (stuck | excessive).any():
+            return
+        index = int((excessive if excessive.any() else stuck).nonzero()[0])
+        where = f"{problem.name}, step {int(steps[index]) + 1:,} at t = {float(t[index]):.6g}"
+        if self.per_sequence:
+            where = f"{where} of sequence {index}"
+        where = f"{where} of {problem.final_time:g}"
+        if excessive.any():
+            raise RuntimeError(f"{where}: a solve may take {self.max_steps:,} steps; {MORE_STEPS}")
+        raise RuntimeError(
+            f"{where}: the state or its slope is not finite, or changes too fast for any step; "
+            f"{SMALLER_RATE}"
+        )
 
     def statistics(self, problem: Problem, progress: Progress) -> dict[str, Tensor]:
         """The statistics of a :class:`Solution`.

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -155,7 +156,7 @@ class TransJectLayer(nn.Module):
         return self.ffn(self.experts(x, sigma, step, padding_mask, incremental_state), step)
 
 
-def alpha_statistics(side: str, layers: Iterable[nn.Module], sequences: int) -> dict[str, Tensor]:
+def alpha_statistics(side: str, layers: Iterable[Any], sequences: int) -> dict[str, Tensor]:
     """alpha of each layer of the ``encoder`` or ``decoder``, as values (B) for the log."""
     return {
         f"{side}_alpha_{number}": layer.alpha().expand(sequences)
