@@ -160,5 +160,5 @@ def run(words):
             exec(code, {"__name__": "__main__"})
         elif option == "-W":
             next(options)
-        elif option != "-u":
+        elif option not in ("-u", "-P"):
             raise ValueError(f"{words}: give -m or -c")

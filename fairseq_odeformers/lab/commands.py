@@ -20,6 +20,8 @@ MODULES = {
     "fairseq-eval-lm": "fairseq_cli.eval_lm",
     "odeformers": "fairseq_odeformers",
 }
+# Modules of the current folder stay out, which may be a clone beside the installed package.
+ISOLATED = ["-P"] if sys.version_info >= (3, 11) else []
 
 
 def python_command(words: Sequence[str]) -> list[str]:
@@ -28,8 +30,9 @@ def python_command(words: Sequence[str]) -> list[str]:
     The command does not buffer its output, or warnings would appear in the middle of a line.
     """
     name, *arguments = words
-    start = [sys.executable, "-u", "-m", MODULES[name]] if name in MODULES else [name]
-    return [*start, *arguments]
+    if name not in MODULES:
+        return [name, *arguments]
+    return [sys.executable, "-u", *ISOLATED, "-m", MODULES[name], *arguments]
 
 
 def check_program(line: str, key: str) -> None:

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_odeformers.lab.commands import CommandFailed, fairseq_command, stream
+from fairseq_odeformers import lab
+from fairseq_odeformers.lab.commands import (
+    CommandFailed,
+    fairseq_command,
+    python_command,
+    stream,
+)
 
 
 def python(program):
@@ -19,6 +25,17 @@ def test_a_command_is_that_of_this_python_with_the_plugin():
     assert Path(program).resolve().parent == Path(sys.executable).parent.resolve()
     assert Path(program).is_file() and Path(plugin, "models").is_dir()
     assert options == ["data", "--lr", "0.5", "--user-dir"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no option -P")
+def test_another_copy_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
+    """As in a clone, where the package is installed as a copy."""
+    (tmp_path / "fairseq_odeformers").mkdir()
+    (tmp_path / "fairseq_odeformers/__init__.py").write_text("raise SystemExit('the other copy')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(lab.__file__).parents[2]))
+    (version,) = stream(python_command(["odeformers", "--version"]), io.StringIO())
+    assert version[0].isdigit()
 
 
 def test_output_is_yielded_and_logged():
