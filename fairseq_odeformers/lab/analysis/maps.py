@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 from torch.nn import Module
 
 from fairseq_odeformers.models.common.recording import Call, first_calls, record_calls
+from fairseq_odeformers.models.diffeq_transformer.block import DiffEqEncoderBlock
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.layout import features_first, layer_norm
 from fairseq_odeformers.models.transevolve.attention import DirectAttention, split_heads
@@ -42,7 +44,7 @@ class Maps(NamedTuple):
 
 def find_attentions(model) -> dict[Module, str]:
     """The layers and blocks that have maps, each with its side, ``encoder`` or ``decoder``."""
-    with_maps = MultiheadAttention, TransEvolveEncoderBlock, NodeBlock
+    with_maps = MultiheadAttention, TransEvolveEncoderBlock, NodeBlock, DiffEqEncoderBlock
     return {
         module: name.partition(".")[0]
         for name, module in model.named_modules()
@@ -59,7 +61,7 @@ def check_maps(path: str, model) -> None:
     if "encoder" not in find_attentions(model).values():
         raise NoMaps(
             f"{path}: {type(model).__name__} has no encoder with attention maps; translators have "
-            "one, and all classifiers but TransJect; DiffEqFormer has none"
+            "one, and all classifiers but TransJect"
         )
 
 
@@ -107,6 +109,10 @@ def blocks_of(call: Call, side: str) -> Iterator[tuple[str, Tensor, Sequence[int
         kind = "cross" if module.encoder_decoder_attention else side
         yield kind, weights.transpose(0, 1).unsqueeze(0), (1,), None
         return
+    if isinstance(module, DiffEqEncoderBlock):
+        for kind, weights in zip((side, "cross"), diffeq_maps(module, call)):
+            yield kind, weights, range(1, 1 + len(weights)), None
+        return
     # fairseq's checkpointing of activations hides the signature of the module's own forward.
     bound = inspect.signature(type(module).forward).bind(module, *call.args, **call.kwargs)
     arguments = bound.arguments
@@ -133,6 +139,33 @@ def transevolve_maps(block, x, padding, source, source_padding):
         causal = source is not None and index == 0
         weights = DirectAttention(q, k, bias, causal).weights.movedim(2, 0)
         yield weights, range(1, 1 + len(weights)), bias
+
+
+def diffeq_maps(block: DiffEqEncoderBlock, call: Call) -> Iterator[Tensor]:
+    """The maps (L, B, H, T, S) of each attention at all steps, which are taken again."""
+    attentions = [a for a in (block.self_attn, block.encoder_attn) if a is not None]
+    with record_calls(attentions) as steps:
+        block(*call.args, **call.kwargs)
+    for attention in attentions:
+        maps = []
+        for step in (step for step in steps if step.module is attention):
+            if attention is block.self_attn:
+                q, k, _, _, mask, causal = step.args
+            else:
+                x, kv, (norm, q_proj, *_), mask = step.args
+                q, (k, _), causal = (
+                    F.linear(attention.normalize(x, norm), *q_proj),
+                    kv.chunk(2, -1),
+                    0,
+                )
+            q, k = (split_heads(y, attention.num_heads) for y in (q, k))
+            scores = q @ k.mT * q.size(-1) ** -0.5
+            if causal:
+                mask = scores.new_ones(scores.shape[-2:]).tril().bool()
+            if mask is not None:
+                scores = scores.masked_fill(~mask, -torch.inf)
+            maps.append(scores.softmax(-1))
+        yield torch.stack(maps)
 
 
 def node_maps(block, end, x, *batch) -> Iterator[Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from fairseq_odeformers.models.baselines.layers import ReZero
 from fairseq_odeformers.models.baselines.linear_attention import LinearAttention
 from fairseq_odeformers.models.common.recording import Call, first_calls, record_calls
+from fairseq_odeformers.models.diffeq_transformer.branches import SelfAttention as DiffEqAttention
 from fairseq_odeformers.models.transevolve.attention import split_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts, TransJectLayer
@@ -42,12 +43,15 @@ def text_states(model, tokens: Tensor) -> States:
         tokens: a text (T), without padding.
     """
     modules = list(model.encoder.modules())
-    attentions = (m for m in modules if isinstance(m, (MultiheadAttention, TransEvolveLayer)))
+    kinds = MultiheadAttention, TransEvolveLayer, DiffEqAttention
+    attentions = (m for m in modules if isinstance(m, kinds))
     mixtures = (m for m in modules if isinstance(m, MixtureOfExperts))
     with record_calls(attentions) as attended, record_calls(mixtures) as mixed:
         lengths = tokens.new_tensor([len(tokens)])
         out = model.encoder(tokens.unsqueeze(0), lengths, return_all_hiddens=True)
-    parts, weights = list(map(head_outputs, first_calls(attended))), []
+    # A layer evaluated several times counts once; each call of DiffEqFormer's is a step.
+    steps = [call for call in attended if isinstance(call.module, DiffEqAttention)]
+    parts, weights = list(map(head_outputs, steps or first_calls(attended))), []
     if mixed:
         parts, weights = zip(*map(expert_states, mixed))
     return States(
@@ -66,6 +70,9 @@ def head_outputs(call: Call) -> Tensor:
     if isinstance(attention, LinearAttention):
         q, k, v = attention.features(call.kwargs["query"], None)
         return (q @ (k.mT @ v))[0]
+    if isinstance(attention, DiffEqAttention):
+        q, k, v = (split_heads(x, attention.num_heads) for x in call.args[:3])
+        return F.scaled_dot_product_attention(q, k, v)[0]
     x = call.kwargs["query"].transpose(0, 1)
     projections = attention.q_proj, attention.k_proj, attention.v_proj
     q, k, v = (split_heads(project(x), attention.num_heads) for project in projections)

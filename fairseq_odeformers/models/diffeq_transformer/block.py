@@ -57,7 +57,7 @@ class DiffEqEncoderBlock(Block):
 
         def slope(index: int, x: Tensor) -> Tensor:
             q, k, v = self.self_attn.project(x, attention[index])
-            attended = self.self_attn(q, k, v, attention[index], mask, causal=False)
+            attended = self.self_attn(q, k, v, attention[index], mask, False)
             return attended + self.feed_forward(x, ffn[index])
 
         return self.solve(x, slope)

@@ -25,6 +25,7 @@ from fairseq_odeformers.lab.analysis.attention import (
 from fairseq_odeformers.lab.analysis.command import main
 from fairseq_odeformers.lab.analysis.maps import KINDS, attention_maps
 from fairseq_odeformers.models.common.recording import record_calls
+from fairseq_odeformers.models.diffeq_transformer.branches import SelfAttention
 from fairseq_odeformers.models.node_transformer import attention as node_attention
 from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
@@ -77,7 +78,8 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
         return out
 
     monkeypatch.setattr(node_attention, "attend", attend)
-    used = [m for m in model.modules() if isinstance(m, (MultiheadAttention, TransEvolveLayer))]
+    kinds = MultiheadAttention, TransEvolveLayer, SelfAttention
+    used = [m for m in model.modules() if isinstance(m, kinds)]
     with record_calls(used) as calls, torch.no_grad():
         model(**batch())
     after = torch.nn.Identity()
@@ -86,6 +88,12 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
     elif isinstance(used[0], TransEvolveLayer):
         x, expected = calls[0].args[:2]
         values = calls[0].module.values(x)
+    elif isinstance(used[0], SelfAttention):
+        _, _, v, (*_, out_proj), *_ = calls[0].args
+        values, expected = split_heads(v, 2), calls[0].output
+
+        def after(heads):
+            return torch.nn.functional.linear(merge_heads(heads), *out_proj)
     else:
         attention = calls[0].module
         values = split_heads(attention.v_proj(calls[0].kwargs["query"].transpose(0, 1)), 2)
@@ -128,10 +136,13 @@ def test_means_are_over_queries_and_padding_is_none(arch):
         assert a == pytest.approx(b, abs=1e-5)
     for kind in KINDS:
         layers = getattr(model, "encoder" if kind == "encoder" else "decoder").layers
-        depth = len(layers[0].depths) if arch.startswith("transevolve") else 1
+        depths = len(getattr(layers[0], "depths", [layers[0]]))
+        blocks, depth = len(layers), depths
+        if arch == "pcformer":  # whose one block has layers of their own
+            blocks, depth = depths, 1
         last = [row for row in together if row["kind"] == kind][-1]
         assert last["fraction"] == 1 and last["change"] > 0
-        assert (last["block"], last["depth"]) == (len(layers), len(layers) * depth)
+        assert (last["block"], last["depth"]) == (blocks, blocks * depth)
 
 
 def test_biases_are_of_the_symbols():

@@ -17,7 +17,8 @@ from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
 # A block of the N-ODE Transformer has as many states of its heads as evaluations of its field.
 WITHOUT_HEADS = [*TRANSJECT, "node_transformer"]
-WITH_HEADS = [arch for arch in CLASSIFIERS if arch not in WITHOUT_HEADS]
+STEPS = "diffeq_transformer_classifier"  # whose one attention is called in each step
+WITH_HEADS = [arch for arch in CLASSIFIERS if arch not in (*WITHOUT_HEADS, STEPS)]
 
 
 @cache
@@ -37,7 +38,8 @@ def text():
 
 def depth(model):
     cfg = model.args
-    return getattr(cfg, "encoder_layers", None) or cfg.encoder_blocks * cfg.encoder_depth
+    layers = getattr(cfg, "encoder_layers", None) or getattr(cfg, "encoder_steps", None)
+    return layers or cfg.encoder_blocks * cfg.encoder_depth
 
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
@@ -78,6 +80,17 @@ def test_heads_joined_are_the_attention(arch):
         for head, project, output in zip(heads, projections, outputs):
             assert head.size(0) == model.args.encoder_attention_heads
             assert torch.allclose(project(merge_heads(head)), output, atol=1e-6)
+
+
+@torch.no_grad()
+def test_heads_of_each_step_joined_are_the_attention():
+    model = make(STEPS)
+    attention = model.encoder.layers[0].self_attn
+    with record_calls([attention]) as calls:
+        heads = text_states(model, text()).parts
+    assert len(heads) == len(calls) == depth(model)
+    for head, call, (weight, bias) in zip(heads, calls, attention.out_proj.made()):
+        assert torch.allclose(F.linear(merge_heads(head), weight, bias), call.output[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("arch", TRANSJECT)
