@@ -16,7 +16,7 @@ from script_helpers import ROOT
 
 from fairseq_odeformers.lab.compare.entry import make_entry, resolve_shares, train_options
 from fairseq_odeformers.lab.compare.recipe import read_recipe
-from odeformers import COMMANDS, CORPORA
+from odeformers import COMMANDS, list_corpora
 
 TRANSEVOLVE = (
     "--optimizer adam --adam-eps 1e-8 --lr-scheduler inverse_sqrt --warmup-updates 8000 "
@@ -288,7 +288,7 @@ def test_every_command_of_a_recipe_exists(name):
     for found in read_recipe(RECIPES[name]).values():
         if found.prepare:
             program, command, corpus, *_ = shlex.split(found.prepare)
-            assert (program, command) == ("odeformers", "prepare") and corpus in CORPORA
+            assert (program, command) == ("odeformers", "prepare") and corpus in list_corpora()
         for score in found.score.values():
             program, command, *_ = shlex.split(score)
             assert program == "odeformers" and command in COMMANDS
