@@ -1,7 +1,7 @@
 """What README and the tutorials tell a newcomer to type, typed: from data to a report and a result.
 
-The commands are those of the pages, in their order, each a process in a folder where nothing is but
-the user's data. Options of :data:`SMALLER` are added, and the programs have imported fairseq
+The pages' commands run in their order, each as a process, in a folder that has the user's data and
+nothing else. Options of :data:`SMALLER` are added, and the programs have imported fairseq
 already. ``MAIN_ROAD=printed`` types README's commands as they are printed, which takes minutes.
 """
 
@@ -46,7 +46,7 @@ def read_blocks(page):
 
 
 def read_roads():
-    """By name, the commands of README for each kind of data, and those of each tutorial."""
+    """The commands of README for each kind of data and of each tutorial, by name."""
     roads = {}
     for block in read_blocks("README.md"):
         if any(words[:2] == ["odeformers", "prepare"] for words in block):
@@ -141,7 +141,7 @@ def write_data(folder, words):
     line = " ".join(words)
     if line.startswith("odeformers prepare") and "--from" in words:
         path, kind = folder / value(words, "--from"), words[2]
-        pairs = [*draw_pairs(130)]
+        pairs = [*draw_pairs(60)]
         if kind == "parallel":
             path.write_text("".join(f"{pair[0]}\t{pair[1]}\n" for pair in pairs), "utf-8")
         else:
@@ -149,8 +149,8 @@ def write_data(folder, words):
             texts = [text for _, text in pairs]
             labelled = [f"{'cat' if 'cat' in text else 'other'}\t{text}" for text in texts]
             ending, lines = (".txt", texts) if kind == "lm" else (".tsv", labelled)
-            for split, start in (("train", 0), ("valid", 100), ("test", 115)):
-                part = lines[start : start + (100 if split == "train" else 15)]
+            for split, start in (("train", 0), ("valid", 40), ("test", 50)):
+                part = lines[start : start + (40 if split == "train" else 10)]
                 (path / f"{split}{ending}").write_text("".join(f"{one}\n" for one in part))
     elif "--text" in words:
         (folder / value(words, "--text")).write_text("3 Mal sieht ein hund den wolf.\n" * 2)
