@@ -35,7 +35,8 @@ from make_checkpoints import PATHS, parsed, training_line, write_data, write_row
 from fairseq_odeformers import load_language_model, load_translator
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.weights import write_export
-from fairseq_odeformers.lab.compare.recipe import read_recipe
+from fairseq_odeformers.lab.compare.command import make_parser
+from fairseq_odeformers.lab.compare.experiment import parse_words, read_experiments
 from fairseq_odeformers.lab.compare.report import make_sections
 from fairseq_odeformers.lab.compare.results import read_comparison
 from odeformers import main
@@ -347,7 +348,8 @@ TABLES = f"prepare text-classification tsv --vocab-size 60 {OWN}"
 
 
 def load_recipe():
-    read_recipe(Path("recipe.yaml"))
+    args, others = make_parser().parse_known_args(["recipe.yaml", "--dry-run"])
+    read_experiments(args, parse_words(others))
 
 
 HEADER = b"MMIDIDX\0\0" + struct.pack("<QB", 1, 8)

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 from composing import AS_FAIRSEQ, compose, initialize_config_dir
+from examples.recipes import options_of, read_recipe
 from fairseq.dataclass.initialize import add_defaults, hydra_init
 from make_checkpoints import parsed
 from omegaconf import OmegaConf
 from script_helpers import ROOT
 
-from fairseq_odeformers.lab.compare.entry import make_entry
-from fairseq_odeformers.lab.compare.plan import Plan
-from fairseq_odeformers.lab.compare.recipe import read_recipe
-from fairseq_odeformers.lab.compare.runs import make_runs
+from fairseq_odeformers.lab.compare.runs import make_steps
+from fairseq_odeformers.lab.compare.scores import Facts
 
 RECIPES = {  # recipe and part, and the architecture
     "transevolve/hydra": ("wmt14.yaml", "en-de", "transevolve_fullff_2"),
@@ -33,10 +32,10 @@ def command_line(name):
         return shlex.split(line.replace("\\\n", " "))
     file, part, arch = RECIPES[name]
     (recipe,) = read_recipe(folder / file, part).values()
-    recipe.train["user-dir"] = "fairseq_odeformers"
-    entry = make_entry(recipe, arch, recipe.architectures[arch])
-    (run,) = make_runs(Plan(recipe, (entry,)), Path("runs"))
-    return [*run.steps[0].words[1:]]
+    options = {**options_of(recipe, arch), "user-dir": "fairseq_odeformers"}
+    facts = Facts(arch, 1, recipe.task, recipe.data, options, average=recipe.average)
+    training = next(make_steps(facts, Path("runs")))
+    return [*training.words[1:]]
 
 
 @pytest.mark.parametrize("name", [*RECIPES, "parity/parity"])

@@ -6,16 +6,16 @@ fairseq's ``inverse_sqrt`` with ``--lr`` factor (d warmup)^-0.5.
 
 import re
 import shlex
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from examples.recipes import options_of, read_recipe
 from fairseq import options
 from helpers import OLD, resolved
 from script_helpers import ROOT
 
-from fairseq_odeformers.lab.compare.entry import make_entry, resolve_shares, train_options
-from fairseq_odeformers.lab.compare.recipe import read_recipe
+from fairseq_odeformers.lab.compare.experiment import read_parts
+from fairseq_odeformers.lab.compare.variant import resolve_shares, training_words
 from odeformers import COMMANDS, list_corpora
 
 TRANSEVOLVE = (
@@ -240,8 +240,7 @@ def recipe(name):
 def command_line(name, arch):
     """The arguments of fairseq-train, of 1,000 updates where the recipe gives shares of them."""
     found = recipe(name)
-    entry = make_entry(found, arch, found.architectures.get(arch, {}))
-    return train_options(found, replace(entry, options=resolve_shares(entry.options, 1000)))
+    return training_words(found.data, resolve_shares(options_of(found, arch), 1000))
 
 
 def parsed(line):
@@ -285,14 +284,15 @@ def test_every_command_of_a_recipe_exists(name):
     path = f"examples/{name}.yaml"
     assert re.search(rf"^#     odeformers compare {path} .*--out ", text, re.M)
     assert f"({name}.yaml)" in (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
-    for found in read_recipe(RECIPES[name]).values():
-        if found.prepare:
-            program, command, corpus, *_ = shlex.split(found.prepare)
+    for found in read_parts(RECIPES[name]).values():
+        if prepare := found.get("prepare"):
+            program, command, corpus, *_ = shlex.split(prepare)
             assert (program, command) == ("odeformers", "prepare") and corpus in list_corpora()
-        for score in found.score.values():
+        scores = found.get("score", {})
+        for score in scores.values():
             program, command, *_ = shlex.split(score)
             assert program == "odeformers" and command in COMMANDS
-        assert set(found.score) <= set(found.splits or [])
+        assert set(scores) <= set(found.get("splits", []))
 
 
 def test_every_recipe_is_in_the_table():

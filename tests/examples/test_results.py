@@ -18,7 +18,6 @@ TABLES = {  # page, what stands before the table, and the columns of the results
     "agnews": ("text_classification", "## Small trials", slice(2, 3)),
     "listops": ("lra", "## Short ListOps", slice(1, 2)),
     "ode_transformer": ("ode_transformer", "### A small trial", slice(1, 2)),
-    "truncation": ("ode_transformer", "## Truncation error", slice(3, 4)),
     "ptb": ("transject", "## Table 3", slice(3, 4)),
 }
 
@@ -200,20 +199,7 @@ def summaries():
     del costs["batches per epoch"]
     seconds = {arch: float(value) for arch, value in costs.items()}
     cost = {arch: each / seconds[BASELINE] for arch, each in seconds.items()}
-    by_order = {
-        arch: fmean(values["truncation", "perplexity", arch][:2])
-        for name, _, arch in values
-        if name == "truncation"
-    }
-
-    def gain(method, blocks):  # over the two seeds that all models have
-        return f"{by_order[f'residual-{blocks}'] - by_order[f'{method}-{blocks}']:.1f}"
-
     for page, texts in {
-        "examples/ode_transformer/README": (
-            f"by {gain('rk4', 1)} (one block) and {gain('rk4', 2)} (two blocks) with order 4, "
-            f"by {gain('rk2-gated', 1)} and {gain('rk2-gated', 2)} with order 2",
-        ),
         "README": (
             f"TransJect takes about {cost['transject']:.1f} times as long",
             f"[{slowest} to {fastest} times](docs/speed.md#growth-with-length) as fast as "
@@ -273,8 +259,6 @@ def summaries():
             f"{listops('transject')} against {listops('transformer_classifier')}",
             f"{perplexity('transject_lm')} against {perplexity('transformer_lm')}",
             f"{node} against {vanilla}, the best 20",
-            f"{by_order['rk4-1']:.1f}, {by_order['rk4-2']:.1f} RK4; "
-            f"{by_order['residual-1']:.1f}, {by_order['residual-2']:.1f} residual",
         ),
     }.items():
         yield from (pytest.param(page, text, id=f"{page}: {text}") for text in texts)

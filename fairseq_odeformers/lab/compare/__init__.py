@@ -1,24 +1,19 @@
 """Comparisons: trainings of several architectures on the same data, and a report on them.
 
-From a recipe to a row of the report, each file hands one thing to the next:
+A command line or a recipe becomes an :class:`~.experiment.Experiment`, which becomes a
+:class:`~.variant.Variant` for each architecture and value of a tuned option. A
+:class:`~.trial.Trial` measures each; widths and updates are chosen for fairness. Then each
+:class:`~.runs.Run` trains and evaluates in a folder of its own, and writes rows of ``results.csv``.
+A report is made of these rows alone. In this order, a file has one of them:
 
-- ``command.py``: ``odeformers compare`` and ``report``. :func:`compare` is all that follows, and
-  ``overview.py`` shows what it will cost;
-- ``experiments.py``: the recipes that a command line asks for, read from YAML by ``recipe.py``;
-- ``make_plan.py``: a recipe becomes a plan. Each architecture gets its options and command lines
-  (``entry.py``). Its model trains for a few updates (``trial.py``) and must have room for the data
-  (``lengths.py``). Equal parameters or equal times change widths or updates (``matching.py``);
-- ``plan.py``: the plan is kept beside the runs, together with the plans of earlier commands, which
-  ``continue_plan.py`` takes up;
-- ``watch.py``: the plan is executed, candidates of tuned options first (``tuning.py``). A run is a
-  folder and its commands (``runs.py``), in a process or a job of Slurm (``jobs.py``), where
-  ``fairseq_commands.py`` starts them;
-- ``results.py``: logs (``logs.py``) and predictions (``outcomes.py``) of runs;
-- ``report.py``: results become sections of tables and ``figures.py``, and these ``pages.py``;
-  ``caveats.py`` says what they do not bear.
-
-Two files are off this path: ``defaults.py`` makes a recipe for a folder of data, where no YAML file
-is given, and ``scoreboard.py`` joins the results of several comparisons.
+- ``command.py``: ``odeformers compare`` and ``report``, from the words to the page;
+- ``experiment.py``: what is compared, of a recipe in YAML or a folder of data (``defaults.py``);
+- ``variant.py``: all options of an architecture, and the words of its commands;
+- ``trial.py``: what one build and a few updates tell; ``fairness.py``: equal size and effort;
+- ``runs.py``: runs, and how they are continued; ``launch.py``: where they are executed;
+- ``scores.py``: what logs and outputs come to; ``results.py``: the rows;
+- ``notes.py``: statistics, and what they do not bear;
+- ``report.py``, ``figures.py``: the page and its pictures; ``scoreboard.py``: several comparisons.
 
 An error in an option, a recipe or a file is a ValueError whose one line names it.
 """

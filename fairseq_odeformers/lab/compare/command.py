@@ -1,44 +1,96 @@
 """The commands ``odeformers compare`` and ``odeformers report``."""
 
 import argparse
+import json
 import os
 import re
-import shutil
+import shlex
 import signal
 import sys
-import time
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
+from typing import Any, NoReturn
 
-from filelock import Timeout
+import torch
 from sacrebleu.metrics.bleu import BLEU
 
-from fairseq_odeformers.files import check_path, replacing
+from fairseq_odeformers.blame import blaming
+from fairseq_odeformers.files import markdown_table, naming_faults, replacing, sha256
+from fairseq_odeformers.lab.benchmark.timing import Stopwatch, describe_environment
 from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
 from fairseq_odeformers.options import add_user_dir, integer, output_folder, positive_int
 from fairseq_odeformers.parser import Parser
 
-from .continue_plan import plan_experiment
-from .experiments import choose_experiments, parse_architecture
-from .jobs import choose_machine
-from .overview import overview, print_plan
-from .plan import PLAN, add_time, load_plan, save_plan
-from .recipe import Recipe, parse_words
+from .experiment import Experiment, parse_words, read_experiments
+from .fairness import Planned, fit_effort, match_parameters
+from .launch import Launcher, call_in_child, choose_launcher, launch
 from .report import DOCUMENT, PAGE, write_report
-from .results import RESULTS, read_comparison
-from .runs import Run, make_runs
+from .results import RESULTS, clock, read_comparison
+from .runs import (
+    Run,
+    Shared,
+    check_begun,
+    check_shared,
+    choose_facts,
+    make_facts,
+    make_runs,
+    write_shared,
+)
 from .scoreboard import write_scoreboard
-from .watch import execute_plan
+from .scores import Facts
+from .trial import STEPS, Trial, digest_trial, try_variant
+from .variant import Variant, make_variants
 
 MOST_SEED = 2**32 - 1  # of NumPy
-USER_DIR = Path(__file__).resolve().parents[2]  # this package, which fairseq's commands import
+TRIALS = "trials.json"  # what has been measured for the runs in a folder
+PLANNING = 20  # a model's updates are timed for a budget divided by this, at most
+IMPORTS = 6.0  # seconds until a command of a run has begun
+GONE = {  # options of earlier versions, and of other programs: what to do instead
+    "--redo": "delete the folders of its runs in --out; the same command trains them anew",
+    "--gpus": "choose GPUs by CUDA_VISIBLE_DEVICES=0,1 before the command, and how many of them a "
+    "run takes by --gpus-per-run",
+    "--csv": f"{RESULTS} has all figures",
+    "--latex": f"{RESULTS} has all figures",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line of ``odeformers compare``."""
+    parser = make_parser()
+    args, others = parser.parse_known_args(arguments)
+    check_options(others, parser, bool(args.user_dir))
+    check_plugin(args.user_dir)
+    # A shell that starts this in the background has SIGINT ignored.
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        options = parse_words(others)
+        options |= {name: getattr(args, name) for name in (*NEUTRAL, "size") if vars(args)[name]}
+        runs: list[Run] = []
+        for name, experiment in read_experiments(args, options).items():
+            runs += compare(args, experiment, args.out / name if name else args.out)
+    except Interrupted as interrupted:
+        again = "nothing was trained" if args.dry_run else "the same command resumes its runs"
+        print(f"\nodeformers compare: interrupted; {again}", file=sys.stderr)
+        sys.exit(128 + interrupted.number)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    failed = [run for run in runs if not run.finished]
+    for run in failed:
+        print(f"{run.folder}: {run.failure}")
+    if failed:
+        sys.exit(f"odeformers compare: {len(failed)} of {len(runs)} runs did not finish")
+
+
+def make_parser() -> Parser:
+    """The options of ``odeformers compare``, without those of fairseq-train."""
     parser = Parser(
         prog="odeformers compare",
         description="Train architectures on the same data with the same recipe, evaluate them, and "
@@ -55,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         nargs="+",
         help="architectures, the baseline first; with a recipe, a selection from it",
     )
+    add("--baseline", metavar="ARCH", help="compare the others with this (default: the first)")
     add("--part", help="part of the recipe (default: all parts)")
     add("--data", metavar="DIR", help="binarised data, instead of the recipe's")
     add("--task", help="fairseq task (default: inferred from DATA)")
@@ -63,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--average",
         type=integer,
         metavar="N",
-        help="also evaluate the mean of N checkpoints (default on DATA: a fifth, up to three)",
+        help="also evaluate the mean of the last N checkpoints (default: none, or the recipe's)",
     )
     add("--seeds", type=seeds, nargs="+", metavar="N", help="one run per seed (default: 1)")
     add(
@@ -98,13 +151,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "validations; a faster model gets more (default: equal epochs)",
     )
     add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
-    add(
-        "--redo",
-        metavar="ARCH",
-        nargs="+",
-        default=[],
-        help="delete these architectures' runs in --out and retrain them",
-    )
     add("--dry-run", action="store_true", help="print the plan and all commands, then stop")
     add = parser.add_argument_group("sizes of all architectures").add_argument
     add("--layers", type=positive_int, metavar="N", help="layers of encoder and decoder, each")
@@ -124,134 +170,233 @@ def main(arguments: Sequence[str] | None = None) -> None:
         action="store_true",
         help="train architectures from --user-dir that fail odeformers check",
     )
-    args, others = parser.parse_known_args(arguments)
-    if not args.user_dir:  # whose options are not known yet
-        check_options(others, [name for name in parser._option_string_actions if name[2:]])
-    # Both end the jobs as well; a shell that starts this in the background has SIGINT ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-    try:
-        options = parse_words(others)
-        options |= {name: getattr(args, name) for name in (*NEUTRAL, "size") if vars(args)[name]}
-        recipes, runs = choose_experiments(args, options), []
-        redo = parse_redo(args.redo, recipes.values())
-        for name, recipe in recipes.items():
-            out = args.out / name if name else args.out
-            runs += compare(args, recipe, out, redo & recipe.architectures.keys())
-    except KeyboardInterrupt:
-        sys.exit(
-            "\nodeformers compare: interrupted; the same command resumes from the last checkpoints"
-        )
-    failed = [run for run in runs if not run.finished]
-    for run in failed:
-        print(f"{run.folder}: {run.failure}")
-    if failed:
-        sys.exit(f"odeformers compare: {len(failed)} of {len(runs)} runs did not finish")
+    return parser
 
 
-def check_options(words: Sequence[str], own: Sequence[str]) -> None:
-    """Refuse a misspelt option of this command, which fairseq-train would get otherwise."""
-    for word in words:
-        option = word.partition("=")[0]
-        near = option[:2] == "--" and get_close_matches(option, own, 1, 0.8)
-        if near and (option == "--arch" or option not in training_parser()._option_string_actions):
-            if not find_owners(option):
-                raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
+# --- a comparison ------------------------------------------------------------------------------
 
 
-def parse_redo(texts: Iterable[str], recipes: Iterable[Recipe]) -> set[str]:
-    """The architectures of ``--redo``; one that no experiment has is refused."""
-    redo = {parse_architecture(text)[0] for text in texts}
-    names = dict.fromkeys(name for recipe in recipes for name in recipe.architectures)
-    if unknown := redo - names.keys():
-        raise ValueError(f"--redo {' '.join(unknown)}: not among {', '.join(names)}")
-    return redo
-
-
-def compare(
-    args: argparse.Namespace, recipe: Recipe, out: Path, redo: Collection[str]
-) -> list[Run]:
+def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list[Run]:
     """Plan, run and report an experiment; returns its runs, none of a dry run."""
-    start = time.monotonic()
-    recipe.data = os.path.abspath(recipe.data)  # its runs have other working folders
-    for path in (recipe.data, *(out / name for name in recipe.architectures)):
-        check_path(path)
+    command = datetime.now().isoformat(timespec="seconds")
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
-    user_dir = out.resolve() / "odeformers_plugins" if args.user_dir else USER_DIR
-    recipe.train["user-dir"] = str(user_dir)
-    machine = None if args.dry_run else choose_machine(args, out)
-    plan = plan_experiment(args, recipe, out, redo)
-    if args.user_dir and not (args.dry_run and user_dir.exists()):  # the commands name it
-        write_plugin(user_dir, args.user_dir, () if args.dry_run else make_runs(plan, out))
-    if machine:
-        if redo and (out / PLAN).is_file():
-            forget(redo, out)
-        plan = save_plan(plan, out, redo)
-    plan = plan.keep(lambda entry: entry.name in recipe.architectures)
-    if not machine:
-        print_plan(plan, recipe.seeds, out, args.jobs, redo)
+    launcher = None if args.dry_run else choose_launcher(args, out)
+    shared = check_shared(experiment, Shared.of(experiment, sha256(Path(experiment.data))), out)
+    planned, measured, environment = call_in_child(
+        partial(plan, experiment, shared, read_trials(out))
+    )
+    of_baseline = (p.trial.parameters for p in planned if p.variant.name == shared.baseline)
+    shared = replace(shared, parameters=shared.parameters or next(of_baseline, 0))
+    every = [make_facts(each, shared, command, environment) for each in planned]
+    check_begun(every, out)
+    tuning = make_runs([facts for facts in every if facts.tried], out, [shared.seed], planned)
+    for run in tuning:
+        run.tuning = True
+    chosen = make_runs(choose_facts(every, out), out, experiment.seeds, planned)
+    print(overview(experiment, planned, [*tuning, *chosen], args.jobs), flush=True)
+    if launcher is None:
+        print_commands(tuning)
+        if tuning:
+            print("\n# Then with the best candidate of each architecture, as far as it is known:")
+        print_commands(chosen)
         return []
-    print(overview(plan, recipe.seeds, out, args.jobs), flush=True)
-    try:
-        runs = execute_plan(plan, recipe.seeds, machine, out)
-    finally:
-        add_time(time.monotonic() - start, out)
-    for run in runs:
-        run.note_unfinished()
+    write_shared(out, shared)
+    write_trials(out, measured)
+    runs = execute(experiment, every, planned, tuning, launcher, out)
     write_report(read_comparison(out), out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return runs
 
 
-def forget(names: Collection[str], out: Path) -> None:
-    """Remove the runs of architectures."""
-    runs = make_runs(load_plan(out).keep(lambda entry: entry.name in names), out)
-    runs = [run for run in runs if run.folder.exists()]
-    with ExitStack() as locks:
-        for run in runs:
-            try:
-                locks.enter_context(run.lock())
-            except Timeout:
-                raise ValueError(f"--redo {run.name}: another command is at {run.folder}") from None
-        for run in runs:
-            shutil.rmtree(run.folder)
+def plan(
+    experiment: Experiment, shared: Shared, measured: Mapping[str, Any]
+) -> tuple[list[Planned], dict[str, Any], str]:
+    """Try all variants, and make them equal in size and effort.
+
+    Args:
+        measured: what has been measured for this folder, which is not measured again.
+
+    Returns:
+        The variants, all that is measured now, and the date, the machine and the versions.
+    """
+    measured, watch = dict(measured), Stopwatch()
+
+    def digest(variant: Variant) -> str:
+        return digest_trial(variant, shared.data_digest)
+
+    def count(variant: Variant) -> int:
+        key = f"parameters {digest(variant)}"
+        if key not in measured:
+            measured[key] = variant.build().parameters
+        return measured[key]
+
+    def measure(variant: Variant) -> Trial:
+        key = f"trial {digest(variant)}"
+        with naming_faults(variant.label, "cannot be trained"), blaming():
+            if key not in measured:
+                measured[key] = asdict(try_variant(variant, seconds))
+            elif variant.tried:
+                variant.build()  # a value that hardly costs time may still be wrong
+        return Trial(**measured[key])
+
+    seconds = 60 * experiment.budget / PLANNING if experiment.budget else None
+    variants, target = make_variants(experiment), shared.parameters
+    variants.sort(key=lambda variant: variant.name != shared.baseline)
+    planned = []
+    for number, variant in enumerate(variants, start=1):
+        report_progress(f"trying {variant.label} ({number} of {len(variants)})")
+        if experiment.match and target:
+            variant = match_parameters(variant, target, count)
+        trial = measure(variant)
+        target = target or trial.parameters
+        planned.append(fit_effort(variant, trial))
+    order = list(experiment.architectures)
+    planned.sort(key=lambda each: order.index(each.variant.name))
+    if watch.disturbed:
+        print(
+            f"Other processes were busy on this machine's {os.cpu_count()} cores. If they go on, "
+            "training may be faster with OMP_NUM_THREADS=1 before the command",
+            flush=True,
+        )
+    environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
+    environment["planning time spent waiting for a core"] = f"{watch.waited:.0%}"
+    told = ", ".join(f"{name} {value}" for name, value in environment.items())
+    return planned, measured, told
 
 
-def report(arguments: Sequence[str] | None = None) -> None:
-    """The command line of ``odeformers report``."""
-    parser = Parser(
-        prog="odeformers report",
-        description="Write the report of a comparison from its finished runs; or, with --out, a "
-        "scoreboard of several comparisons.",
+def read_trials(out: Path) -> dict[str, Any]:
+    """What has been measured for the runs in a folder."""
+    path = out / TRIALS
+    with naming_faults(path, "is damaged; remove it"):
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def write_trials(out: Path, measured: Mapping[str, Any]) -> None:
+    with replacing(out / TRIALS) as path:
+        path.write_text(json.dumps({**read_trials(out), **measured}, indent=1), encoding="utf-8")
+
+
+def execute(
+    experiment: Experiment,
+    every: Sequence[Facts],
+    planned: Sequence[Planned],
+    tuning: Sequence[Run],
+    launcher: Launcher,
+    out: Path,
+) -> list[Run]:
+    """Tune, if options are tuned, then train and evaluate the best candidates.
+
+    Returns:
+        The runs that should have finished: runs of the best candidates, and all tuning runs of an
+        architecture if none of them has finished.
+    """
+    launch(tuning, launcher)
+    names = {run.facts.architecture for run in tuning}
+    untrained = names - {run.facts.architecture for run in tuning if run.finished}
+    chosen = choose_facts(every, out)
+    chosen = [facts for facts in chosen if facts.architecture not in untrained]
+    runs = make_runs(chosen, out, experiment.seeds, planned)
+    launch(runs, launcher)
+    evaluated = {run.folder: run for run in runs}
+    for run in tuning:
+        if evaluated.get(run.folder, run).finished:
+            run.remove_checkpoints()
+    return [*runs, *(run for run in tuning if run.facts.architecture in untrained)]
+
+
+# --- what a command prints ---------------------------------------------------------------------
+
+
+def overview(
+    experiment: Experiment, planned: Sequence[Planned], runs: Sequence[Run], jobs: int
+) -> str:
+    """The models as a table, and the time that the unfinished runs of a command take.
+
+    Args:
+        runs: the candidates' trainings, then the runs of the best ones so far.
+    """
+    rows = [["architecture", "parameters", "updates", "time with evaluation", "size"]]
+    few = []
+    for each in planned:
+        variant, trial = each.variant, each.trial
+        seconds = clock(each.training_seconds + each.evaluation_seconds)
+        numbers = [f"{trial.parameters:,}", f"{each.updates:,}", seconds]
+        rows.append([variant.label, *numbers, variant.size])
+        few += [variant.label] if experiment.budget and trial.timed < STEPS else []
+    lines = [markdown_table(rows).rstrip("\n"), ""]
+    if few:
+        lines.append(f"Timed by fewer than {STEPS} updates, for lack of time: {', '.join(few)}.")
+    by_folder = {run.folder: run for run in runs}  # a candidate that is chosen is evaluated, too
+    left = [run for run in by_folder.values() if not run.finished]
+    if not left:
+        return "\n".join([*lines, f"All {len(by_folder)} runs have finished."])
+    total = sum(len(run.steps) for run in left) * IMPORTS
+    for run in left:
+        total += (1 - run.trained_share) * run.training_seconds + run.evaluation_seconds
+    lines.append(
+        f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
+        f"{clock(total / jobs)}, by timed updates, predictions and imports."
     )
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUNS",
-        help="--out of odeformers compare; for a scoreboard NAME=RUNS, or a CSV file of runs",
-    )
-    parser.add_argument(
-        "--out",
-        type=output_folder,
-        metavar="DIR",
-        help="write a scoreboard of all RUNS: page, CSV, picture",
-    )
-    parser.add_argument(
-        "--baseline", metavar="ARCH", help="compare the others with this (default: as compare did)"
-    )
-    args, others = parser.parse_known_args(arguments)
-    for word in others:
-        if word.partition("=")[0] in ("--csv", "--latex"):
-            raise ValueError(f"{word}: {args.runs[0]}/{RESULTS} has all figures, for any program")
-    if others:
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
-    if args.out:
-        print(write_scoreboard(args.runs, args.out))
-        return
-    out = Path(args.runs[0])
-    if len(args.runs) > 1 or "=" in args.runs[0] and not out.exists():
-        raise ValueError(f"{' '.join(args.runs)}: for a scoreboard give --out DIR as well")
-    print(write_report(read_comparison(out, args.baseline or ""), out))
+    return "\n".join(lines)
+
+
+def print_commands(runs: Sequence[Run]) -> None:
+    """Print all commands of the runs, for a shell."""
+    for run in runs:
+        print(f"\n# {run.folder.name}")
+        for step in run.steps:
+            sign = {"": "", "stdout": " > ", "stderr": " 2> "}[step.printed]
+            output = sign and sign + shlex.quote(str(run.folder / step.product))
+            print(shlex.join(step.words) + output)
+
+
+def report_progress(text: str) -> None:
+    """Print what begins now, beside the output of a command."""
+    print(f"{text} ...", file=sys.stderr, flush=True)
+
+
+# --- options -----------------------------------------------------------------------------------
+
+
+def check_options(words: Sequence[str], parser: Parser, plugin: bool) -> None:
+    """Refuse what is no option any more, or a misspelt one, which fairseq-train would get."""
+    own = [name for name in parser._option_string_actions if name[2:]]
+    for word in words:
+        option = word.partition("=")[0]
+        if option in GONE:
+            raise ValueError(f"{option}: {GONE[option]}")
+        near = option[:2] == "--" and get_close_matches(option, own, 1, 0.8)
+        if plugin or not near:  # a plugin's options are not known yet
+            continue
+        if option == "--arch" or option not in training_parser()._option_string_actions:
+            if not find_owners(option):
+                raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
+
+
+def check_plugin(folders: Sequence[str]) -> None:
+    """Check that there is one plugin, and that fairseq's commands get this package by it."""
+    if len(folders) > 1:
+        raise ValueError(
+            f"--user-dir {' '.join(folders)}: fairseq takes one folder; let it import the others"
+        )
+    for folder in folders:
+        texts = (path.read_text(encoding="utf-8") for path in Path(folder).rglob("*.py"))
+        if not any(re.search(r"^\s*(from|import) fairseq_odeformers", t, re.M) for t in texts):
+            raise ValueError(
+                f"--user-dir {folder}: it does not import fairseq_odeformers, whose tasks and "
+                "criterions train it; add import fairseq_odeformers to its __init__.py"
+            )
+
+
+class Interrupted(BaseException):
+    """A signal has ended the command."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+
+def interrupt(number: int, frame: object) -> NoReturn:
+    raise Interrupted(number)
 
 
 def seeds(text: str) -> list[int]:
@@ -267,21 +412,41 @@ def minutes(text: str) -> float:
     return float(text[:-1]) * factor
 
 
-def write_plugin(folder: Path, plugins: Sequence[str], runs: Iterable[Run]) -> None:
-    """Write a folder for fairseq's ``--user-dir``, which takes one; it imports several.
+# --- report ------------------------------------------------------------------------------------
 
-    Other plugins there are replaced, unless another command is at one of *runs*, which import them.
-    """
-    paths = [str(Path(plugin).resolve()) for plugin in plugins]
-    code = f"from fairseq_odeformers.options import import_plugins\n\nimport_plugins({paths!r})\n"
-    file = folder / "__init__.py"
-    if file.exists() and file.read_text(encoding="utf-8") != code:
-        for run in runs:
-            if run.folder.exists() and run.busy:
-                raise ValueError(
-                    f"--user-dir {' '.join(plugins)}: another command is at {run.folder} with "
-                    "another plugin; wait for it, or give another --out"
-                )
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as temporary:
-        temporary.write_text(code, encoding="utf-8")
+
+def report(arguments: Sequence[str] | None = None) -> None:
+    """The command line of ``odeformers report``."""
+    parser = Parser(
+        prog="odeformers report",
+        description="Write the report of a comparison from its finished runs; or, with --out, a "
+        "scoreboard of several comparisons.",
+    )
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUNS",
+        help=f"--out of odeformers compare; for a scoreboard NAME=RUNS, or a {RESULTS} of several",
+    )
+    parser.add_argument(
+        "--out",
+        type=output_folder,
+        metavar="DIR",
+        help="write a scoreboard of all RUNS: page, CSV, picture",
+    )
+    parser.add_argument(
+        "--baseline", metavar="ARCH", help="compare the others with this (default: as compare did)"
+    )
+    args, others = parser.parse_known_args(arguments)
+    for word in others:
+        if (option := word.partition("=")[0]) in GONE:
+            raise ValueError(f"{option}: {args.runs[0]}/{GONE[option]}")
+    if others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    if args.out:
+        print(write_scoreboard(args.runs, args.out))
+        return
+    out = Path(args.runs[0])
+    if len(args.runs) > 1 or "=" in args.runs[0] and not out.exists():
+        raise ValueError(f"{' '.join(args.runs)}: for a scoreboard give --out DIR as well")
+    print(write_report(read_comparison(out, args.baseline or ""), out))

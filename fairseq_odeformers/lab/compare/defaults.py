@@ -1,4 +1,4 @@
-"""The recipe for a folder of data, without a YAML file: the task, and a schedule for its size."""
+"""The content of a recipe for a folder of data: the task, and a schedule for its size."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from fairseq_odeformers.data.language_pair import language_pair
 from fairseq_odeformers.files import check_binarised, reading
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .recipe import Options, Recipe, make_recipe, merge, read_parts
+from .results import Options
 
 RECIPES = Path(__file__).with_suffix(".yaml")
 
@@ -40,19 +40,21 @@ UPDATES = 1000  # of a training, if that is neither less than 3 epochs nor more 
 LARGE = 2_000_000  # tokens, from which on less dropout is needed
 
 
-def default_recipe(
+def describe_data(
     data: Path,
     architectures: dict[str, Options],
     task: str | None = None,
     epochs: int | None = None,
-) -> Recipe:
-    """A recipe whose schedule fits the size of a data set.
+) -> dict:
+    """The content of a recipe whose schedule fits the size of a data set.
 
     Args:
         data: folder of binarised data.
         task: of fairseq; by default the one that the data are for.
         epochs: by default as many as make about a thousand updates, and at least three.
     """
+    from .experiment import merge, read_parts  # which imports this module
+
     task = task or find_task(data)
     if task not in DESCRIPTIONS:
         tasks = ", ".join(DESCRIPTIONS)
@@ -64,14 +66,13 @@ def default_recipe(
     epochs = epochs or choose_epochs(size // batch)
     train = {"criterion": kind.criterion, "task": task, **task_options}
     train |= {BATCHES[kind].option: batch, "max-epoch": epochs}
-    changes = {"data": str(data), "train": train, "architectures": architectures}
-    part = kind.name.lower()
-    recipe = make_recipe(merge(read_parts(RECIPES, part)[part], changes), str(RECIPES))
+    changes: dict = {"data": str(data), "train": train, "architectures": architectures}
     if kind is not Kind.CLASSIFICATION and size >= LARGE:
-        recipe.shared["dropout"] = 0.1
+        changes["shared"] = {"dropout": 0.1}
     if kind is Kind.MASKED_LM:  # which fairseq-eval-lm cannot evaluate
-        recipe.splits = []
-    return recipe
+        changes["splits"] = []
+    part = kind.name.lower()
+    return merge(read_parts(RECIPES, part)[part], changes)
 
 
 def choose_epochs(per_epoch: int) -> int:

@@ -23,8 +23,7 @@ from fairseq_odeformers.data.binarised import FEW
 from fairseq_odeformers.data.detokenize import RESTORED
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .logs import clock
-from .results import Comparison, Predictions, Row, Runs, Table
+from .results import Comparison, Predictions, Row, Runs, Table, clock
 
 ENOUGH = 3  # seeds for an interval
 EQUAL = "one side's seeds are all equal"  # why a difference of enough seeds has no interval

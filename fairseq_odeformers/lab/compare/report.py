@@ -25,7 +25,6 @@ from fairseq_odeformers.files import markdown_table, replacing
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .figures import Quality, draw_learning_curves, draw_quality
-from .logs import clock
 from .notes import (
     ENOUGH,
     EQUAL,
@@ -41,8 +40,7 @@ from .notes import (
     over_seeds,
     parse_tuned,
 )
-from .recipe import to_words
-from .results import Comparison, Predictions, Row, Table
+from .results import Comparison, Predictions, Row, Table, clock, to_words
 from .scores import score_outputs
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
@@ -121,7 +119,8 @@ def write_report(comparison: Comparison, out: Path) -> str:
 def to_markdown(section: Section) -> str:
     """A section as Markdown; its picture is a file beside the page."""
     parts = [f"## {section.title}\n" if section.title else ""]
-    parts += [f"**{note.sentence}**\n" for note in section.above]
+    if section.above:
+        parts.append(f"**{' '.join(note.sentence for note in section.above)}**\n")
     parts += [
         markdown_table([list(map(escape_cell, row)) for row in table]) for table in section.tables
     ]

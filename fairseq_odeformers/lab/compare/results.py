@@ -18,11 +18,40 @@ from typing import Any, get_type_hints
 import numpy as np
 from filelock import FileLock
 
-from fairseq_odeformers.files import check_regular, naming_faults, reading, write_csv
+from fairseq_odeformers.files import (
+    check_regular,
+    find_free_name,
+    naming_faults,
+    reading,
+    write_csv,
+)
 
 RESULTS, LOCK = "results.csv", ".results.lock"
+RUN = "run.yaml"  # in the folder of each run
+OLD_PLAN = "plan.yaml"  # in folders of earlier versions
 SCHEMA = 1  # of the columns
 CPU = "cpu"  # what training.py adds to the statistics of an epoch
+
+
+Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
+
+
+def to_words(options: Options) -> list[str]:
+    """Options as the words of a command line."""
+    words = []
+    for name, value in options.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif value is not False and value is not None:
+            words += [f"--{name}", str(value)]
+    return words
+
+
+def clock(seconds: float) -> str:
+    """A time such as 1:05:09."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
 
 
 @dataclass(frozen=True)
@@ -132,7 +161,8 @@ def read_rows(path: Path) -> list[Row]:
 def collect_rows(out: Path) -> None:
     """Make the file of a comparison of the rows that its runs have written."""
     with FileLock(out / LOCK):  # other runs may end at the same time
-        rows = [row for path in out.glob(f"*/{RESULTS}") for row in read_rows(path)]
+        files = [path.with_name(RESULTS) for path in out.glob(f"*/{RUN}")]
+        rows = [row for path in files if path.exists() for row in read_rows(path)]
         begun: dict[str, str] = {}  # by architecture
         for row in rows:
             begun[row.architecture] = min(row.begun, begun.get(row.architecture, row.begun))
@@ -360,6 +390,15 @@ def choose_settings(trainings: Sequence[Row]) -> Choice:
     return Choice(seed, {name: row.tuned for name, row in best.items()})
 
 
+def check_version(out: Path) -> None:
+    """Check that no earlier version has begun a folder."""
+    if (out / OLD_PLAN).exists():
+        raise ValueError(
+            f"{out} was begun by an earlier version, whose {OLD_PLAN} this one does not read; give "
+            f"another folder, such as {find_free_name(out)}"
+        )
+
+
 def read_comparison(out: Path, baseline: str = "") -> Comparison:
     """The comparison in a folder.
 
@@ -367,6 +406,7 @@ def read_comparison(out: Path, baseline: str = "") -> Comparison:
         ValueError: there is none; the message has the folder to give.
     """
     check_regular(out)
+    check_version(out)
     if not (out / RESULTS).is_file():  # a run, or the folder of a recipe with parts
         paths = (out.parent, *sorted(out.glob("*")))
         near = [path for path in paths if (path / RESULTS).is_file()]

@@ -1,38 +1,62 @@
-"""Runs: the trainings of a plan, each with what follows it.
+"""Runs: a training with one seed and what follows it, in a folder of its own.
 
-A run has a folder, ``ARCH-seedN``, and steps: training, averaging, prediction, scoring. A step is
-skipped if its product exists, and an interrupted training resumes from its last checkpoint, so the
-same command finishes what was begun. A lock keeps a second command from the same run.
+``run.yaml`` has all that determines a run. A folder whose ``run.yaml`` says the same as a command
+is done, or resumes; another one is refused. Its steps are training, averaging, evaluation and
+scoring. A step is skipped if its product exists, and an interrupted training resumes from its last
+checkpoint. A lock keeps a second command from the same run.
+
+``comparison.yaml`` has what all runs of a comparison share; the first command writes it.
 """
+
+from __future__ import annotations
 
 import glob
 import os
+import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import submitit
+import yaml
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import replacing, sha256
+from fairseq_odeformers.files import find_free_name, reading, replacing, sha256
 from fairseq_odeformers.lab.commands import end_with_parent, python_command
 from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.options import name_differences
 
-from .entry import Entry, evaluation_command, train_options
-from .logs import explain_failure
-from .plan import Plan
-from .recipe import Recipe, count_validation_texts, to_words
-from .results import RESULTS, collect_rows, write_rows
-from .scores import Facts, make_rows, read_progress
+from .experiment import Experiment, name_options
+from .fairness import Planned
+from .results import (
+    RESULTS,
+    RUN,
+    Options,
+    check_version,
+    choose_settings,
+    clock,
+    collect_rows,
+    read_rows,
+    to_words,
+    write_rows,
+)
+from .scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, Facts, make_rows, read_progress
+from .variant import evaluation_words, training_words
 
-LOCK, FAILURE, LOG = ".lock", "failed.txt", "train.log"
-TRAINED, BEST, AVERAGED = "trained", "checkpoint_best", "averaged"
+LOCK, FAILURE, COMPARISON = ".lock", "failed.txt", "comparison.yaml"
 # By kind, where predictions are printed; fairseq-eval-lm logs its score, and logs go to stderr.
 PRINTED = {Kind.TRANSLATION: "stdout", Kind.LANGUAGE_MODEL: "stderr"}
-SCORE = ".score"  # the suffix of what a recipe's own command prints
+# Options of an evaluation that change no prediction, only the memory that it needs.
+BATCHING = ("batch-size", "max-sentences", "max-tokens")
+
+
+# --- steps -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -51,7 +75,7 @@ class Step:
         Raises:
             ValueError: it failed, or has printed nothing where that is the product.
         """
-        product, log = folder / self.product, folder / LOG
+        product, log = folder / self.product, folder / TRAIN_LOG
         with replacing(product) if self.printed else nullcontext(os.devnull) as output:
             with open(output, "wb") as file, open(log, "ab") as rest:
                 start, command = rest.tell(), python_command(self.words)
@@ -84,24 +108,74 @@ class Step:
         return sum(path.read_bytes().count(b"\nH-") for path in begun)
 
 
+def explain_failure(output: str) -> str:
+    """Why a command failed, by what it printed: that a training diverged, or else the last line.
+
+    When a loss or a gradient is not finite, fairseq names the layer if it finds it, and often ends
+    with the StopIteration of a hook.
+    """
+    diverged = re.search(
+        r"^FloatingPointError: (gradients are .*|Minimum loss scale.*)", output, re.M
+    )
+    if diverged is None:
+        return output.strip().split("\n")[-1] or "no output"
+    layer = re.search(r"(NaN|Inf) detected in output of (\S*), shape", output)
+    first = f", {layer[1]} first in the output of {layer[2] or 'the model'}" if layer else ""
+    return (
+        f"the loss or the gradients became NaN or infinite ({diverged[1].split('. ')[0]}{first}); "
+        "lower --lr, or clip with --clip-norm 1"
+    )
+
+
+def make_steps(facts: Facts, folder: Path) -> Iterator[Step]:
+    """The steps of a run."""
+    saving: Options = {"save-dir": str(folder), "seed": facts.seed}
+    saving |= {"log-format": "json", "log-interval": 20}
+    # Without it, a resumed training has other batches than one that was not interrupted.
+    saving["update-epoch-batch-itr"] = "True"
+    by = "update" if facts.options.get("save-interval-updates") else "epoch"
+    if facts.average:
+        saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = facts.average
+    if by == "update" or not facts.average:
+        saving["no-epoch-checkpoints"] = True
+    words = training_words(facts.data, facts.options, **saving)
+    yield Step("training", ("fairseq-train", *words), TRAINED)
+    checkpoints = [BEST]
+    if facts.average:
+        checkpoints.append(AVERAGED)
+        output = folder / f"{AVERAGED}.pt"
+        options = {"checkpoint-dir": folder, "by": by, "last": facts.average, "output": output}
+        yield Step("averaging", ("odeformers", "average", *to_words(options)), output.name)
+    for checkpoint in checkpoints:
+        for split in facts.test_sets:
+            output = folder / f"{checkpoint}.{split}.{facts.output_suffix}"
+            evaluate = {"path": folder / f"{checkpoint}.pt", **facts.evaluate}
+            if facts.kind is Kind.CLASSIFICATION:
+                evaluate["output"] = output
+            words = evaluation_words(facts.kind, facts.data, facts.options, split, evaluate)
+            yield Step("predicting", tuple(words), output.name, PRINTED.get(facts.kind, ""))
+            if split in facts.score:
+                words = [
+                    w.replace("{output}", str(output)) for w in shlex.split(facts.score[split])
+                ]
+                yield Step("scoring", tuple(words), output.with_suffix(SCORE).name, "stdout")
+
+
+# --- runs --------------------------------------------------------------------------------------
+
+
 @dataclass(eq=False)
 class Run:
-    """A training of an architecture with one seed, and what follows it."""
+    """A training of a variant with one seed, and what follows it."""
 
-    name: str
-    seed: int
     folder: Path
-    steps: tuple[Step, ...]
-    updates: int = 0  # of the training
+    facts: Facts
     tuning: bool = False  # it only trains, until the best candidate is known
-    data: str = ""
-    data_digest: str = ""  # when the comparison was begun
     training_seconds: float = 0.0  # that it may take
     evaluation_seconds: float = 0.0
-    facts: Facts | None = None
 
     def __call__(self) -> None:
-        """Make all products that are missing; a fork of ``jobs.py`` calls this, or submitit."""
+        """Make all products that are missing; a launcher calls this in another process."""
         try:
             with self.lock():
                 self.check_data()
@@ -115,28 +189,25 @@ class Run:
         except Exception as error:
             self.fail(str(error))
 
-    def write_results(self) -> None:
-        """Write the rows of what there is of the run, and the file of the comparison."""
-        if self.facts:
-            rows = make_rows(self.facts, self.folder, self.unfinished)
-            write_rows(self.folder / RESULTS, rows)
-            collect_rows(self.folder.parent)
+    def checkpoint(self) -> submitit.helpers.DelayedSubmission:
+        """The same run again, where it was left: submitit's answer to preemption."""
+        return submitit.helpers.DelayedSubmission(self)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Training, averaging, evaluation and scoring; of a candidate, the first."""
+        steps = tuple(make_steps(self.facts, self.folder))
+        return steps[:1] if self.tuning else steps
 
     def lock(self) -> FileLock:
         """The lock of whoever executes it; to enter it raises a Timeout if another process has."""
         return FileLock(self.folder / LOCK, timeout=0)
 
-    def note_unfinished(self) -> None:
-        """Write what a run that has ended early lacks, unless another process is executing it."""
-        if self.folder.exists() and self.unfinished:
-            with suppress(Timeout), self.lock():
-                self.write_results()
-
     def check_data(self) -> None:
         """Check before a training that nobody has replaced the data."""
-        if self.data_digest and not (self.folder / TRAINED).exists():
-            if sha256(Path(self.data)) != self.data_digest:
-                raise ValueError(f"{self.data} has changed since this comparison was begun")
+        if not (self.folder / TRAINED).exists():
+            if sha256(Path(self.facts.data)) != self.facts.data_digest:
+                raise ValueError(f"{self.facts.data} has changed since this comparison was begun")
 
     def remove_checkpoints(self) -> None:
         """Remove the checkpoints that only the training and averaging need."""
@@ -144,13 +215,35 @@ class Run:
             if path.stem != BEST:
                 path.unlink()
 
+    def begin(self) -> None:
+        """Make the folder with its ``run.yaml``, unless they are there; a failure is forgotten."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / FAILURE).unlink(missing_ok=True)
+        if not (self.folder / RUN).exists():
+            facts = replace(self.facts, begun=datetime.now().isoformat())
+            with replacing(self.folder / RUN) as path:
+                path.write_text(yaml.safe_dump(asdict(facts), sort_keys=False), encoding="utf-8")
+
+    def write_results(self) -> None:
+        """Write the rows of what there is of the run, and the file of the comparison."""
+        rows = make_rows(read_facts(self.folder), self.folder, self.unfinished)
+        write_rows(self.folder / RESULTS, rows)
+        collect_rows(self.folder.parent)
+
+    def note_unfinished(self) -> None:
+        """Write what a run that has ended early lacks, unless another process is executing it."""
+        if (self.folder / RUN).exists() and self.unfinished:
+            with suppress(Timeout), self.lock():
+                self.write_results()
+
     def fail(self, reason: str) -> None:
         """Keep why the run has ended; it is not tried again by this command."""
         (self.folder / FAILURE).write_text(f"{reason}\n", encoding="utf-8")
 
-    def checkpoint(self) -> submitit.helpers.DelayedSubmission:
-        """The same run again, where it was left: submitit's answer to preemption."""
-        return submitit.helpers.DelayedSubmission(self)
+    @property
+    def failure(self) -> str | None:
+        path = self.folder / FAILURE
+        return path.read_text(encoding="utf-8").strip() if path.exists() else None
 
     @property
     def busy(self) -> bool:
@@ -168,13 +261,15 @@ class Run:
         return next(left, None)
 
     @property
-    def trained_share(self) -> float:
-        """The share of its updates that are made, by its log."""
-        return read_progress(self.folder / LOG)["updates"] / max(1, self.updates)
-
-    @property
     def finished(self) -> bool:
         return self.next_step is None
+
+    @property
+    def trained_share(self) -> float:
+        """The share of its updates that are made, by its log."""
+        if (self.folder / TRAINED).exists():
+            return 1.0
+        return read_progress(self.folder / TRAIN_LOG)["updates"] / max(1, self.facts.updates)
 
     @property
     def unfinished(self) -> str:
@@ -182,107 +277,227 @@ class Run:
         if self.finished or not self.folder.exists():
             return ""
         if self.failure:
-            return f"seed {self.seed} failed: {self.failure}"
+            return f"failed: {self.failure}"
         if not (self.folder / TRAINED).exists():
-            updates = read_progress(self.folder / LOG)["updates"]
-            return f"seed {self.seed}: {updates:,} of {self.updates:,} updates"
-        return f"seed {self.seed} is not evaluated"
-
-    @property
-    def failure(self) -> str | None:
-        path = self.folder / FAILURE
-        return path.read_text(encoding="utf-8").strip() if path.exists() else None
+            updates = read_progress(self.folder / TRAIN_LOG)["updates"]
+            return f"{updates:,} of {self.facts.updates:,} updates"
+        return "not evaluated"
 
 
-def make_runs(plan: Plan, out: Path, seeds: Sequence[int] = ()) -> list[Run]:
-    """The runs of a plan with its seeds, or some of them; all runs of the first seed come first."""
-    return [
-        Run(
-            name=entry.name,
-            seed=seed,
-            folder=folder,
-            steps=tuple(make_steps(plan, entry, seed, folder)),
-            updates=entry.updates,
-            data=plan.recipe.data,
-            data_digest=plan.data_digest,
-            training_seconds=entry.training_seconds,
-            evaluation_seconds=entry.evaluation_seconds,
-            facts=make_facts(plan, entry, seed, number),
-        )
-        for seed in seeds or plan.recipe.seeds
-        for number, entry in enumerate(plan.entries)
-        for folder in [out / entry.folder(seed)]
-    ]
+def read_facts(folder: Path) -> Facts:
+    """The facts of a run, of its ``run.yaml``."""
+    path = folder / RUN
+    with reading(path, f"is no {RUN} of this version"):
+        return Facts(**yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
-def make_facts(plan: Plan, entry: Entry, seed: int, number: int) -> Facts:
-    """What is known of a run before it begins."""
-    recipe = plan.recipe
+def make_runs(
+    every: Iterable[Facts], out: Path, seeds: Sequence[int], planned: Iterable[Planned] = ()
+) -> list[Run]:
+    """Runs of all facts with all seeds; those of the first seed come first.
+
+    Args:
+        planned: tells how long their trainings may take.
+    """
+    times = {p.variant.label: (p.training_seconds, p.evaluation_seconds) for p in planned}
+    runs = []
+    for seed in seeds:
+        for facts in every:
+            label = facts.architecture + name_options(facts.tried)
+            run = Run(out / f"{label}-seed{seed}", replace(facts, seed=seed))
+            run.training_seconds, run.evaluation_seconds = times.get(label, (0.0, 0.0))
+            runs.append(run)
+    return runs
+
+
+def make_facts(planned: Planned, shared: Shared, command: str, environment: str) -> Facts:
+    """What is known of the runs of a variant before they begin."""
+    experiment, variant = planned.variant.experiment, planned.variant
     return Facts(
-        architecture=entry.name,
-        seed=seed,
-        task=recipe.task,
-        data=recipe.data,
-        options=entry.options,
-        tried=entry.tried,
-        evaluate=recipe.evaluate,
-        average=recipe.average or 0,
-        test_sets=plan.test_sets or {},
-        score=recipe.score,
-        bleu_tokenize=recipe.bleu_tokenize,
-        paper=recipe.paper.get(entry.name, {}),
-        parameters=entry.parameters,
-        budget=entry.budget,
-        updates=entry.updates,
-        epoch_updates=entry.epoch_updates,
-        size=entry.note,
-        baseline=plan.entries[0].name,
-        environment=", ".join(f"{name} {value}" for name, value in plan.environment.items()),
-        begun=f"{number:03}",
-        validation_texts=count_validation_texts(recipe) or None,
+        architecture=variant.name,
+        seed=shared.seed,
+        task=experiment.task,
+        data=experiment.data,
+        data_digest=shared.data_digest,
+        code=variant.code,
+        options=variant.options,
+        tried=variant.tried,
+        evaluate=experiment.evaluate,
+        average=experiment.average,
+        test_sets=experiment.test_sets,
+        score=experiment.score,
+        bleu_tokenize=experiment.bleu_tokenize,
+        paper=experiment.paper.get(variant.name, {}),
+        parameters=planned.trial.parameters,
+        budget=experiment.budget,
+        updates=planned.updates,
+        epoch_updates=planned.trial.epoch_updates,
+        size=variant.size,
+        defaults=variant.defaults,
+        baseline=shared.baseline,
+        environment=environment,
+        command=command,
+        validation_texts=experiment.validation_texts,
     )
 
 
-def make_steps(plan: Plan, entry: Entry, seed: int, folder: Path) -> Iterator[Step]:
-    """The steps of a run."""
-    recipe = plan.recipe
-    saving = {"save-dir": str(folder), "seed": seed, "log-format": "json", "log-interval": 20}
-    # Without it, a resumed training has other batches than one that was not interrupted.
-    saving["update-epoch-batch-itr"] = "True"
-    by = "update" if entry.options.get("save-interval-updates") else "epoch"
-    if recipe.average:
-        saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = recipe.average
-    if by == "update" or not recipe.average:
-        saving["no-epoch-checkpoints"] = True
-    words = ("fairseq-train", *train_options(recipe, entry, **saving))
-    yield Step("training", words, TRAINED)
-    checkpoints = [BEST]
-    if recipe.average:
-        checkpoints.append(AVERAGED)
-        output = folder / f"{AVERAGED}.pt"
-        options = {"checkpoint-dir": folder, "by": by, "last": recipe.average, "output": output}
-        words = ("odeformers", "average", *to_words(options))
-        yield Step("averaging", words, output.name)
-    for checkpoint in checkpoints:
-        for split in plan.test_sets or ():
-            yield make_prediction(recipe, entry, folder, checkpoint, split)
-            if split in recipe.score:
-                output = folder / prediction_name(recipe, checkpoint, split)
-                words = shlex.split(recipe.score[split])
-                words = tuple(word.replace("{output}", str(output)) for word in words)
-                yield Step("scoring", words, output.with_suffix(SCORE).name, "stdout")
+# --- what runs share ---------------------------------------------------------------------------
 
 
-def prediction_name(recipe: Recipe, checkpoint: str, split: str) -> str:
-    """The file of the predictions on a split: a table of classes, or what fairseq prints."""
-    return f"{checkpoint}.{split}.{'tsv' if recipe.kind is Kind.CLASSIFICATION else 'out'}"
+@dataclass(frozen=True)
+class Shared:
+    """What all runs of a comparison share."""
+
+    data: str
+    data_digest: str
+    task: str
+    tune: str  # names of tuned options
+    effort: Options  # a budget, or where trainings end
+    baseline: str  # the architecture that others are compared with
+    seed: int  # that options are tuned with
+    parameters: int = 0  # of the baseline
+
+    @classmethod
+    def of(cls, experiment: Experiment, data_digest: str) -> Shared:
+        """What the runs of an experiment share, before the baseline has been built."""
+        limits = ("max-epoch", "max-update")
+        effort = {name: experiment.train[name] for name in limits if name in experiment.train}
+        if experiment.budget:
+            effort = {"budget": clock(60 * experiment.budget)}
+        return cls(
+            data=experiment.data,
+            data_digest=data_digest,
+            task=experiment.task,
+            tune=" ".join(sorted(experiment.tune)),
+            effort={name: str(value) for name, value in effort.items()},
+            baseline=experiment.baseline or next(iter(experiment.architectures)),
+            seed=experiment.seeds[0],
+        )
 
 
-def make_prediction(
-    recipe: Recipe, entry: Entry, folder: Path, checkpoint: str, split: str
-) -> Step:
-    """The step that predicts a split."""
-    product, path = prediction_name(recipe, checkpoint, split), folder / f"{checkpoint}.pt"
-    options = {"output": folder / product} if recipe.kind is Kind.CLASSIFICATION else {}
-    words = evaluation_command(recipe, entry, split, path=path, **options)
-    return Step("predicting", tuple(words), product, PRINTED.get(recipe.kind, ""))
+def read_shared(out: Path) -> Shared | None:
+    """What the runs in a folder share; None if none has begun.
+
+    Raises:
+        ValueError: an earlier version has begun it.
+    """
+    check_version(out)
+    path = out / COMPARISON
+    if not path.exists():
+        return None
+    with reading(path, f"is no {COMPARISON} of this version"):
+        return Shared(**yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def write_shared(out: Path, shared: Shared) -> Shared:
+    """Keep what runs share, unless another command has meanwhile; returns what is kept."""
+    out.mkdir(parents=True, exist_ok=True)
+    with FileLock(out / f".{COMPARISON}.lock"):
+        kept = read_shared(out)
+        if kept is None:
+            with replacing(out / COMPARISON) as path:
+                path.write_text(yaml.safe_dump(asdict(shared), sort_keys=False), encoding="utf-8")
+    return kept or shared
+
+
+def check_shared(experiment: Experiment, shared: Shared, out: Path) -> Shared:
+    """Check that an experiment shares what the runs in a folder do, before its trials.
+
+    Returns:
+        what the runs share: of the first command, the baseline and the seed stay.
+    """
+    kept = read_shared(out)
+    if kept is None:
+        return shared
+    if experiment.baseline is None:
+        shared = replace(shared, baseline=kept.baseline)
+    names = ("data", "task", "tune", "baseline")
+    settings = ({k: getattr(each, k) for k in names} | each.effort for each in (kept, shared))
+    then, now = settings
+    begun = list(dict.fromkeys(facts.architecture for _, facts in read_begun(out)))
+    changes = name_differences({k: (then.get(k, ""), now.get(k, "")) for k in {**then, **now}})
+    free = find_free_name(out)
+    if changes:
+        raise ValueError(
+            f"{out} was begun with other settings ({', '.join(begun)}: {', '.join(changes)}); give "
+            f"another folder, such as --out {free}"
+        )
+    if kept.data_digest != shared.data_digest:
+        raise ValueError(
+            f"{kept.data} has other files than when {out} was begun; give another folder, such as "
+            f"--out {free}"
+        )
+    return kept
+
+
+def read_begun(out: Path) -> Iterator[tuple[Path, Facts]]:
+    """The folders of all runs that have been begun, each with its facts."""
+    for path in sorted(out.glob(f"*/{RUN}")):
+        yield path.parent, read_facts(path.parent)
+
+
+def check_begun(every: Iterable[Facts], out: Path) -> None:
+    """Check that runs of the same variants, with any seed, were begun with the same settings.
+
+    Raises:
+        ValueError: one was not; the message has the folders to delete.
+    """
+    asked = {facts.architecture + name_options(facts.tried): facts for facts in every}
+    folders: dict[tuple[str, ...], list[Path]] = {}  # by what has changed
+    names: dict[tuple[str, ...], dict[str, None]] = {}
+    for folder, kept in read_begun(out):
+        now = asked.get(kept.architecture + name_options(kept.tried))
+        if now and (changes := name_changes(kept, now)):
+            folders.setdefault(changes, []).append(folder)
+            names.setdefault(changes, {})[kept.architecture] = None
+    if folders:
+        told = (f"{', '.join(names[changes])}: {', '.join(changes)}" for changes in folders)
+        remove = " ".join(map(str, chain.from_iterable(folders.values())))
+        raise ValueError(
+            f"{out} was begun with other settings ({'; '.join(told)}); delete {remove} to train "
+            f"anew, or give another folder, such as --out {find_free_name(out)}"
+        )
+
+
+def name_changes(kept: Facts, asked: Facts) -> tuple[str, ...]:
+    """The settings of a run that a command would change."""
+    if kept.code != asked.code:
+        return ("the files of its plugin have changed",)
+    then, now = (
+        {"average": str(facts.average), **facts.options, "user-dir": ""}
+        | {f"evaluate {k}": v for k, v in facts.evaluate.items() if k not in BATCHING}
+        for facts in (kept, asked)
+    )
+    return name_differences(
+        {name: (show(then.get(name)), show(now.get(name))) for name in {**now, **then}}
+    )
+
+
+def show(value: object) -> str:
+    """The value of an option as it is typed; "" if the option is left out."""
+    words = to_words({"option": value})
+    return words[-1] if len(words) > 1 else "set" * len(words)
+
+
+# --- tuning ------------------------------------------------------------------------------------
+
+
+def choose_facts(every: Sequence[Facts], out: Path) -> list[Facts]:
+    """The facts of one candidate for each architecture: its best so far, or else its first.
+
+    The best one has the best validation with the seed that options are tuned with, also among
+    candidates of earlier commands.
+    """
+    names = dict.fromkeys(facts.architecture for facts in every)
+    begun = [(folder, facts) for folder, facts in read_begun(out) if facts.architecture in names]
+    files = [folder / RESULTS for folder, _ in begun]
+    rows = [r for path in files if path.exists() for r in read_rows(path) if not r.metric]
+    settings = choose_settings(rows).settings
+    chosen = []
+    for name in names:
+        tuned = settings.get(name)
+        of_name = [
+            facts for facts in (*every, *(f for _, f in begun)) if facts.architecture == name
+        ]
+        chosen.append(next((f for f in of_name if f.tuned == tuned), of_name[0]))
+    return chosen

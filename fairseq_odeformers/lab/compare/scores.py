@@ -29,7 +29,7 @@ from fairseq_odeformers.lab.commands import log_stats
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.papers import family_of
 
-from .results import CPU, Curve, Predictions, Row, write_curve, write_predictions
+from .results import CPU, Curve, Options, Predictions, Row, write_curve, write_predictions
 
 # --- logs of fairseq-train with --log-format json ------------------------------------------------
 
@@ -293,9 +293,11 @@ class Facts:
     seed: int
     task: str
     data: str
-    options: dict[str, Any]  # of fairseq-train, without the seed and the folder
-    tried: dict[str, Any] = field(default_factory=dict)  # the values of tuned options
-    evaluate: dict[str, Any] = field(default_factory=dict)  # options of the evaluation
+    options: Options  # of fairseq-train, without the seed and the folder
+    data_digest: str = ""  # of its files
+    code: str = ""  # a digest of the plugin's files
+    tried: Options = field(default_factory=dict)  # the values of tuned options
+    evaluate: Options = field(default_factory=dict)  # options of the evaluation
     average: int = 0
     # The splits to evaluate on, each with the file of its references or texts, if there is one.
     test_sets: dict[str, str | None] = field(default_factory=dict)
@@ -307,7 +309,7 @@ class Facts:
     updates: int = 0
     epoch_updates: int = 0
     size: str = ""
-    defaults: dict[str, Any] = field(default_factory=dict)  # other options of the model
+    defaults: Options = field(default_factory=dict)  # other options of the model
     baseline: str = ""
     environment: str = ""
     command: str = ""
@@ -318,6 +320,11 @@ class Facts:
     def kind(self) -> Kind:
         """The kind of models that the task trains."""
         return Kind.of_task(self.task) or Kind.TRANSLATION
+
+    @property
+    def tuned(self) -> str:
+        """The values of tuned options in a text."""
+        return " ".join(f"{name} {value}" for name, value in self.tried.items())
 
     @property
     def output_suffix(self) -> str:
@@ -348,7 +355,7 @@ def make_rows(facts: Facts, folder: Path, state: str = "") -> list[Row]:
         state=state,
         family=family_of(facts.options.get("arch", facts.architecture)),
         architecture=facts.architecture,
-        tuned=" ".join(f"{name} {value}" for name, value in facts.tried.items()),
+        tuned=facts.tuned,
         seed=facts.seed,
         options=json.dumps(facts.options),
         defaults=json.dumps(facts.defaults),

@@ -1,87 +1,93 @@
-"""Trials: each model is built and trained for a few updates before the first training begins."""
+"""Trials: what one build of a model and a few updates tell before the first training begins.
 
+A trial finds what would end a training, an evaluation or the report hours later, and measures what
+a run costs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
 from fairseq import metrics, tasks, utils
 from fairseq.data import FairseqDataset
-from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
-from fairseq.models import BaseFairseqModel
-from fairseq.tasks import FairseqTask
+from fairseq.data.iterators import GroupedIterator
 from fairseq.trainer import Trainer
-from omegaconf import DictConfig
-from torch import nn
 
+from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .entry import Entry, parse_evaluation, parse_training, resolve_shares
-from .logs import report_progress
-from .recipe import Recipe
+from .results import Options
+from .variant import Untrained, Variant
 
-STEPS = 4  # updates that are timed, or more
-SORTED = 1000  # batches whose sizes are compared, at most
-GOLDEN = (math.sqrt(5) - 1) / 2
+STEPS = 4  # updates that are timed at least, unless the time is over
+SECONDS = 2.0  # of updates that are timed at least where they determine the length of a training
 EXAMPLES = 16  # in the batch of the evaluation that is timed
 # The ends of options that do not change the size of a model, and hardly the time of an update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
+SKIP = "skip-invalid-size-inputs-valid-test"
+LONGER = {  # the options that make room for a longer example
+    Kind.TRANSLATION: "--max-source-positions and --max-target-positions",
+    Kind.CLASSIFICATION: "--shorten-method truncate, or --max-positions",
+    Kind.LANGUAGE_MODEL: "--max-target-positions, or --sample-break-mode none",
+    Kind.MASKED_LM: "--max-positions, or --sample-break-mode none",
+}
 
 
-class Started(NamedTuple):
-    """A training that can begin: fairseq's trainer, and for each update samples and their size."""
+@dataclass(frozen=True)
+class Trial:
+    """What a trial has measured."""
 
-    trainer: Trainer
-    updates: GroupedIterator
-    sizes: list[float]  # relative to the mean
-
-
-class Untrained(NamedTuple):
-    """A model, its task and its configuration, as fairseq-train makes them of the options."""
-
-    cfg: DictConfig
-    task: FairseqTask
-    model: BaseFairseqModel
+    parameters: int  # that are trained
+    epoch_updates: int  # of one epoch
+    seconds: float  # of an update, on average
+    timed: int  # updates
+    validation_seconds: float  # of one validation
+    prediction_seconds: float  # of a test set that is as long as the validation set
 
 
-def build(recipe: Recipe, entry: Entry) -> Untrained:
-    """Build the model of an architecture."""
-    cfg = parse_training(recipe, entry)
-    torch.manual_seed(1)
-    task = tasks.setup_task(cfg.task)
-    return Untrained(cfg, task, task.build_model(cfg.model))
+def digest_trial(variant: Variant, data_digest: str) -> str:
+    """A digest of all that a trial depends on; options that hardly cost time are left out."""
+    experiment = variant.experiment
+    costly = {k: v for k, v in variant.options.items() if not k.endswith((*COST_FREE, "user-dir"))}
+    facts = [costly, experiment.evaluate, sorted(experiment.test_sets), variant.code, data_digest]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def count_parameters(model: nn.Module) -> int:
-    """The number of trained parameters of a model."""
-    return sum(each.numel() for each in model.parameters() if each.requires_grad)
+def try_variant(variant: Variant, seconds: float | None = None) -> Trial:
+    """Build a model once, check the data with it, and time a few updates.
 
-
-def try_training(recipe: Recipe, entry: Entry, untrained: Untrained) -> Entry:
-    """An architecture with its updates, its schedule, and the time that its run may take."""
-    started = start_training(recipe, untrained)
-    trainer, per_epoch = started.trainer, len(started.sizes)
-    updates = count_updates(trainer.cfg.optimization, per_epoch)
-    check_best(trainer.cfg, updates // per_epoch)
-    (seconds,) = time_updates([started])
+    Args:
+        seconds: that timing them may take, if they determine the length of the training.
+    """
+    untrained = variant.build()
+    check_data(variant, untrained)
+    trainer, updates = start_training(variant, untrained)
+    epoch_updates = len(updates)
+    check_best(trainer.cfg, epoch_updates)
+    times = time_updates(trainer, updates, seconds)
     check_metric(trainer)
-    options = resolve_shares(entry.options, updates)
-    entry = replace(
-        entry,
-        options=options,
-        updates=updates,
-        epoch_updates=per_epoch,
-        training_seconds=seconds * updates,
+    validation, prediction = time_evaluation(variant, trainer)
+    return Trial(
+        untrained.parameters, epoch_updates, fmean(times), len(times), validation, prediction
     )
-    return replace(entry, evaluation_seconds=time_evaluation(recipe, entry, trainer))
 
 
-def start_training(recipe: Recipe, untrained: Untrained) -> Started:
-    """fairseq's trainer with an epoch of batches, of which any few are small and large."""
+# --- a few updates -----------------------------------------------------------------------------
+
+
+def start_training(variant: Variant, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:
+    """fairseq's trainer, and the updates of its first epoch in the order of a training."""
     cfg, task, model = untrained
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
@@ -92,36 +98,50 @@ def start_training(recipe: Recipe, untrained: Untrained) -> Started:
     trainer.save_checkpoint = lambda *_: None  # fairseq saves the state of a failure
     try:
         epoch = trainer.get_train_iterator(epoch=1)
-        batches, sizes = spread_sizes(epoch.dataset, epoch.frozen_batches)
+        batches = epoch.next_epoch_itr(shuffle=True)
     except Exception as error:
         if not isinstance(error, IndexError) and "dataset is empty" not in str(error):
             raise  # both are fairseq's, where it leaves all examples out
         raise ValueError(
-            f"{recipe.data}: no training example fits; check --max-tokens and --max-positions"
+            f"{variant.experiment.data}: no training example fits; check --max-tokens and "
+            "--max-positions"
         ) from error
     for subset in cfg.dataset.valid_subset.split(","):
         task.load_dataset(subset, combine=False, epoch=1)
-    spread = EpochBatchIterator(epoch.dataset, epoch.collate_fn, batches)
-    number = cfg.optimization.update_freq[0]
-    grouped = [fmean(sizes[first : first + number]) for first in range(0, len(sizes), number)]
-    updates = GroupedIterator(spread.next_epoch_itr(shuffle=False), number)
-    return Started(trainer, updates, grouped)
+    return trainer, GroupedIterator(batches, cfg.optimization.update_freq[0])
 
 
-def spread_sizes(
-    dataset: FairseqDataset, batches: Sequence[Sequence[int]]
-) -> tuple[list[Sequence[int]], list[float]]:
-    """As many batches, of which any few in a row are small and large, and their relative sizes.
+def time_updates(trainer: Trainer, updates: Iterable, seconds: float | None = None) -> list[float]:
+    """The seconds of each of a few updates, in the order of a training.
 
-    They are at multiples of the golden ratio among the batches as sorted by size. A size is in
-    padded tokens, and 1 is the mean.
+    Each is made twice, and the second one counts: the first one of a size allocates memory. They
+    are fairseq's own, so that options of the optimizer, of precision and of accumulated gradients
+    are tried with the model.
+
+    Args:
+        seconds: that this may take; it ends with two updates at least. None for a few updates.
     """
-    some = batches[:: 1 + len(batches) // SORTED]
-    sizes = [len(batch) * max(map(dataset.num_tokens, batch)) for batch in some]
-    by_size = sorted(range(len(some)), key=sizes.__getitem__)
-    chosen = [by_size[int(GOLDEN * k % 1 * len(some))] for k in range(1, 1 + len(batches))]
-    mean = sum(sizes) / max(1, len(sizes))
-    return [some[i] for i in chosen], [sizes[i] / mean for i in chosen]
+    times: list[float] = []
+    least = 0.0 if seconds is None else SECONDS
+    end = time.perf_counter() + (math.inf if seconds is None else seconds)
+    for samples in updates:
+        _, counted = (seconds_of(partial(make_update, trainer, samples)) for _ in range(2))
+        times.append(counted)
+        over = time.perf_counter() > end and len(times) > 1
+        if over or len(times) >= STEPS and sum(times) >= least:
+            break
+    return times
+
+
+def make_update(trainer: Trainer, samples: list) -> None:
+    """One update of a training."""
+    try:
+        with torch.enable_grad():
+            trainer.train_step(samples)
+    except (FloatingPointError, StopIteration) as error:  # the second as fairseq looks for NaN
+        raise ValueError("the loss or a gradient is not finite") from error
+    if trainer.cuda:
+        torch.cuda.synchronize()
 
 
 def count_updates(optimization, per_epoch: int) -> int:
@@ -133,8 +153,21 @@ def count_updates(optimization, per_epoch: int) -> int:
     return updates
 
 
-def check_best(cfg, epochs: int) -> None:
-    """Check that a training of so many whole epochs saves the best checkpoint, under its name."""
+def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int:
+    """The number of checkpoints that fairseq saves in a training and that can be averaged.
+
+    At the end of an epoch it saves none that is named by updates.
+    """
+    if interval := int(options.get("save-interval-updates") or 0):
+        saved = range(interval, updates + 1, interval)
+        return sum(number % epoch_updates > 0 for number in saved)
+    if options.get("no-epoch-checkpoints"):
+        return 0
+    return updates // epoch_updates // int(options.get("save-interval") or 1)
+
+
+def check_best(cfg, epoch_updates: int) -> None:
+    """Check that a training saves the best checkpoint, under its name."""
     for name, value in (
         ("disable-validation", cfg.dataset.disable_validation),
         ("no-save", cfg.checkpoint.no_save),
@@ -144,6 +177,7 @@ def check_best(cfg, epochs: int) -> None:
             raise ValueError(
                 f"--{name} {value}: the best checkpoint is evaluated; leave the option out"
             )
+    epochs = count_updates(cfg.optimization, epoch_updates) // epoch_updates
     intervals = cfg.dataset.validate_interval, cfg.checkpoint.save_interval
     by_updates = cfg.dataset.validate_interval_updates or cfg.checkpoint.save_interval_updates
     if not (by_updates or cfg.optimization.max_update) and math.lcm(*intervals) > epochs:
@@ -168,60 +202,20 @@ def check_metric(trainer: Trainer) -> None:
         )
 
 
-def time_updates(started: Sequence[Started], least: float = 0.0) -> list[float]:
-    """The seconds of an update of mean size, for each of several models, which take turns.
-
-    A few updates of each are timed, or more that take so many seconds at least.
-    """
-    measured: list[list[tuple[float, float]]] = [[] for _ in started]
-    for turn in zip(*map(timed_updates, started)):
-        for of_model, one in zip(measured, turn):
-            of_model.append(one)
-        times = [[seconds for seconds, _ in of_model] for of_model in measured]
-        if len(times[0]) >= STEPS and min(map(sum, times)) >= least:
-            break
-    return [fmean(t for t, _ in of_model) / fmean(s for _, s in of_model) for of_model in measured]
-
-
-def timed_updates(started: Started) -> Iterator[tuple[float, float]]:
-    """The seconds of each update of an epoch, and its relative size.
-
-    Each is made twice, and the second one counts: the first one of a size allocates memory. They
-    are fairseq's own, so that options of the optimizer, of precision and of accumulated gradients
-    are tried with the model.
-    """
-    trainer, updates, sizes = started
-    for samples, size in zip(updates, sizes):
-        for _ in range(2):
-            begin = time.perf_counter()
-            try:
-                trainer.train_step(samples)
-            except (FloatingPointError, StopIteration) as error:  # the second as it looks for NaN
-                raise ValueError("the loss or a gradient is not finite") from error
-            if trainer.cuda:
-                torch.cuda.synchronize()
-            elapsed = time.perf_counter() - begin
-        yield elapsed, size
-
-
-def time_evaluation(recipe: Recipe, entry: Entry, trainer: Trainer) -> float:
-    """The seconds of all validations, and of predicting test sets, each as long as ``valid``.
+def time_evaluation(variant: Variant, trainer: Trainer) -> tuple[float, float]:
+    """The seconds of a validation, and of predicting as many examples.
 
     An untrained model translates up to the greatest length, so a trained one takes less.
     """
     task, model, sample = trainer.task, trainer.get_model(), take_examples(trainer)
-    splits = recipe.splits or []
     validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
-    if recipe.kind is Kind.TRANSLATION and splits:
-        report_progress(f"timing translations of {entry.label}")
-        cfg = parse_evaluation(recipe, entry, splits[0])
+    if variant.experiment.kind is Kind.TRANSLATION and variant.experiment.test_sets:
+        cfg = variant.parse_evaluation(next(iter(variant.experiment.test_sets)))
         generator = task.build_generator([model], cfg.generation)
         prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
-    validations = max(entry.checkpoints, entry.updates // entry.epoch_updates) + 1
-    predictions = len(splits) * (1 if recipe.average == 0 else 2)
     examples = len(validation_set(trainer))
     batches = examples / min(examples, EXAMPLES)
-    return batches * (validations * validation + predictions * prediction)
+    return batches * validation, batches * prediction
 
 
 def validation_set(trainer: Trainer) -> FairseqDataset:
@@ -243,17 +237,98 @@ def seconds_of(function: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def find_twin(entry: Entry, tried: Iterable[Entry]) -> Entry | None:
-    """A candidate that has been tried and differs from another one in cost-free options alone."""
-    for other in tried:
-        differing = (name for name, value in entry.tried.items() if value != other.tried[name])
-        if other.name == entry.name and all(name.endswith(COST_FREE) for name in differing):
-            return other
-    return None
+# --- the data ----------------------------------------------------------------------------------
 
 
-def repeat_trial(entry: Entry, twin: Entry) -> Entry:
-    """A candidate with what the trial of its twin has measured."""
-    changes = {name: entry.options.get(name) for name in entry.tried if name.endswith(COST_FREE)}
-    options = resolve_shares({**twin.options, **changes}, twin.updates)
-    return replace(twin, options=options, tried=entry.tried)
+def check_data(variant: Variant, untrained: Untrained) -> None:
+    """Check that a model and its batches have room for all examples that it is evaluated on.
+
+    fairseq leaves examples that are too long out of a training, where they are counted, and of
+    ``fairseq-eval-lm``; it ends a validation or ``fairseq-generate`` at the first one.
+    """
+    cfg, task, model = untrained
+    experiment = variant.experiment
+    limits, remedy = (task.max_positions(), model.max_positions()), LONGER[experiment.kind]
+    train = cfg.dataset.train_subset
+    task.load_dataset(train, combine=True, epoch=1)
+    where = f"{experiment.data}, {train}"
+    check_positions(task.dataset(train), (*limits, cfg.dataset.max_tokens), where, "", skips=True)
+    if not cfg.dataset.disable_validation:
+        for subset in cfg.dataset.valid_subset.split(","):
+            task.load_dataset(subset, combine=False, epoch=1)
+            dataset, where = task.dataset(subset), f"{experiment.data}, {subset}"
+            skips = cfg.dataset.skip_invalid_size_inputs_valid_test
+            fitting = check_positions(dataset, limits, where, f"{remedy}; or --{SKIP}", skips)
+            check_batches(
+                dataset, fitting, cfg.dataset.max_tokens_valid, where, "--max-tokens-valid"
+            )
+    for split in experiment.test_sets:
+        where = f"{experiment.data}, {split}"
+        if experiment.kind is Kind.CLASSIFICATION:  # which odeformers predict reads
+            truncate = variant.parse_evaluation(split).truncate or allows_truncation(task.cfg)
+            task.load_dataset(split)  # refuses labels of several words
+            if not truncate:
+                remedy = f"{LONGER[experiment.kind]}; or truncate: true under evaluate"
+                check_positions(task.dataset(split), limits, where, remedy)
+        else:
+            check_evaluation(variant, model, split, where)
+
+
+def check_evaluation(variant: Variant, model, split: str, where: str) -> None:
+    """Check a test set that ``fairseq-generate`` or ``fairseq-eval-lm`` reads."""
+    generates = variant.experiment.kind is Kind.TRANSLATION
+    cfg = variant.parse_evaluation(split)
+    if not generates:
+        cfg.task.tokens_per_sample -= cfg.eval_lm.context_window
+    task = tasks.setup_task(cfg.task)
+    task.load_dataset(split)
+    limits = [model.max_positions(), *([task.max_positions()] if generates else [])]
+    dataset = task.dataset(split)
+    fitting = check_positions(dataset, limits, where, LONGER[variant.experiment.kind])
+    check_batches(dataset, fitting, cfg.dataset.max_tokens, where, "max-tokens under evaluate")
+
+
+def check_positions(
+    dataset: FairseqDataset, limits: Sequence, where: str, remedy: str, skips: bool = False
+) -> np.ndarray:
+    """Check that no example has more tokens than a model has positions.
+
+    Args:
+        limits: the most tokens of an example, by the task and by the model.
+        where: the data and the split.
+        remedy: the options that make room for more.
+        skips: whether longer examples are left out; they are counted.
+
+    Returns:
+        The numbers of the examples, without those that are left out.
+    """
+    indices, limit = dataset.ordered_indices(), utils.resolve_max_positions(*limits)
+    if limit is None:
+        return indices
+    fitting, longer = dataset.filter_indices_by_size(indices, limit)
+    if len(longer):
+        first = min(longer)
+        most, size = (
+            " and ".join(map(str, np.atleast_1d(numbers)))
+            for numbers in (limit, dataset.size(first))
+        )
+        fault = (
+            f"{where}: {len(longer):,} of {len(indices):,} examples are longer than the model "
+            f"takes, {most} tokens (number {first + 1} has {size})"
+        )
+        if not skips:
+            raise ValueError(f"{fault}; give {remedy}")
+        print(f"{fault}; they are left out", flush=True)
+    return fitting
+
+
+def check_batches(
+    dataset: FairseqDataset, indices: np.ndarray, most: int | None, where: str, option: str
+) -> None:
+    """Check that no example has more tokens than a batch may have, by an option."""
+    sizes = {dataset.num_tokens(index): index for index in indices} if most else {}
+    if most and sizes and max(sizes) > most:
+        raise ValueError(
+            f"{where}: number {sizes[max(sizes)] + 1} has {max(sizes)} tokens, more than a batch "
+            f"of {most}; give {option} {max(sizes)}"
+        )

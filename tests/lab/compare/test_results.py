@@ -72,11 +72,19 @@ def test_the_file_of_a_comparison_has_the_rows_of_all_runs(tmp_path):
     runs = {"c-seed1": "3", "a-seed1": "1", "b-seed1": "2", "a-seed2": "9"}
     for run, begun in runs.items():
         (tmp_path / run).mkdir()
+        (tmp_path / run / "run.yaml").touch()
         row = replace(ROW, run=run, architecture=run[0], begun=begun)
         write_rows(tmp_path / run / "results.csv", [row, replace(row, metric="BLEU")])
+    write_rows(write_other(tmp_path) / "results.csv", [ROW])
     collect_rows(tmp_path)
     found = [row.run for row in read_rows(tmp_path)]
     assert found[::2] == found[1::2] == ["a-seed1", "a-seed2", "b-seed1", "c-seed1"]
+
+
+def write_other(out):
+    """A folder of something else, such as another comparison."""
+    (out / "other").mkdir()
+    return out / "other"
 
 
 @pytest.mark.parametrize("maximized, chosen", [(True, "lr 2"), (False, "lr 3")])

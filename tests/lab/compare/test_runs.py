@@ -1,189 +1,336 @@
-"""Runs go on where they were left, whatever was killed, and two commands share them."""
+"""Runs: their steps, what they keep, and how a folder is continued."""
 
 import multiprocessing
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from filelock import FileLock
+from lab.compare.test_scores import write_log
 
-from fairseq_odeformers.files import sha256
-from fairseq_odeformers.lab import commands
+from fairseq_odeformers.files import TEMPORARY, sha256
 from fairseq_odeformers.lab.compare import runs
-from fairseq_odeformers.lab.compare.runs import Run, Step
-
-# In place of fairseq's commands: says that it was called, and writes to the log and its own file.
-# With a file "kill" beside it, it kills itself or the process of the run in between. It holds a
-# lock as long as it lives.
-PROGRAM = """
-import fcntl, os, pathlib, signal, sys
-name, *product = sys.argv[1:]
-alive = open("alive", "w")
-fcntl.flock(alive, fcntl.LOCK_EX)
-with open("calls", "a") as file:
-    print(name, file=file)
-print("half of", name, flush=True)
-if pathlib.Path("kill").exists():
-    step, victim = pathlib.Path("kill").read_text().split()
-    if step == name:
-        os.kill(os.getpid() if victim == "command" else os.getppid(), signal.SIGKILL)
-        signal.pause()
-print("all of", name)
-for path in product:
-    pathlib.Path(path).write_text(name)
-if name == "diverges":
-    print("WARNING | NaN detected in output of encoder.layers.0.fc1, shape: torch.Size([3, 4])")
-    print("FloatingPointError: gradients are Nan/Inf\\nTraceback\\nStopIteration")
-    sys.exit(1)
-if name == "fails":
-    sys.exit("no such thing")
-"""
-STEPS = (
-    Step("training", ("fairseq-train", "train"), "trained"),
-    Step("averaging", ("odeformers", "average", "averaged.pt"), "averaged.pt"),
-    Step("predicting", ("fairseq-generate", "generate"), "test.out", printed="stdout"),
+from fairseq_odeformers.lab.compare.experiment import Experiment
+from fairseq_odeformers.lab.compare.results import read_rows
+from fairseq_odeformers.lab.compare.runs import (
+    Shared,
+    Step,
+    check_begun,
+    check_shared,
+    choose_facts,
+    explain_failure,
+    make_runs,
+    make_steps,
+    write_shared,
 )
+from fairseq_odeformers.lab.compare.scores import TRAIN_LOG, TRAINED, Facts
+
+OPTIONS = {"arch": "transformer", "source-lang": "de", "target-lang": "en", "lr": "1e-3"}
+FACTS = Facts("a", 1, "translation", "/data", OPTIONS, updates=78, baseline="a")
 FORK = multiprocessing.get_context("fork")
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    (tmp_path / "program.py").write_text(PROGRAM)
-    modules = dict.fromkeys(commands.MODULES, "program")
-    monkeypatch.setattr(commands, "MODULES", modules)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def lines(facts, folder=Path("out/a-seed1")):
+    return [(step, " ".join(step.words)) for step in make_steps(facts, folder)]
 
 
-def call(run):
-    """A run in a process of its own, as submitit calls it; returns the exit status."""
-    process = FORK.Process(target=run)
-    process.start()
-    process.join()
-    return process.exitcode
+# --- steps -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("victim", ["command", "run"])
-@pytest.mark.parametrize("step", ["train", "average", "generate"])
-def test_a_killed_run_goes_on(step, victim, folder):
-    run = Run("arch", 1, folder, STEPS)
-    (folder / "kill").write_text(f"{step} {victim}")
-    call(run)
-    with FileLock(folder / "alive", timeout=20):
-        assert not run.finished and not run.busy
-    assert (run.failure is None) == (victim == "run")
-    assert not (folder / "test.out").exists()
-    (folder / "kill").unlink()
-    call(run)
-    assert run.finished
-    calls = (folder / "calls").read_text().split()
-    names = ["train", "average", "generate"]
-    place = names.index(step)
-    assert calls == [*names[: place + 1], *names[place:]], "what was done is not repeated"
-    assert (folder / "test.out").read_text() == "half of generate\nall of generate\n"
-    call(run)
-    assert (folder / "calls").read_text().split() == calls
+@pytest.mark.parametrize(
+    "saving, by, kept",
+    [
+        ({}, "epoch", "--keep-last-epochs 2"),
+        ({"save-interval-updates": 500}, "update", "--keep-interval-updates 2 --no-epoch"),
+    ],
+)
+def test_what_a_run_averages_and_scores(saving, by, kept):
+    """The checkpoints that the training keeps, and each translation of the splits with a score."""
+    score = {"test": "odeformers score-wmt14 en-de {output}"}
+    sets = dict.fromkeys(["valid", "test"])
+    facts = replace(FACTS, options={**OPTIONS, **saving}, average=2, test_sets=sets, score=score)
+    (_, training), (_, averaging), *others = lines(facts)
+    assert kept in training and "--seed 1 " in training and "--save-dir out/a-seed1 " in training
+    assert "--update-epoch-batch-itr True" in training, "or it cannot go on as if not interrupted"
+    assert averaging.startswith(f"odeformers average --checkpoint-dir out/a-seed1 --by {by}")
+    expected = []
+    for name in ("checkpoint_best", "averaged"):
+        for split in ("valid", "test"):
+            expected.append((f"{name}.{split}.out", "fairseq-generate", "stdout"))
+        expected.append((f"{name}.test.score", "odeformers", "stdout"))
+    assert [(step.product, step.words[0], step.printed) for step, _ in others] == expected
+    for step, line in others:
+        if step.words[0] == "fairseq-generate":
+            checkpoint, split, _ = step.product.split(".")
+            assert f"--path out/a-seed1/{checkpoint}.pt" in line and f"subset {split} " in line
+        else:
+            assert line.endswith(step.product.replace(".score", ".out"))
+
+
+def test_without_averages_no_epoch_is_kept():
+    ((_, training),) = lines(FACTS)
+    assert "--no-epoch-checkpoints" in training and "keep-last" not in training
+
+
+@pytest.mark.parametrize(
+    "task, suffix, printed",
+    [("sentence_prediction", "tsv", ""), ("language_modeling", "out", "stderr")],
+)
+def test_predictions_are_a_table_or_what_a_command_logs(task, suffix, printed):
+    facts = replace(FACTS, task=task, test_sets={"test.2016": None})
+    _, (step, line) = lines(facts)
+    assert (step.product, step.printed) == (f"checkpoint_best.test.2016.{suffix}", printed)
+    assert ("--output" in line) == (suffix == "tsv")
 
 
 @pytest.mark.parametrize("printed", ["", "stdout", "stderr"])
-def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, folder):
+def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, tmp_path):
     """And with the log that has its errors."""
-    step = Step("training", ("fairseq-train", "fails"), "product", printed)
-    run = Run("arch", 1, folder, (step, *STEPS[1:]))
-    call(run)
-    log = folder / runs.LOG
-    assert run.failure == f"fairseq-train: no such thing (status 1); its log is {log}"
-    assert log.read_text().endswith("no such thing\n")
-    assert (folder / "calls").read_text().split() == ["fails"]
-    assert not (folder / "product").exists()
-
-
-def test_a_score_that_is_logged_is_the_product(folder, monkeypatch):
-    """As fairseq-eval-lm logs it. A score that is printed nowhere is a failure, no empty row."""
-    line = "echo $LOGLEVEL Perplexity: 7.5 >&2; echo hello"
-    monkeypatch.setenv("LOGLEVEL", "ERROR")
-    step = Step("predicting", ("sh", "-c", line), "test.out", printed="stderr")
-    call(Run("arch", 1, folder, (step,)))
-    assert (folder / "test.out").read_text() == "INFO Perplexity: 7.5\n"
-    assert (folder / runs.LOG).read_text() == "hello\n"
-    step = Step("scoring", ("sh", "-c", "echo 27.55 >&2"), "test.score", printed="stdout")
-    run = Run("arch", 1, folder, (step,))
-    call(run)
-    assert run.failure.startswith("sh: it has printed nothing to stdout")
-    assert not (folder / "test.score").exists()
-
-
-def test_warnings_are_no_part_of_what_a_command_prints(folder):
-    """They are in the log; without any, a failure is told by what the command has printed."""
-    warn = "echo 27.55; echo careful >&2"
-    step = Step("scoring", ("sh", "-c", warn), "test.score", printed="stdout")
-    call(Run("arch", 1, folder, (step,)))
-    assert (folder / "test.score").read_text() == "27.55\n"
-    assert (folder / runs.LOG).read_text() == "careful\n"
     step = Step(
-        "scoring", ("sh", "-c", "echo no references; exit 3"), "other.score", printed="stdout"
+        "training", ("sh", "-c", "echo begun >&2; echo no such thing >&2; exit 1"), "x", printed
     )
-    run = Run("arch", 1, folder, (step,))
-    call(run)
-    assert run.failure.startswith("sh: no references (status 3)")
+    with pytest.raises(
+        ValueError, match=rf"^sh: no such thing \(status 1\); its log is {tmp_path}"
+    ):
+        step.make_product(tmp_path)
+    assert (tmp_path / TRAIN_LOG).read_text().endswith("no such thing\n")
+    assert not (tmp_path / "x").exists()
 
 
-def test_a_training_that_diverged_says_so_and_where(folder):
-    """Until it fails for another reason."""
-    run = Run("arch", 1, folder, (Step("training", ("fairseq-train", "diverges"), "product"),))
-    call(run)
-    assert run.failure.startswith(
-        "fairseq-train: the loss or the gradients became NaN or infinite (gradients are Nan/Inf, "
-        "NaN first in the output of encoder.layers.0.fc1); lower --lr"
+def test_a_score_is_the_stream_that_has_it(tmp_path, monkeypatch):
+    """As fairseq-eval-lm logs it, also where LOGLEVEL would hide it; nothing printed is a failure.
+
+    Warnings are in the log.
+    """
+    monkeypatch.setenv("LOGLEVEL", "ERROR")
+    line = "echo $LOGLEVEL Perplexity: 7.5 >&2; echo hello"
+    Step("predicting", ("sh", "-c", line), "test.out", "stderr").make_product(tmp_path)
+    assert (tmp_path / "test.out").read_text() == "INFO Perplexity: 7.5\n"
+    assert (tmp_path / TRAIN_LOG).read_text() == "hello\n"
+    step = Step("scoring", ("sh", "-c", "echo 27.55 >&2"), "test.score", "stdout")
+    with pytest.raises(ValueError, match="^sh: it has printed nothing to stdout"):
+        step.make_product(tmp_path)
+    assert not (tmp_path / "test.score").exists()
+
+
+def test_a_training_that_diverged_says_so_and_where():
+    output = (
+        "WARNING | NaN detected in output of encoder.layers.0.fc1, shape: torch.Size([3, 4])\n"
+        "FloatingPointError: gradients are Nan/Inf\nTraceback\nStopIteration"
     )
-    call(replace(run, steps=(Step("training", ("fairseq-train", "fails"), "product"),)))
-    assert run.failure.startswith("fairseq-train: no such thing (status 1)")
+    assert explain_failure(output).startswith(
+        "the loss or the gradients became NaN or infinite (gradients are Nan/Inf, NaN first in the "
+        "output of encoder.layers.0.fc1); lower --lr"
+    )
+    assert explain_failure("one\ntwo\n") == "two" and explain_failure(" ") == "no output"
 
 
-def test_a_run_does_not_train_on_data_that_were_replaced(folder):
-    """What is trained already is still evaluated."""
-    (folder / "data").mkdir()
-    (folder / "data" / "train.bin").write_text("1")
-    run = Run("arch", 1, folder / "run", STEPS, data=str(folder / "data"), data_digest="another")
-    run.folder.mkdir()
-    call(run)
-    assert "data has changed since" in run.failure and not Path("calls").exists()
-    (run.folder / runs.TRAINED).touch()
-    call(run)
-    assert Path("calls").exists()
-    run = replace(run, folder=folder / "other", data_digest=sha256(folder / "data"))
-    run.folder.mkdir()
-    call(run)
-    assert run.finished
+def test_a_translation_counts_its_sentences(tmp_path):
+    step = Step("predicting", ("fairseq-generate",), "best.test.out", printed="stdout")
+    assert step.count_printed(tmp_path) == 0
+    output = tmp_path / f"best.test.out.01234567{TEMPORARY}"
+    output.write_text("S-3\ta\nH-3\t-0.1\tb\nS-1\tH-\nH-1\t-0.2\tc\nS-2\td\n")
+    assert step.count_printed(tmp_path) == 2
 
 
-def test_what_is_missing_of_a_run(folder):
-    run = Run("arch", 3, folder / "run", STEPS, updates=78)
-    assert run.unfinished == ""
-    run.folder.mkdir()
+# --- runs ------------------------------------------------------------------------------
+
+
+def begun(out, facts=FACTS):
+    """A run that has begun."""
+    (run,) = make_runs([facts], out, [facts.seed])
+    run.begin()
+    return run
+
+
+def test_what_is_missing_of_a_run(tmp_path):
+    """From its folder alone; the comparison's file says it, too."""
+    (run,) = make_runs([replace(FACTS, test_sets={"test": None})], tmp_path, [3])
+    assert run.unfinished == "" and run.folder == tmp_path / "a-seed3"
+    run.begin()
     stats = '{"epoch": 1, "num_updates": "45"}'
-    (run.folder / runs.LOG).write_text(f"a | INFO | train_inner | {stats}\n")
-    assert run.unfinished == "seed 3: 45 of 78 updates"
+    (run.folder / TRAIN_LOG).write_text(f"a | INFO | train_inner | {stats}\n")
+    assert run.unfinished == "45 of 78 updates" and run.trained_share == pytest.approx(45 / 78)
     run.fail("no memory")
-    assert run.unfinished == "seed 3 failed: no memory"
-    (run.folder / runs.FAILURE).unlink()
-    (run.folder / runs.TRAINED).touch()
-    assert run.unfinished == "seed 3 is not evaluated"
-    for step in STEPS:
+    assert run.unfinished == "failed: no memory"
+    run.note_unfinished()
+    (row,) = read_rows(tmp_path)
+    assert (row.seed, row.state, row.validation) == (3, "failed: no memory", None)
+    run.begin()  # the next command
+    (run.folder / TRAINED).touch()
+    assert run.unfinished == "not evaluated"
+    for step in run.steps:
         (run.folder / step.product).touch()
-    assert run.unfinished == ""
+    assert run.unfinished == "" and run.finished
 
 
-def test_a_run_that_another_process_is_at_is_left_to_it(folder):
-    run = Run("arch", 1, folder, STEPS)
-    with FileLock(folder / runs.LOCK):
+def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
+    (run,) = make_runs([replace(FACTS, tried={"lr": "1"}, test_sets={"test": None})], tmp_path, [1])
+    run.tuning = True
+    run.begin()
+    write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
+    (run.folder / TRAINED).touch()
+    assert run.folder.name == "a-lr-1-seed1" and run.finished
+    run.write_results()
+    assert [row.validation for row in read_rows(tmp_path)] == [5.0]
+
+
+def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):
+    """What is trained already is still evaluated."""
+    (data := tmp_path / "data").mkdir()
+    (data / "train.bin").write_text("1")
+    run = begun(tmp_path / "runs", replace(FACTS, data=str(data), data_digest="another"))
+    with pytest.raises(ValueError, match=f"{data} has changed since"):
+        run.check_data()
+    run()
+    assert "data has changed since" in run.failure
+    (run.folder / TRAINED).touch()
+    run.check_data()
+    (run.folder / TRAINED).unlink()
+    replace(run, facts=replace(run.facts, data_digest=sha256(data))).check_data()
+
+
+def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
+    run = begun(tmp_path)
+    with FileLock(run.folder / runs.LOCK):
         assert run.busy
-        assert call(run) == 0
-    assert not run.finished and not Path("calls").exists()
+        process = FORK.Process(target=run)
+        process.start()
+        process.join()
+        run.note_unfinished()
+    assert process.exitcode == 0 and run.failure is None
+    assert not (tmp_path / "results.csv").exists() and not (run.folder / TRAIN_LOG).exists()
 
 
-def test_the_checkpoints_of_the_training_go_when_all_is_done(folder):
-    for name in ("checkpoint_best", "checkpoint_last", "checkpoint3"):
-        (folder / f"{name}.pt").touch()
-    call(Run("arch", 1, folder, STEPS))
-    assert {path.name for path in folder.glob("*.pt")} == {"checkpoint_best.pt", "averaged.pt"}
+def test_the_checkpoints_of_the_training_go_when_all_is_done(tmp_path):
+    run = begun(tmp_path)
+    for name in ("checkpoint_best", "checkpoint_last", "checkpoint3", "averaged"):
+        (run.folder / f"{name}.pt").touch()
+    run.remove_checkpoints()
+    assert {path.name for path in run.folder.glob("*.pt")} == {"checkpoint_best.pt", "averaged.pt"}
+
+
+# --- continuing ------------------------------------------------------------------------
+
+
+def test_the_same_settings_continue_a_folder(tmp_path):
+    """Wherever the package is, and however large the batches of an evaluation are."""
+    begun(tmp_path, replace(FACTS, evaluate={"beam": 5}))
+    same = {**OPTIONS, "user-dir": "elsewhere", "fp16": False, "clip-norm": None}
+    smaller = {"beam": 5, "batch-size": 8}
+    check_begun([replace(FACTS, options=same, evaluate=smaller, seed=9)], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"options": {**OPTIONS, "lr": "2e-3"}}, "a: lr 1e-3 → 2e-3"),
+        ({"options": {**OPTIONS, "fp16": True}}, "a: fp16 unset → set"),
+        ({"average": 2}, "a: average 0 → 2"),
+        ({"evaluate": {"beam": 4}}, "a: evaluate beam 5 → 4"),
+        ({"code": "x"}, "a: the files of its plugin have changed"),
+    ],
+)
+def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, tmp_path):
+    """Which are all of the architecture, whatever their seeds."""
+    out = tmp_path / "runs"
+    kept = replace(FACTS, evaluate={"beam": 5})
+    for facts in (kept, replace(kept, seed=2), replace(kept, architecture="b")):
+        begun(out, facts)
+    folders = f"{out}/a-seed1 {out}/a-seed2"
+    message = f"^{out} was begun with other settings .{named}.; delete {folders} to .* {out}-2$"
+    with pytest.raises(ValueError, match=message):
+        check_begun([replace(kept, **changes)], out)
+    for folder in folders.split():
+        shutil.rmtree(folder)
+    check_begun([replace(kept, **changes)], out)
+
+
+EXPERIMENT = Experiment("/data", {"max-epoch": 3}, {"a": {}, "b": {}}, seeds=(5, 1))
+
+
+def test_the_first_command_says_what_runs_share(tmp_path):
+    """The baseline, the seed that tunes and the size to match stay those of the first command."""
+    first = replace(Shared.of(EXPERIMENT, "digest"), parameters=7)
+    assert (first.baseline, first.seed) == ("a", 5)
+    write_shared(tmp_path, first)
+    later = replace(EXPERIMENT, architectures={"c": {}}, seeds=(2,))
+    assert check_shared(later, Shared.of(later, "digest"), tmp_path) == first
+    assert write_shared(tmp_path, Shared.of(later, "digest")) == first
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"data": "/own"}, "data /data → /own"),
+        ({"tune": {"lr": [1, 2]}}, "tune unset → lr"),
+        ({"budget": 2.0}, "max-epoch 3 → unset, budget unset → 0:02:00"),
+        ({"train": {"max-epoch": 4}}, "max-epoch 3 → 4"),
+        ({"baseline": "b"}, "baseline a → b"),
+    ],
+)
+def test_another_comparison_is_told_a_free_folder(changes, named, tmp_path):
+    out = tmp_path / "runs"
+    write_shared(out, Shared.of(EXPERIMENT, "digest"))
+    begun(out)
+    other = replace(EXPERIMENT, **changes)
+    for free in ("runs-2", "runs-3"):
+        with pytest.raises(
+            ValueError, match=f"^{out} .*settings .a: {named}.; .* {tmp_path}/{free}$"
+        ):
+            check_shared(other, Shared.of(other, "digest"), out)
+        (tmp_path / free).mkdir()
+
+
+def test_replaced_data_are_refused(tmp_path):
+    write_shared(tmp_path, Shared.of(EXPERIMENT, "digest"))
+    with pytest.raises(ValueError, match=f"/data has other files than when {tmp_path} was begun"):
+        check_shared(EXPERIMENT, Shared.of(EXPERIMENT, "another"), tmp_path)
+
+
+def test_a_folder_of_an_earlier_version_is_refused(tmp_path):
+    (tmp_path / "plan.yaml").touch()
+    with pytest.raises(ValueError, match=f"{tmp_path} was begun by an earlier version"):
+        check_shared(EXPERIMENT, Shared.of(EXPERIMENT, "digest"), tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "1", "[]", "a: &a [*a]", "!!python/name:os.system x"])
+def test_a_damaged_file_of_a_run_is_named(text, tmp_path):
+    run = begun(tmp_path)
+    (run.folder / "run.yaml").write_text(text)
+    with pytest.raises(ValueError, match=f"{run.folder}/run.yaml is no run.yaml of this version"):
+        check_begun([FACTS], tmp_path)
+
+
+def test_the_facts_of_a_run_are_kept_as_they_are(tmp_path):
+    run = begun(tmp_path, replace(FACTS, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5))
+    kept = runs.read_facts(run.folder)
+    assert kept.begun and replace(kept, begun="") == run.facts
+    again = begun(tmp_path, replace(run.facts, command="later"))
+    assert runs.read_facts(again.folder) == kept, "the first command stays"
+    assert yaml.safe_load((run.folder / "run.yaml").read_text())["tried"] == {"lr": "no"}
+
+
+# --- tuning ----------------------------------------------------------------------------
+
+
+def test_the_best_validation_is_chosen_also_of_earlier_candidates(tmp_path):
+    """Not the last one, which is better here for another; what has diverged is not chosen."""
+    logs = {
+        "1": [(10, 3.0, 1), (20, 1.0, 1), (30, 4.0, 1)],
+        "2": [(10, 3.0, 1), (20, 2.5, 1), (30, 2.0, 1)],
+        "3": [(10, float("nan"), 1)],
+        "4": [],
+    }
+    every = [replace(FACTS, tried={"lr": rate}) for rate in logs]
+    assert choose_facts(every[1:], tmp_path) == [every[1]], "the first, before any is trained"
+    for facts, log in zip(every, logs.values()):
+        run = begun(tmp_path, facts)
+        write_log(run.folder / TRAIN_LOG, *log)
+        run.write_results()
+    (chosen,) = choose_facts(every[1:], tmp_path)
+    assert chosen.tried == {"lr": "1"}
+    other = replace(FACTS, architecture="b")
+    assert [f.architecture for f in choose_facts([*every[1:], other], tmp_path)] == ["a", "b"]

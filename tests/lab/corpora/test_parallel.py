@@ -11,8 +11,9 @@ import pytest
 from published import write_folder
 from script_helpers import binarized_lines, lines
 
-from fairseq_odeformers.lab.compare.recipe import Recipe, find_test_sets
+from fairseq_odeformers.lab.compare.experiment import find_test_sets
 from fairseq_odeformers.lab.compare.scores import read_texts
+from fairseq_odeformers.models.common.kinds import Kind
 
 LANGS = ("de", "en")
 WORDS = {"de": "Hund Katze Maus läuft".split(), "en": "dog cat mouse runs".split()}
@@ -81,8 +82,8 @@ def test_comparisons_have_the_references_as_they_come(prepare, tmp_path):
     pairs = [(text, references[n]) for n, (text, _) in enumerate(sentences(5, 3))]
     prepare(LINE, folder_of(tmp_path / "own", **files(test=pairs)))
     options = {"task": "translation", "source-lang": "de", "target-lang": "en"}
-    recipe = Recipe(str(tmp_path / "out" / "data-bin"), options, {})
-    assert read_texts(Path(find_test_sets(recipe)["test"])) == references
+    found = find_test_sets(Kind.TRANSLATION, tmp_path / "out" / "data-bin", options)
+    assert read_texts(Path(found["test"])) == references
     assert not (tmp_path / "out" / "plain" / "train.en").exists()
 
 

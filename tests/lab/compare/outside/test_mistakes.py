@@ -67,7 +67,7 @@ MISTAKES = [
     ("--archs transformer --lr 1 --tune lr=1,2", "--lr is tuned; leave it out"),
     ("--archs 'transformer[--lr 1]' --tune lr=1,2", "--lr is tuned; leave it out"),
     ("--archs transformer --tune dropout=0,x", "transformer --tune dropout=x .*--dropout: .*x"),
-    ("--archs transformer --redo lstm", "--redo lstm: not among transformer"),
+    ("--archs transformer --redo lstm", "--redo: delete the folders of its runs in --out"),
     ("--archs transformer --part one", "--part one: for a RECIPE alone"),
     ("--archs transformer --budget soon", "--budget: soon"),
     ("--archs transformer --budget -1m", "--budget: -1m: give a time above 0"),

@@ -1,0 +1,315 @@
+"""Launchers: where runs are executed, on this machine or by Slurm, and the table of their progress.
+
+A launcher has ``jobs``, how many runs it takes at a time (None for all), and ``submit``, which
+starts runs and returns a job for each: something that is ``done``, may have an ``exception``, and
+can be cancelled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import logging
+import math
+import multiprocessing
+import os
+import signal
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import submitit
+import torch
+from rich.console import Console
+from rich.live import Live
+from rich.table import Column, Table
+from rich.text import Text
+from submitit.core.utils import FailedJobError
+
+from fairseq_odeformers.files import reason
+from fairseq_odeformers.lab.commands import end_with_parent
+
+from .results import clock
+from .runs import Run
+from .scores import TRAIN_LOG, read_progress
+
+FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
+LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
+
+
+class Job(Protocol):
+    """A run that has been submitted."""
+
+    def done(self) -> bool: ...
+
+    def exception(self) -> BaseException | None: ...
+
+    def cancel(self) -> Any: ...
+
+
+class Launcher(Protocol):
+    """A place where runs are executed."""
+
+    @property
+    def jobs(self) -> int | None: ...
+
+    def submit(self, runs: Sequence[Run]) -> dict[Run, Job]: ...
+
+
+def choose_launcher(args: argparse.Namespace, out: Path) -> Launcher:
+    """The place where the command line wants the runs."""
+    if args.cluster == "slurm":
+        return Slurm(args, out)
+    if args.slurm_partition:
+        raise ValueError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
+    gpus = 1 if args.gpus_per_run is None else args.gpus_per_run
+    return Machine(args.jobs, gpus, 60 * args.time if args.time else math.inf)
+
+
+# --- this machine ------------------------------------------------------------------------------
+
+
+class LocalJob:
+    """A run in a fork of this process, which leads a process group of its own.
+
+    Ctrl-C at a terminal does not reach this group. The job ends when this process ends, even if
+    that is killed, or after so many seconds. CUDA shows the given GPUs to it.
+    """
+
+    def __init__(self, run: Run, gpus: Sequence[str], seconds: float):
+        self.gpus = gpus
+        self.end = time.monotonic() + seconds
+        self.expired = False
+        self.process = FORK.Process(target=_start, args=(run, gpus))
+        self.process.start()
+
+    def done(self) -> bool:
+        """Whether the job has ended; it is ended now if its time is over."""
+        if time.monotonic() > self.end and self.process.is_alive():
+            self.expired = True
+            self.cancel()
+        return not self.process.is_alive()
+
+    def exception(self) -> Exception | None:
+        if self.expired:
+            return TimeoutError("its --time is over; the same command resumes it")
+        status = self.process.exitcode
+        return RuntimeError(f"it has ended with status {status}") if status else None
+
+    def cancel(self) -> None:
+        if self.process.pid and self.process.is_alive():
+            with suppress(ProcessLookupError):  # the process has just begun, and leads no group yet
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.kill()
+        self.process.join()
+
+
+def _start(run: Run, gpus: Sequence[str]) -> None:
+    os.setpgid(0, 0)
+    end_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    run()
+
+
+class Machine:
+    """This machine, which runs so many jobs at a time; they share its GPUs evenly."""
+
+    def __init__(self, jobs: int, gpus_per_run: int, seconds: float = math.inf):
+        self.jobs, self.gpus_per_run, self.seconds = jobs, gpus_per_run, seconds
+        self.active: list[LocalJob] = []
+
+    def submit(self, runs: Sequence[Run]) -> dict[Run, Job]:
+        """Start a job for each run, on the GPUs that the fewest jobs use."""
+        jobs: dict[Run, Job] = {}
+        for run in runs:
+            self.active = [job for job in self.active if not job.done()]
+            in_use = Counter(gpu for job in self.active for gpu in job.gpus)
+            gpus = sorted(visible_gpus(), key=in_use.__getitem__)[: self.gpus_per_run]
+            jobs[run] = job = LocalJob(run, gpus, self.seconds)
+            self.active.append(job)
+        return jobs
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to this command, by their numbers or UUIDs."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [str(number) for number in range(torch.cuda.device_count())]
+    return [name for name in map(str.strip, named.split(",")) if name not in ("", "-1")]
+
+
+# --- Slurm -------------------------------------------------------------------------------------
+
+
+class Slurm:
+    """A cluster, whose scheduler limits the number of jobs at a time."""
+
+    jobs = None
+
+    def __init__(self, args: argparse.Namespace, out: Path):
+        if submitit.SlurmExecutor.affinity() < 0:
+            raise ValueError(
+                "--cluster slurm: Slurm's command srun is not here; give --cluster local, or use a "
+                "machine of the cluster"
+            )
+        logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
+        settings: dict[str, Any] = {
+            "timeout_min": math.ceil(args.time or 60 * 24 * 30),
+            "cpus_per_task": int(os.environ["OMP_NUM_THREADS"]),
+            "slurm_array_parallelism": args.jobs,
+            "slurm_use_srun": False,
+        }
+        if args.slurm_partition:
+            settings["slurm_partition"] = args.slurm_partition
+        if args.gpus_per_run:
+            settings["gpus_per_node"] = args.gpus_per_run
+        self.executor = submitit.AutoExecutor(out / "jobs", cluster="slurm")
+        self.executor.update_parameters(name="odeformers", **settings)
+
+    def submit(self, runs: Sequence[Run]) -> dict[Run, Job]:
+        # At Ctrl-C in the middle, nobody would cancel what has been submitted.
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in handlers:
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            with self.executor.batch():  # one array of jobs
+                jobs = [self.executor.submit(run) for run in runs]
+        except FailedJobError as error:  # sbatch's
+            raise ValueError(f"--cluster slurm: {reason(error)}") from error
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        return dict(zip(runs, jobs))
+
+
+# --- progress ----------------------------------------------------------------------------------
+
+
+def launch(runs: Sequence[Run], launcher: Launcher) -> None:
+    """Submit the runs that are not finished, and show the progress of all.
+
+    A run that another command is executing is waited for, and taken over if that command ends
+    without finishing it. At Ctrl-C all jobs end.
+    """
+    if not runs:
+        return
+    for run in runs:
+        run.begin()
+    waiting = [run for run in runs if not run.finished]
+    at_once = launcher.jobs or len(waiting)
+    active: dict[Run, Job] = {}
+    console = Console()
+    last = -LINE
+    try:
+        with Live(console=console, auto_refresh=False) as live:
+            while True:
+                for run in [run for run, job in active.items() if job.done()]:
+                    if error := active.pop(run).exception():  # killed, or lost
+                        run.fail(f"the job ended early: {str(error).strip().splitlines()[-1]}")
+                waiting = [run for run in waiting if not (run.finished or run.failure)]
+                free = (run for run in waiting if run not in active and not run.busy)
+                if submitted := list(itertools.islice(free, at_once - len(active))):
+                    active |= launcher.submit(submitted)
+                if console.is_terminal:
+                    live.update(progress(runs, active), refresh=True)
+                elif time.monotonic() - last >= LINE:
+                    last = time.monotonic()
+                    print(summary(runs, active), flush=True)
+                if not waiting and not active:
+                    break
+                time.sleep(LOOK)
+            live.update(progress(runs, active), refresh=True)
+        if not console.is_terminal:
+            print()  # which rich leaves out there
+    finally:
+        for job in active.values():  # at Ctrl-C, or an error
+            job.cancel()
+        for run in runs:
+            run.note_unfinished()
+
+
+def progress(runs: Sequence[Run], active: Collection[Run]) -> Table:
+    """One row per run; names are not cut in a terminal of 80 columns."""
+    table = Table(Column("run", no_wrap=True, overflow="fold"), "progress")
+    for run in runs:
+        table.add_row(run.folder.name, Text(describe(run, run in active)))
+    return table
+
+
+def describe(run: Run, active: bool) -> str:
+    """The present step of a run, or why it failed, and how far its training is."""
+    stats = read_progress(run.folder / TRAIN_LOG)
+    total, done, speed = run.facts.updates, stats["updates"], float(stats.get("ups", 0))
+    parts = [state(run, active)]
+    if done:
+        parts.append(f"epoch {stats['epoch']}, {done:,} of {total:,} updates")
+    if "loss" in stats:
+        parts.append(f"validation loss {stats['loss']}")
+    if active and speed and done < total:
+        parts.append(f"{speed:.2f} updates/s, {clock((total - done) / speed)} left")
+    return ", ".join(parts)
+
+
+def state(run: Run, active: bool) -> str:
+    """The present step of a run in a word, or why it failed."""
+    step = run.next_step
+    if step is None:
+        return "finished"
+    if active:
+        count = step.count_printed(run.folder)
+        return f"{step.name}, {count:,} sentences" if count else step.name
+    return f"failed: {run.failure}" if run.failure else "waiting"
+
+
+def summary(runs: Sequence[Run], active: Collection[Run]) -> str:
+    """One line about all runs, for a log."""
+    what = "tuning runs" if all(run.tuning for run in runs) else "runs"
+    parts = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
+    parts += [f"{run.folder.name}: {describe(run, True)}" for run in active]
+    return "; ".join(parts)
+
+
+# --- the trial ---------------------------------------------------------------------------------
+
+
+def call_in_child(function: Callable):
+    """Call a function in a fork of this process, and return or raise what it does.
+
+    So models that are tried leave no memory and no threads in the process that forks runs.
+    """
+    receiver, sender = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_answer, args=(sender, function))
+    child.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        raise ValueError(
+            "the trial of the models was killed, perhaps because memory ran out"
+        ) from None
+    finally:
+        child.kill()
+        child.join()
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def _answer(sender: Connection, function: Callable) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    warnings.simplefilter("ignore")  # the trainings' logs have them
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    try:
+        result = function()
+    except Exception as error:
+        result = error
+    sender.send(result)

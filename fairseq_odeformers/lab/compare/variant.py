@@ -1,0 +1,255 @@
+"""Variants: the architectures of an experiment at each value of tuned options.
+
+A variant has all options of ``fairseq-train``, and the words of the commands that train and
+evaluate it. These are parsed by fairseq's own parsers, so that a wrong option ends no run later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import sys
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from fairseq import tasks
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
+from fairseq.tasks import TASK_REGISTRY, FairseqTask
+from omegaconf import DictConfig
+
+from fairseq_odeformers.blame import blaming
+from fairseq_odeformers.files import naming_faults, sha256
+from fairseq_odeformers.inference.predict import make_parser
+from fairseq_odeformers.lab.check.command import require
+from fairseq_odeformers.lab.parsers import raise_errors, training_parser
+from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
+from fairseq_odeformers.options import hyphenate, underscore
+
+from .experiment import Experiment, name_options
+from .results import Options, to_words
+
+USER_DIR = str(Path(__file__).resolve().parents[2])  # this package, which fairseq's commands import
+BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
+# Options of a training that an evaluation repeats: fairseq takes the task from its command line,
+# and guesses the languages.
+REPEATED = {
+    Kind.TRANSLATION: (
+        *("source-lang", "target-lang"),
+        *("max-source-positions", "max-target-positions", "truncate-source"),
+    ),
+    Kind.LANGUAGE_MODEL: BLOCKS,
+    Kind.MASKED_LM: BLOCKS,
+}
+# A share such as 10% is taken of these until the trial has counted the updates.
+PROVISIONAL_UPDATES = 1000
+LEAST_WRONG_RATE = 1.0  # of Adam, from which on a training cannot but diverge
+
+
+class Untrained(NamedTuple):
+    """A model, its task and its configuration, as fairseq-train makes them of the options."""
+
+    cfg: DictConfig
+    task: FairseqTask
+    model: BaseFairseqModel
+
+    @property
+    def parameters(self) -> int:
+        """The number of trained parameters."""
+        return sum(each.numel() for each in self.model.parameters() if each.requires_grad)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An architecture at one value of each tuned option."""
+
+    experiment: Experiment
+    name: str  # in tables
+    options: Options  # of fairseq-train, except for the seed and the folder
+    tried: Options = field(default_factory=dict)  # the values of tuned options
+    code: str = ""  # a digest of the user's files that it depends on
+    size: str = ""  # how its width was chosen
+
+    @property
+    def arch(self) -> str:
+        return self.options["arch"]
+
+    @property
+    def label(self) -> str:
+        """The name among all variants, with which its folders begin."""
+        return self.name + name_options(self.tried)
+
+    def change(self, **changes: Any) -> Variant:
+        """The variant with other options, by their names with underscores; None removes one."""
+        options = {**self.options, **{hyphenate(name): v for name, v in changes.items()}}
+        return replace(self, options={n: v for n, v in options.items() if v is not None})
+
+    @cached_property
+    def cfg(self) -> DictConfig:
+        """The configuration that ``fairseq-train`` makes of the options."""
+        options = resolve_shares(self.options, PROVISIONAL_UPDATES)
+        line = training_words(self.experiment.data, {**options, "user-dir": None})
+        cfg = convert_namespace_to_omegaconf(parse_args_and_arch(training_parser(), line))
+        rates, adam = cfg.optimization.lr, str(options.get("optimizer", "")).startswith("adam")
+        if min(rates) <= 0:
+            raise ValueError(f"--lr {options['lr']}: give a rate above 0")
+        if adam and max(rates) >= LEAST_WRONG_RATE:
+            raise ValueError(f"--lr {options['lr']}: give Adam a rate below 1, such as 1e-3")
+        return cfg
+
+    def build(self) -> Untrained:
+        """The model of the options, in its initial state."""
+        torch.manual_seed(1)
+        task = tasks.setup_task(self.cfg.task)
+        return Untrained(self.cfg, task, task.build_model(self.cfg.model))
+
+    def parse_evaluation(self, split: str) -> Any:
+        """What the program of an evaluation makes of its words: a namespace or a config."""
+        experiment = self.experiment
+        options = {"path": "checkpoint", "user-dir": None}
+        program, *words = evaluation_words(
+            experiment.kind,
+            experiment.data,
+            self.options,
+            split,
+            {**experiment.evaluate, **options},
+        )
+        with naming_faults("evaluate", "is refused"):
+            if program == "odeformers":
+                return raise_errors(make_parser()).parse_args(words[1:])
+            translates = experiment.kind is Kind.TRANSLATION
+            parser = raise_errors(get_generation_parser() if translates else get_eval_lm_parser())
+            args = parse_args_and_arch(parser, words)
+        return convert_namespace_to_omegaconf(args)
+
+    @property
+    def defaults(self) -> Options:
+        """The options of the model that nobody has set, at their values."""
+        names = (name for name in default_options(self.arch) if hyphenate(name) not in self.options)
+        values = {name: getattr(self.cfg.model, name, None) for name in sorted(names)}
+        return {hyphenate(name): str(value) for name, value in values.items() if value is not None}
+
+
+def make_variants(experiment: Experiment) -> list[Variant]:
+    """All variants of an experiment, with their options parsed.
+
+    A plugin's architectures have to pass ``odeformers check``.
+    """
+    variants = []
+    for name, own in experiment.architectures.items():
+        for values in itertools.product(*experiment.tune.values()):
+            tried = dict(zip(experiment.tune, values))
+            called = " ".join([name, *(f"--tune {key}={value}" for key, value in tried.items())])
+            with naming_faults(called, "cannot be trained"), blaming():
+                options = resolve_options(experiment, name, {**own, **tried})
+                code = digest_plugin(experiment, options["arch"])
+                variant = Variant(experiment, name, options, tried, code)
+                variant.cfg  # noqa: B018  parses the options
+            variants.append(variant)
+    for variant in {variant.name: variant for variant in variants if variant.code}.values():
+        if experiment.check:
+            _, own = split_sizes({**experiment.architectures[variant.name], "arch": None})
+            with naming_faults(variant.name, "cannot be trained"), blaming():
+                require(variant.arch, *to_words(own), task=experiment.task)
+    return variants
+
+
+def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
+    """The options of an architecture, the experiment's among them.
+
+    A shared one is left out where the model does not have it or does not support it.
+    """
+    arch, train = own.get("arch", name), experiment.train
+    supported = option_names(experiment, arch)
+    shared = {key: value for key, value in experiment.shared.items() if key in supported}
+    neutral, chosen = split_sizes({**train, **own})
+    sizes, given = (
+        {underscore(key): value for key, value in options.items()}
+        for options in (experiment.sizes, chosen)
+    )
+    sizes = size_options(arch, {**sizes, **neutral}, given)
+    sizes = {hyphenate(key): size for key, size in sizes.items()}
+    place = {"user-dir": experiment.plugin or USER_DIR}
+    return {
+        key: value.replace("{arch}", arch) if isinstance(value, str) else value
+        for key, value in {"arch": arch, **sizes, **shared, **chosen, **place}.items()
+        if value is not None
+    }
+
+
+def option_names(experiment: Experiment, arch: str) -> set[str]:
+    """The names of fairseq-train's options that an architecture supports."""
+    parser = training_parser()
+    choices = {name: experiment.train.get(name) for name in ("task", "criterion")}
+    line = [experiment.data, "--arch", arch, *to_words(choices)]
+    # Adds the options of the architecture, and refuses one that the task does not train.
+    parse_args_and_arch(parser, line, parse_known=True)
+    unsupported = getattr(ARCH_MODEL_REGISTRY[arch], "unsupported", {})
+    names = {name[2:] for action in parser._actions for name in action.option_strings}
+    return names - set(map(hyphenate, unsupported))
+
+
+def digest_plugin(experiment: Experiment, arch: str) -> str:
+    """A digest of the plugin's Python files, if it defines the model, task or criterion."""
+    if experiment.plugin is None:
+        return ""
+    folder = Path(experiment.plugin).resolve()
+    names = arch, experiment.task, experiment.train.get("criterion")
+    registries = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY
+    classes = (registry.get(name, object) for registry, name in zip(registries, names))
+    modules = {parent.__module__ for each in classes for parent in each.__mro__}
+    files = [getattr(sys.modules.get(name), "__file__", None) or "/" for name in modules]
+    if not any(Path(file).resolve().is_relative_to(folder) for file in files):
+        return ""
+    digests = (f"{p.relative_to(folder)} {sha256(p)}\n" for p in sorted(folder.rglob("*.py")))
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def resolve_shares(options: Options, updates: int) -> Options:
+    """Options with shares of a training, such as ``10%``, replaced by numbers of updates."""
+    return {
+        name: max(1, round(float(value[:-1]) / 100 * updates))
+        if isinstance(value, str) and re.fullmatch(r"[\d.]+%", value)
+        else value
+        for name, value in options.items()
+    }
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def training_words(data: str, options: Options, **more: object) -> list[str]:
+    """The words after ``fairseq-train``; *more* has ``seed`` and ``save-dir``.
+
+    By default fairseq leaves up to seven examples out of every validation, and starts a process per
+    epoch that reads batches. Such processes stay, and from time to time torch waits for five
+    seconds for each of them.
+    """
+    fixed = {"required-batch-size-multiple": 1, "num-workers": 0}
+    return [data, *to_words({**fixed, **options, **more})]
+
+
+def evaluation_words(
+    kind: Kind, data: str, options: Options, split: str, evaluate: Options
+) -> list[str]:
+    """The command that predicts a split.
+
+    Args:
+        options: of the training.
+        evaluate: of the command, with the ``path`` of the checkpoint.
+    """
+    words: Options = {"user-dir": options.get("user-dir")}
+    if kind is Kind.CLASSIFICATION:
+        return ["odeformers", "predict", data, *to_words({**words, "split": split, **evaluate})]
+    program = "fairseq-generate" if kind is Kind.TRANSLATION else "fairseq-eval-lm"
+    words |= {name: options[name] for name in REPEATED[kind] if name in options}
+    # With its default of 8, fairseq leaves out up to seven examples.
+    words |= {"gen-subset": split, "required-batch-size-multiple": 1}
+    return [program, data, *to_words({**words, **evaluate})]

@@ -1,0 +1,83 @@
+"""The command ``odeformers compare``: what is refused, and what a dry run plans and prints."""
+
+import os
+import signal
+import time
+
+import pytest
+import warm
+from script_helpers import parallel_data
+
+import odeformers
+
+SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    parallel_data(folder, "de", "en", train=120, valid=8, test=11)
+    return folder / "data-bin"
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        ("--redo transformer", "--redo: delete the folders of its runs in --out"),
+        ("--gpus 1", "--gpus: choose GPUs by CUDA_VISIBLE_DEVICES"),
+        ("--gpus=1", "--gpus: choose GPUs by CUDA_VISIBLE_DEVICES"),
+        ("--budgett 1m", "--budgett: there is no such option; did you mean --budget"),
+        ("--user-dir {a} --user-dir {b}", "--user-dir {a} {b}: fairseq takes one folder"),
+        ("--user-dir {b}", "--user-dir {b}: it does not import fairseq_odeformers"),
+        ("--baseline lstm", "--baseline lstm: give one of transformer"),
+        ("--lr 2", "transformer cannot be trained (--lr 2: give Adam a rate below 1"),
+    ],
+)
+def test_what_has_gone_is_told_with_what_to_do_instead(words, told, data, tmp_path, capsys):
+    """Before anything is built or written."""
+    places = {name: tmp_path / f"{name}_{tmp_path.name}" for name in "ab"}
+    for name, folder in places.items():
+        folder.mkdir()
+        (folder / "__init__.py").write_text("import fairseq_odeformers\n" * (name == "a"))
+    line = ["compare", str(data), "--archs", "transformer", "--out", str(tmp_path / "runs")]
+    with pytest.raises(SystemExit) as stopped:
+        odeformers.main([*line, *words.format(**places).split()])
+    assert stopped.value.code == 2 and not (tmp_path / "runs").exists()
+    assert f"odeformers compare: error: {told.format(**places)}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_dry_run_speaks_of_no_checkpoint(number, status, data, tmp_path):
+    errors = open(tmp_path / "errors", "w+b")
+
+    def compare():
+        warm.write_to(open(os.devnull, "w"))
+        os.dup2(errors.fileno(), 2)
+        line = ["compare", str(data), "--archs", "transformer", *SMALL[2:], "--dry-run"]
+        odeformers.main([*line, "--tune", "layers=1,2,3,4,5,6,7,8", "--match", "none"])
+
+    command = warm.FORK.Process(target=compare)
+    command.start()
+    end = time.monotonic() + 120
+    while b"trying" not in (tmp_path / "errors").read_bytes() and time.monotonic() < end:
+        time.sleep(0.02)
+    os.kill(command.pid, number)
+    command.join(60)
+    said = (tmp_path / "errors").read_text()
+    assert command.exitcode == status and "interrupted; nothing was trained" in said
+    assert "Traceback" not in said
+
+
+def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkeypatch, capfd):
+    """Of every seed; candidates of tuned options come first, and count once."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
+    line = ["compare", data, "--archs", "transformer_prenorm", "--out", tmp_path / "runs", *SMALL]
+    line += ["--tune", "lr=1e-3,2e-3", "--seeds", 5, 6, "--epochs", 3, "--dry-run"]
+    odeformers.main([str(word) for word in line])
+    printed = capfd.readouterr().out
+    assert not (tmp_path / "runs").exists()
+    assert "\n3 of 3 runs are left, 1 at a time: about 0:00:" in printed
+    tuning, others = printed.split("# Then with the best candidate")
+    assert tuning.count("fairseq-train") == 2 and "fairseq-generate" not in tuning
+    assert others.count("fairseq-train") == others.count("fairseq-generate") == 2
+    assert "--lr 1e-3" in others and "--total-num-update 2e" not in others

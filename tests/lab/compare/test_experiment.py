@@ -1,0 +1,276 @@
+"""Experiments: YAML files, folders of data, and options on a command line."""
+
+import re
+import shutil
+
+import pytest
+import yaml
+from fairseq.data import Dictionary
+
+from fairseq_odeformers.lab.compare.command import make_parser
+from fairseq_odeformers.lab.compare.defaults import Batches, choose_epochs, find_task
+from fairseq_odeformers.lab.compare.experiment import (
+    find_test_sets,
+    parse_architectures,
+    parse_tuning,
+    parse_words,
+    read_experiments,
+    read_parts,
+)
+from fairseq_odeformers.lab.compare.results import to_words
+from fairseq_odeformers.models.common.kinds import Kind
+
+TRAIN = {"task": "translation", "source-lang": "de", "target-lang": "en", "lr": 1e-3}
+
+
+@pytest.fixture
+def recipe(tmp_path, monkeypatch):
+    """Writes a recipe with changes of its keys, whose data are there, and returns its path."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+
+    def write(name="recipe.yaml", **changes):
+        content = {"data": "data", "train": TRAIN, "architectures": {"lstm": {}}, **changes}
+        path = tmp_path / name
+        path.write_text(yaml.safe_dump({k: v for k, v in content.items() if v is not None}))
+        return path
+
+    return write
+
+
+def read(*words):
+    """The experiments of a command line."""
+    args, others = make_parser().parse_known_args([str(word) for word in words])
+    return read_experiments(args, parse_words(others))
+
+
+def test_a_base_gives_what_a_recipe_does_not_say(recipe):
+    """But figures of a paper are of architectures that it has."""
+    paper = {"transformer": {"BLEU": 1}}
+    parts = {"one": {"seeds": [1]}, "two": {"seeds": [2], "train": {"lr": 2e-3}}}
+    architectures = {"transformer": {}, "lstm": {}}
+    recipe("base.yaml", architectures=architectures, parts=parts, paper=paper)
+    own = recipe(data=None, train=None, base="base.yaml", architectures={"lstm": {"dropout": 0}})
+    one, two = read(own).values()
+    assert (one.seeds, one.train["lr"], two.seeds, two.train["lr"]) == ((1,), 1e-3, (2,), 2e-3)
+    assert one.architectures == {"lstm": {"dropout": 0}}
+    assert one.paper == {} and read("base.yaml", "--part", "one")["one"].paper == paper
+    with pytest.raises(ValueError, match=r"--part three: .* has one, two"):
+        read("base.yaml", "--part", "three")
+
+
+@pytest.mark.parametrize(
+    "text, value",
+    [
+        *(("no", "no"), ("NO", "NO"), ("on", "on"), ("yes", "yes"), ("2016-05-01", "2016-05-01")),
+        *(("true", True), ("False", False), ("1e-3", "1e-3"), ("0.5", 0.5), ("3", 3)),
+    ],
+)
+def test_words_of_yaml_are_strings_but_for_true_and_false(text, value, tmp_path):
+    """So Norwegian is no, and not false."""
+    (tmp_path / "recipe.yaml").write_text(f"train: {{target-lang: {text}}}")
+    assert read_parts(tmp_path / "recipe.yaml")[""]["train"] == {"target-lang": value}
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"architectures": None}, "the key architectures is missing"),
+        ({"seed": 1}, "there is no key seed; choose from data, train, "),
+        ({"train": ["a"]}, "train is of another type than"),
+        ({"train": {"lr": {"a": 1}}}, "train is of another type than"),
+        ({"score": "x {output}"}, "score is of another type than"),
+        ({"seeds": 3}, "seeds is of another type than"),
+        ({"architectures": {"transfomer": {}}}, "transfomer: no such .*; did you mean transformer"),
+        ({"parts": {"a": {"seed": 1}}}, ", part a: there is no key seed"),
+    ],
+)
+def test_bad_recipes_name_the_file_and_the_key(changes, named, recipe):
+    path = recipe(**changes)
+    with pytest.raises(ValueError, match=f"{path}.*{named}"):
+        read(path)
+
+
+@pytest.mark.parametrize("text, named", [("data: [", "YAML"), ("just words", "recipe")])
+def test_what_is_no_yaml_is_named(text, named, tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"{path}.*{named}"):
+        read(path)
+
+
+def test_data_that_are_not_there_are_made(recipe, tmp_path):
+    """Once; a command that does not make them is refused, and so is a recipe that has none."""
+    path = recipe(data="new", prepare="mkdir new")
+    with pytest.raises(ValueError, match="new: no such folder; make it: mkdir new"):
+        read(path, "--dry-run")
+    assert read(path)[""].data == str(tmp_path / "new")
+    read(path)
+    for command, message in (("", "no key prepare"), ("mkdir other", "has not made absent")):
+        path = recipe(data="absent", prepare=command)
+        with pytest.raises(ValueError, match=message):
+            read(path)
+
+
+def test_wrong_options_of_any_part_are_refused_before_data_are_made(recipe, tmp_path):
+    parts = {"one": {"data": "new", "prepare": "mkdir new"}, "two": {"seeds": [1, 1]}}
+    with pytest.raises(ValueError, match="--seeds 1 1: give each once"):
+        read(recipe(parts=parts))
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_command_line_wins_over_a_recipe(recipe, tmp_path):
+    """And an option in brackets over one for all architectures, or of the recipe's own name."""
+    (tmp_path / "own").mkdir()
+    architectures = {"transformer": {"dropout": 0.1}, "slow": {"arch": "lstm", "dropout": 0}}
+    path = recipe(architectures={**architectures, "lstm": {}}, prepare="false", average=2)
+    words = ["--archs", "transformer", "lstm[--lr 3e-3]", "slow[--lr 3e-3]", "--data", "own"]
+    words += ["--average", 4, "--dropout", 0.2, "--lr", "2e-3", "--seeds", "1,2", 3]
+    found = read(path, *words)[""]
+    assert (found.data, found.average, found.seeds) == (str(tmp_path / "own"), 4, (1, 2, 3))
+    assert (found.train["lr"], found.train["dropout"]) == ("2e-3", "0.2")
+    assert found.architectures == {
+        "transformer": {"arch": "transformer", "dropout": "0.2"},
+        "lstm-lr-3e-3": {"arch": "lstm", "lr": "3e-3"},
+        "slow-lr-3e-3": {"arch": "lstm", "dropout": "0.2", "lr": "3e-3"},
+    }
+
+
+def test_a_program_that_scores_is_there_and_of_a_split(recipe):
+    for line in ("absent-program {output}", "''", "'a b' c"):
+        path = recipe(score={"test": line}, splits=["test"])
+        with pytest.raises(ValueError, match=f"^score {re.escape(line)}: there is no program"):
+            read(path)
+    path = recipe(score={"test": "true"}, splits=["valid", "test1"])
+    with pytest.raises(ValueError, match="^score test: .* on valid, test1; add test to"):
+        read(path)
+
+
+def test_test_sets_are_the_ones_of_the_recipe_or_of_the_data(tmp_path):
+    """Else the validation set; each has its file of references, if it is kept."""
+    data, plain = tmp_path / "data-bin", tmp_path / "plain"
+    data.mkdir()
+    plain.mkdir()
+
+    def find(splits=None):
+        return find_test_sets(Kind.TRANSLATION, data, TRAIN, splits)
+
+    assert find() == {"valid": None}
+    for split in ("train", "valid", "test", "test2016", "test.2017-06"):
+        (data / f"{split}.de-en.en.idx").touch()
+    (plain / "test2016.en").touch()
+    (plain / "test.2017-06.en").touch()
+    texts = {split: str(plain / f"{split}.en") for split in ("test.2017-06", "test2016")}
+    assert find() == {"test": None, **texts}
+    assert find(["valid"]) == {"valid": None} and find([]) == {}
+
+
+@pytest.mark.parametrize(
+    "kind, folder", [(Kind.CLASSIFICATION, "label"), (Kind.LANGUAGE_MODEL, "")]
+)
+def test_names_of_test_sets_may_have_dots(kind, folder, tmp_path):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    for split in ("train", "test", "test.2016", "test1"):
+        (tmp_path / folder / f"{split}.idx").touch()
+    assert list(find_test_sets(kind, tmp_path, {})) == ["test", "test.2016", "test1"]
+
+
+def test_words_and_options_are_the_same():
+    options = {"lr": "1e-3", "share-all-embeddings": True, "dropout": "0"}
+    assert parse_words(to_words(options)) == options
+    assert parse_words(["--restore-file=", "--name=a=b"]) == {"restore-file": "", "name": "a=b"}
+    assert to_words({"off": False, "unset": None}) == []
+
+
+def test_options_of_one_architecture_give_it_a_name_of_its_own():
+    found = parse_architectures(
+        ["transformer", "transject[--encoder-experts 1 --adam-betas '(0.9, 0.98)']"]
+    )
+    assert found == {
+        "transformer": {"arch": "transformer"},
+        "transject-encoder-experts-1-adam-betas-_0.9__0.98_": {
+            "arch": "transject",
+            "encoder-experts": "1",
+            "adam-betas": "(0.9, 0.98)",
+        },
+    }
+
+
+def test_values_of_tuned_options():
+    assert parse_tuning(["lr=1,2", "--dropout=0,3"]) == {"lr": ["1", "2"], "dropout": ["0", "3"]}
+    for text in ("lr", "lr=", "lr=1", "lr=1,,2", "lr=1,1"):
+        remedy = "each value once" if text == "lr=1,1" else "two or more values between commas"
+        with pytest.raises(ValueError, match=f"--tune {text}: give {remedy}, such as lr="):
+            parse_tuning([text])
+
+
+@pytest.mark.parametrize("option", ["size", "width", "ffn", "encoder-embed-dim"])
+def test_tuned_widths_conflict_with_equal_parameters(option, recipe):
+    """Of several models, if these are asked for."""
+    path = recipe(architectures={"lstm": {}, "transformer": {}})
+    words = [path, "--tune", f"{option}=8,16"]
+    with pytest.raises(ValueError, match=f"--tune {option}: equal parameters set widths"):
+        read(*words, "--match", "parameters")
+    assert read(*words)[""].tune == {option: ["8", "16"]}
+    read(path, "--match", "parameters", "--tune", "layers=1,2", "batch-size=8,16")
+
+
+@pytest.fixture(scope="module")
+def folders(training_data):
+    """Folders with data for each kind of task."""
+    folder, words = training_data, training_data / "words"
+    kinds = {"translation": "train.de-en.* dict.??.txt", "language_modeling": "train.??? dict.txt"}
+    for task, patterns in kinds.items():
+        (folder / task).mkdir(exist_ok=True)
+        for path in (path for pattern in patterns.split() for path in words.glob(pattern)):
+            shutil.copy(path, folder / task)
+    return {**{task: folder / task for task in kinds}, "long_range_arena": words}
+
+
+def test_classes_are_counted_without_what_fills_up_their_dictionary(folders, tmp_path):
+    """As fairseq-preprocess does, to a multiple of 8 symbols."""
+    data = shutil.copytree(folders["long_range_arena"], tmp_path / "data")
+    labels = Dictionary.load(str(data / "label/dict.txt"))
+    classes = len(labels) - labels.nspecial
+    labels.finalize(padding_factor=8)
+    labels.save(str(data / "label/dict.txt"))
+    found = read(data, "--archs", "transject", "--task", "sentence_prediction")[""]
+    assert found.train["num-classes"] == classes < len(labels) - labels.nspecial
+
+
+def test_batches_and_epochs_fit_the_size_of_the_data():
+    """About 20 updates in an epoch, and 1,000 in a training, within bounds."""
+    batches = Batches("max-tokens", 20, 512, 4096)
+    sizes = {100: 512, 20 * 512 - 1: 512, 20 * 1024: 1024, 20 * 1536 + 9: 1536, 10**9: 4096}
+    assert {size: batches.choose(size) for size in sizes} == sizes
+    epochs = {0: 50, 1: 50, 20: 50, 100: 10, 300: 4, 10**6: 3}
+    assert {updates: choose_epochs(updates) for updates in epochs} == epochs
+
+
+def test_the_task_is_found_in_the_data(folders, tmp_path):
+    """A file whose name ends like that of a pair of languages makes no translation."""
+    assert {task: find_task(folder) for task, folder in folders.items()} == {n: n for n in folders}
+    data = shutil.copytree(folders["language_modeling"], tmp_path / "data")
+    (data / "notes.2026-01.txt").touch()
+    assert find_task(data) == "language_modeling"
+    for folder in (tmp_path, tmp_path / "data-bin"):
+        with pytest.raises(ValueError, match=f"{tmp_path} has neither|{tmp_path}/data-bin"):
+            find_task(tmp_path)
+        folder.joinpath("data-bin").mkdir(parents=True, exist_ok=True)
+
+
+@pytest.mark.parametrize(
+    "task, arch, remedy",
+    [
+        ("translation", "transject", "give one such as transformer_prenorm "),
+        ("long_range_arena", "macaron_transformer_lm", "give one such as macaron_classifier "),
+        ("language_modeling", "macaron_bert", "give --task masked_lm, or one such as macaron_tr"),
+        ("language_modeling", "vanilla_transformer", "give one such as transformer_lm_prenorm "),
+        ("translation", "macaron", r"no such .* did you mean macaron_transformer\b"),
+        ("long_range_arena", "macaron", r"no such .* did you mean macaron_classifier\b"),
+    ],
+)
+def test_an_architecture_for_the_data_is_named(task, arch, remedy, folders):
+    """From the same paper, or else the pre-norm Transformer; a beginning is completed."""
+    with pytest.raises(ValueError, match=f"--archs {arch}: .*{remedy}"):
+        read(folders[task], "--archs", arch)

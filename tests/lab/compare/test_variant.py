@@ -1,0 +1,132 @@
+"""What variants make of the options of an experiment, and the words of their commands."""
+
+import pytest
+from lab.compare.test_experiment import folders, read, recipe  # noqa: F401  fixtures
+
+from fairseq_odeformers.lab.compare.defaults import DESCRIPTIONS
+from fairseq_odeformers.lab.compare.variant import (
+    evaluation_words,
+    make_variants,
+    resolve_shares,
+    training_words,
+)
+from fairseq_odeformers.models.common.kinds import Kind
+
+SIZES = ["--layers", 1, "--width", 16, "--heads", 2, "--ffn", 16]
+
+
+def variants(*words):
+    (experiment,) = read(*words).values()
+    return make_variants(experiment)
+
+
+def test_what_a_variant_makes_of_the_options_of_a_recipe(recipe):  # noqa: F811
+    """Its architecture in their values, a size for both sides, and no option that is removed.
+
+    A shared option is left out where the model does not have it; an option of its own wins.
+    """
+    path = recipe(
+        train={
+            **{"task": "translation", "source-lang": "de", "target-lang": "en"},
+            **{"finetune-from-model": "runs/{arch}-seed1/best.pt", "clip-norm": 1},
+            **{"attention-dropout": 0.3, "optimizer": "adam", "lr": 1e-3},
+        },
+        sizes={"embed-dim": 256, "layers": 4},
+        shared={"dropout": 0.1, "attention-dropout": 0.2, "encoder-experts": 4},
+        architectures={
+            "small": {"arch": "transformer", "encoder-embed-dim": 32, "clip-norm": None}
+        },
+    )
+    (found,) = variants(path)
+    given = found.options
+    assert given["finetune-from-model"] == "runs/transformer-seed1/best.pt"
+    assert given["encoder-embed-dim"] == given["decoder-embed-dim"] == 32
+    assert given["encoder-layers"] == given["decoder-layers"] == 4
+    assert "clip-norm" not in given and "encoder-experts" not in given
+    assert (given["dropout"], given["attention-dropout"]) == (0.1, 0.3)
+    assert found.cfg.model.encoder_embed_dim == 32
+    defaults = found.defaults
+    assert defaults["encoder-normalize-before"] == "False" and "dropout" not in defaults
+
+
+def test_all_combinations_of_tuned_values_are_variants(folders):  # noqa: F811
+    data = folders["long_range_arena"]
+    words = ["--archs", "transformer_classifier", *SIZES, "--tune", "lr=1e-3,2e-3", "dropout=0,0.1"]
+    found = variants(data, *words)
+    labels = [each.label.removeprefix("transformer_classifier") for each in found]
+    assert labels == [f"-lr-{lr}-dropout-{p}" for lr in ("1e-3", "2e-3") for p in ("0", "0.1")]
+    assert [(each.options["lr"], each.options["dropout"]) for each in found][1:3] == [
+        ("1e-3", "0.1"),
+        ("2e-3", "0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "options, refused",
+    [
+        (["--tune", "lr=x,1e-3"], "--tune lr=x cannot be trained .*--lr: give a number, not 'x'"),
+        (["--lr", "-1"], "--lr -1: give a rate above 0"),
+        (["--lr", "2"], "--lr 2: give Adam a rate below 1"),
+        (["--tune", "lr=1e-3,10"], "--tune lr=10 .*--lr 10: give Adam a rate below 1"),
+        (["--encoder-blocks", "2"], "options of this name belong to transevolve"),
+        (["--droput", "0.1"], "--droput 0.1; did you mean --dropout"),
+        (["--criterion", "crossentropy"], "--criterion: .*crossentropy"),
+    ],
+)
+def test_wrong_options_name_the_variant(options, refused, folders):  # noqa: F811
+    with pytest.raises(ValueError, match=refused):
+        variants(folders["long_range_arena"], "--archs", "transformer_classifier", *options)
+
+
+TRAINED = {  # by task: the data, and architectures
+    "translation": ("translation", "macaron_transformer transevolve node_transformer_mt"),
+    "long_range_arena": ("long_range_arena", "transject macaron_classifier"),
+    "sentence_prediction": ("long_range_arena", "transject transevolve_classifier"),
+    "language_modeling": ("language_modeling", "transject_lm transevolve_lm node_transformer_lm"),
+    "masked_lm": ("language_modeling", "macaron_bert"),
+    "bert_pretraining": ("language_modeling", "macaron_bert roberta_prenorm"),
+}
+
+
+@pytest.mark.parametrize("task", DESCRIPTIONS)
+def test_every_architecture_has_the_options_of_a_default_recipe(task, folders):  # noqa: F811
+    """The task is found in the data, unless that is not the only one for them."""
+    folder, archs = TRAINED[task]
+    given = [] if task == folder else ["--task", task]
+    for found in variants(folders[folder], "--archs", *archs.split(), *given, "--epochs", 3):
+        experiment = found.experiment
+        assert (experiment.task, experiment.train["max-epoch"]) == (task, 3)
+        assert (task == "translation") == experiment.evaluate.get("remove-bpe", False)
+        assert found.build().cfg.task._name == task
+
+
+def test_shares_of_a_training_become_updates():
+    """A share is rounded, to one update at least; anything else stays."""
+    options = {"warmup-updates": "2.5%", "total-num-update": "100%", "lr": "1e-3", "seed": 5}
+    expected = {**options, "warmup-updates": 5, "total-num-update": 200}
+    assert resolve_shares(options, 200) == expected
+    assert resolve_shares(options, 10)["warmup-updates"] == 1
+
+
+def test_a_training_validates_on_all_examples_without_processes_that_stay():
+    """Unless its options say otherwise."""
+    line = " ".join(training_words("data", {"arch": "a"}, seed=3))
+    assert line == "data --required-batch-size-multiple 1 --num-workers 0 --arch a --seed 3"
+    assert "--num-workers 2" in " ".join(training_words("data", {"num-workers": 2}))
+
+
+def test_an_evaluation_repeats_what_fairseq_does_not_know_of_a_training():
+    """Languages, positions and blocks; an option of the evaluation wins."""
+    options = {"source-lang": "en", "target-lang": "pt-br", "max-source-positions": 2000, "lr": 1}
+    options |= {"tokens-per-sample": 64, "sample-break-mode": "none", "user-dir": "plugin"}
+    words = evaluation_words(Kind.TRANSLATION, "data", options, "test.2016", {"beam": 5})
+    line = " ".join(words)
+    assert line == (
+        "fairseq-generate data --user-dir plugin --source-lang en --target-lang pt-br "
+        "--max-source-positions 2000 --gen-subset test.2016 --required-batch-size-multiple 1 "
+        "--beam 5"
+    )
+    words = evaluation_words(Kind.LANGUAGE_MODEL, "data", options, "test", {"tokens-per-sample": 8})
+    assert "--tokens-per-sample 8 --sample-break-mode none" in " ".join(words)
+    words = evaluation_words(Kind.CLASSIFICATION, "data", options, "test", {"path": "x.pt"})
+    assert words[:3] == ["odeformers", "predict", "data"] and "--lr" not in words
