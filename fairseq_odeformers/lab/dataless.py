@@ -1,12 +1,11 @@
 """Tasks without data, for the models that ``check`` and ``benchmark`` build."""
 
+import re
 from argparse import Namespace
-from dataclasses import fields
 from typing import Any
 
 from fairseq import options
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
-from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, FairseqTask
@@ -19,6 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.lab.parsers import training_parser
 from fairseq_odeformers.models.common.kinds import Kind
+
+FOLLOWED = re.compile(r"\$\{(\w+)\.(\w+)\}")  # the option whose value another one has by default
 
 
 def parse(kind: Kind, *words: str) -> Namespace:
@@ -45,9 +46,11 @@ def make_parts(args: Namespace) -> Namespace:
     }
     names = {"model": args.arch, "task": args.task, "criterion": args.criterion}
     declared = {part: cls for part, cls in parts.items() if cls is not None}
-    # Options that follow one of another part find it here.
-    values = {item.name: vars(args) for item in fields(FairseqConfig)}
-    values |= {part: cls.from_namespace(args) for part, cls in declared.items()}
+    values: dict[str, Any] = {part: cls.from_namespace(args) for part, cls in declared.items()}
+    followed = [pair for cfg in values.values() for pair in FOLLOWED.findall(repr(vars(cfg)))]
+    for part, name in followed:  # an option of another part
+        if part not in declared and name in vars(args):
+            values.setdefault(part, {})[name] = getattr(args, name)
     config = OmegaConf.create(values)
     for part in parts:
         if part in declared:
