@@ -395,7 +395,6 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
     edges: dict[str, list[str]] = {}  # architectures
     for name in comparison.rows:
         tried = [row for row in comparison.candidates if row.architecture == name]
-        chosen = next((row for row in tried if row.seed in comparison.trained.get(name, ())), None)
         setting = next(iter(comparison.rows[name].values())).tuned
         chosen = next((row for row in tried if row.tuned == setting), None)
         if chosen is None or chosen.validation is None:
