@@ -191,12 +191,14 @@ def test_checkpoints_are_those_that_fairseq_saves(options, updates, saved):
 def clock(monkeypatch):
     """A trainer and a clock: the first call of each update takes 100 seconds, the second fewer."""
     now = itertools.count()
-    times = {"now": 0.0}
-    monkeypatch.setattr("time.perf_counter", lambda: times["now"])
+    times = {"now": 0.0, "others": 0.0}
+    monkeypatch.setattr("time.perf_counter", lambda: times["now"] + times["others"])
+    monkeypatch.setattr("time.process_time", lambda: times["now"])
 
     def train_step(samples):
         warm = next(now) % 2
         times["now"] += samples[0] if warm else 100
+        times["others"] += 5  # seconds of other processes
 
     return SimpleNamespace(train_step=train_step, cuda=False), times
 
@@ -217,7 +219,6 @@ def test_timing_ends_when_its_time_is_over(seconds, timed, clock):
     """After two updates at least."""
     trainer, times = clock
     assert len(time_updates(trainer, [[0.1]] * 6, seconds)) == timed
-    assert times["now"] < max(seconds, 101) + 101.2 or timed == 6
 
 
 def config(validate=1, save=1, updates=0, max_update=0, epochs=3, **options):
