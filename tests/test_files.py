@@ -263,6 +263,7 @@ def test_compressed_lines_are_read(name, pack, tmp_path):
         (bz2.compress(b"text"), r"is compressed \(.bz2\); decompress it$"),
         ("grün".encode("latin1"), "line 1: not UTF-8"),
     ],
+    ids=["gzip", "xz", "bzip2", "latin1"],  # gzip's bytes have the time
 )
 def test_bytes_that_are_no_text_are_named(content, told, tmp_path):
     path = tmp_path / "t.txt"
