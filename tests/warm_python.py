@@ -24,6 +24,8 @@ from make_checkpoints import parsed
 
 import fairseq_odeformers
 
+PYTHON = os.path.realpath(sys.executable)  # before a test puts one of these programs in its place
+
 # Sends what it was started with, and ends as the fork has ended. If it is killed, so is the fork.
 CLIENT = """\
 #!{python} -SsE
@@ -49,7 +51,7 @@ def serve(folder):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
-    program.write_text(CLIENT.format(python=os.path.realpath(sys.executable), address=address))
+    program.write_text(CLIENT.format(python=PYTHON, address=address))
     program.chmod(0o755)
     process = warm.FORK.Process(target=accept, args=(listener, str(program)), daemon=True)
     process.start()
