@@ -5,17 +5,30 @@ import pytest
 import warm_python
 from lab.compare.outside.commands import BOTH, PLUGIN, SHORT, compare, write_labelled
 
+COLD = sys.executable
+WARM: list[str] = []  # the program in place of it, once it is there
+
 
 @pytest.fixture(scope="session", autouse=True)
 def python(tmp_path_factory):
     """Programs that a command starts are forks."""
-    before = sys.executable
     program, server = warm_python.serve(tmp_path_factory.mktemp("python"))
     sys.executable = str(program)
+    WARM.append(sys.executable)
     yield
     server.terminate()
     server.join()
-    sys.executable = before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """The tests of this folder use that program; others, which the process runs too, do not."""
+    sys.executable = WARM[0] if WARM else COLD
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown():
+    sys.executable = COLD
 
 
 @pytest.fixture(scope="session")
