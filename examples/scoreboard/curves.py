@@ -2,9 +2,9 @@
 
     python examples/scoreboard/curves.py TABLE.csv OUT.png --title "Long text, 2,048 bytes"
 
-TABLE.csv has a row per validation and the columns architecture, seed, updates, cpu_seconds and
-valid_accuracy. Other columns, such as lr, tell settings apart. An architecture is drawn at the
-setting with the most seeds; of several such settings, at the one that validated best.
+TABLE.csv has a row per validation, as publish.py writes it; tuned are the values of tuned options.
+An architecture is drawn at those with the most seeds; of several such, at those that validated
+best.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from fairseq_odeformers.files import reading
 from fairseq_odeformers.lab.plots import legend_beside, panels, save, styles
 from fairseq_odeformers.models.common.papers import family_of
 
-COLUMNS = ("architecture", "seed", "updates", "cpu_seconds", "valid_accuracy")
+COLUMNS = ("architecture", "tuned", "seed", "updates", "cpu_seconds", "valid_accuracy")
 
 
 @dataclass
@@ -38,15 +38,15 @@ class Curves:
 
 def read_curves(table: Path) -> dict[str, Curves]:
     """The curves of each architecture at the setting that is drawn."""
-    settings: defaultdict[str, defaultdict[tuple, Curves]]
+    settings: defaultdict[str, defaultdict[str, Curves]]
     settings = defaultdict(lambda: defaultdict(Curves))
     with reading(table), open(table, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
             raise ValueError(f"{table}, line 1: add the columns {', '.join(missing)}")
         for row in reader:
-            architecture, seed, *numbers = (row.pop(name) for name in COLUMNS)
-            curves = settings[architecture][tuple(row.values())]
+            architecture, tuned, seed, *numbers = (row[name] for name in COLUMNS)
+            curves = settings[architecture][tuned]
             try:
                 updates, seconds, accuracy = int(numbers[0]), *map(float, numbers[1:])
             except ValueError as error:

@@ -57,13 +57,13 @@ def test_curves_of_runs_are_kept_without_them(tmp_path, draw):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-CURVES = """architecture,seed,lr,updates,cpu_seconds,valid_accuracy
-transject,1,1e-3,10,60,50
-transject,1,2e-3,10,60,90
-transject,1,1e-3,20,120,60
-transject,2,1e-3,10,120,70
-transject,2,1e-3,20,240,80
-transformer_classifier_prenorm,1,1e-3,10,30,40
+CURVES = """architecture,seed,tuned,updates,cpu_seconds,valid_accuracy
+transject,1,lr 1e-3,10,60,50
+transject,1,lr 2e-3,10,60,90
+transject,1,lr 1e-3,20,120,60
+transject,2,lr 1e-3,10,120,70
+transject,2,lr 1e-3,20,240,80
+transformer_classifier_prenorm,1,lr 1e-3,10,30,40
 """
 
 
@@ -87,7 +87,10 @@ def test_quality_against_time_is_the_mean_of_the_setting_with_the_most_seeds(tmp
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("architecture,seed\n", "line 1: add the columns updates, cpu_seconds, valid_accuracy"),
+        (
+            "architecture,seed\n",
+            "line 1: add the columns tuned, updates, cpu_seconds, valid_accuracy",
+        ),
         (CURVES.replace("120,60", "two,60"), "line 4: could not convert string to float: 'two'"),
     ],
 )
@@ -97,3 +100,39 @@ def test_a_table_of_curves_is_refused_by_its_line(tmp_path, draw, text, message)
     with pytest.raises(ValueError, match=f"curves.csv, {message}"):
         draw("scoreboard/curves.py", table, tmp_path / "curves.png")
     assert not (tmp_path / "curves.png").exists()
+
+
+def test_published_runs_answer_the_protocol_s_questions(tmp_path, draw, capsys):
+    """The three files suffice, and a run that is trained anew takes the place of its rows."""
+    texts, out = 64, tmp_path / "out"
+    reference = ["yes"] * texts
+
+    def write(folder, architecture, seed, wrong):
+        outputs = ["no"] * wrong + ["yes"] * (texts - wrong)
+        accuracy, curve = (
+            100 * (1 - wrong / texts),
+            Curve([10, 20], [1, 4], [2, 1], [50, 60], [2, 1]),
+        )
+        return write_run(folder, architecture, seed, accuracy, outputs, reference, curve=curve)
+
+    wrong = {"good": (3, 4, 5), "bad": (20, 21, 25)}
+    seeds = [(name, seed) for name in wrong for seed in (1, 2)]
+    first = [write(tmp_path / "1", name, seed, wrong[name][seed - 1]) for name, seed in seeds]
+    write_comparison(tmp_path / "1", *first)
+    last = [write(tmp_path / "2", name, 3, wrong[name][2]) for name in wrong]
+    write_comparison(tmp_path / "2", *last)
+    for folders in ["1"], ["1", "2"]:
+        draw("scoreboard/publish.py", *(tmp_path / each for each in folders), "--out", out)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "answers.npz",
+        "curves.csv",
+        "results.csv",
+    ]
+    assert len(lines(out / "curves.csv")) == 1 + 6 * 2
+    assert "/data" not in (out / "results.csv").read_text()
+    draw("scoreboard/questions.py", out, "--model", "good")
+    header, _, row = capsys.readouterr().out.splitlines()
+    cells = dict(zip(header.strip("| ").split(" | "), row.strip("| ").split(" | ")))
+    assert (cells["other"], cells["seeds"], cells["difference"]) == ("bad", "3, 3", "+28.12")
+    # 22 texts differ: all signs alike, of 2^22, or nearly so.
+    assert float(cells["p over texts"]) < 1e-3 and float(cells["p over seeds"]) < 0.01

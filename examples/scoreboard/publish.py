@@ -1,0 +1,101 @@
+"""Keep what a comparison of classifiers has shown in three small files.
+
+    python examples/scoreboard/publish.py RUNS [RUNS ...] --out examples/scoreboard/long_text
+
+RUNS are folders of ``odeformers compare``, whose complete runs are added to those of the files:
+``results.csv`` has their rows; ``curves.csv`` their validations; ``answers.npz`` a bit per scored
+run (``runs``) and test text, 1 where its answer was right (``right``, ``texts`` of them).
+"""
+
+import argparse
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_odeformers.files import reading, replacing, write_csv
+from fairseq_odeformers.lab.compare.results import (
+    Row,
+    read_curve,
+    read_predictions,
+    read_rows,
+    write_rows,
+)
+
+RESULTS, CURVES, ANSWERS = "results.csv", "curves.csv", "answers.npz"
+Runs = dict[str, Row]  # the rows of trainings, by the names of runs
+
+
+def publish(folder: Path, out: Path) -> None:
+    """Add the complete runs in a folder to the files in another one."""
+    rows = [row for row in read_rows(folder) if not row.state]
+    names = {row.run for row in rows}
+    validations = [each for row in rows if not row.metric for each in validate(folder, row)]
+    answers = {row.run: answer(folder, row) for row in rows if row.predictions}
+    if (out / RESULTS).exists():
+        rows = [row for row in read_rows(out) if row.run not in names] + [*map(strip, rows)]
+        with open(out / CURVES, encoding="utf-8", newline="") as file:
+            kept = [row for row in csv.DictReader(file) if row["run"] not in names]
+        validations, answers = kept + validations, read_answers(out) | answers
+    out.mkdir(parents=True, exist_ok=True)
+    write_rows(out / RESULTS, map(strip, rows))
+    write_csv(out / CURVES, validations)
+    right = np.array(list(answers.values()), dtype=bool)
+    with replacing(out / ANSWERS) as path, open(path, "wb") as file:
+        packed = np.packbits(right, axis=-1)
+        np.savez_compressed(file, runs=list(answers), right=packed, texts=right.shape[-1])
+
+
+def strip(row: Row) -> Row:
+    """A row without the paths of the machine that it was made on."""
+    options = json.loads(row.options or "{}")
+    options.pop("user-dir", None)
+    return replace(row, data="", options=json.dumps(options), curve="", predictions="")
+
+
+def validate(folder: Path, row: Row) -> Iterator[dict[str, str | int | float]]:
+    """The validations of a training. CPU seconds are a share of all, as updates cost alike."""
+    curve = read_curve(folder / row.curve)
+    for updates, loss, accuracy in zip(curve.updates, curve.loss, curve.metric):
+        seconds = (row.cpu_seconds or 0) * updates / curve.updates[-1]
+        yield {
+            "run": row.run,
+            "architecture": row.architecture,
+            "tuned": row.tuned,
+            "seed": row.seed,
+            "updates": updates,
+            "cpu_seconds": f"{seconds:.0f}",
+            "valid_loss": loss,
+            "valid_accuracy": accuracy,
+        }
+
+
+def answer(folder: Path, row: Row) -> np.ndarray:
+    """Which answers of a run are right."""
+    predictions = read_predictions(folder / row.predictions, row.texts)
+    return np.array(predictions.output) == np.array(predictions.reference)
+
+
+def read_answers(out: Path) -> dict[str, np.ndarray]:
+    """Which answers of published runs are right, by their names."""
+    with reading(out / ANSWERS), np.load(out / ANSWERS) as file:
+        right = np.unpackbits(file["right"], axis=-1, count=int(file["texts"]))
+        return dict(zip(file["runs"].tolist(), right.astype(bool)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", metavar="RUNS", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    for folder in args.runs:
+        publish(folder, args.out)
+
+
+if __name__ == "__main__":
+    main()

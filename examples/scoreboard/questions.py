@@ -1,0 +1,67 @@
+"""Answer the protocol's questions: is one model's accuracy another than the others'?
+
+    python examples/scoreboard/questions.py examples/scoreboard/topic --model transject
+
+For each other architecture of ``results.csv``, at the setting that validated best: the difference
+of the test accuracies with Welch's 95% interval over seeds, Welch's p-value, and a p-value over
+texts. This is of the differences between each text's shares of seeds that are right, whose signs
+are permuted at random. Both are corrected by Holm's method for the number of others.
+"""
+
+import argparse
+import runpy
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import ttest_ind
+
+from fairseq_odeformers.files import markdown_table
+from fairseq_odeformers.lab.compare.notes import correct_by_holm
+from fairseq_odeformers.lab.compare.results import read_comparison
+
+DRAWS, BLOCK, SEED = 100_000, 100, 1
+read_answers = runpy.run_path(str(Path(__file__).with_name("publish.py")))["read_answers"]
+
+
+def permute_signs(differences: np.ndarray) -> float:
+    """The two-sided p-value of a mean under random signs of what it is the mean of."""
+    generator, observed = np.random.default_rng(SEED), abs(differences.sum())
+    extreme = 0
+    for _ in range(DRAWS // BLOCK):
+        signs = generator.integers(0, 2, (BLOCK, len(differences)), dtype=np.int8) * 2 - 1
+        extreme += int((abs(signs @ differences) >= observed - 1e-9).sum())
+    return (1 + extreme) / (1 + DRAWS)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="what publish.py has made")
+    parser.add_argument("--model", required=True, metavar="ARCH")
+    parser.add_argument("--others", nargs="+", metavar="ARCH", help="(default: all)")
+    args = parser.parse_args()
+    (table,) = read_comparison(args.folder).tables
+    if missing := {args.model, *(args.others or ())} - {*table.main}:
+        raise ValueError(f"{args.folder} has no scored runs of {', '.join(sorted(missing))}")
+    answers = read_answers(args.folder)
+    accuracies, shares = {}, {}
+    for name, runs in table.main.items():
+        accuracies[name] = [row.value for row in runs.values()]
+        shares[name] = np.mean([answers[row.run] for row in runs.values()], axis=0)
+    others = args.others or [name for name in table.main if name != args.model]
+    tests = [ttest_ind(accuracies[args.model], accuracies[o], equal_var=False) for o in others]
+    over_seeds = correct_by_holm([float(test.pvalue) for test in tests])
+    over_texts = correct_by_holm([permute_signs(shares[args.model] - shares[o]) for o in others])
+    rows = [["other", "seeds", "difference", "95% interval", "p over seeds", "p over texts"]]
+    for other, test, seeds, texts in zip(others, tests, over_seeds, over_texts):
+        low, high = test.confidence_interval()
+        difference = np.mean(accuracies[args.model]) - np.mean(accuracies[other])
+        count = f"{len(accuracies[args.model])}, {len(accuracies[other])}"
+        interval = f"{low:+.2f} to {high:+.2f}"
+        rows.append([other, count, f"{difference:+.2f}", interval, f"{seeds:.2g}", f"{texts:.2g}"])
+    print(markdown_table(rows), end="")
+
+
+if __name__ == "__main__":
+    main()
