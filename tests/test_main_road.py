@@ -1,10 +1,12 @@
 """What README and the tutorials tell a newcomer to type, typed: from data to a report and a result.
 
-The pages' commands run in their order, each as a process, in a folder that has the user's data and
-nothing else. Options of :data:`SMALLER` are added, and the programs have imported fairseq
-already. ``MAIN_ROAD=printed`` types README's commands as they are printed, which takes minutes.
+The pages' commands run in their order, and README's Python after those for sentence pairs, each as
+a process, in a folder that has the user's data and nothing else. Options of :data:`SMALLER` are
+added, and the programs have imported fairseq already. ``MAIN_ROAD=printed`` types README's commands
+as they are printed, which takes minutes.
 """
 
+import ast
 import csv
 import os
 import random
@@ -24,7 +26,7 @@ PROGRAMS = {
     "fairseq-train": "fairseq_cli.train",
     "fairseq-validate": "fairseq_cli.validate",
 }
-SETUP = ("cd", "export", "make", ".")  # the first words of what precedes the commands
+SETUP = ("git", "export", "make", ".")  # the first words of what precedes the commands
 SCORES = {"parallel": "BLEU", "text-classification": "accuracy", "lm": "perplexity"}
 # Options at the end of a command, where they override earlier ones.
 SMALLER = {
@@ -51,6 +53,8 @@ def read_roads():
     for block in read_blocks("README.md"):
         if any(words[:2] == ["odeformers", "prepare"] for words in block):
             roads[f"README, {block[0][2]}"] = block
+    (lines,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    roads["README, parallel"].append(["python", "-c", lines])
     if not PRINTED:
         for page in sorted(ROOT.glob("docs/tutorials/*.md")):
             roads[page.stem] = sum(read_blocks(page), [])
@@ -65,7 +69,7 @@ def test_the_pages_have_their_commands():
     kinds = {name: {" ".join(words[:2]) for words in road} for name, road in ROADS.items()}
     for task in SCORES:
         assert kinds[f"README, {task}"] >= {"odeformers prepare", "odeformers compare"}
-    needed = {"translate": ["README, parallel", "translation"]}
+    needed = {"translate": ["translation"]}
     needed["predict"] = ["README, text-classification", "classification"]
     for command, names in needed.items():
         for name in names:
@@ -180,6 +184,8 @@ def check_result(folder, words, printed):
             assert "accuracy" in printed
         case ["fairseq-train", _]:
             assert (folder / value(words, "--save-dir") / "checkpoint_best.pt").exists()
+        case ["python", _]:
+            assert len(ast.literal_eval(printed)) == 1
         case ["echo", _]:
             pass
         case _:

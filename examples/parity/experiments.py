@@ -10,7 +10,11 @@ from typing import NamedTuple
 from fairseq_odeformers.options import positive_int
 
 VANILLA, NODE = "vanilla_transformer", "node_transformer"
-LEARNING_RATES = (3e-4, 1e-3, 3e-3)  # the paper does not say which; see NOTES.md
+LEARNING_RATES = (
+    3e-4,
+    1e-3,
+    3e-3,
+)  # the paper does not say which
 
 
 class Result(NamedTuple):

@@ -25,10 +25,11 @@ PARTS = "task model criterion optimizer lr_scheduler optimization checkpoint dat
 
 
 def command_line(name):
-    """What the recipe beside the file trains, or the README."""
+    """What the recipe beside the file trains, or the page of the N-ODE Transformer."""
     folder = (ROOT / "examples" / name).parent
     if name not in RECIPES:
-        line = re.search(r"fairseq-train ((?:.*\\\n)*.*)", (folder / "README.md").read_text())[1]
+        page = (ROOT / "docs/papers/node_transformer.md").read_text("utf-8")
+        line = re.search(r"^fairseq-train ((?:.*\\\n)*.*)", page, re.M)[1]
         return shlex.split(line.replace("\\\n", " "))
     file, part, arch = RECIPES[name]
     (recipe,) = read_recipe(folder / file, part).values()

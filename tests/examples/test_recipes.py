@@ -178,7 +178,7 @@ examples/multi30k/README.md
     multi30k/recipe transevolve_fullff_1: {CAPTIONS} {BLOCKS} 1 --decoder-depth 4
     multi30k/recipe transevolve_randomff_2: {CAPTIONS} {BLOCKS} 2 --decoder-depth 2
     multi30k/recipe node_transformer_mt: {CAPTIONS} --encoder-layers 2 --decoder-layers 2
-examples/ode_transformer/README.md
+docs/papers/ode_transformer.md
     ode_transformer/multi30k rk2-gated: {CAPTIONS} {LAYERS} --encoder-ffn-embed-dim 1024
     ode_transformer/multi30k rk4-released: {CAPTIONS} {LAYERS} --rk-order 4 --rk-field released
     ode_transformer/truncation small rk4-2: --rk-order 4 --decoder-layers 2 --max-epoch 6
@@ -196,7 +196,7 @@ examples/lra/README.md, Short ListOps
     lra/small transformer_classifier: {SHORT_LISTOPS} --encoder-layers 6
     lra/small transevolve_classifier_fullff_2: {SHORT_LISTOPS} --encoder-blocks 2 --encoder-depth 3
     lra/small node_transformer: {SHORT_LISTOPS} --encoder-ffn-embed-dim 512
-docs/papers/transject.md, and examples/transject/README.md, Table 3: the trial
+docs/papers/transject.md, Table 3: the trial
     lra/small transject: --encoder-layers 6 --reconstruction-weight 1e-4
     scoreboard/topic transformer_classifier_prenorm: --encoder-embed-dim 128 --max-positions 256
     lra/long_text transject: --encoder-embed-dim 60 --encoder-layers 2 --pooling mean
